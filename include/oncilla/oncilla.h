@@ -1,0 +1,354 @@
+/* Oncilla: the memory of a cluster as one address space. The C interface.
+ *
+ * A program opens a session with the daemon of its node, allocates memory anywhere in the cluster,
+ * and moves bytes by one-sided put and get. Memory is non-coherent by contract: a get sees a put that
+ * completed remotely before the get started; fences and atomics order the rest.
+ *
+ * Conventions that hold for every function here:
+ *  - The result is 0 or a negative `ocm_status`. Outputs are written on success only.
+ *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do.
+ *  - Sized structs: set `size = sizeof(struct)`, or start from the matching `*_INIT`; zeros are defaults.
+ *  - Every function may be called from any thread. Operations of one thread to one extent complete in
+ *    order; others in none.
+ *  - Times are nanoseconds, lengths and offsets are bytes. A deadline of 0 means the session's default
+ *    (the failure deadline, 3 s): it bounds the time without progress, not the whole transfer.
+ */
+#ifndef ONCILLA_ONCILLA_H
+#define ONCILLA_ONCILLA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OCM_API __attribute__((visibility("default")))
+#define OCM_VERSION_MAJOR 0
+#define OCM_VERSION_MINOR 1
+#define OCM_VERSION_PATCH 0
+
+/* Status codes, grouped by the largest thing they break: call < allocation < peer < node < cluster. */
+typedef enum ocm_status {
+  OCM_OK = 0,
+  /* call: this call did nothing; the next one may succeed */
+  OCM_INVALID_ARGUMENT = -1, /* an argument is not of its kind (null, zero, unknown enum value) */
+  OCM_OUT_OF_RANGE = -2,     /* offset and length leave the allocation, or overflow */
+  OCM_DEADLINE = -3,         /* the deadline passed; the operation may still complete */
+  OCM_QUEUE_FULL = -4,       /* a bounded queue or table is full; wait for something and try again */
+  OCM_UNSUPPORTED = -5,      /* this build, kind, layout or fabric cannot do it */
+  OCM_TOO_LARGE = -6,        /* a message, name, list or request is over its limit */
+  OCM_CANCELLED = -7,        /* the session was closed under the operation */
+  /* allocation: this allocation is not usable (any more) in this way */
+  OCM_POOL_FULL = -20,  /* no node offers that many free bytes of that kind */
+  OCM_NOT_FOUND = -21,  /* no such name, allocation or extent */
+  OCM_EXISTS = -22,     /* the name is taken */
+  OCM_REVOKED = -23,    /* freed, removed or reused: the handle's generation is over */
+  OCM_PERMISSION = -24, /* read-only attachment, wrong capability, or not the owner */
+  OCM_LOST = -25,       /* the bytes are gone: every copy was on nodes that died */
+  OCM_QUOTA = -26,      /* the user's quota is used up */
+  /* peer: one node, or the connection to it */
+  OCM_PEER_LOST = -40,   /* the node died, was cut off or stopped answering within the deadline */
+  OCM_PROTOCOL = -41,    /* it sent what the protocol does not allow; the connection was closed */
+  OCM_AUTH = -42,        /* wrong token, certificate or session key */
+  OCM_BAD_CHECKSUM = -43, /* a CRC32C did not match */
+  /* node: the local machine or daemon */
+  OCM_NO_DAEMON = -60,    /* no daemon at the socket: start one with `ocm up` or `oncillad` */
+  OCM_NO_MEMORY = -61,    /* the operating system refused memory */
+  OCM_NO_FDS = -62,       /* out of file descriptors: raise `ulimit -n` (LimitNOFILE) */
+  OCM_IO = -63,           /* another error of the operating system */
+  OCM_DRAINING = -64,     /* the daemon is shutting down */
+  OCM_LIMIT = -65,        /* a limit of the daemon on sessions, connections or extents */
+  /* cluster */
+  OCM_NO_COORDINATOR = -80, /* the coordinator cannot be reached; names wait, data goes on */
+  OCM_UNKNOWN_NODE = -81,   /* no node of that name in the cluster */
+  OCM_INTERNAL = -99        /* a fault in Oncilla itself: please report it */
+} ocm_status;
+
+/* The fixed sentence for a status; never NULL. */
+OCM_API const char *ocm_strerror(int status);
+/* The short name, such as "POOL_FULL"; never NULL. */
+OCM_API const char *ocm_status_name(int status);
+/* What exactly went wrong in this thread's last failed call and what to do; "" if nothing.
+ * Valid until this thread's next call. */
+OCM_API const char *ocm_last_error(void);
+/* "MAJOR.MINOR.PATCH" of the library that is loaded. */
+OCM_API const char *ocm_version(void);
+
+/* Where bytes live. A node offers a budget of each (a pool). */
+typedef enum ocm_kind { OCM_KIND_DRAM = 0, OCM_KIND_NVME = 1, OCM_KIND_GPU = 2 } ocm_kind;
+/* How an allocation is laid over its extents. */
+typedef enum ocm_layout {
+  OCM_LAYOUT_SINGLE = 0,    /* one extent */
+  OCM_LAYOUT_STRIPED = 1,   /* chunks of chunk_bytes, round robin over the extents */
+  OCM_LAYOUT_REPLICATED = 2 /* every extent holds all bytes */
+} ocm_layout;
+/* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. */
+typedef enum ocm_fabric {
+  OCM_FABRIC_ANY = 0, OCM_FABRIC_SHM = 1, OCM_FABRIC_TCP = 2, OCM_FABRIC_UCX = 3, OCM_FABRIC_FAKE = 4
+} ocm_fabric;
+typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3 } ocm_access;
+
+typedef struct ocm_session ocm_session;       /* a program's connection to its local daemon */
+typedef struct ocm_allocation ocm_allocation; /* what the program holds: extents with a layout */
+typedef struct ocm_op ocm_op;                 /* an operation under way */
+
+/* ------------------------------------------------------------------ session */
+
+enum {
+  OCM_SESSION_EMBEDDED = 1u << 0,          /* no daemon: a single node inside this process */
+  OCM_SESSION_EMBEDDED_FALLBACK = 1u << 1, /* the same, only if no daemon answers */
+};
+typedef struct ocm_session_options {
+  size_t size;
+  const char *socket_path;      /* NULL: $OCM_SOCKET, else /run/oncilla/oncillad.sock */
+  const char *program;          /* a name to show in `ocm top`; NULL: the process' own */
+  uint32_t flags;               /* OCM_SESSION_* */
+  ocm_fabric fabric;            /* the default for allocations of this session */
+  uint64_t deadline_ns;         /* the default deadline; 0: the cluster's failure deadline */
+  uint64_t embedded_bytes;      /* budget of an embedded node; 0: 1 GiB */
+} ocm_session_options;
+#define OCM_SESSION_OPTIONS_INIT {sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0}
+
+/* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
+ * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */
+OCM_API int ocm_session_open(const ocm_session_options *options, ocm_session **session);
+/* Waits for what is under way (to its deadline), frees every unpublished allocation and the handles. */
+OCM_API int ocm_session_close(ocm_session *session);
+
+/* ------------------------------------------------------------------ allocation */
+
+enum {
+  OCM_ALLOCATION_DEDICATED = 1u << 0, /* an extent of its own, not a piece of a slab */
+  OCM_ALLOCATION_ZERO = 1u << 1,      /* zero a piece of a slab too (own extents always read as zeros) */
+  OCM_ALLOCATION_POPULATE = 1u << 2,  /* take the pages now rather than at first touch */
+  OCM_ALLOCATION_HUGEPAGES = 1u << 3, /* back with huge pages if the node has them */
+  OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node */
+  OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own */
+  OCM_ALLOCATION_CHECKSUM = 1u << 6,  /* CRC32C over payloads on the wire */
+};
+typedef struct ocm_allocation_options {
+  size_t size;
+  ocm_kind kind;
+  ocm_layout layout;
+  uint32_t extents;           /* stripes or replicas; 0: named nodes' count, else 2 for REPLICATED, all
+                                 nodes with room for STRIPED */
+  uint64_t chunk_bytes;       /* STRIPED: a multiple of 64; 0: 1 MiB */
+  const char *const *nodes;   /* "transparent" placement: equal shares on these nodes, by name */
+  size_t nodes_count;         /* 0: "opaque" placement, the cluster chooses */
+  ocm_fabric fabric;
+  uint32_t flags;             /* OCM_ALLOCATION_* */
+} ocm_allocation_options;
+#define OCM_ALLOCATION_OPTIONS_INIT \
+  {sizeof(ocm_allocation_options), OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, NULL, 0, OCM_FABRIC_ANY, 0}
+
+/* Allocates `bytes` (> 0). `options` may be NULL: DRAM, single, placed by the cluster, nearest first.
+ * Up to 32 KiB of single, opaque DRAM comes out of a slab leased to the session, without a call.
+ * Cost: at most 1 us from a slab, one control round trip otherwise.
+ * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind).
+ * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
+OCM_API int ocm_allocation_create(ocm_session *session, uint64_t bytes,
+                                  const ocm_allocation_options *options, ocm_allocation **allocation);
+/* Gives the memory back and ends the handle. A published allocation is detached, not removed. */
+OCM_API int ocm_allocation_free(ocm_allocation *allocation);
+OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation *allocation);
+
+typedef struct ocm_allocation_info {
+  size_t size;
+  uint64_t bytes;
+  ocm_kind kind;
+  ocm_layout layout;
+  uint64_t chunk_bytes;
+  uint32_t extents;
+  ocm_access access;
+  bool published;
+  bool slab; /* a piece of a slab leased to the session */
+} ocm_allocation_info;
+OCM_API int ocm_allocation_query(const ocm_allocation *allocation, ocm_allocation_info *info);
+
+typedef struct ocm_extent_info {
+  size_t size;
+  uint64_t global_address; /* 24 bits partition, 40 bits offset (DPGAS 3.4) */
+  uint64_t bytes;
+  uint32_t generation;
+  ocm_fabric fabric; /* how this session reaches it */
+  bool local;        /* on this host: ocm_allocation_pointer works for a single layout */
+  bool lost;         /* its node is known to be gone */
+  char node[64];
+} ocm_extent_info;
+/* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last. */
+OCM_API int ocm_allocation_extent(const ocm_allocation *allocation, uint32_t index,
+                                  ocm_extent_info *info);
+
+/* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
+ * It is valid until the allocation is freed. After a read-only attach, a store through it faults.
+ * Errors: UNSUPPORTED (remote, or crosses a stripe), OUT_OF_RANGE. */
+OCM_API int ocm_allocation_pointer(ocm_allocation *allocation, uint64_t offset, uint64_t bytes,
+                                   void **pointer);
+
+/* ------------------------------------------------------------------ put and get */
+
+/* Writes [source, source + bytes) to the allocation at `offset`, and returns when it is complete
+ * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive.
+ * Cost: no allocation, lock or system call below 2 KiB on shm.
+ * Errors: OUT_OF_RANGE, PERMISSION, REVOKED, PEER_LOST. Source: Oncilla (Cluster '13) IV, ocm_copy. */
+OCM_API int ocm_put(ocm_allocation *allocation, uint64_t offset, const void *source, uint64_t bytes);
+/* Reads [offset, offset + bytes) of the allocation into `target`. On an error the bytes of `target`
+ * are unspecified. */
+OCM_API int ocm_get(ocm_allocation *allocation, uint64_t offset, void *target, uint64_t bytes);
+
+typedef struct ocm_segment {
+  uint64_t offset; /* in the allocation */
+  void *pointer;   /* in this program; read by putv, written by getv */
+  uint64_t bytes;
+} ocm_segment;
+/* Vectored: all segments, in one window of operations. On an error any of them may have been moved. */
+OCM_API int ocm_putv(ocm_allocation *allocation, const ocm_segment *segments, size_t count);
+OCM_API int ocm_getv(ocm_allocation *allocation, const ocm_segment *segments, size_t count);
+
+/* Strided in two dimensions: `rows` rows of `row_bytes`; row i lies at offset + i * stride in the
+ * allocation and at pointer + i * pointer_stride here. */
+OCM_API int ocm_put_strided(ocm_allocation *allocation, uint64_t offset, uint64_t stride,
+                            const void *pointer, uint64_t pointer_stride, uint64_t row_bytes,
+                            uint64_t rows);
+OCM_API int ocm_get_strided(ocm_allocation *allocation, uint64_t offset, uint64_t stride,
+                            void *pointer, uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows);
+
+/* One end of a copy: an allocation and an offset in it, or (allocation NULL) a plain pointer. */
+typedef struct ocm_place {
+  ocm_allocation *allocation;
+  uint64_t offset;
+  void *pointer;
+} ocm_place;
+static inline ocm_place ocm_place_in(ocm_allocation *allocation, uint64_t offset) {
+  ocm_place place = {allocation, offset, NULL};
+  return place;
+}
+static inline ocm_place ocm_place_at(const void *pointer) {
+  ocm_place place = {NULL, 0, (void *)pointer};
+  return place;
+}
+/* Copies `bytes` between any two of {pointer, allocation}. Remote to remote goes from node to node and
+ * not through the program. Overlapping ranges of one allocation are INVALID_ARGUMENT. */
+OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
+
+/* ------------------------------------------------------------------ asynchronous forms */
+
+/* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
+ * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
+ * Progress is made by the thread that waits, tests, fences or starts another operation. */
+OCM_API int ocm_put_start(ocm_allocation *allocation, uint64_t offset, const void *source,
+                          uint64_t bytes, ocm_op **op);
+OCM_API int ocm_get_start(ocm_allocation *allocation, uint64_t offset, void *target, uint64_t bytes,
+                          ocm_op **op);
+OCM_API int ocm_putv_start(ocm_allocation *allocation, const ocm_segment *segments, size_t count,
+                           ocm_op **op);
+OCM_API int ocm_getv_start(ocm_allocation *allocation, const ocm_segment *segments, size_t count,
+                           ocm_op **op);
+OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op **op);
+
+enum {
+  OCM_WAIT_REMOTE = 0,      /* until complete: visible to every later get */
+  OCM_WAIT_LOCAL = 1u << 0, /* until the local buffer may be reused */
+  OCM_WAIT_FREE = 1u << 1,  /* free the handle when it has completed, well or not (not at DEADLINE) */
+};
+/* Waits at most `deadline_ns` in all (0: the session's default without progress). Returns the
+ * operation's own status, or DEADLINE: then it is still under way and the handle stays. */
+OCM_API int ocm_op_wait(ocm_op *op, uint32_t flags, uint64_t deadline_ns);
+/* 1: complete and well; 0: under way; negative: complete with that status. Never blocks. */
+OCM_API int ocm_op_test(ocm_op *op);
+/* Ends the handle; waits first if the operation is under way. */
+OCM_API int ocm_op_free(ocm_op *op);
+/* Returns when every put and atomic that this session started on the allocation is complete remotely;
+ * the first error among those whose handles were freed early is returned here. */
+OCM_API int ocm_fence(ocm_allocation *allocation);
+/* The same for every allocation of the session. */
+OCM_API int ocm_session_fence(ocm_session *session);
+
+/* ------------------------------------------------------------------ atomics and notification */
+
+/* 64-bit atomics at the home, sequentially consistent among themselves whatever fabric they came over.
+ * `offset` is a multiple of 8. `old` (may be NULL) receives the value before.
+ * Errors: INVALID_ARGUMENT (alignment), UNSUPPORTED (REPLICATED). */
+OCM_API int ocm_atomic_fetch_add(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+OCM_API int ocm_atomic_swap(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+OCM_API int ocm_atomic_compare_swap(ocm_allocation *a, uint64_t offset, uint64_t expected,
+                                    uint64_t desired, uint64_t *old);
+OCM_API int ocm_atomic_and(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+OCM_API int ocm_atomic_or(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+OCM_API int ocm_atomic_xor(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+
+/* Notified access: the put, then `value` is added to the 64-bit word at `notify_offset`, which a waiter
+ * sees only after the bytes. Both in the same extent. Source: GPU RMA thesis, notified access. */
+OCM_API int ocm_put_notify(ocm_allocation *allocation, uint64_t offset, const void *source,
+                           uint64_t bytes, uint64_t notify_offset, uint64_t value);
+/* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL. */
+OCM_API int ocm_wait_at_least(ocm_allocation *allocation, uint64_t offset, uint64_t value,
+                              uint64_t deadline_ns, uint64_t *seen);
+
+/* ------------------------------------------------------------------ names */
+
+/* Gives the allocation a name (1 to 255 bytes of UTF-8 without '\0' or '/') under which other sessions attach it;
+ * it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
+ * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
+ * read and write of the owner (0600) and of others (0006). Errors: EXISTS, NO_COORDINATOR. */
+OCM_API int ocm_publish(ocm_allocation *allocation, const char *name, uint32_t mode);
+/* Attaches a published allocation. READ is enforced by the mapping and by the remote node. */
+OCM_API int ocm_attach(ocm_session *session, const char *name, ocm_access access,
+                       ocm_allocation **allocation);
+/* Removes the name; its memory is freed, and attached handles get REVOKED. */
+OCM_API int ocm_name_remove(ocm_session *session, const char *name);
+
+typedef struct ocm_name_info {
+  size_t size;
+  char name[256];
+  uint64_t bytes;
+  ocm_kind kind;
+  ocm_layout layout;
+  uint32_t extents;
+  uint32_t owner_uid;
+  uint32_t mode;
+  bool lost; /* part of it was on a node that died */
+} ocm_name_info;
+/* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
+OCM_API int ocm_name_list(ocm_session *session, const char *prefix,
+                          bool (*visit)(const ocm_name_info *info, void *context), void *context);
+
+/* ------------------------------------------------------------------ cluster */
+
+typedef enum ocm_node_state {
+  OCM_NODE_ALIVE = 1, OCM_NODE_SUSPECT = 2, OCM_NODE_DEAD = 3, OCM_NODE_DRAINING = 4
+} ocm_node_state;
+typedef struct ocm_node_info {
+  size_t size;
+  char name[64];
+  uint32_t partition;
+  ocm_node_state state;
+  bool self;        /* the session's own node */
+  bool coordinator;
+  uint64_t pool_bytes[3]; /* by ocm_kind: the budget offered */
+  uint64_t used_bytes[3];
+  uint64_t sessions;
+  uint64_t extents;
+  uint64_t heartbeat_age_ns;
+} ocm_node_info;
+/* Calls `visit` for each node that the session's daemon knows of until it returns false. */
+OCM_API int ocm_node_list(ocm_session *session, bool (*visit)(const ocm_node_info *info, void *context),
+                          void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* The short name of the copy, unless the 2013 header, which has another ocm_copy, came first. */
+#if !defined(ONCILLAMEM_H) && !defined(OCM_NO_SHORT_NAMES)
+static inline int ocm_copy(ocm_place target, ocm_place source, uint64_t bytes) {
+  return ocm_place_copy(target, source, bytes);
+}
+static inline int ocm_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op **op) {
+  return ocm_place_copy_start(target, source, bytes, op);
+}
+#endif
+
+#endif /* ONCILLA_ONCILLA_H */

@@ -1,0 +1,17 @@
+// Assertions for our own mistakes. What a peer or a user sent is never asserted: it gets a Status.
+#pragma once
+
+namespace ocm {
+[[noreturn]] void assert_failed(const char* expression, const char* file, int line);
+}  // namespace ocm
+
+/// Always on; cheap conditions only.
+#define OCM_ASSERT(expression) \
+  ((expression) ? (void)0 : ::ocm::assert_failed(#expression, __FILE__, __LINE__))
+
+/// For costly checks (is_valid() of a structure): on in debug and sanitizer builds.
+#ifdef NDEBUG
+#define OCM_DASSERT(expression) ((void)0)
+#else
+#define OCM_DASSERT(expression) OCM_ASSERT(expression)
+#endif

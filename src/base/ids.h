@@ -1,0 +1,95 @@
+// The names of things: nodes, partitions, extents, sessions, capabilities, and the global address.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+
+namespace ocm {
+
+/// Where bytes live. Same numbers as `ocm_kind`.
+enum class Kind : uint8_t { kDram = 0, kNvme = 1, kGpu = 2 };
+inline constexpr int kKinds = 3;
+const char* kind_name(Kind kind);
+/// Same numbers as `ocm_layout`.
+enum class Layout : uint8_t { kSingle = 0, kStriped = 1, kReplicated = 2 };
+const char* layout_name(Layout layout);
+/// Same numbers as `ocm_fabric`.
+enum class Fabric : uint8_t { kAny = 0, kShm = 1, kTcp = 2, kUcx = 3, kFake = 4 };
+const char* fabric_name(Fabric fabric);
+/// Same numbers as `ocm_access`.
+enum class Access : uint8_t { kRead = 1, kReadWrite = 3 };
+
+/// 24 bits of partition, 40 bits of offset. Source: DPGAS (thesis 3.4).
+class GlobalAddress {
+ public:
+  static constexpr int kOffsetBits = 40;
+  static constexpr uint64_t kOffsetMask = (uint64_t{1} << kOffsetBits) - 1;
+  static constexpr uint32_t kPartitionMax = (1u << 24) - 1;
+
+  GlobalAddress() = default;
+  explicit GlobalAddress(uint64_t bits) : bits_(bits) {}
+  GlobalAddress(uint32_t partition, uint64_t offset)
+      : bits_((uint64_t{partition} << kOffsetBits) | offset) {
+    OCM_ASSERT(partition <= kPartitionMax && offset <= kOffsetMask);
+  }
+
+  uint32_t partition() const { return static_cast<uint32_t>(bits_ >> kOffsetBits); }
+  uint64_t offset() const { return bits_ & kOffsetMask; }
+  uint64_t bits() const { return bits_; }
+  auto operator<=>(const GlobalAddress&) const = default;
+  /// "00000a:0000001000"
+  std::string to_string() const;
+
+ private:
+  uint64_t bits_ = 0;
+};
+
+/// 128 random bits. The tag keeps a session's id from being taken for a capability.
+template <class Tag>
+struct Bits128 {
+  std::array<std::byte, 16> bytes{};
+  auto operator<=>(const Bits128&) const = default;
+};
+/// Names a session in the whole cluster.
+using SessionId = Bits128<struct SessionTag>;
+/// Names an allocation in the whole cluster.
+using AllocationId = Bits128<struct AllocationTag>;
+/// The secret that opens an extent. Never logged, never compared with ==: see os/crypto.h.
+using Capability = Bits128<struct CapabilityTag>;
+
+/// 32 hexadecimal digits.
+std::string to_hex(const std::byte* bytes, size_t count);
+template <class Tag>
+std::string to_hex(const Bits128<Tag>& id) {
+  return to_hex(id.bytes.data(), id.bytes.size());
+}
+
+/// Which extent, and which life of it: the generation differs whenever the address is used again.
+struct ExtentId {
+  GlobalAddress address;
+  uint32_t generation = 0;
+  auto operator<=>(const ExtentId&) const = default;
+};
+
+}  // namespace ocm
+
+template <class Tag>
+struct std::hash<ocm::Bits128<Tag>> {
+  size_t operator()(const ocm::Bits128<Tag>& id) const noexcept {
+    size_t value = 0;
+    __builtin_memcpy(&value, id.bytes.data(), sizeof(value));
+    return value;  // the bits are random already
+  }
+};
+template <>
+struct std::hash<ocm::GlobalAddress> {
+  size_t operator()(ocm::GlobalAddress address) const noexcept {
+    return std::hash<uint64_t>{}(address.bits() * 0x9E3779B97F4A7C15ull);
+  }
+};

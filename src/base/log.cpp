@@ -1,0 +1,103 @@
+#include "base/log.h"
+
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+
+namespace ocm::log {
+namespace {
+
+std::atomic<Level> g_level{Level::kOff};
+std::atomic<Format> g_format{Format::kLogfmt};
+
+const char* level_name(Level level) {
+  static constexpr std::array kNames{"debug", "info", "warn", "error", "off"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+/// Quotes for both formats: what JSON escapes is escaped, and control characters cannot break a line.
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(c));
+      out += escape.data();
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+bool needs_quotes(std::string_view text) {
+  if (text.empty()) return true;
+  for (const char c : text) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) return true;
+  }
+  return false;
+}
+
+std::string timestamp() {
+  timeval now{};
+  gettimeofday(&now, nullptr);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 40> text{};
+  const size_t length = strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text.data() + length, text.size() - length, ".%06ldZ", static_cast<long>(now.tv_usec));
+  return text.data();
+}
+
+}  // namespace
+
+void configure(Level level, Format format) {
+  g_level.store(level, std::memory_order_relaxed);
+  g_format.store(format, std::memory_order_relaxed);
+}
+
+Level level() { return g_level.load(std::memory_order_relaxed); }
+
+void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  std::string line;
+  if (g_format.load(std::memory_order_relaxed) == Format::kJson) {
+    line = "{\"time\":\"" + timestamp() + "\",\"level\":\"" + level_name(level) + "\",\"event\":";
+    append_quoted(line, event);
+    for (const Field& field : fields) {
+      line += ',';
+      append_quoted(line, field.key);
+      line += ':';
+      if (field.quoted) {
+        append_quoted(line, field.value);
+      } else {
+        line += field.value;
+      }
+    }
+    line += '}';
+  } else {
+    line = timestamp() + " " + level_name(level) + " ";
+    line += event;
+    for (const Field& field : fields) {
+      line += ' ';
+      line += field.key;
+      line += '=';
+      if (field.quoted && needs_quotes(field.value)) {
+        append_quoted(line, field.value);
+      } else {
+        line += field.value;
+      }
+    }
+  }
+  line += '\n';
+  // A full or closed stderr loses the line and nothing else.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace ocm::log

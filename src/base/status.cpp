@@ -1,0 +1,86 @@
+#include "base/status.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ocm {
+namespace {
+
+struct CodeEntry {
+  Code code;
+  std::string_view name;
+  std::string_view text;
+};
+
+constexpr std::array kCodes{
+    CodeEntry{Code::kOk, "OK", "success"},
+    CodeEntry{Code::kInvalidArgument, "INVALID_ARGUMENT", "an argument is not of its kind"},
+    CodeEntry{Code::kOutOfRange, "OUT_OF_RANGE", "offset and length leave the allocation"},
+    CodeEntry{Code::kDeadline, "DEADLINE", "the deadline passed; it may still complete"},
+    CodeEntry{Code::kQueueFull, "QUEUE_FULL", "a bounded queue or table is full; wait and try again"},
+    CodeEntry{Code::kUnsupported, "UNSUPPORTED", "this build, kind, layout or fabric cannot do it"},
+    CodeEntry{Code::kTooLarge, "TOO_LARGE", "a message, name, list or request is over its limit"},
+    CodeEntry{Code::kCancelled, "CANCELLED", "the session was closed under the operation"},
+    CodeEntry{Code::kPoolFull, "POOL_FULL", "no node offers that many free bytes of that kind"},
+    CodeEntry{Code::kNotFound, "NOT_FOUND", "no such name, allocation or extent"},
+    CodeEntry{Code::kExists, "EXISTS", "the name is taken"},
+    CodeEntry{Code::kRevoked, "REVOKED", "freed, removed or reused: allocate or attach again"},
+    CodeEntry{Code::kPermission, "PERMISSION", "read-only, wrong capability or not the owner"},
+    CodeEntry{Code::kLost, "LOST", "the bytes are gone: every copy was on nodes that died"},
+    CodeEntry{Code::kQuota, "QUOTA", "the user's quota is used up: free something first"},
+    CodeEntry{Code::kPeerLost, "PEER_LOST", "the node died, was cut off or stopped answering"},
+    CodeEntry{Code::kProtocol, "PROTOCOL", "the peer broke the protocol; the connection was closed"},
+    CodeEntry{Code::kAuth, "AUTH", "wrong token, certificate or session key"},
+    CodeEntry{Code::kBadChecksum, "BAD_CHECKSUM", "a CRC32C did not match"},
+    CodeEntry{Code::kNoDaemon, "NO_DAEMON", "no daemon answers: start one with `ocm up` or `oncillad`"},
+    CodeEntry{Code::kNoMemory, "NO_MEMORY", "the operating system refused memory"},
+    CodeEntry{Code::kNoFds, "NO_FDS", "out of file descriptors: raise `ulimit -n`"},
+    CodeEntry{Code::kIo, "IO", "the operating system reported an error"},
+    CodeEntry{Code::kDraining, "DRAINING", "the daemon is shutting down"},
+    CodeEntry{Code::kLimit, "LIMIT", "a limit of the daemon is reached"},
+    CodeEntry{Code::kNoCoordinator, "NO_COORDINATOR", "the coordinator cannot be reached; try again"},
+    CodeEntry{Code::kUnknownNode, "UNKNOWN_NODE", "no node of that name: see `ocm status`"},
+    CodeEntry{Code::kInternal, "INTERNAL", "a fault in Oncilla itself: please report it"},
+};
+
+const CodeEntry* find(int number) {
+  for (const CodeEntry& entry : kCodes) {
+    if (static_cast<int>(entry.code) == number) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view code_name(Code code) {
+  const CodeEntry* entry = find(static_cast<int>(code));
+  return entry ? entry->name : "UNKNOWN";
+}
+
+std::string_view code_text(Code code) {
+  const CodeEntry* entry = find(static_cast<int>(code));
+  return entry ? entry->text : "unknown status";
+}
+
+bool is_code(int number) { return find(number) != nullptr; }
+
+Status Status::from_errno(int error, std::string_view what) {
+  Code code = Code::kIo;
+  if (error == ENOMEM) code = Code::kNoMemory;
+  if (error == EMFILE || error == ENFILE) code = Code::kNoFds;
+  std::array<char, 128> buffer{};
+  const char* text = ::strerror_r(error, buffer.data(), buffer.size());
+  return {code, std::string(what) + ": " + text};
+}
+
+std::string Status::to_string() const {
+  std::string out(code_name(code_));
+  if (detail_) {
+    out += ": ";
+    out += *detail_;
+  }
+  return out;
+}
+
+}  // namespace ocm

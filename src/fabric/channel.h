@@ -1,0 +1,100 @@
+// A client's way to the extents of one node over one fabric. Every fabric implements this interface,
+// and tests/conformance holds them all to it.
+//
+// Threads: any thread may call anything; a channel serialises inside. Nothing here blocks except
+// attach(): a thread that waits calls progress(), and when it has spun long enough polls poll_fd().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "fabric/op.h"
+#include "os/clock.h"
+
+namespace ocm::fabric {
+
+/// How to reach a node's extents over one fabric.
+struct FabricAddress {
+  Fabric fabric = Fabric::kTcp;
+  std::string address;  // tcp: "host:port"; ucx: worker address; fake: node name
+  std::string key;      // ucx: the extent's packed remote key
+};
+
+/// What a home gives out so that an extent can be opened.
+struct ExtentDescriptor {
+  ExtentId id;
+  uint64_t bytes = 0;
+  Capability capability;
+  std::string node;
+  Kind kind = Kind::kDram;
+  std::vector<FabricAddress> addresses;
+  uint32_t slot = 0;  // in the home's generation table
+
+  const FabricAddress* address_for(Fabric fabric) const {
+    for (const FabricAddress& a : addresses) {
+      if (a.fabric == fabric) return &a;
+    }
+    return nullptr;
+  }
+};
+
+/// Files of a mutual TLS set-up; all empty: none.
+struct TlsFiles {
+  std::string ca_file, cert_file, key_file;
+  bool enabled() const { return !ca_file.empty(); }
+};
+
+/// Who connects: the session and the key that its daemon derived for it from the cluster token.
+struct Credentials {
+  SessionId session;
+  std::array<std::byte, 32> session_key{};
+  TlsFiles tls;
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  /// Opens an extent for `access`; the index is good on this channel only.
+  /// Errors: kPermission (wrong capability), kRevoked (generation is over), kNotFound, kPeerLost, kLimit.
+  virtual Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) = 0;
+  /// Gives the index back; ops under way on it complete first.
+  virtual void detach(uint32_t index) = 0;
+
+  /// Starts `op`. Never blocks; every error is the op's. Small ops may wait for flush().
+  virtual void post(Op& op) = 0;
+  /// Hands everything posted to the network as far as it takes it now.
+  virtual void flush() = 0;
+  /// Moves what can be moved without blocking. Ops without any progress for `stall_ns` before `now_ns`
+  /// fail with kPeerLost, and the channel with them.
+  virtual void progress(uint64_t now_ns, uint64_t stall_ns) = 0;
+
+  /// For poll(2) before sleeping: the descriptor and the events to wait for; fd -1: poll nothing, call
+  /// progress() again soon.
+  struct PollOn {
+    int fd = -1;
+    short events = 0;
+  };
+  virtual PollOn poll_on() = 0;
+
+  /// kOk while usable. Once bad it stays bad, and every op fails with it; connect anew.
+  virtual Status health() const = 0;
+  /// Ops posted and not done.
+  virtual uint32_t in_flight() const = 0;
+};
+
+/// Makes channels of one fabric.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  virtual Fabric fabric() const = 0;
+  /// Connects and authenticates. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
+  virtual Result<std::unique_ptr<Channel>> connect(const FabricAddress& address, const Credentials& who,
+                                                   os::Deadline deadline) = 0;
+};
+
+}  // namespace ocm::fabric

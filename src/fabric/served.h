@@ -1,0 +1,75 @@
+// What a home serves: extents, and the one place where access, bounds and generation are checked.
+//
+// Invariants
+//   S1 Nothing reads or writes `data` for a peer without check_access() on that very operation.
+//   S2 An op that passed the check holds a shared_ptr to the extent until its bytes are moved; revoking
+//      waits for nobody, and the memory is nobody else's until the last holder lets go.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/ids.h"
+#include "fabric/op.h"
+#include "os/clock.h"
+
+namespace ocm::fabric {
+
+struct ServedExtent {
+  ExtentId id;
+  uint64_t bytes = 0;
+  Capability capability;  // read-write; os::read_capability() of it opens for reading
+  std::byte* data = nullptr;
+  std::atomic<bool> revoked{false};
+  /// For replicas: serve only while now_ns < *lease_until_ns, so that a node that lost the cluster never
+  /// answers with bytes that the others have overwritten. Null: no lease needed.
+  const std::atomic<uint64_t>* lease_until_ns = nullptr;
+
+  virtual ~ServedExtent() = default;
+};
+
+/// kOk if `opcode` on [offset, offset + bytes) is allowed now. Overflow-safe. Atomics and notify: 8 bytes,
+/// aligned. Errors: kRevoked, kPermission, kOutOfRange, kInvalidArgument (alignment), kPeerLost (lease).
+inline Code check_access(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
+                         uint64_t bytes) {
+  if (extent.revoked.load(std::memory_order_acquire)) return Code::kRevoked;
+  if (writes(opcode) && access != Access::kReadWrite) return Code::kPermission;
+  if (opcode == OpCode::kFence) return Code::kOk;
+  if (is_atomic(opcode) || opcode == OpCode::kNotify) {
+    bytes = 8;
+    if (offset % 8 != 0) return Code::kInvalidArgument;
+  }
+  if (bytes > extent.bytes || offset > extent.bytes - bytes) return Code::kOutOfRange;
+  if (extent.lease_until_ns != nullptr &&
+      os::now_ns() >= extent.lease_until_ns->load(std::memory_order_acquire)) {
+    return Code::kPeerLost;
+  }
+  return Code::kOk;
+}
+
+/// Applies a 64-bit atomic at `word` (8-byte aligned), sequentially consistent; returns the old value.
+uint64_t apply_atomic(OpCode opcode, std::byte* word, uint64_t operand, uint64_t expected);
+/// Adds `value` to the word with release order and wakes its waiters (futex on the word's low half).
+void apply_notify(std::byte* word, uint64_t value);
+/// Sleeps until the word changes from `seen`, is notified, or `deadline` passes; spurious wakes happen.
+void wait_for_notify(const std::byte* word, uint64_t seen, os::Deadline deadline);
+
+/// What a server asks its node.
+class ExtentDirectory {
+ public:
+  virtual ~ExtentDirectory() = default;
+  /// The extent, mapped. Errors: kNotFound, kRevoked (another generation), kNoMemory.
+  virtual Result<std::shared_ptr<ServedExtent>> open(ExtentId id) = 0;
+  /// The key that `session` must prove; any id gives a key, only the right program knows it.
+  virtual std::array<std::byte, 32> session_key(const SessionId& session) = 0;
+};
+
+/// One server's counters; relaxed, read by metrics.
+struct ServerStats {
+  std::atomic<uint64_t> put_bytes{0}, get_bytes{0}, put_ops{0}, get_ops{0}, atomic_ops{0};
+  std::atomic<uint64_t> errors{0}, connections{0}, connections_total{0}, refused{0};
+};
+
+}  // namespace ocm::fabric

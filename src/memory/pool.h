@@ -1,0 +1,63 @@
+// A pool: what one node offers of one kind, a budget in bytes that is never exceeded.
+//
+// The interface leaves room for nvme and gpu: a kind is how bytes are made, mapped and taken back; the
+// accounting and the address space are the same for all (memory/extent_table.h).
+//
+// Accounting
+//   budget_bytes >= used_bytes + reclaiming_bytes      at every moment
+//   used_bytes       = sum of the page-rounded lengths of live extents
+//   reclaiming_bytes = the same of freed extents whose pages the kernel has not got back yet
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/ids.h"
+#include "os/memory.h"
+
+namespace ocm::memory {
+
+struct ExtentOptions {
+  bool hugepages = false;
+  bool populate = false;
+};
+
+/// The bytes of one extent. Destroying it gives the memory back to the system.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+  virtual uint64_t bytes() const = 0;
+  /// The bytes in this process; mapped at the first call, for good. Errors: kNoMemory, kUnsupported.
+  virtual Result<std::byte*> data() = 0;
+  /// A descriptor to map on this host, or kUnsupported. Read-only ones cannot be mapped writable.
+  virtual Result<os::Fd> share(Access access) = 0;
+};
+
+/// Makes the bytes of one kind.
+class KindBackend {
+ public:
+  virtual ~KindBackend() = default;
+  virtual Kind kind() const = 0;
+  /// What a length is rounded up to.
+  virtual uint64_t page_bytes(const ExtentOptions& options) const = 0;
+  /// `bytes` zeros. Errors: kNoMemory, kNoFds, kUnsupported.
+  virtual Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) = 0;
+};
+
+/// Thread-safe budget of one pool.
+class Budget {
+ public:
+  explicit Budget(uint64_t bytes) : budget_bytes_(bytes) {}
+  /// False if it does not fit; nothing is taken then.
+  bool take(uint64_t bytes);
+  void give(uint64_t bytes);
+  uint64_t budget_bytes() const { return budget_bytes_; }
+  uint64_t used_bytes() const;
+
+ private:
+  const uint64_t budget_bytes_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
+}  // namespace ocm::memory

@@ -1,0 +1,38 @@
+// Random bits, HMAC-SHA256 and comparison in constant time, from libcrypto.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "base/ids.h"
+
+namespace ocm::os {
+
+using Digest = std::array<std::byte, 32>;
+
+/// Cryptographically random. Ends the process if the system has no randomness (it always has).
+void fill_random(std::span<std::byte> out);
+template <class Id>
+Id random_id() {
+  Id id;
+  fill_random(id.bytes);
+  return id;
+}
+
+/// HMAC-SHA256(key, parts one after the other).
+Digest hmac_sha256(std::span<const std::byte> key,
+                   std::initializer_list<std::span<const std::byte>> parts);
+
+/// Time depends on the length only. False if the lengths differ.
+bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b);
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+/// The capability that opens the same extent for reading only: HMAC(read-write capability, "read").
+Capability read_capability(const Capability& read_write);
+
+}  // namespace ocm::os

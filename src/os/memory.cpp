@@ -1,0 +1,59 @@
+#include "os/memory.h"
+
+#include <fcntl.h>
+#include <numaif.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <string>
+
+namespace ocm::os {
+
+Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options) {
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  if (options.hugepages) flags |= MFD_HUGETLB;
+  Fd fd(::memfd_create(name, flags));
+  if (!fd.is_open()) return Status::from_errno(errno, "memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return Status::from_errno(errno, "ftruncate of a memfd");
+  }
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return Status::from_errno(errno, "sealing a memfd");
+  }
+  if (options.numa_node >= 0) {
+    // The policy is the inode's (shared policy), so that first touch by anyone lands there.
+    OCM_TRY_ASSIGN(Mapping mapping, Mapping::map(fd.get(), bytes, true));
+    if (options.numa_node >= 64) return Status(Code::kInvalidArgument, "numa_node is above 63");
+    const unsigned long mask = 1ul << options.numa_node;
+    if (::mbind(mapping.data(), bytes, MPOL_BIND, &mask, 65, 0) != 0) {
+      return Status::from_errno(errno, "mbind to NUMA node " + std::to_string(options.numa_node));
+    }
+  }
+  if (options.populate && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+    return Status::from_errno(errno == ENOSPC ? ENOMEM : errno, "populating a memfd");
+  }
+  return fd;
+}
+
+Result<Fd> reopen_read_only(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  Fd copy(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!copy.is_open()) return Status::from_errno(errno, "reopening a memfd for reading");
+  return copy;
+}
+
+Result<Mapping> Mapping::map(int fd, uint64_t bytes, bool writable) {
+  const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) {
+    if (errno == EACCES) return Status(Code::kPermission, "the extent is attached read-only");
+    return Status::from_errno(errno, "mmap of an extent");
+  }
+  return Mapping(static_cast<std::byte*>(data), bytes);
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace ocm::os

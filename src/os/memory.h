@@ -1,0 +1,54 @@
+// memfds and mappings: the kernel keeps extents apart, zeroes them and takes them back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/status.h"
+#include "os/fd.h"
+
+namespace ocm::os {
+
+/// How a memfd is backed.
+struct MemfdOptions {
+  bool hugepages = false;  // MFD_HUGETLB; kNoMemory if the node has too few
+  bool populate = false;   // take every page now; kNoMemory rather than SIGBUS later
+  int numa_node = -1;      // -1: the kernel's choice
+};
+
+/// An anonymous file of `bytes` zeros, sealed against shrinking and growing, close-on-exec.
+/// Errors: kNoMemory, kNoFds, kIo.
+Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options);
+
+/// The same memfd opened anew for reading only: nobody who gets it can map it writable.
+Result<Fd> reopen_read_only(int fd);
+
+/// A MAP_SHARED mapping that unmaps itself.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Maps [0, bytes) of `fd`. Errors: kNoMemory, kPermission (fd is read-only), kIo.
+  static Result<Mapping> map(int fd, uint64_t bytes, bool writable);
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  bool is_mapped() const { return data_ != nullptr; }
+
+ private:
+  Mapping(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace ocm::os

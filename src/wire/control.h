@@ -1,0 +1,29 @@
+// Control messages on a stream: u32 little-endian length, then one Envelope (control.proto).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+
+namespace ocm::wire {
+
+class Envelope;
+
+inline constexpr size_t kControlHeaderBytes = 4;
+/// A control message at most; larger ones are kTooLarge at the sender and kProtocol at the receiver.
+inline constexpr size_t kControlBytesMax = size_t{4} << 20;
+/// Descriptors that travel with one message at most.
+inline constexpr uint32_t kControlFdsMax = 16;
+inline constexpr uint32_t kControlVersion = 1;
+
+/// Appends header and message to `out`. Errors: kTooLarge.
+Status append_control(const Envelope& message, std::string& out);
+/// The length that the 4 header bytes announce. Errors: kProtocol (0 or above kControlBytesMax).
+Result<uint32_t> control_length(std::span<const std::byte> header);
+/// Parses one message. Errors: kProtocol.
+Status parse_control(std::span<const std::byte> bytes, Envelope& message);
+
+}  // namespace ocm::wire
