@@ -1,0 +1,47 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set the machine up themselves.
+.DEFAULT_GOAL := build
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+export OCM_BIN_DIR := $(CURDIR)/build/release
+
+.PHONY: help setup build demo test test-unit test-cluster test-sanitizers bench fuzz lint install clean
+
+help: ## these lines
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: ## install what the build and the tests need (apt, pip into build/venv)
+	@scripts/setup.sh
+
+build: setup ## Release build into build/release
+	@cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build ## a three-node cluster on this machine: a gigabyte each way, checked, with rates
+	@$(OCM_BIN_DIR)/cli/ocm demo
+
+test: build ## everything that the gate runs
+	@scripts/test.sh all
+
+test-unit: build ## unit, conformance, simulation, API
+	@scripts/test.sh unit
+
+test-cluster: build ## real daemons, killed, stopped and cut off
+	@scripts/test.sh cluster
+
+test-sanitizers: build ## the same suites under address+undefined and thread sanitizers
+	@scripts/test.sh sanitizers
+
+bench: build ## ours beside the peers and the physical limits; QUICK=1 for three minutes
+	@build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+
+fuzz: setup ## libFuzzer on every decoder, SECONDS_EACH=60
+	@scripts/fuzz.sh $(or $(SECONDS_EACH),60)
+
+lint: build ## clang-format and clang-tidy
+	@scripts/lint.sh
+
+install: build ## to PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,55 @@
+"""Fails if an include runs upward: the arrows between the rooms of ARCHITECTURE.md, checked."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Which rooms each room may include, itself aside.
+ARROWS = {
+    "base": set(),
+    "os": {"base"},
+    "wire": {"base"},
+    "fabric": {"base", "os", "wire"},
+    "memory": {"base", "os"},
+    "control": {"base", "os", "wire"},
+    "node": {"base", "os", "wire", "fabric", "memory", "control"},
+    "client": {"base", "os", "wire", "fabric", "memory"},
+    "capi": {"base", "os", "wire", "fabric", "client", "node"},
+    "daemon": {"base", "os", "node"},
+    "cli": {"base", "os"},
+}
+# Headers of a third party and the one folder that may know them.
+PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node", "httplib": "src/node",
+                   "prometheus/": "src/node", "CLI/": ("daemon", "cli")}
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+def room_of(path: pathlib.Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def main() -> int:
+    faults = []
+    files = [p for top in ("src", "daemon", "cli") for p in (ROOT / top).rglob("*") if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
+    for path in files:
+        room = room_of(path)
+        where = path.relative_to(ROOT).as_posix()
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            included = match.group(2)
+            first = included.split("/")[0]
+            if match.group(1) == '"' and first in ARROWS and first != room and first not in ARROWS[room]:
+                faults.append(f"{where}:{number}: {room} may not include {included}")
+            for prefix, folders in PRIVATE_HEADERS.items():
+                if included.startswith(prefix) and not where.startswith(folders):
+                    faults.append(f"{where}:{number}: {included} belongs inside {folders}")
+    print("\n".join(faults) or f"{len(files)} files, every include runs downward")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
