@@ -1,0 +1,50 @@
+"""Fixtures: a shared loopback cluster for tests that break nothing, a fresh one for those that do."""
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from harness import Cluster  # noqa: E402
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed and call.when == "call":
+        for value in item.funcargs.values():
+            if isinstance(value, Cluster):
+                for node in value.nodes:
+                    report.sections.append((f"log of {node.name}", node.log()))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("shared"))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def make_cluster(tmp_path):
+    made = []
+
+    def make(**kwargs) -> Cluster:
+        made.append(Cluster(tmp_path / f"cluster{len(made)}", **kwargs))
+        return made[-1]
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster()
+
+
+@pytest.fixture
+def netns_cluster(make_cluster):
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    return make_cluster(namespaces=True)

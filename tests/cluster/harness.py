@@ -1,0 +1,283 @@
+"""Clusters of real daemons for the tests: on loopback, or each node in its own network namespace.
+
+A Cluster owns its processes, namespaces and directory, and removes all of them in close(). Ports are the
+kernel's choice. Every wait has a deadline; a daemon's log is kept in the test's directory and shown on failure.
+"""
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+from ocmlib import OcmError, find_binary
+
+HERE = pathlib.Path(__file__).resolve().parent
+FAILURE_DEADLINE_S = 1.5
+_serial = itertools.count()
+
+
+def wait_for(what: str, condition, deadline_s: float = 15.0):
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s} s: {what}")
+        time.sleep(0.02)
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+
+
+class Program:
+    """An agent process: a program that holds a session. Methods mirror ocmlib through JSON."""
+
+    def __init__(self, node: "Node", deadline_s: float = 0):
+        env = {**os.environ, "PYTHONPATH": str(HERE)}
+        self.process = subprocess.Popen(node.in_namespace([sys.executable, str(HERE / "agent.py")]), env=env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seconds = 0.0
+        self._names = itertools.count()
+        self.send({"do": "open", "args": [str(node.socket_path), deadline_s]})
+
+    def start(self, command: dict):
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def finish(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the program ended: {self.process.wait()}")
+        answer = json.loads(line)
+        self.seconds = answer["seconds"]
+        if "fault" in answer:
+            raise AssertionError(answer["fault"])
+        if "error" in answer:
+            raise OcmError(answer["error"], answer["detail"])
+        result = answer["result"]
+        return bytes.fromhex(result["hex"]) if isinstance(result, dict) and "hex" in result else result
+
+    def send(self, command: dict):
+        self.start(command)
+        return self.finish()
+
+    def session(self, method: str, *args, **kwargs):
+        return self.send({"do": "call", "on": "session", "method": method, "args": list(args), "kwargs": kwargs})
+
+    def alloc(self, count: int, **kwargs) -> "Handle":
+        name = f"a{next(self._names)}"
+        self.send({"do": "call", "on": "session", "method": "alloc", "as": name, "args": [count], "kwargs": kwargs})
+        return Handle(self, name)
+
+    def attach(self, published: str, access: str = "rw") -> "Handle":
+        name = f"a{next(self._names)}"
+        self.send({"do": "call", "on": "session", "method": "attach", "as": name, "args": [published, access]})
+        return Handle(self, name)
+
+    def nodes(self):
+        return self.session("nodes")
+
+    def kill(self, signal_number=signal.SIGKILL):
+        self.process.send_signal(signal_number)
+        if signal_number in (signal.SIGKILL, signal.SIGTERM):
+            self.process.wait(10)
+
+    def close(self):
+        with contextlib.suppress(Exception):
+            self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait(10)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Handle:
+    """An allocation that lives in a Program."""
+
+    def __init__(self, program: Program, name: str):
+        self.program, self.name = program, name
+
+    def call(self, method: str, *args, **kwargs):
+        return self.program.send(self.command(method, *args, **kwargs))
+
+    def command(self, method: str, *args, **kwargs) -> dict:
+        args = [{"hex": a.hex()} if isinstance(a, bytes) else {"object": a.name} if isinstance(a, Handle) else a
+                for a in args]
+        return {"do": "call", "on": self.name, "method": method, "args": args, "kwargs": kwargs}
+
+    def fill(self, offset: int, seed: int, count: int):
+        """Puts `count` bytes that follow from `seed`."""
+        self.program.send({"do": "call", "on": self.name, "method": "put",
+                           "args": [offset, {"pattern": [seed, count]}]})
+
+    def holds(self, offset: int, seed: int, count: int) -> bool:
+        return self.program.send({"do": "check", "on": self.name, "args": [offset, seed, count]})
+
+    def __getattr__(self, method: str):
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *args, **kwargs: self.call(method, *args, **kwargs)
+
+
+class Node:
+    def __init__(self, cluster: "Cluster", name: str, host: str, ports: list[int], namespace: str | None):
+        self.cluster, self.name, self.host, self.namespace = cluster, name, host, namespace
+        self.control, self.data, self.http = (f"{host}:{port}" for port in ports)
+        self.run_dir = cluster.directory / name
+        self.run_dir.mkdir(exist_ok=True)
+        self.log_path = cluster.directory / f"{name}.log"
+        self.process = None
+
+    @property
+    def socket_path(self) -> pathlib.Path:
+        return self.run_dir / "oncillad.sock"
+
+    def in_namespace(self, command: list) -> list:
+        return ["ip", "netns", "exec", self.namespace, *map(str, command)] if self.namespace else list(map(str, command))
+
+    def arguments(self, extra=()) -> list:
+        c = self.cluster
+        return [find_binary("oncillad"), "--node-name", self.name, "--run-dir", self.run_dir,
+                "--control-listen", self.control, "--data-listen", self.data, "--http-listen", self.http,
+                "--coordinator", c.nodes[0].control if c.nodes else self.control, "--token-file", c.token_file,
+                "--dram", str(c.dram), "--heartbeat-ms", "200",
+                "--failure-deadline-ms", str(int(FAILURE_DEADLINE_S * 1000)), "--log-level", "info",
+                *c.extra, *extra]
+
+    def start(self, extra=(), prefix=()):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.in_namespace([*prefix, *self.arguments(extra)]), stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL)
+        return self
+
+    def wait_ready(self):
+        def ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"{self.name} ended with {self.process.returncode}:\n{self.log()}")
+            with contextlib.suppress(OSError):
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.connect(str(self.socket_path))
+                    return True
+        wait_for(f"{self.name} listens\n{self.log()}", ready)
+        return self
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        return self.process.wait(15)
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")[-6000:] if self.log_path.exists() else ""
+
+    def http_get(self, path: str) -> str:
+        if self.namespace:
+            return subprocess.run(self.in_namespace([sys.executable, "-c",
+                                  f"import urllib.request as u;print(u.urlopen('http://{self.http}{path}',timeout=5).read().decode())"]),
+                                  check=True, capture_output=True, text=True, timeout=20).stdout
+        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=5) as response:
+            return response.read().decode()
+
+    def status(self) -> dict:
+        return json.loads(self.http_get("/status"))
+
+
+class Cluster:
+    """`names` nodes, the first of them the coordinator."""
+
+    def __init__(self, directory: pathlib.Path, names=("n1", "n2", "n3"), dram: int = 256 << 20, namespaces=False,
+                 extra=(), start=True):
+        self.directory, self.dram, self.extra = directory, dram, list(extra)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.token_file = directory / "token"
+        self.token_file.touch(mode=0o600)
+        self.token_file.write_text(os.urandom(32).hex())
+        self.nodes: list[Node] = []
+        self.programs: list[Program] = []
+        self.switch = None
+        if namespaces:
+            self._make_network(names)
+        else:
+            ports = free_ports(3 * len(names))
+            for i, name in enumerate(names):
+                self.nodes.append(Node(self, name, "127.0.0.1", ports[3 * i:3 * i + 3], None))
+        if start:
+            for node in self.nodes:
+                node.start()
+            for node in self.nodes:
+                node.wait_ready()
+            self.wait_members()
+
+    def _make_network(self, names):
+        tag = f"ocm{os.getpid() % 100000}-{next(_serial)}"
+        self.switch = f"{tag}-sw"
+        self._ip("netns", "add", self.switch)
+        self._ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
+        self._ip("-n", self.switch, "link", "set", "br0", "up")
+        for i, name in enumerate(names, 1):
+            space = f"{tag}-{name}"
+            self._ip("netns", "add", space)
+            self._ip("link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", f"to-{name}", "netns", self.switch)
+            self._ip("-n", self.switch, "link", "set", f"to-{name}", "master", "br0", "up")
+            self._ip("-n", space, "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
+            self._ip("-n", space, "link", "set", "eth0", "up")
+            self._ip("-n", space, "link", "set", "lo", "up")
+            self.nodes.append(Node(self, name, f"10.77.0.{i}", [7600, 7601, 7602], space))
+
+    @staticmethod
+    def _ip(*arguments):
+        subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=20)
+
+    def cut(self, node: "Node"):
+        self._ip("-n", self.switch, "link", "set", f"to-{node.name}", "down")
+
+    def mend(self, node: "Node"):
+        self._ip("-n", self.switch, "link", "set", f"to-{node.name}", "up")
+
+    def program(self, node: "Node", deadline_s: float = 0) -> Program:
+        program = Program(node, deadline_s)
+        self.programs.append(program)
+        return program
+
+    def wait_members(self, count: int | None = None, at=None):
+        count = count or len(self.nodes)
+        program = Program(at or self.nodes[-1])
+        try:
+            wait_for(f"{count} nodes alive", lambda: sum(n["state"] == "alive" for n in program.nodes().values()) == count)
+        finally:
+            program.close()
+
+    def __getitem__(self, name: str) -> Node:
+        return next(n for n in self.nodes if n.name == name)
+
+    def close(self):
+        for program in self.programs:
+            program.close()
+        for node in self.nodes:
+            if node.process and node.process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    node.process.send_signal(signal.SIGCONT)
+                    node.process.kill()
+                node.process.wait(10)
+        if self.switch:
+            for node in self.nodes:
+                subprocess.run(["ip", "netns", "del", node.namespace], capture_output=True, timeout=20)
+            subprocess.run(["ip", "netns", "del", self.switch], capture_output=True, timeout=20)

@@ -1,0 +1,214 @@
+"""The C ABI through ctypes, as the tests' programs use it. Every failure raises OcmError(code name)."""
+import ctypes as c
+import os
+import pathlib
+
+BIN_DIR = pathlib.Path(os.environ.get("OCM_BIN_DIR", pathlib.Path(__file__).resolve().parents[2] / "build/release"))
+
+
+def find_binary(name: str) -> pathlib.Path:
+    for folder in ("", "cli", "daemon", "src/capi", "bin", "lib"):
+        path = BIN_DIR / folder / name
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"{name} is not below {BIN_DIR}; run `make build`")
+
+
+class OcmError(Exception):
+    def __init__(self, name: str, detail: str = ""):
+        super().__init__(f"{name}: {detail}")
+        self.name = name
+        self.detail = detail
+
+
+class SessionOptions(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("socket_path", c.c_char_p), ("program", c.c_char_p), ("flags", c.c_uint32),
+                ("fabric", c.c_int), ("deadline_ns", c.c_uint64), ("embedded_bytes", c.c_uint64)]
+
+
+class AllocationOptions(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("kind", c.c_int), ("layout", c.c_int), ("extents", c.c_uint32),
+                ("chunk_bytes", c.c_uint64), ("nodes", c.POINTER(c.c_char_p)), ("nodes_count", c.c_size_t),
+                ("fabric", c.c_int), ("flags", c.c_uint32)]
+
+
+class ExtentInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("global_address", c.c_uint64), ("bytes", c.c_uint64),
+                ("generation", c.c_uint32), ("fabric", c.c_int), ("local", c.c_bool), ("lost", c.c_bool),
+                ("node", c.c_char * 64)]
+
+
+class AllocationInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("bytes", c.c_uint64), ("kind", c.c_int), ("layout", c.c_int),
+                ("chunk_bytes", c.c_uint64), ("extents", c.c_uint32), ("access", c.c_int), ("published", c.c_bool),
+                ("slab", c.c_bool)]
+
+
+class NameInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char * 256), ("bytes", c.c_uint64), ("kind", c.c_int),
+                ("layout", c.c_int), ("extents", c.c_uint32), ("owner_uid", c.c_uint32), ("mode", c.c_uint32),
+                ("lost", c.c_bool)]
+
+
+class NodeInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char * 64), ("partition", c.c_uint32), ("state", c.c_int),
+                ("self", c.c_bool), ("coordinator", c.c_bool), ("pool_bytes", c.c_uint64 * 3),
+                ("used_bytes", c.c_uint64 * 3), ("sessions", c.c_uint64), ("extents", c.c_uint64),
+                ("heartbeat_age_ns", c.c_uint64)]
+
+
+LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
+STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
+DEDICATED, ZERO, POPULATE, HUGEPAGES, LOCAL, REMOTE, CHECKSUM = (1 << i for i in range(7))
+NAME_VISIT = c.CFUNCTYPE(c.c_bool, c.POINTER(NameInfo), c.c_void_p)
+NODE_VISIT = c.CFUNCTYPE(c.c_bool, c.POINTER(NodeInfo), c.c_void_p)
+
+_lib = None
+
+
+def lib():
+    global _lib
+    if _lib is None:
+        _lib = c.CDLL(str(find_binary("liboncilla.so")))
+        for name in ("ocm_status_name", "ocm_strerror", "ocm_last_error"):
+            getattr(_lib, name).restype = c.c_char_p
+        u64, p = c.c_uint64, c.c_void_p
+        _lib.ocm_put.argtypes = [p, u64, p, u64]
+        _lib.ocm_get.argtypes = [p, u64, p, u64]
+        _lib.ocm_allocation_create.argtypes = [p, u64, p, p]
+        _lib.ocm_allocation_free.argtypes = [p]
+        _lib.ocm_allocation_bytes.argtypes = [p]
+        _lib.ocm_allocation_bytes.restype = u64
+        _lib.ocm_allocation_extent.argtypes = [p, c.c_uint32, p]
+        _lib.ocm_allocation_query.argtypes = [p, p]
+        _lib.ocm_allocation_pointer.argtypes = [p, u64, u64, p]
+        _lib.ocm_session_open.argtypes = [p, p]
+        _lib.ocm_session_close.argtypes = [p]
+        _lib.ocm_publish.argtypes = [p, c.c_char_p, c.c_uint32]
+        _lib.ocm_attach.argtypes = [p, c.c_char_p, c.c_int, p]
+        _lib.ocm_name_remove.argtypes = [p, c.c_char_p]
+        _lib.ocm_name_list.argtypes = [p, c.c_char_p, NAME_VISIT, p]
+        _lib.ocm_node_list.argtypes = [p, NODE_VISIT, p]
+        _lib.ocm_atomic_fetch_add.argtypes = [p, u64, u64, p]
+        _lib.ocm_atomic_compare_swap.argtypes = [p, u64, u64, u64, p]
+        _lib.ocm_put_notify.argtypes = [p, u64, p, u64, u64, u64]
+        _lib.ocm_wait_at_least.argtypes = [p, u64, u64, u64, p]
+
+        class Place(c.Structure):
+            _fields_ = [("allocation", p), ("offset", u64), ("pointer", p)]
+        _lib.Place = Place
+        _lib.ocm_place_copy.argtypes = [Place, Place, u64]
+    return _lib
+
+
+def check(code: int) -> int:
+    if code < 0:
+        raise OcmError(lib().ocm_status_name(code).decode(), lib().ocm_last_error().decode())
+    return code
+
+
+class Allocation:
+    def __init__(self, handle):
+        self.handle = handle
+
+    def put(self, offset: int, data: bytes):
+        check(lib().ocm_put(self.handle, offset, data, len(data)))
+
+    def get(self, offset: int, count: int) -> bytes:
+        buffer = c.create_string_buffer(count)
+        check(lib().ocm_get(self.handle, offset, buffer, count))
+        return buffer.raw
+
+    def put_raw(self, offset: int, count: int):
+        """A put whose length need not fit the buffer: for bounds that must be refused before any byte moves."""
+        buffer = c.create_string_buffer(16)
+        check(lib().ocm_put(self.handle, offset, buffer, count))
+
+    def copy_from(self, offset: int, source: "Allocation", source_offset: int, count: int):
+        place = lib().Place
+        check(lib().ocm_place_copy(place(self.handle, offset, None), place(source.handle, source_offset, None), count))
+
+    def fetch_add(self, offset: int, value: int) -> int:
+        old = c.c_uint64()
+        check(lib().ocm_atomic_fetch_add(self.handle, offset, value, c.byref(old)))
+        return old.value
+
+    def compare_swap(self, offset: int, expected: int, desired: int) -> int:
+        old = c.c_uint64()
+        check(lib().ocm_atomic_compare_swap(self.handle, offset, expected, desired, c.byref(old)))
+        return old.value
+
+    def put_notify(self, offset: int, data: bytes, notify_offset: int, value: int):
+        check(lib().ocm_put_notify(self.handle, offset, data, len(data), notify_offset, value))
+
+    def wait_at_least(self, offset: int, value: int, deadline_s: float) -> int:
+        seen = c.c_uint64()
+        check(lib().ocm_wait_at_least(self.handle, offset, value, int(deadline_s * 1e9), c.byref(seen)))
+        return seen.value
+
+    def publish(self, name: str, mode: int = 0):
+        check(lib().ocm_publish(self.handle, name.encode(), mode))
+
+    def extents(self) -> list:
+        info, out = AllocationInfo(size=c.sizeof(AllocationInfo)), []
+        check(lib().ocm_allocation_query(self.handle, c.byref(info)))
+        for i in range(info.extents):
+            extent = ExtentInfo(size=c.sizeof(ExtentInfo))
+            check(lib().ocm_allocation_extent(self.handle, i, c.byref(extent)))
+            out.append({"node": extent.node.decode(), "bytes": extent.bytes, "local": extent.local, "lost": extent.lost,
+                        "address": extent.global_address, "generation": extent.generation})
+        return out
+
+    def free(self):
+        check(lib().ocm_allocation_free(self.handle))
+
+
+class Session:
+    def __init__(self, socket_path: str, deadline_s: float = 0):
+        options = SessionOptions(size=c.sizeof(SessionOptions), socket_path=socket_path.encode(),
+                                 deadline_ns=int(deadline_s * 1e9))
+        self.handle = c.c_void_p()
+        check(lib().ocm_session_open(c.byref(options), c.byref(self.handle)))
+
+    def alloc(self, count: int, layout: str = "single", nodes=(), extents: int = 0, chunk: int = 0, flags: int = 0,
+              kind: int = 0) -> Allocation:
+        names = (c.c_char_p * max(len(nodes), 1))(*[n.encode() for n in nodes])
+        options = AllocationOptions(size=c.sizeof(AllocationOptions), kind=kind, layout=LAYOUTS[layout],
+                                    extents=extents, chunk_bytes=chunk, nodes=names if nodes else None,
+                                    nodes_count=len(nodes), flags=flags)
+        handle = c.c_void_p()
+        check(lib().ocm_allocation_create(self.handle, count, c.byref(options), c.byref(handle)))
+        return Allocation(handle)
+
+    def attach(self, name: str, access: str = "rw") -> Allocation:
+        handle = c.c_void_p()
+        check(lib().ocm_attach(self.handle, name.encode(), {"r": 1, "rw": 3}[access], c.byref(handle)))
+        return Allocation(handle)
+
+    def remove(self, name: str):
+        check(lib().ocm_name_remove(self.handle, name.encode()))
+
+    def names(self, prefix: str = "") -> dict:
+        out = {}
+
+        def visit(info, _):
+            i = info.contents
+            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "lost": i.lost}
+            return True
+        check(lib().ocm_name_list(self.handle, prefix.encode(), NAME_VISIT(visit), None))
+        return out
+
+    def nodes(self) -> dict:
+        out = {}
+
+        def visit(info, _):
+            i = info.contents
+            out[i.name.decode()] = {"state": STATES.get(i.state, i.state), "pool": i.pool_bytes[0], "self": i.self,
+                                    "used": i.used_bytes[0], "coordinator": i.coordinator, "sessions": i.sessions,
+                                    "extents": i.extents, "partition": i.partition}
+            return True
+        check(lib().ocm_node_list(self.handle, NODE_VISIT(visit), None))
+        return out
+
+    def close(self):
+        check(lib().ocm_session_close(self.handle))

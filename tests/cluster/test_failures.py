@@ -1,0 +1,232 @@
+"""Bad luck: programs and nodes killed, stopped and cut off. Errors reach their users and nobody else."""
+import signal
+import time
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, wait_for
+from ocmlib import DEDICATED, OcmError
+
+MIB = 1 << 20
+# The default stall bound of a session equals the failure deadline; a loaded machine adds some.
+SLACK_S = 3.0
+
+
+def error_of(action):
+    with pytest.raises(OcmError) as caught:
+        action()
+    return caught.value.name
+
+
+def used(program, node):
+    return program.nodes()[node]["used"]
+
+
+def test_a_killed_program_gives_its_memory_back_within_a_second(cluster):
+    watcher, victim = cluster.program(cluster["n1"]), cluster.program(cluster["n1"])
+    before = {name: cluster[name].status() for name in ("n1", "n2", "n3")}
+    for node in ("n1", "n2", "n3"):
+        victim.alloc(8 * MIB, nodes=[node]).fill(0, 1, 8 * MIB)
+    victim.kill()
+    began = time.monotonic()
+
+    def all_back():
+        return all(pool_used(cluster[name].status()) == pool_used(before[name]) for name in before)
+    wait_for("the memory is back", all_back, 5)
+    assert time.monotonic() - began < 1.0 + 0.5
+    assert watcher.alloc(200 * MIB, nodes=["n2"])
+
+
+def pool_used(status):
+    own = next(n for n in status["nodes"] if n["self"])
+    return own["pools"]["dram"]["used_bytes"]
+
+
+def test_a_program_killed_in_the_middle_of_a_put_harms_nobody(cluster):
+    watcher = cluster.program(cluster["n1"])
+    a = watcher.alloc(64 * MIB, nodes=["n2"])
+    a.publish("target")
+    for _ in range(5):
+        victim = cluster.program(cluster["n3"])
+        h = victim.attach("target")
+        victim.start({"do": "call", "on": h.name, "method": "put", "args": [0, {"pattern": [9, 60 * MIB]}]})
+        time.sleep(0.15)
+        victim.kill()
+    a.fill(0, 4, 64 * MIB)
+    assert a.holds(0, 4, 64 * MIB)
+
+
+def test_a_killed_node_is_an_error_to_its_users_and_to_nobody_else(cluster):
+    p = cluster.program(cluster["n1"])
+    on2, on3 = p.alloc(4 * MIB, nodes=["n2"]), p.alloc(4 * MIB, nodes=["n3"])
+    for a in (on2, on3):
+        a.fill(0, 5, 4 * MIB)
+    cluster["n2"].kill()
+    assert error_of(lambda: on2.get(0, 100)) == "PEER_LOST"
+    assert p.seconds < FAILURE_DEADLINE_S + SLACK_S
+    assert on3.holds(0, 5, 4 * MIB)
+    wait_for("n2 is declared dead", lambda: p.nodes()["n2"]["state"] == "dead")
+    assert error_of(lambda: p.alloc(MIB, nodes=["n2"])) in ("PEER_LOST", "POOL_FULL", "UNKNOWN_NODE")
+    assert p.alloc(MIB, nodes=["n3"])
+
+
+def test_a_replicated_allocation_survives_a_killed_node(cluster):
+    p = cluster.program(cluster["n1"])
+    a = p.alloc(4 * MIB, layout="replicated", nodes=["n2", "n3"])
+    a.fill(0, 6, 4 * MIB)
+    cluster["n2"].kill()
+    assert a.holds(0, 6, 4 * MIB)
+    a.fill(0, 7, 4 * MIB)
+    assert a.holds(0, 7, 4 * MIB)
+    cluster["n3"].kill()
+    assert error_of(lambda: a.get(0, 1)) in ("LOST", "PEER_LOST")
+
+
+def test_a_killed_node_that_comes_back_never_answers_old_handles(cluster):
+    p = cluster.program(cluster["n1"])
+    a = p.alloc(MIB, nodes=["n2"])
+    a.fill(0, 8, MIB)
+    cluster["n2"].kill()
+    cluster["n2"].start().wait_ready()
+    wait_for("n2 is back", lambda: p.nodes()["n2"]["state"] == "alive")
+    other = cluster.program(cluster["n2"])
+    other.alloc(MIB, flags=DEDICATED).fill(0, 9, MIB)
+    for _ in range(3):
+        assert error_of(lambda: a.get(0, 64)) in ("PEER_LOST", "REVOKED", "NOT_FOUND", "LOST", "PERMISSION")
+    assert p.alloc(MIB, nodes=["n2"]).get(0, 8) == bytes(8)
+
+
+def test_a_stopped_node_is_lost_in_time_and_usable_when_it_goes_on(cluster):
+    p = cluster.program(cluster["n1"])
+    a, other = p.alloc(MIB, nodes=["n3"]), p.alloc(MIB, nodes=["n2"])
+    a.fill(0, 1, MIB)
+    cluster["n3"].signal(signal.SIGSTOP)
+    assert error_of(lambda: a.get(0, 100)) == "PEER_LOST"
+    assert p.seconds < FAILURE_DEADLINE_S + SLACK_S
+    other.fill(0, 2, MIB)
+    cluster["n3"].signal(signal.SIGCONT)
+    wait_for("n3 is back", lambda: p.nodes()["n3"]["state"] == "alive")
+    q = cluster.program(cluster["n2"])
+    b = q.alloc(MIB, nodes=["n3"])
+    b.fill(0, 3, MIB)
+    assert b.holds(0, 3, MIB)
+
+
+def test_a_stopped_replica_never_answers_with_old_bytes(cluster):
+    p, q = cluster.program(cluster["n1"]), cluster.program(cluster["n1"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    a.publish("replicas", 0o606)
+    a.fill(0, 1, MIB)
+    b = q.attach("replicas")
+    assert b.holds(0, 1, MIB)
+    cluster["n2"].signal(signal.SIGSTOP)
+    a.fill(0, 2, MIB)  # acknowledged with n2 dropped
+    cluster["n2"].signal(signal.SIGCONT)
+    for _ in range(20):
+        assert b.holds(0, 2, MIB)
+        time.sleep(0.05)
+    late = cluster.program(cluster["n2"])
+    assert late.attach("replicas").holds(0, 2, MIB)
+
+
+def test_the_coordinator_killed_and_started_again_loses_nothing(cluster):
+    p = cluster.program(cluster["n2"])
+    private, named = p.alloc(MIB, nodes=["n3"]), p.alloc(MIB, layout="striped", nodes=["n2", "n3"])
+    private.fill(0, 1, MIB)
+    named.fill(0, 2, MIB)
+    named.publish("survives")
+    cluster["n1"].kill()
+    assert private.holds(0, 1, MIB)
+    during = p.alloc(MIB, nodes=["n3"])  # homes are the truth: allocation goes on
+    during.fill(0, 3, MIB)
+    assert error_of(lambda: p.attach("survives-not")) in ("NO_COORDINATOR", "PEER_LOST")
+    cluster["n1"].start().wait_ready()
+    cluster.wait_members(3)
+    assert private.holds(0, 1, MIB) and during.holds(0, 3, MIB) and named.holds(0, 2, MIB)
+    q = cluster.program(cluster["n3"])
+    wait_for("the name is known again", lambda: "survives" in q.session("names"))
+    assert q.attach("survives").holds(0, 2, MIB)
+    assert error_of(lambda: p.alloc(MIB, flags=DEDICATED).publish("survives")) == "EXISTS"
+
+
+def test_sessions_of_the_coordinators_node_go_on_after_its_restart(cluster):
+    p = cluster.program(cluster["n1"])
+    a = p.alloc(MIB, nodes=["n2"])
+    a.fill(0, 4, MIB)
+    cluster["n1"].kill()
+    assert a.holds(0, 4, MIB)
+    cluster["n1"].start().wait_ready()
+    cluster.wait_members(3)
+    time.sleep(1.0)
+    assert a.holds(0, 4, MIB)
+    wait_for("the session allocates again", lambda: _allocates(p))
+
+
+def _allocates(program):
+    try:
+        program.alloc(MIB, nodes=["n3"]).fill(0, 1, MIB)
+        return True
+    except OcmError:
+        return False
+
+
+def test_a_dead_daemon_is_noticed_on_shared_memory_too(cluster):
+    p = cluster.program(cluster["n2"])
+    a = p.alloc(MIB, nodes=["n2"])
+    a.put(0, b"x")
+    cluster["n2"].kill()
+    wait_for("the put fails", lambda: _fails_with(a, "PEER_LOST"), FAILURE_DEADLINE_S + SLACK_S)
+
+
+def _fails_with(handle, name):
+    try:
+        handle.put(0, b"x")
+    except OcmError as error:
+        assert error.name == name
+        return True
+    return False
+
+
+def test_two_nodes_cut_off_from_each_other(netns_cluster):
+    cluster = netns_cluster
+    p, q = cluster.program(cluster["n2"]), cluster.program(cluster["n3"])
+    a = p.alloc(MIB, nodes=["n3"])
+    a.fill(0, 1, MIB)
+    local = q.alloc(MIB, nodes=["n3"])
+    cluster.cut(cluster["n3"])
+    assert error_of(lambda: a.get(0, 64)) == "PEER_LOST"
+    assert p.seconds < FAILURE_DEADLINE_S + SLACK_S
+    local.fill(0, 2, MIB)
+    assert local.holds(0, 2, MIB)
+    wait_for("n3 is declared dead", lambda: p.nodes()["n3"]["state"] == "dead")
+    assert p.alloc(MIB, nodes=["n1"])
+    cluster.mend(cluster["n3"])
+    wait_for("n3 is alive again", lambda: p.nodes()["n3"]["state"] == "alive", 30)
+    assert p.alloc(MIB, nodes=["n3"])
+
+
+def test_a_replica_behind_a_cut_link_never_answers_with_old_bytes(netns_cluster):
+    cluster = netns_cluster
+    p, behind = cluster.program(cluster["n1"]), cluster.program(cluster["n3"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    a.publish("cut", 0o606)
+    a.fill(0, 1, MIB)
+    b = behind.attach("cut", "r")
+    assert b.holds(0, 1, MIB)
+    cluster.cut(cluster["n3"])
+    a.fill(0, 2, MIB)  # acknowledged once n3 can no longer serve its replica
+    for _ in range(5):  # a reader on the wrong side gets an error or the new bytes, never the old ones
+        try:
+            assert b.holds(0, 2, MIB)
+        except OcmError as error:
+            assert error.name in ("PEER_LOST", "LOST", "REVOKED")
+    cluster.mend(cluster["n3"])
+    fresh = cluster.program(cluster["n1"])
+    assert fresh.attach("cut").holds(0, 2, MIB)
+
+
+def test_sigterm_drains_and_tells_the_others(cluster):
+    p = cluster.program(cluster["n1"])
+    assert cluster["n3"].stop() == 0
+    wait_for("n3 left", lambda: p.nodes().get("n3", {"state": "gone"})["state"] in ("dead", "draining", "gone"),
+             FAILURE_DEADLINE_S)

@@ -1,0 +1,207 @@
+"""Bytes from outside are hostile: garbage at every port, wrong secrets, limits. The daemon lives on."""
+import os
+import random
+import re
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from harness import wait_for
+from ocmlib import DEDICATED, HUGEPAGES, OcmError, find_binary
+
+MIB = 1 << 20
+
+
+def address_of(text):
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+def works(cluster):
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB, nodes=["n2"])
+    a.fill(0, 1, MIB)
+    assert a.holds(0, 1, MIB)
+    program.close()
+
+
+GARBAGE = {
+    "nothing": b"",
+    "zeros": bytes(4096),
+    "text": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 50,
+    "length of 4 GiB": struct.pack("<I", 0xFFFFFFFF) + b"x" * 100,
+    "length of 1 MiB then silence": struct.pack("<I", 1 << 20) + b"x",
+    "a header cut short": b"\x4d\x4f\x01\x05" + bytes(10),
+    "random": random.Random(5).randbytes(100_000),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+@pytest.mark.parametrize("port", ["control", "data", "http", "unix"])
+def test_garbage_closes_the_connection_and_nothing_else(shared, what, port):
+    node = shared["n2"]
+    for _ in range(3):
+        if port == "unix":
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(str(node.socket_path))
+        else:
+            s = socket.create_connection(address_of(getattr(node, port)))
+        with s:
+            s.settimeout(0.2)
+            try:
+                s.sendall(GARBAGE[what])
+                s.recv(1000)
+            except OSError:
+                pass
+    assert node.process.poll() is None
+    works(shared)
+
+
+def test_many_silent_connections_do_not_shut_others_out(shared):
+    host, port = address_of(shared["n2"].data)
+    silent = [socket.create_connection((host, port)) for _ in range(200)]
+    works(shared)
+    for s in silent:
+        s.close()
+
+
+def test_a_second_daemon_on_the_same_directory_refuses(shared):
+    node = shared["n1"]
+    second = subprocess.run(node.arguments(["--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
+                                            "--http-listen", "127.0.0.1:0"]), capture_output=True, text=True, timeout=20)
+    assert second.returncode != 0
+    assert "oncillad" in second.stderr and len(second.stderr) > 30
+    works(shared)
+
+
+def test_a_node_with_a_wrong_token_does_not_join(make_cluster, tmp_path):
+    cluster = make_cluster(names=("n1", "n2"))
+    wrong = tmp_path / "wrong-token"
+    wrong.touch(mode=0o600)
+    wrong.write_text(os.urandom(32).hex())
+    cluster["n2"].kill()
+    cluster["n2"].start(["--token-file", str(wrong)])
+    program = cluster.program(cluster["n1"])
+    wait_for("n2 is dead", lambda: program.nodes()["n2"]["state"] == "dead")
+    assert wrong.read_text() not in cluster["n2"].log()
+
+
+def test_a_cluster_beyond_this_host_needs_a_secret(tmp_path):
+    result = subprocess.run([str(find_binary("oncillad")), "--node-name", "x", "--run-dir", str(tmp_path),
+                             "--control-listen", "0.0.0.0:0", "--data-listen", "0.0.0.0:0"],
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode != 0
+    assert re.search("token|TLS|tls", result.stderr)
+
+
+def test_check_config_names_the_line(tmp_path):
+    config = tmp_path / "bad.toml"
+    config.write_text('[node]\nname = "x"\nnonsense = 1\n')
+    result = subprocess.run([str(find_binary("oncillad")), "--config", str(config), "--check-config"],
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode != 0
+    assert "nonsense" in result.stderr and "3" in result.stderr
+
+
+def test_no_secret_in_logs_or_metrics(shared):
+    works(shared)
+    token = shared.token_file.read_text().strip()
+    for node in shared.nodes:
+        for text in (node.log(), node.http_get("/metrics"), node.http_get("/status")):
+            assert token not in text and token[:16] not in text
+
+
+def test_metrics_and_status_tell_what_happened(shared):
+    works(shared)
+    text = shared["n2"].http_get("/metrics")
+    for name in ("oncilla_pool_bytes", "oncilla_pool_used_bytes", "oncilla_fabric_bytes_total", "oncilla_sessions",
+                 "oncilla_heartbeat", "oncilla_errors_total"):
+        assert name in text, name
+    assert re.search(r'oncilla_fabric_bytes_total\{[^}]*fabric="tcp"[^}]*\} [1-9]', text)
+    status = shared["n2"].status()
+    assert {n["name"] for n in status["nodes"]} == {"n1", "n2", "n3"}
+
+
+def test_running_out_of_descriptors_is_an_error_and_no_more(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    limit = ["prlimit", "--nofile=96:96"]
+    if os.geteuid() == 0:  # root may raise it again: drop that right
+        limit = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", *limit]
+    cluster["n1"].start()
+    cluster["n2"].start(prefix=limit)
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2, at=cluster["n1"])
+    program = cluster.program(cluster["n1"])
+    held = []
+    with pytest.raises(OcmError) as caught:
+        for _ in range(200):
+            held.append(program.alloc(4096, nodes=["n2"], flags=DEDICATED))
+    assert caught.value.name in ("NO_FDS", "LIMIT", "POOL_FULL"), caught.value
+    assert cluster["n2"].process.poll() is None
+    for a in held:
+        a.free()
+    assert program.alloc(4096, nodes=["n2"], flags=DEDICATED)
+
+
+def test_memory_that_the_system_does_not_have_is_an_error(shared):
+    if int(re.search(r"HugePages_Total:\s+(\d+)", open("/proc/meminfo").read()).group(1)):
+        pytest.skip("this machine has huge pages")
+    program = shared.program(shared["n1"])
+    with pytest.raises(OcmError) as caught:
+        program.alloc(4 * MIB, flags=HUGEPAGES | DEDICATED)
+    assert caught.value.name == "NO_MEMORY"
+    works(shared)
+
+
+def test_a_full_disk_under_the_run_directory_is_said(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(small)], check=True)
+    try:
+        with open(small / "filler", "wb") as filler:
+            try:
+                filler.write(bytes(1 << 16))
+                filler.flush()
+            except OSError:
+                pass
+        result = subprocess.run([str(find_binary("oncillad")), "--node-name", "x", "--run-dir", str(small / "run"),
+                                 "--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
+                                 "--http-listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=20)
+        assert result.returncode != 0
+        assert "space" in result.stderr
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_users_quota_is_held(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-user-bytes", str(32 * MIB)])
+    program = cluster.program(cluster["n1"])
+    first = program.alloc(24 * MIB)
+    with pytest.raises(OcmError) as caught:
+        program.alloc(24 * MIB)
+    assert caught.value.name == "QUOTA"
+    first.free()
+    assert program.alloc(24 * MIB)
+
+
+def test_the_limit_on_sessions_is_an_error(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "3"])
+    programs = [cluster.program(cluster["n1"]) for _ in range(3)]
+    with pytest.raises(OcmError) as caught:
+        cluster.program(cluster["n1"])
+    assert caught.value.name == "LIMIT"
+    programs[0].close()
+    wait_for("a place is free", lambda: _opens(cluster), 5)
+
+
+def _opens(cluster):
+    try:
+        cluster.program(cluster["n1"]).close()
+        return True
+    except OcmError:
+        return False
