@@ -1,0 +1,88 @@
+#include "memory/dram/dram_backend.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+
+namespace ocm::memory {
+namespace {
+
+class DramBacking final : public Backing {
+ public:
+  DramBacking(os::Fd fd, uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+
+  uint64_t bytes() const override { return bytes_; }
+
+  Result<std::byte*> data() override {
+    if (std::byte* mapped = data_.load(std::memory_order_acquire)) return mapped;
+    const std::lock_guard lock(mutex_);
+    if (std::byte* mapped = data_.load(std::memory_order_relaxed)) return mapped;
+    OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
+    data_.store(mapping_.data(), std::memory_order_release);
+    return mapping_.data();
+  }
+
+  Result<os::Fd> share(Access access) override {
+    if (access == Access::kRead) return os::reopen_read_only(fd_.get());
+    os::Fd copy(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!copy.is_open()) return Status::from_errno(errno, "duplicating an extent's descriptor");
+    return copy;
+  }
+
+ private:
+  const os::Fd fd_;
+  const uint64_t bytes_;
+  std::mutex mutex_;  // guards mapping_
+  os::Mapping mapping_;
+  std::atomic<std::byte*> data_{nullptr};  // mapping_.data() once it is complete
+};
+
+/// Mapping the file once reserves its huge pages for good, so that a later touch by anyone finds them.
+Result<std::unique_ptr<Backing>> make_huge(uint64_t bytes, const os::MemfdOptions& options) {
+  OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("ocm-extent-huge", bytes, options));
+  OCM_TRY(os::Mapping::map(fd.get(), bytes, true).status());
+  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(fd), bytes));
+}
+
+}  // namespace
+
+uint64_t huge_page_bytes() {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
+  if (!file) return 0;
+  char line[256];
+  while (std::fgets(line, sizeof(line), file.get()) != nullptr) {
+    unsigned long kib = 0;
+    if (std::sscanf(line, "Hugepagesize: %lu kB", &kib) == 1) return uint64_t{kib} * 1024;
+  }
+  return 0;
+}
+
+DramBackend::DramBackend(DramConfig config)
+    : config_(config),
+      page_bytes_(static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))),
+      huge_page_bytes_(huge_page_bytes()) {}
+
+uint64_t DramBackend::page_bytes(const ExtentOptions& options) const {
+  const bool huge = options.hugepages && huge_page_bytes_ != 0;
+  return huge ? huge_page_bytes_ : page_bytes_;
+}
+
+Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentOptions& options) {
+  os::MemfdOptions memfd;
+  memfd.hugepages = options.hugepages && huge_page_bytes_ != 0;
+  memfd.populate = options.populate;
+  memfd.numa_node = config_.numa_node;
+  if (memfd.hugepages) {
+    if (auto huge = make_huge(bytes, memfd); huge.is_ok()) return huge;
+    memfd.hugepages = false;
+  }
+  OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("ocm-extent", bytes, memfd));
+  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(fd), bytes));
+}
+
+}  // namespace ocm::memory

@@ -1,0 +1,32 @@
+// DRAM: one memfd for each extent, so that isolation, zeroing and return to the system are the kernel's.
+#pragma once
+
+#include <memory>
+
+#include "memory/pool.h"
+
+namespace ocm::memory {
+
+struct DramConfig {
+  int numa_node = -1;  // -1: the kernel's choice
+};
+
+/// The size of the default huge page of this host (/proc/meminfo), 0 if it has none.
+uint64_t huge_page_bytes();
+
+/// Huge pages are used where the node has enough of them and ordinary ones otherwise; the length is rounded
+/// up to huge pages either way.
+class DramBackend final : public KindBackend {
+ public:
+  explicit DramBackend(DramConfig config = {});
+  Kind kind() const override { return Kind::kDram; }
+  uint64_t page_bytes(const ExtentOptions& options) const override;
+  Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) override;
+
+ private:
+  const DramConfig config_;
+  const uint64_t page_bytes_;
+  const uint64_t huge_page_bytes_;
+};
+
+}  // namespace ocm::memory

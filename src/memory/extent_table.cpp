@@ -1,0 +1,380 @@
+#include "memory/extent_table.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/units.h"
+#include "memory/gap_tree.h"
+#include "os/crypto.h"
+
+namespace ocm::memory {
+namespace {
+
+constexpr uint64_t kPartitionBytes = GlobalAddress::kOffsetMask + 1;
+constexpr uint64_t kAddressPageBytes = 4096;  // offset 0 is never given: a null address is nobody's
+
+std::optional<uint64_t> round_up(uint64_t bytes, uint64_t page) {
+  if (bytes > kPartitionBytes) return std::nullopt;
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+void Extent::on_revoke(std::function<void()> run) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!revoked_.load(std::memory_order_relaxed)) {
+      hooks_.push_back(std::move(run));
+      return;
+    }
+  }
+  run();
+}
+
+void Extent::revoke() {
+  std::vector<std::function<void()>> hooks;
+  {
+    const std::lock_guard lock(mutex_);
+    revoked_.store(true, std::memory_order_release);
+    hooks.swap(hooks_);
+  }
+  for (auto& hook : hooks) hook();
+}
+
+/// Everything behind the table's face. Extents hold it weakly through their deleter.
+class ExtentTable::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(uint32_t partition, std::vector<PoolConfig> pools, std::span<std::atomic<uint32_t>> generations)
+      : partition_(partition), generations_(generations), gaps_(kAddressPageBytes, kPartitionBytes) {
+    for (PoolConfig& config : pools) {
+      Pool& pool = pools_[static_cast<size_t>(config.backend->kind())];
+      OCM_ASSERT(!pool.backend);
+      pool.backend = std::move(config.backend);
+      pool.budget = std::make_unique<Budget>(config.budget_bytes);
+    }
+    os::fill_random(std::as_writable_bytes(std::span(&first_generation_, 1)));
+    live_.reserve(std::min<size_t>(generations.size(), size_t{1} << 17));  // no long pause to rehash later
+    reaper_ = std::thread([this] { reap(); });
+  }
+
+  Result<std::shared_ptr<Extent>> create(uint64_t bytes, Kind kind, const ExtentOptions& options,
+                                         uint64_t wait_ns);
+  Result<std::shared_ptr<Extent>> find(ExtentId id) const {
+    const std::lock_guard lock(mutex_);
+    return find_locked(id);
+  }
+  Status remove(ExtentId id);
+  PoolUse use(Kind kind) const {
+    const std::lock_guard lock(mutex_);
+    return use_locked(pools_[static_cast<size_t>(kind)]);
+  }
+  bool has(Kind kind) const {
+    const auto i = static_cast<size_t>(kind);
+    return i < pools_.size() && pools_[i].backend != nullptr;
+  }
+  uint64_t extents() const {
+    const std::lock_guard lock(mutex_);
+    return live_.size();
+  }
+  std::vector<std::shared_ptr<Extent>> all() const;
+  bool is_valid() const;
+  void close();
+
+ private:
+  struct Pool {
+    std::unique_ptr<KindBackend> backend;
+    std::unique_ptr<Budget> budget;
+    uint64_t creating_bytes = 0;
+    uint64_t used_bytes = 0;
+    uint64_t reclaiming_bytes = 0;
+  };
+
+  static PoolUse use_locked(const Pool& pool) {
+    if (!pool.budget) return {};
+    return {pool.budget->budget_bytes(), pool.creating_bytes + pool.used_bytes, pool.reclaiming_bytes};
+  }
+  Status full(const Pool& pool, Kind kind, uint64_t bytes) const;
+  Result<std::shared_ptr<Extent>> find_locked(ExtentId id) const;
+  /// Budget, offset, slot and generation for `extent`, or nothing of them.
+  Status reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes);
+  void unreserve_locked(Pool& pool, const Extent& extent);
+  std::optional<uint64_t> place_locked(uint64_t bytes, uint64_t page_bytes) const;
+  std::optional<uint32_t> take_slot_locked();
+  void let_go(Extent* extent);
+  void reap();
+
+  const uint32_t partition_;
+  const std::span<std::atomic<uint32_t>> generations_;
+  uint32_t first_generation_ = 0;  // set in the constructor, then const
+
+  mutable std::mutex mutex_;  // guards all below, and every change of a budget
+  std::array<Pool, kKinds> pools_;
+  GapTree gaps_;
+  uint64_t cursor_ = kAddressPageBytes;                         // where the next search begins
+  std::unordered_map<uint64_t, std::shared_ptr<Extent>> live_;  // by offset
+  uint64_t creating_ = 0;
+  std::deque<uint32_t> free_slots_;  // oldest-freed first
+  uint32_t fresh_slot_ = 0;          // slots from here on were never used
+  uint64_t generations_given_ = 0;
+  std::deque<std::unique_ptr<Extent>> dead_;  // let go, for the reaper
+  bool reaper_sleeps_ = false;
+  bool closed_ = false;
+  std::condition_variable work_;       // for the reaper
+  std::condition_variable reclaimed_;  // for create(): budget came back
+  std::thread reaper_;
+};
+
+Status ExtentTable::Core::full(const Pool& pool, Kind kind, uint64_t bytes) const {
+  const PoolUse use = use_locked(pool);
+  std::string text = std::string("asked for ") + format_bytes(bytes) + " of " + kind_name(kind) +
+                     "; free here: " + format_bytes(use.free_bytes()) + " of " +
+                     format_bytes(use.budget_bytes);
+  if (use.reclaiming_bytes != 0) text += " (" + format_bytes(use.reclaiming_bytes) + " are being reclaimed)";
+  return Status(Code::kPoolFull, std::move(text));
+}
+
+std::optional<uint64_t> ExtentTable::Core::place_locked(uint64_t bytes, uint64_t page_bytes) const {
+  // A gap begins at a multiple of the smallest page; `slack` more bytes hold an aligned range for sure.
+  const uint64_t slack = page_bytes - kAddressPageBytes;
+  std::optional<uint64_t> offset = gaps_.find(cursor_, bytes + slack);
+  if (!offset) offset = gaps_.find(kAddressPageBytes, bytes + slack);
+  if (!offset) return std::nullopt;
+  return round_up(*offset, page_bytes);
+}
+
+std::optional<uint32_t> ExtentTable::Core::take_slot_locked() {
+  if (fresh_slot_ < generations_.size()) return fresh_slot_++;
+  if (free_slots_.empty()) return std::nullopt;
+  const uint32_t slot = free_slots_.front();
+  free_slots_.pop_front();
+  return slot;
+}
+
+Status ExtentTable::Core::reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes) {
+  const std::optional<uint64_t> rounded = round_up(extent.bytes, page_bytes);
+  if (!rounded || !pool.budget->take(*rounded)) return full(pool, extent.kind, extent.bytes);
+  extent.reserved_bytes = *rounded;
+  const std::optional<uint64_t> offset = place_locked(*rounded, page_bytes);
+  if (!offset) {
+    pool.budget->give(*rounded);
+    return Status(Code::kPoolFull,
+                  "no " + format_bytes(extent.bytes) +
+                      " of contiguous addresses; longest gap: " + format_bytes(gaps_.longest()));
+  }
+  const std::optional<uint32_t> slot = take_slot_locked();
+  if (!slot) {
+    pool.budget->give(*rounded);
+    return Status(Code::kLimit, "the node's limit of " + std::to_string(generations_.size()) +
+                                    " extents is reached; free some or raise the limit");
+  }
+  gaps_.take(*offset, *rounded);
+  cursor_ = *offset + *rounded < kPartitionBytes ? *offset + *rounded : kAddressPageBytes;
+  // 2^32 - 1 values: 0 means "no extent".
+  const uint32_t generation =
+      static_cast<uint32_t>((first_generation_ + generations_given_++) % 0xFFFF'FFFFu) + 1;
+  extent.id = {GlobalAddress(partition_, *offset), generation};
+  extent.slot = *slot;
+  pool.creating_bytes += *rounded;
+  ++creating_;
+  return {};
+}
+
+void ExtentTable::Core::unreserve_locked(Pool& pool, const Extent& extent) {
+  --creating_;
+  pool.creating_bytes -= extent.reserved_bytes;
+  pool.budget->give(extent.reserved_bytes);
+  gaps_.give(extent.id.address.offset(), extent.reserved_bytes);
+  free_slots_.push_back(extent.slot);
+}
+
+Result<std::shared_ptr<Extent>> ExtentTable::Core::create(uint64_t bytes, Kind kind,
+                                                          const ExtentOptions& options, uint64_t wait_ns) {
+  if (bytes == 0) return Status(Code::kInvalidArgument, "an extent of 0 bytes");
+  if (!has(kind)) {
+    return Status(Code::kUnsupported, std::string("this node offers no memory of kind ") + kind_name(kind));
+  }
+  Pool& pool = pools_[static_cast<size_t>(kind)];
+  auto extent = std::make_unique<Extent>();
+  extent->kind = kind;
+  extent->bytes = bytes;
+  extent->capability = os::random_id<Capability>();
+  const uint64_t page_bytes = pool.backend->page_bytes(options);
+  {
+    std::unique_lock lock(mutex_);
+    Status status = reserve_locked(pool, *extent, page_bytes);
+    if (status.code() == Code::kPoolFull && wait_ns != 0) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(wait_ns);
+      const auto could_fit = [&] {
+        const std::optional<uint64_t> rounded = round_up(bytes, page_bytes);
+        const PoolUse use = use_locked(pool);
+        return use.reclaiming_bytes != 0 && rounded && *rounded <= use.free_bytes() + use.reclaiming_bytes;
+      };
+      bool in_time = true;
+      while (status.code() == Code::kPoolFull && in_time && could_fit()) {
+        in_time = reclaimed_.wait_until(lock, until) == std::cv_status::no_timeout;
+        status = reserve_locked(pool, *extent, page_bytes);
+      }
+    }
+    OCM_TRY(status);
+  }
+  auto backing = pool.backend->make(extent->reserved_bytes, options);
+  if (!backing.is_ok()) {
+    const std::lock_guard lock(mutex_);
+    unreserve_locked(pool, *extent);
+    return backing.status();
+  }
+  extent->backing = std::move(*backing);
+
+  std::shared_ptr<Extent> shared(extent.release(),
+                                 [core = shared_from_this()](Extent* dead) { core->let_go(dead); });
+  const std::lock_guard lock(mutex_);
+  --creating_;
+  pool.creating_bytes -= shared->reserved_bytes;
+  pool.used_bytes += shared->reserved_bytes;
+  live_.emplace(shared->id.address.offset(), shared);
+  generations_[shared->slot].store(shared->id.generation, std::memory_order_release);
+  return shared;
+}
+
+Result<std::shared_ptr<Extent>> ExtentTable::Core::find_locked(ExtentId id) const {
+  if (id.address.partition() != partition_) {
+    return Status(Code::kNotFound, "extent " + id.address.to_string() + " is not of this node");
+  }
+  const auto found = live_.find(id.address.offset());
+  if (found != live_.end() && found->second->id.generation == id.generation) return found->second;
+  // How many creations after the first this generation was, or will be.
+  const uint64_t turn =
+      (uint64_t{id.generation} + 0xFFFF'FFFFu - 1 - first_generation_ % 0xFFFF'FFFFu) % 0xFFFF'FFFFu;
+  const bool was_given = id.generation != 0 && turn < generations_given_;
+  if (found != live_.end() || was_given) {
+    return Status(Code::kRevoked, "extent " + id.address.to_string() + " was freed or removed");
+  }
+  return Status(Code::kNotFound, "no extent at " + id.address.to_string());
+}
+
+Status ExtentTable::Core::remove(ExtentId id) {
+  std::shared_ptr<Extent> extent;
+  {
+    const std::lock_guard lock(mutex_);
+    OCM_TRY_ASSIGN(extent, find_locked(id));
+    generations_[extent->slot].store(0, std::memory_order_release);
+    live_.erase(id.address.offset());
+    Pool& pool = pools_[static_cast<size_t>(extent->kind)];
+    pool.used_bytes -= extent->reserved_bytes;
+    pool.reclaiming_bytes += extent->reserved_bytes;
+    gaps_.give(id.address.offset(), extent->reserved_bytes);
+    free_slots_.push_back(extent->slot);
+  }
+  extent->revoke();
+  return {};
+}
+
+void ExtentTable::Core::let_go(Extent* extent) {
+  std::unique_ptr<Extent> dead(extent);
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  dead_.push_back(std::move(dead));
+  if (reaper_sleeps_) {
+    reaper_sleeps_ = false;
+    work_.notify_one();
+  }
+}
+
+void ExtentTable::Core::reap() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (dead_.empty()) {
+      if (closed_) return;
+      reaper_sleeps_ = true;
+      work_.wait(lock, [&] { return !dead_.empty() || closed_; });
+      reaper_sleeps_ = false;
+      continue;
+    }
+    std::unique_ptr<Extent> dead = std::move(dead_.front());
+    dead_.pop_front();
+    const uint64_t bytes = dead->reserved_bytes;
+    Pool& pool = pools_[static_cast<size_t>(dead->kind)];
+    lock.unlock();
+    dead.reset();
+    lock.lock();
+    pool.reclaiming_bytes -= bytes;
+    pool.budget->give(bytes);
+    reclaimed_.notify_all();
+  }
+}
+
+std::vector<std::shared_ptr<Extent>> ExtentTable::Core::all() const {
+  std::vector<std::shared_ptr<Extent>> list;
+  const std::lock_guard lock(mutex_);
+  list.reserve(live_.size());
+  for (const auto& [offset, extent] : live_) list.push_back(extent);
+  return list;
+}
+
+bool ExtentTable::Core::is_valid() const {
+  const std::lock_guard lock(mutex_);
+  std::array<uint64_t, kKinds> live_bytes{};
+  uint64_t creating_bytes = 0, all_live_bytes = 0;
+  for (const auto& [offset, extent] : live_) {
+    live_bytes[static_cast<size_t>(extent->kind)] += extent->reserved_bytes;
+    all_live_bytes += extent->reserved_bytes;
+    if (generations_[extent->slot].load(std::memory_order_acquire) != extent->id.generation) return false;
+    if (extent->bytes > extent->reserved_bytes || extent->id.address.offset() != offset) return false;
+  }
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    const Pool& pool = pools_[i];
+    if (!pool.budget) continue;
+    if (pool.used_bytes != live_bytes[i]) return false;
+    const uint64_t taken = pool.creating_bytes + pool.used_bytes + pool.reclaiming_bytes;
+    if (pool.budget->used_bytes() != taken || taken > pool.budget->budget_bytes()) return false;
+    creating_bytes += pool.creating_bytes;
+  }
+  const uint64_t occupied =
+      static_cast<uint64_t>(std::count_if(generations_.begin(), generations_.end(), [](const auto& g) {
+        return g.load(std::memory_order_relaxed) != 0;
+      }));
+  return occupied == live_.size() && fresh_slot_ == live_.size() + creating_ + free_slots_.size() &&
+         gaps_.is_valid() &&
+         gaps_.free_length() + all_live_bytes + creating_bytes == kPartitionBytes - kAddressPageBytes;
+}
+
+void ExtentTable::Core::close() {
+  for (const std::shared_ptr<Extent>& extent : all()) (void)remove(extent->id);
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    work_.notify_one();
+  }
+  reaper_.join();
+}
+
+ExtentTable::ExtentTable(uint32_t partition, std::vector<PoolConfig> pools,
+                         std::span<std::atomic<uint32_t>> generations)
+    : partition_(partition), core_(std::make_shared<Core>(partition, std::move(pools), generations)) {}
+ExtentTable::~ExtentTable() { core_->close(); }
+
+Result<std::shared_ptr<Extent>> ExtentTable::try_create(uint64_t bytes, Kind kind,
+                                                        const ExtentOptions& options) {
+  return core_->create(bytes, kind, options, 0);
+}
+Result<std::shared_ptr<Extent>> ExtentTable::create(uint64_t bytes, Kind kind, const ExtentOptions& options,
+                                                    uint64_t wait_ns) {
+  return core_->create(bytes, kind, options, wait_ns);
+}
+Result<std::shared_ptr<Extent>> ExtentTable::find(ExtentId id) const { return core_->find(id); }
+Status ExtentTable::remove(ExtentId id) { return core_->remove(id); }
+uint64_t ExtentTable::extents() const { return core_->extents(); }
+PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
+bool ExtentTable::has(Kind kind) const { return core_->has(kind); }
+void ExtentTable::for_each(const std::function<void(const std::shared_ptr<Extent>&)>& visit) const {
+  for (const std::shared_ptr<Extent>& extent : core_->all()) visit(extent);
+}
+bool ExtentTable::is_valid() const { return core_->is_valid(); }
+
+}  // namespace ocm::memory

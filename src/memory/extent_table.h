@@ -1,0 +1,119 @@
+// The extents of one node: which offsets of its partition live, whose budget they take, and in which life.
+//
+// A removed extent leaves the table at once; its pages go when the last holder lets go, in a thread of their
+// own, because giving gigabytes back takes the kernel milliseconds. The budget is given back with the pages.
+//
+//   create ----> live ----remove----> held by ops ----last holder----> reclaimed by the reaper
+//   [creating]   [used]               [reclaiming .......................]   budget given back
+//
+// Invariants (is_valid() holds them at every moment)
+//   T1 for each kind: budget.used_bytes() = creating + used + reclaiming <= budget.budget_bytes()
+//   T2 free offsets + sum of page-rounded lengths of extents being made or live = the partition
+//   T3 generations[slot] is the generation of the live extent in that slot, else 0. It is stored (release)
+//      after the extent is complete, and cleared before the extent leaves the table.
+//   T4 no generation is used twice in 2^32 - 1 creations of one table; the first is random.
+//   T5 offsets are given by next-fit around the ring: a freed one is used again as late as possible.
+//
+// Threads: any. Nothing is held over a system call except the reaper's own work.
+// Lifetime: extents may outlive the table; what is let go after it is freed by the thread that lets go.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "memory/pool.h"
+#include "os/clock.h"
+
+namespace ocm::memory {
+
+/// One extent, from create() until the last holder lets go.
+class Extent {
+ public:
+  ExtentId id;
+  Kind kind = Kind::kDram;
+  uint32_t slot = 0;            // in the generation table
+  uint64_t bytes = 0;           // as asked; the bound of every access
+  uint64_t reserved_bytes = 0;  // rounded up to the backend's pages; what the budget pays
+  Capability capability;        // read-write
+  std::unique_ptr<Backing> backing;
+
+  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+  /// Calls `run` once, when the extent is removed, or now if it was. `run` must not keep the extent alive
+  /// (hold a weak_ptr) and must not call the table. Called by the thread that removes, without locks.
+  void on_revoke(std::function<void()> run);
+  /// The table's; once.
+  void revoke();
+
+ private:
+  std::atomic<bool> revoked_{false};
+  std::mutex mutex_;  // guards hooks_ and the step to revoked
+  std::vector<std::function<void()>> hooks_;
+};
+
+/// One pool of the table.
+struct PoolConfig {
+  std::unique_ptr<KindBackend> backend;
+  uint64_t budget_bytes = 0;
+};
+
+/// A pool's use at one moment. free = budget - used - reclaiming.
+struct PoolUse {
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;        // live, and being made
+  uint64_t reclaiming_bytes = 0;  // removed, pages not back yet
+  uint64_t free_bytes() const { return budget_bytes - used_bytes - reclaiming_bytes; }
+};
+
+class ExtentTable {
+ public:
+  /// `generations`: the table that programs of this host map (fabric/shm/tables.h), as a plain span since
+  /// memory knows no fabric; zeros; outlives this. Its length bounds the extents.
+  ExtentTable(uint32_t partition, std::vector<PoolConfig> pools,
+              std::span<std::atomic<uint32_t>> generations);
+  /// Removes every extent and waits for those that nobody holds.
+  ~ExtentTable();
+  ExtentTable(const ExtentTable&) = delete;
+  ExtentTable& operator=(const ExtentTable&) = delete;
+
+  /// `bytes` zeros. Never waits: what does not fit now is kPoolFull (see reclaiming_bytes()).
+  /// Errors: kInvalidArgument (0), kPoolFull (says what is free), kLimit (slots), kUnsupported (kind), and
+  /// the backend's kNoMemory, kNoFds.
+  Result<std::shared_ptr<Extent>> try_create(uint64_t bytes, Kind kind, const ExtentOptions& options = {});
+  /// The same; waits at most `wait_ns` for bytes that are being reclaimed, if they would make it fit.
+  Result<std::shared_ptr<Extent>> create(uint64_t bytes, Kind kind, const ExtentOptions& options = {},
+                                         uint64_t wait_ns = kReclaimWaitNs);
+  static constexpr uint64_t kReclaimWaitNs = 1'000'000'000;
+
+  /// Errors: kRevoked (another life of that address, or a life that is over), kNotFound.
+  Result<std::shared_ptr<Extent>> find(ExtentId id) const;
+  /// Ends the extent: from here on no new op passes. Waits for nobody. Errors: as find().
+  Status remove(ExtentId id);
+
+  uint32_t partition() const { return partition_; }
+  uint64_t extents() const;
+  /// Zeros for a kind without a pool.
+  PoolUse use(Kind kind) const;
+  bool has(Kind kind) const;
+  /// Bytes of `kind` that come back by themselves: an asynchronous caller of try_create() that got kPoolFull
+  /// tries again while this is not 0.
+  uint64_t reclaiming_bytes(Kind kind) const { return use(kind).reclaiming_bytes; }
+  /// Calls `visit` for each extent that lived at the call, in no order, without locks held.
+  void for_each(const std::function<void(const std::shared_ptr<Extent>&)>& visit) const;
+
+  /// T1 to T3; O(extents).
+  bool is_valid() const;
+
+ private:
+  class Core;
+  const uint32_t partition_;
+  const std::shared_ptr<Core> core_;  // shared with the extents, whose end it accounts for
+};
+
+}  // namespace ocm::memory

@@ -1,0 +1,118 @@
+// memory/dram: an extent's bytes are zeros, shared, and read-only for those who may only read.
+#include <gtest/gtest.h>
+#include <numa.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/units.h"
+#include "memory/dram/dram_backend.h"
+#include "memory/extent_table.h"
+#include "os/clock.h"
+
+namespace ocm::memory {
+namespace {
+
+std::unique_ptr<Backing> make(uint64_t bytes, ExtentOptions options = {}, DramConfig config = {}) {
+  auto backing = DramBackend(config).make(bytes, options);
+  EXPECT_TRUE(backing.is_ok()) << backing.status().to_string();
+  return backing.is_ok() ? std::move(*backing) : nullptr;
+}
+
+TEST(Dram, BytesAreZeros) {
+  const auto backing = make(64 * kKiB);
+  const std::byte* data = *backing->data();
+  EXPECT_TRUE(std::all_of(data, data + 64 * kKiB, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(Dram, DataIsMappedOnceByAnyThread) {
+  const auto backing = make(4096);
+  std::vector<std::byte*> seen(4);
+  std::vector<std::thread> threads;
+  for (auto& pointer : seen) threads.emplace_back([&] { pointer = *backing->data(); });
+  for (auto& thread : threads) thread.join();
+  for (const std::byte* pointer : seen) EXPECT_EQ(pointer, seen[0]);
+}
+
+TEST(Dram, ASharedDescriptorShowsTheSameBytes) {
+  const auto backing = make(4096);
+  auto fd = backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  auto mapping = os::Mapping::map(fd->get(), 4096, true);
+  ASSERT_TRUE(mapping.is_ok());
+  std::memcpy(mapping->data(), "hello", 5);
+  EXPECT_EQ(std::memcmp(*backing->data(), "hello", 5), 0);
+}
+
+TEST(Dram, AReadDescriptorCannotBeMappedWritable) {
+  const auto backing = make(4096);
+  auto fd = backing->share(Access::kRead);
+  ASSERT_TRUE(fd.is_ok());
+  EXPECT_TRUE(os::Mapping::map(fd->get(), 4096, false).is_ok());
+  EXPECT_EQ(os::Mapping::map(fd->get(), 4096, true).status().code(), Code::kPermission);
+  EXPECT_NE(::ftruncate(fd->get(), 0), 0);
+}
+
+TEST(Dram, ASharedDescriptorCannotShrinkTheExtent) {
+  const auto backing = make(8192);
+  auto fd = backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  EXPECT_NE(::ftruncate(fd->get(), 4096), 0);
+}
+
+TEST(Dram, PopulateTakesThePagesNow) {
+  const auto backing = make(kMiB, {.populate = true});
+  auto fd = backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  struct stat file {};
+  ASSERT_EQ(::fstat(fd->get(), &file), 0);
+  EXPECT_GE(static_cast<uint64_t>(file.st_blocks) * 512, kMiB);
+}
+
+TEST(Dram, HugePagesFallBackWhereTheNodeHasNone) {
+  if (huge_page_bytes() == 0) GTEST_SKIP() << "this kernel has no huge pages";
+  DramBackend backend;
+  const uint64_t page = backend.page_bytes({.hugepages = true});
+  EXPECT_EQ(page, huge_page_bytes());
+  const auto backing = make(page, {.hugepages = true});
+  std::byte* data = *backing->data();
+  data[page - 1] = std::byte{1};
+  EXPECT_EQ(data[0], std::byte{0});
+}
+
+TEST(Dram, TakesItsPagesFromTheNamedNumaNode) {
+  if (::numa_available() < 0) GTEST_SKIP() << "this host has no NUMA support";
+  const auto backing = make(kMiB, {.populate = true}, {.numa_node = 0});
+  EXPECT_NE(*backing->data(), nullptr);
+}
+
+TEST(Dram, RefusesANumaNodeThatIsNotThere) {
+  EXPECT_FALSE(DramBackend({.numa_node = 63}).make(4096, {}).is_ok());
+  EXPECT_FALSE(DramBackend({.numa_node = 64}).make(4096, {}).is_ok());
+}
+
+TEST(Dram, CreateAndRemoveOfASmallExtentIsCheap) {
+  std::vector<std::atomic<uint32_t>> generations(1024);
+  std::vector<PoolConfig> pools;
+  pools.push_back({std::make_unique<DramBackend>(), kGiB});
+  ExtentTable table(1, std::move(pools), generations);
+  std::vector<uint64_t> ns;
+  for (int i = 0; i < 500; ++i) {
+    const uint64_t begin = os::now_ns();
+    auto extent = table.create(4096, Kind::kDram);
+    ASSERT_TRUE(extent.is_ok()) << extent.status().to_string();
+    const ExtentId id = (*extent)->id;
+    *extent = nullptr;
+    ASSERT_TRUE(table.remove(id).is_ok());
+    ns.push_back(os::now_ns() - begin);
+  }
+  std::nth_element(ns.begin(), ns.begin() + 250, ns.end());
+  RecordProperty("create_remove_ns_p50", std::to_string(ns[250]));
+}
+
+}  // namespace
+}  // namespace ocm::memory
