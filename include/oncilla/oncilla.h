@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef ONCILLAMEM_H /* the 2013 header, where it came first, has an `enum ocm_kind` of its own */
+#define ocm_kind ocm_memory_kind
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -339,6 +343,10 @@ OCM_API int ocm_node_list(ocm_session *session, bool (*visit)(const ocm_node_inf
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef ONCILLAMEM_H
+#undef ocm_kind
 #endif
 
 /* The short name of the copy, unless the 2013 header, which has another ocm_copy, came first. */
