@@ -14,7 +14,15 @@ constexpr uint64_t kOverlapChunkBytes = 4u << 20;
 
 bool is_gpu(enum ocm_kind kind) { return kind == OCM_LOCAL_GPU || kind == OCM_REMOTE_GPU; }
 
-bool is_known(enum ocm_kind kind) { return kind >= OCM_LOCAL_HOST && kind <= OCM_REMOTE_GPU; }
+// A program in C may store any number in the enum.
+Result<enum ocm_kind> checked_kind(const ocm_alloc_params& params) {
+  unsigned number = 0;
+  static_assert(sizeof(number) == sizeof(params.kind));
+  std::memcpy(&number, &params.kind, sizeof(number));
+  if (number < OCM_LOCAL_HOST || number > OCM_REMOTE_GPU)
+    return Status(Code::kInvalidArgument, std::to_string(number) + " is no kind of enum ocm_kind");
+  return params.kind;
+}
 
 // No sum of two numbers of the caller's is formed: it may overflow.
 Status check_range(const char* buffer, uint64_t offset, uint64_t bytes, uint64_t size_bytes) {
@@ -31,15 +39,13 @@ bool is_remote(enum ocm_kind kind) {
 }
 
 Result<std::shared_ptr<Pair>> Pair::make(ocm_session* session, const ocm_alloc_params& params) {
-  if (!is_known(params.kind))
-    return Status(Code::kInvalidArgument,
-                  std::to_string(static_cast<unsigned>(params.kind)) + " is no kind of enum ocm_kind");
-  if (is_gpu(params.kind))
+  OCM_TRY_ASSIGN(const enum ocm_kind kind, checked_kind(params));
+  if (is_gpu(kind))
     return Status(Code::kUnsupported,
                   "this build has no GPU memory; use OCM_LOCAL_HOST or OCM_REMOTE_RDMA instead");
   OCM_TRY_ASSIGN(LocalBuffer local, LocalBuffer::make(params.local_alloc_bytes));
-  std::shared_ptr<Pair> pair(new Pair(params.kind, std::move(local)));
-  if (oncillamem::is_remote(params.kind)) {
+  std::shared_ptr<Pair> pair(new Pair(kind, std::move(local)));
+  if (oncillamem::is_remote(kind)) {
     OCM_TRY_ASSIGN(pair->remote_, make_remote_buffer(session, params.rem_alloc_bytes));
     pair->remote_bytes_ = params.rem_alloc_bytes;
   }
