@@ -24,6 +24,8 @@ class Deadline {
   static Deadline never() { return Deadline(kNever); }
 
   bool passed() const { return at_ns_ != kNever && now_ns() >= at_ns_; }
+  /// The same with the time known already.
+  bool passed_at(uint64_t now) const { return at_ns_ != kNever && now >= at_ns_; }
   /// Nanoseconds left, 0 if passed.
   uint64_t left_ns() const {
     if (at_ns_ == kNever) return kNever;

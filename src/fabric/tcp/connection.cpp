@@ -1,0 +1,373 @@
+#include "fabric/tcp/connection.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32c.h"
+
+namespace ocm::fabric::tcp {
+namespace {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::kFrameHeaderBytes;
+
+constexpr uint64_t kRunBudgetBytes = uint64_t{4} << 20;
+// Replies up to this length are copied beside their header: one piece for the kernel.
+constexpr uint64_t kInlineBytes = 4096;
+// After a put at least this long, little is read ahead: its payload should not pass through the scratch.
+constexpr uint64_t kLongPutBytes = 16 * 1024;
+constexpr size_t kAheadOfLongPutBytes = 512;
+
+OpCode op_code(FrameType type) {
+  switch (type) {
+    case FrameType::kPut: return OpCode::kPut;
+    case FrameType::kFetchAdd: return OpCode::kFetchAdd;
+    case FrameType::kSwap: return OpCode::kSwap;
+    case FrameType::kCompareSwap: return OpCode::kCompareSwap;
+    case FrameType::kAnd: return OpCode::kAnd;
+    case FrameType::kOr: return OpCode::kOr;
+    case FrameType::kXor: return OpCode::kXor;
+    case FrameType::kNotify: return OpCode::kNotify;
+    default: return OpCode::kGet;
+  }
+}
+
+/// The payload that a request of this type must bring; puts bring any.
+uint64_t body_bytes(FrameType type) {
+  switch (type) {
+    case FrameType::kHello: return kHelloBytes;
+    case FrameType::kProof: return kProofBytes;
+    case FrameType::kAttach: return wire::kAttachBodyBytes;
+    case FrameType::kCompareSwap: return 8;
+    default: return 0;
+  }
+}
+
+void count(std::atomic<uint64_t>& counter, uint64_t value = 1) {
+  counter.fetch_add(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool Connection::flush() {
+  const ssize_t n = tx_.send(stream_);
+  if (n < 0) close();
+  return n > 0;
+}
+
+bool Connection::run(Scratch& scratch) {
+  bool moved = false;
+  more_ = false;
+  if (wants_write()) moved = flush();
+  if (!saved_.empty()) std::memcpy(scratch.bytes.data(), saved_.data(), saved_.size());
+  begin_ = 0;
+  end_ = saved_.size();
+  uint64_t budget = kRunBudgetBytes;
+  while (state_ != State::kClosed) {
+    parse(scratch);
+    if (state_ == State::kClosed) break;
+    if (state_ == State::kClosing || is_congested()) {
+      if (flush()) moved = true;
+      if (state_ == State::kClosing && !wants_write()) close();
+      if (state_ != State::kOpen || is_congested()) break;
+      continue;  // there is room again: what was received before is understood first
+    }
+    if (budget == 0) {
+      more_ = true;
+      break;
+    }
+    // A reply does not wait for a long payload behind it.
+    if (incoming_.left >= kLongPutBytes && !tx_.empty() && flush()) moved = true;
+    if (state_ == State::kClosed) break;
+    const ssize_t n = fill(scratch);
+    if (n < 0) {
+      close();
+      break;
+    }
+    if (n == 0) break;
+    moved = true;
+    budget -= std::min<uint64_t>(budget, static_cast<uint64_t>(n));
+    if (stream_.short_means_empty() && short_) {
+      parse(scratch);
+      if (state_ != State::kClosed && is_congested()) continue;
+      break;
+    }
+  }
+  if (state_ == State::kClosed) return true;
+  if (!tx_.empty() && flush()) moved = true;
+  if (state_ == State::kClosing && !wants_write()) close();
+  saved_.assign(scratch.bytes.begin() + static_cast<ptrdiff_t>(begin_),
+                scratch.bytes.begin() + static_cast<ptrdiff_t>(end_));
+  return moved;
+}
+
+ssize_t Connection::fill(Scratch& scratch) {
+  // Only an incomplete frame is left here, unless a payload is under way: then nothing is.
+  if (begin_ > 0) {
+    std::memmove(scratch.bytes.data(), scratch.bytes.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (incoming_.left == 0) {
+    const size_t want = std::min(ahead_bytes_, Scratch::kBytes - end_);
+    const ssize_t n = stream_.receive(scratch.bytes.data() + end_, want);
+    if (n > 0) end_ += static_cast<size_t>(n);
+    short_ = n < static_cast<ssize_t>(want);
+    return n;
+  }
+  if (incoming_.extent == nullptr) {
+    const size_t want = std::min<uint64_t>(incoming_.left, Scratch::kBytes);
+    const ssize_t n = stream_.receive(scratch.bytes.data(), want);
+    if (n > 0) payload_landed(static_cast<size_t>(n));
+    short_ = n < static_cast<ssize_t>(want);
+    return n;
+  }
+  const uint64_t want = incoming_.left;
+  const ssize_t n = stream_.receive({incoming_.target, want}, {scratch.bytes.data(), ahead_bytes_});
+  if (n == -EFAULT) {
+    // The extent's pages could not be had: the op fails, the stream goes on.
+    incoming_.extent.reset();
+    incoming_.code = Code::kNoMemory;
+    short_ = false;
+    return 1;
+  }
+  if (n <= 0) return n;
+  const uint64_t landed = std::min<uint64_t>(static_cast<uint64_t>(n), want);
+  end_ = static_cast<size_t>(n) - landed;
+  short_ = static_cast<uint64_t>(n) < want + ahead_bytes_;
+  payload_landed(landed);
+  return n;
+}
+
+void Connection::parse(Scratch& scratch) {
+  while (state_ != State::kClosed && state_ != State::kClosing && begin_ < end_) {
+    const std::byte* data = scratch.bytes.data() + begin_;
+    const size_t have = end_ - begin_;
+    if (incoming_.left > 0) {
+      const size_t take = std::min<uint64_t>(incoming_.left, have);
+      begin_ += take;
+      take_payload(data, take);
+      continue;
+    }
+    if (is_congested() || have < kFrameHeaderBytes) return;
+    FrameHeader header;
+    if (!wire::decode_frame(data, header).is_ok()) {
+      count(stats_.errors);
+      close();
+      return;
+    }
+    const uint64_t body = body_bytes(header.type);
+    const bool sized =
+        header.type == FrameType::kPut || header.type == FrameType::kGet || header.length == body;
+    const bool allowed =
+        state_ == State::kOpen
+            ? header.type > FrameType::kProof && header.type <= FrameType::kNotify
+            : header.type == (state_ == State::kHello ? FrameType::kHello : FrameType::kProof);
+    if (!sized || !allowed) {
+      count(stats_.errors);
+      close();
+      return;
+    }
+    if (have < kFrameHeaderBytes + body) return;
+    begin_ += kFrameHeaderBytes + body;
+    on_frame(header, data + kFrameHeaderBytes);
+  }
+}
+
+void Connection::take_payload(const std::byte* data, size_t bytes) {
+  if (incoming_.extent != nullptr) std::memcpy(incoming_.target, data, bytes);
+  payload_landed(bytes);
+}
+
+void Connection::payload_landed(size_t bytes) {
+  if (incoming_.extent != nullptr) {
+    if (incoming_.header.flags & wire::kFlagPayloadCrc) [[unlikely]] {
+      incoming_.crc = crc32c(incoming_.crc, incoming_.target, bytes);
+    }
+    incoming_.target += bytes;
+  }
+  incoming_.left -= bytes;
+  if (incoming_.left == 0) put_complete();
+}
+
+void Connection::put_complete() {
+  const FrameHeader& header = incoming_.header;
+  if (incoming_.code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) &&
+      incoming_.crc != header.payload_crc) {
+    incoming_.code = Code::kBadChecksum;
+  }
+  if (incoming_.code == Code::kOk) {
+    count(stats_.put_ops);
+    count(stats_.put_bytes, header.length);
+    reply(header, 0);
+  } else {
+    refuse(header, incoming_.code);
+  }
+  incoming_.extent.reset();
+}
+
+void Connection::reply(const FrameHeader& to, uint64_t operand) {
+  FrameHeader header;
+  header.type = FrameType::kReply;
+  header.tag = to.tag;
+  header.operand = operand;
+  wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
+}
+
+void Connection::refuse(const FrameHeader& to, Code code) {
+  count(stats_.errors);
+  FrameHeader header;
+  header.type = FrameType::kError;
+  header.tag = to.tag;
+  header.operand = static_cast<uint64_t>(static_cast<int64_t>(code));
+  wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
+}
+
+void Connection::on_frame(const FrameHeader& header, const std::byte* body) {
+  ahead_bytes_ = Scratch::kBytes;
+  switch (header.type) {
+    case FrameType::kHello: return on_hello(header, body);
+    case FrameType::kProof: return on_proof(header, body);
+    case FrameType::kAttach: return on_attach(header, body);
+    case FrameType::kDetach: return on_detach(header);
+    case FrameType::kPut: return on_put(header);
+    case FrameType::kGet: return on_get(header);
+    case FrameType::kFence: return reply(header, 0);  // everything before it was applied already
+    default: return on_atomic(header, body);
+  }
+}
+
+void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
+  SessionId session;
+  std::memcpy(session.bytes.data(), body, session.bytes.size());
+  std::memcpy(client_nonce_.data(), body + session.bytes.size(), kNonceBytes);
+  session_key_ = directory_.session_key(session);
+  os::fill_random(server_nonce_);
+  const os::Digest proof = server_proof(session_key_, client_nonce_, server_nonce_);
+  FrameHeader out;
+  out.type = FrameType::kChallenge;
+  out.tag = header.tag;
+  out.length = kChallengeBytes;
+  std::byte* bytes = tx_.append(kFrameHeaderBytes + kChallengeBytes);
+  wire::encode_frame(out, bytes);
+  std::memcpy(bytes + kFrameHeaderBytes, server_nonce_.data(), kNonceBytes);
+  std::memcpy(bytes + kFrameHeaderBytes + kNonceBytes, proof.data(), proof.size());
+  state_ = State::kProof;
+}
+
+void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
+  const os::Digest expected = client_proof(session_key_, client_nonce_, server_nonce_);
+  if (!os::equal_secrets(expected, {body, kProofBytes})) {
+    refuse(header, Code::kAuth);
+    state_ = State::kClosing;
+    return;
+  }
+  state_ = State::kOpen;
+  reply(header, 0);
+}
+
+void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
+  wire::AttachBody wanted;
+  if (!wire::decode_attach({body, wire::kAttachBodyBytes}, wanted).is_ok()) {
+    count(stats_.errors);
+    return close();
+  }
+  if (extents_.size() >= kExtentsMax && free_indexes_.empty()) return refuse(header, Code::kLimit);
+  const ExtentId id{GlobalAddress(wanted.address), wanted.generation};
+  auto found = directory_.open(id);
+  if (!found.is_ok()) return refuse(header, found.status().code());
+  std::shared_ptr<ServedExtent> extent = std::move(found).value();
+  if (extent == nullptr || extent->id != id) return refuse(header, Code::kRevoked);
+  const os::Digest expected = attach_proof(extent->capability, server_nonce_, wanted);
+  if (!os::equal_secrets(expected, wanted.proof)) return refuse(header, Code::kPermission);
+  if (extent->revoked.load(std::memory_order_acquire)) return refuse(header, Code::kRevoked);
+  uint32_t index = static_cast<uint32_t>(extents_.size());
+  if (!free_indexes_.empty()) {
+    index = free_indexes_.back();
+    free_indexes_.pop_back();
+  } else {
+    extents_.emplace_back();
+  }
+  extents_[index] = {std::move(extent), static_cast<Access>(wanted.access)};
+  reply(header, index);
+}
+
+void Connection::on_detach(const FrameHeader& header) {
+  if (attached(header.index) == nullptr) return refuse(header, Code::kNotFound);
+  extents_[header.index].extent.reset();
+  free_indexes_.push_back(header.index);
+  reply(header, 0);
+}
+
+void Connection::on_put(const FrameHeader& header) {
+  const Attached* target = attached(header.index);
+  Code code = Code::kNotFound;
+  if (target != nullptr) {
+    code = check_access(*target->extent, target->access, OpCode::kPut, header.offset, header.length);
+    if (code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) &&
+        header.length > kChecksumFrameBytesMax) {
+      code = Code::kTooLarge;
+    }
+  }
+  incoming_.header = header;
+  incoming_.code = code;
+  incoming_.left = header.length;
+  incoming_.crc = 0;
+  if (code == Code::kOk) {
+    incoming_.extent = target->extent;
+    incoming_.target = target->extent->data + header.offset;
+    if (header.length >= kLongPutBytes) ahead_bytes_ = kAheadOfLongPutBytes;
+  } else {
+    incoming_.extent.reset();
+  }
+  if (incoming_.left == 0) put_complete();
+}
+
+void Connection::on_get(const FrameHeader& header) {
+  const Attached* source = attached(header.index);
+  if (source == nullptr) return refuse(header, Code::kNotFound);
+  const Code code = check_access(*source->extent, source->access, OpCode::kGet, header.offset, header.length);
+  if (code != Code::kOk) return refuse(header, code);
+  const bool checksum = header.flags & wire::kFlagPayloadCrc;
+  if (checksum && header.length > kChecksumFrameBytesMax) return refuse(header, Code::kTooLarge);
+  count(stats_.get_ops);
+  count(stats_.get_bytes, header.length);
+  FrameHeader out;
+  out.type = FrameType::kReply;
+  out.tag = header.tag;
+  out.length = header.length;
+  const std::byte* data = source->extent->data + header.offset;
+  if (header.length > kInlineBytes && !checksum) {
+    wire::encode_frame(out, tx_.append(kFrameHeaderBytes));
+    tx_.append_reference(data, header.length, source->extent);
+    return;
+  }
+  // A copy, so that checksum and bytes agree whatever others write meanwhile.
+  std::byte* bytes = tx_.append(kFrameHeaderBytes + header.length);
+  std::memcpy(bytes + kFrameHeaderBytes, data, header.length);
+  if (checksum) {
+    out.flags = wire::kFlagPayloadCrc;
+    out.payload_crc = crc32c(0, bytes + kFrameHeaderBytes, header.length);
+  }
+  wire::encode_frame(out, bytes);
+}
+
+void Connection::on_atomic(const FrameHeader& header, const std::byte* body) {
+  const Attached* target = attached(header.index);
+  if (target == nullptr) return refuse(header, Code::kNotFound);
+  const OpCode opcode = op_code(header.type);
+  const Code code = check_access(*target->extent, target->access, opcode, header.offset, 8);
+  if (code != Code::kOk) return refuse(header, code);
+  std::byte* word = target->extent->data + header.offset;
+  count(stats_.atomic_ops);
+  if (opcode == OpCode::kNotify) {
+    apply_notify(word, header.operand);
+    return reply(header, 0);
+  }
+  uint64_t expected = 0;
+  if (opcode == OpCode::kCompareSwap) std::memcpy(&expected, body, sizeof(expected));
+  reply(header, apply_atomic(opcode, word, header.operand, expected));
+}
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,136 @@
+// One client's connection at the home: frames in, checked, applied to extents, answered in order.
+//
+//   kHello --hello--> kProof --good proof--> kOpen
+//      \------------------+--bad proof--> kClosing (kError is sent, then closed)
+//   any state --broken frame, lost stream--> kClosed
+//
+// Invariants
+//   C1 Before kOpen only hello and proof are accepted; the server closes what has not got there in time.
+//   C2 Every op passes check_access() with the extent that its index names now (S1 of served.h); a put
+//      that fails is drained and answered kError, so the stream stays in step.
+//   C3 Not a byte is read while more than kTxBytesMax or kTxSegmentsMax of replies wait: the peer's own
+//      slowness stops it, and memory for one connection is bounded.
+//   C4 Between two frames `saved_` holds less than one scratch buffer; a put's payload goes from the
+//      socket into the extent.
+// Threads: its worker only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/served.h"
+#include "fabric/tcp/handshake.h"
+#include "fabric/tcp/stream.h"
+#include "fabric/tcp/tx_queue.h"
+#include "wire/frame.h"
+
+namespace ocm::fabric::tcp {
+
+/// One worker's read buffer, shared by its connections.
+struct Scratch {
+  static constexpr size_t kBytes = 32 * 1024;
+  std::array<std::byte, kBytes> bytes;
+};
+
+class Connection {
+ public:
+  static constexpr uint64_t kTxBytesMax = uint64_t{1} << 20;
+  static constexpr size_t kTxSegmentsMax = 256;
+  static constexpr size_t kExtentsMax = 65536;
+  /// A checksummed payload is copied or read twice, so its frames are shorter.
+  static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
+
+  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats)
+      : stream_(std::move(stream)), directory_(directory), stats_(stats) {}
+
+  /// Moves what can be moved without blocking, within a budget. True if any byte moved.
+  bool run(Scratch& scratch);
+
+  int fd() const { return stream_.fd(); }
+  bool is_closed() const { return state_ == State::kClosed; }
+  bool is_encrypted() const { return stream_.is_encrypted(); }
+  /// Ends it at once.
+  void abort() { close(); }
+  bool is_authenticated() const { return state_ == State::kOpen; }
+  /// There is certainly more to do: run again without asking epoll.
+  bool has_more() const { return more_; }
+  bool wants_write() const { return !tx_.empty() || stream_.keeps_output(); }
+  bool wants_read() const { return state_ != State::kClosing && !is_congested(); }
+
+  // The worker's own.
+  uint64_t accepted_ns = 0;
+  uint64_t active_ns = 0;
+  uint32_t armed_events = 0;
+  bool hot = false;
+
+ private:
+  enum class State { kHello, kProof, kOpen, kClosing, kClosed };
+  struct Attached {
+    std::shared_ptr<ServedExtent> extent;  // null: a free index
+    Access access = Access::kRead;
+  };
+  /// A put whose payload is under way, or is being drained (extent null).
+  struct Incoming {
+    std::shared_ptr<ServedExtent> extent;
+    std::byte* target = nullptr;
+    uint64_t left = 0;
+    uint32_t crc = 0;
+    Code code = Code::kOk;
+    wire::FrameHeader header;
+  };
+
+  bool is_congested() const { return tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax; }
+  void close() {
+    state_ = State::kClosed;
+    stream_.close();
+    tx_.clear();
+  }
+
+  // Input: [begin_, end_) of the scratch buffer is what was received and not yet understood.
+  void parse(Scratch& scratch);
+  ssize_t fill(Scratch& scratch);
+  void take_payload(const std::byte* data, size_t count);
+  void payload_landed(size_t count);
+  bool flush();
+
+  // Frames. `body` is complete for all but puts.
+  void on_frame(const wire::FrameHeader& header, const std::byte* body);
+  void on_hello(const wire::FrameHeader& header, const std::byte* body);
+  void on_proof(const wire::FrameHeader& header, const std::byte* body);
+  void on_attach(const wire::FrameHeader& header, const std::byte* body);
+  void on_detach(const wire::FrameHeader& header);
+  void on_put(const wire::FrameHeader& header);
+  void on_get(const wire::FrameHeader& header);
+  void on_atomic(const wire::FrameHeader& header, const std::byte* body);
+  void put_complete();
+
+  const Attached* attached(uint32_t index) const {
+    return index < extents_.size() && extents_[index].extent ? &extents_[index] : nullptr;
+  }
+  void reply(const wire::FrameHeader& to, uint64_t operand);
+  void refuse(const wire::FrameHeader& to, Code code);
+
+  Stream stream_;
+  ExtentDirectory& directory_;
+  ServerStats& stats_;
+  State state_ = State::kHello;
+  bool more_ = false;
+  TxQueue tx_;
+
+  std::vector<std::byte> saved_;  // input kept between runs
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool short_ = false;  // the last receive brought less than it asked for
+  size_t ahead_bytes_ = Scratch::kBytes;
+  Incoming incoming_;
+
+  std::array<std::byte, 32> session_key_{};
+  Nonce client_nonce_{};
+  Nonce server_nonce_{};
+  std::vector<Attached> extents_;
+  std::vector<uint32_t> free_indexes_;
+};
+
+}  // namespace ocm::fabric::tcp

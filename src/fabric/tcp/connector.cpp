@@ -1,0 +1,140 @@
+#include "fabric/tcp/connector.h"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <cstring>
+
+#include "fabric/tcp/socket.h"
+
+namespace ocm::fabric::tcp {
+namespace {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::kFrameHeaderBytes;
+
+constexpr uint64_t kSpinNs = 50'000;
+
+/// The exchange of a few small frames before there is a channel, each with the connect's deadline.
+class Talk {
+ public:
+  Talk(Stream& stream, os::Deadline deadline) : stream_(stream), deadline_(deadline) {}
+
+  Status send(FrameType type, std::span<const std::byte> first, std::span<const std::byte> second) {
+    FrameHeader header;
+    header.type = type;
+    header.length = first.size() + second.size();
+    TxQueue queue;
+    std::byte* out = queue.append(kFrameHeaderBytes + header.length);
+    wire::encode_frame(header, out);
+    std::memcpy(out + kFrameHeaderBytes, first.data(), first.size());
+    if (!second.empty()) std::memcpy(out + kFrameHeaderBytes + first.size(), second.data(), second.size());
+    started_ns_ = os::now_ns();
+    for (;;) {
+      const ssize_t n = queue.send(stream_);
+      if (n < 0) return lost(n);
+      if (queue.empty()) return {};
+      // TLS shakes hands inside: it may have to hear before it can speak.
+      OCM_TRY(wait(POLLIN | POLLOUT));
+    }
+  }
+
+  /// Receives a frame of `type` with exactly payload.size() bytes; an error frame becomes its status.
+  Status expect(FrameType type, std::span<std::byte> payload) {
+    std::array<std::byte, kFrameHeaderBytes> bytes;
+    OCM_TRY(read(bytes));
+    FrameHeader header;
+    if (!wire::decode_frame(bytes.data(), header).is_ok()) return not_ours();
+    if (header.type == FrameType::kError) {
+      const auto code = static_cast<int64_t>(header.operand);
+      if (code >= 0 || code < -1000 || !is_code(static_cast<int>(code))) return not_ours();
+      return Status(static_cast<Code>(code));
+    }
+    if (header.type != type || header.length != payload.size()) return not_ours();
+    return read(payload);
+  }
+
+ private:
+  static Status not_ours() { return Status(Code::kProtocol, "the peer is no Oncilla data server"); }
+  static Status lost(ssize_t n) {
+    if (n == -EPROTO) return Status(Code::kAuth, "TLS: one side does not accept the other's certificate");
+    return Status(Code::kPeerLost, "connection lost while connecting");
+  }
+
+  Status read(std::span<std::byte> out) {
+    while (!out.empty()) {
+      const ssize_t n = stream_.receive(out.data(), out.size());
+      if (n < 0) return lost(n);
+      if (n == 0) {
+        if (stream_.keeps_output()) {
+          TxQueue nothing;
+          if (const ssize_t sent = nothing.send(stream_); sent < 0) return lost(sent);
+        }
+        OCM_TRY(wait(POLLIN));
+        continue;
+      }
+      started_ns_ = os::now_ns();
+      out = out.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+
+  /// Spins a little, then polls; at most 1 ms, since TLS may wait for either direction.
+  Status wait(short events) {
+    if (os::now_ns() - started_ns_ < kSpinNs) {
+      ::sched_yield();
+      return {};
+    }
+    if (deadline_.passed()) return Status(Code::kDeadline, "no answer while connecting");
+    if (stream_.is_encrypted()) events = POLLIN;
+    pollfd p{stream_.fd(), events, 0};
+    ::poll(&p, 1, deadline_.poll_ms(stream_.is_encrypted() ? 1 : 100));
+    return {};
+  }
+
+  Stream& stream_;
+  os::Deadline deadline_;
+  uint64_t started_ns_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<TlsContext>> TcpConnector::context_for(const TlsFiles& files) {
+  const std::string name = files.ca_file + "\n" + files.cert_file + "\n" + files.key_file;
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<TlsContext>& context = contexts_[name];
+  if (!context) {
+    OCM_TRY_ASSIGN(context, TlsContext::load(files, TlsRole::kClient));
+  }
+  return context;
+}
+
+Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& address, const Credentials& who,
+                                                       os::Deadline deadline) {
+  OCM_TRY_ASSIGN(os::Fd fd, connect_to(address.address, deadline));
+  std::unique_ptr<TlsConnection> tls;
+  if (who.tls.enabled()) {
+    OCM_TRY_ASSIGN(std::shared_ptr<TlsContext> context, context_for(who.tls));
+    OCM_TRY_ASSIGN(tls, TlsConnection::make(std::move(context), fd.get()));
+  }
+  Stream stream(std::move(fd), std::move(tls));
+  Talk talk(stream, deadline);
+
+  Nonce client_nonce;
+  os::fill_random(client_nonce);
+  OCM_TRY(talk.send(FrameType::kHello, who.session.bytes, client_nonce));
+  std::array<std::byte, kChallengeBytes> challenge;
+  OCM_TRY(talk.expect(FrameType::kChallenge, challenge));
+  Nonce server_nonce;
+  std::copy_n(challenge.begin(), kNonceBytes, server_nonce.begin());
+  const os::Digest expected = server_proof(who.session_key, client_nonce, server_nonce);
+  if (!os::equal_secrets(expected, std::span(challenge).subspan(kNonceBytes))) {
+    return Status(Code::kAuth, "the server does not know this session's key");
+  }
+  OCM_TRY(talk.send(FrameType::kProof, client_proof(who.session_key, client_nonce, server_nonce), {}));
+  OCM_TRY(talk.expect(FrameType::kReply, {}));
+  return std::unique_ptr<Channel>(new TcpChannel(std::move(stream), server_nonce, options_));
+}
+
+}  // namespace ocm::fabric::tcp

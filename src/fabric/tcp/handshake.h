@@ -1,0 +1,27 @@
+// The proofs of the tcp fabric: who connects, who answers, and who holds an extent's capability.
+// A secret never travels; both sides compute and compare in constant time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "os/crypto.h"
+#include "wire/frame.h"
+
+namespace ocm::fabric::tcp {
+
+inline constexpr size_t kNonceBytes = 16;
+using Nonce = std::array<std::byte, kNonceBytes>;
+inline constexpr size_t kHelloBytes = 16 + kNonceBytes;      // session id, client nonce
+inline constexpr size_t kChallengeBytes = kNonceBytes + 32;  // server nonce, server proof
+inline constexpr size_t kProofBytes = 32;
+
+/// HMAC(session key, "server" + client nonce + server nonce)
+os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
+/// HMAC(session key, "client" + server nonce + client nonce)
+os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
+/// HMAC(capability, server nonce + address + generation + access); for access 1 of the read capability.
+os::Digest attach_proof(const Capability& read_write, const Nonce& server, const wire::AttachBody& body);
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,45 @@
+// The data server of the tcp fabric: accepts connections and spreads them over worker threads.
+//
+// A worker spins on its connections while there is traffic and for `spin_ns` after it, then sleeps in
+// epoll_wait without a timeout: an idle server uses no processor.
+//
+// Threads: start and stop from one thread; workers are the server's own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fabric/channel.h"
+#include "fabric/served.h"
+
+namespace ocm::fabric::tcp {
+
+struct TcpServerOptions {
+  std::string address = "127.0.0.1:0";  // "host:port"; port 0: the kernel's choice
+  int threads = 1;
+  uint64_t spin_ns = 50'000;
+  uint32_t max_connections = 4096;
+  uint64_t authenticate_ns = 5'000'000'000;  // a connection that has not proved itself by then is closed
+  TlsFiles tls;
+};
+
+class TcpServer {
+ public:
+  /// `directory` and `stats` outlive the server. Errors: kInvalidArgument, kAuth (TLS files), kNoFds, kIo.
+  static Result<std::unique_ptr<TcpServer>> start(const TcpServerOptions& options, ExtentDirectory& directory,
+                                                  ServerStats& stats);
+  ~TcpServer();
+
+  /// "host:port" that it listens on.
+  const std::string& address() const;
+  /// Closes every connection and joins the workers. Once; the destructor does it too.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit TcpServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,109 @@
+#include "fabric/tcp/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace ocm::fabric::tcp {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Result<AddressList> resolve(std::string_view address, bool passive) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == address.size()) {
+    return Status(Code::kInvalidArgument, "not host:port: " + std::string(address));
+  }
+  std::string host(address.substr(0, colon));
+  const std::string port(address.substr(colon + 1));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) {
+    return Status(Code::kInvalidArgument, std::string(address) + ": " + ::gai_strerror(error));
+  }
+  return AddressList(found, &::freeaddrinfo);
+}
+
+void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof(value)); }
+
+}  // namespace
+
+void tune(int fd) {
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+}
+
+Result<os::Fd> listen_on(std::string_view address) {
+  OCM_TRY_ASSIGN(const AddressList list, resolve(address, true));
+  os::Fd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return Status::from_errno(errno, "socket");
+  set(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), 1024) != 0) {
+    return Status::from_errno(errno, "listen on " + std::string(address));
+  }
+  return fd;
+}
+
+Result<std::string> bound_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof(storage);
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+    return Status::from_errno(errno, "getsockname");
+  }
+  if (::getnameinfo(reinterpret_cast<sockaddr*>(&storage), length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return Status(Code::kIo, "getnameinfo");
+  }
+  const std::string text = storage.ss_family == AF_INET6 ? "[" + std::string(host) + "]" : host;
+  return text + ":" + port;
+}
+
+Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
+  OCM_TRY_ASSIGN(const AddressList list, resolve(address, false));
+  Status last(Code::kPeerLost, "no address for " + std::string(address));
+  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
+    os::Fd fd(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.is_open()) return Status::from_errno(errno, "socket");
+    tune(fd.get());
+    int error = ::connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    while (error == EINPROGRESS) {
+      pollfd p{fd.get(), POLLOUT, 0};
+      const int ready = ::poll(&p, 1, deadline.poll_ms(1000));
+      if (ready > 0) {
+        socklen_t length = sizeof(error);
+        ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+      } else if (deadline.passed()) {
+        return Status(Code::kDeadline, "no answer from " + std::string(address));
+      }
+    }
+    if (error == 0) return fd;
+    last = Status(Code::kPeerLost, std::string(address) + ": " + std::strerror(error));
+  }
+  return last;
+}
+
+uint64_t round_trip_ns(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  return uint64_t{info.tcpi_rtt} * 1000;
+}
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,29 @@
+// TCP sockets as the fabric wants them: addresses as text, non-blocking, no delay, keepalive.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "os/fd.h"
+
+namespace ocm::fabric::tcp {
+
+/// Listens on "host:port" ("[::1]:0" for IPv6; port 0: the kernel's choice). Non-blocking.
+/// Errors: kInvalidArgument (not an address), kNoFds, kIo (in use, not ours).
+Result<os::Fd> listen_on(std::string_view address);
+
+/// "host:port" that a listening socket is bound to.
+Result<std::string> bound_address(int fd);
+
+/// Connects; the socket is non-blocking and tuned. Errors: kInvalidArgument, kPeerLost, kDeadline, kNoFds.
+Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline);
+
+/// No delay, and a peer that vanished without a word is noticed within about 20 s.
+void tune(int fd);
+
+/// The kernel's estimate of the round trip, 0 if it has none.
+uint64_t round_trip_ns(int fd);
+
+}  // namespace ocm::fabric::tcp

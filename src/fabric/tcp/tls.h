@@ -1,0 +1,53 @@
+// TLS 1.3 with mutual verification against one CA, over a non-blocking socket. OpenSSL stays in tls.cpp.
+//
+// Threads: a context is shared; a connection is used by one thread at a time.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "base/status.h"
+#include "fabric/channel.h"
+
+namespace ocm::fabric::tcp {
+
+enum class TlsRole { kClient, kServer };
+
+/// One end's certificate, key and CA, loaded once.
+class TlsContext {
+ public:
+  /// Errors: kAuth with OpenSSL's words (no such file, key and certificate do not match, ...).
+  static Result<std::shared_ptr<TlsContext>> load(const TlsFiles& files, TlsRole role);
+  ~TlsContext();
+
+ private:
+  friend class TlsConnection;
+  struct Impl;
+  explicit TlsContext(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// TLS on one socket; the handshake runs inside the first reads and writes.
+/// Results: > 0 bytes, 0 would block, < 0 -errno (-EPROTO: TLS refused it, -EPIPE: the peer closed).
+class TlsConnection {
+ public:
+  static Result<std::unique_ptr<TlsConnection>> make(std::shared_ptr<TlsContext> context, int fd);
+  ~TlsConnection();
+
+  ssize_t receive(std::byte* out, size_t bytes);
+  /// Takes up to one record; what the socket did not take is kept and goes first with the next call,
+  /// also one with `count` 0.
+  ssize_t send(const iovec* parts, int count);
+  /// True while a record, or a piece of the handshake, waits for the socket to take more.
+  bool wants_write() const;
+
+ private:
+  struct Impl;
+  explicit TlsConnection(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ocm::fabric::tcp

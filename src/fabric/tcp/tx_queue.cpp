@@ -1,0 +1,112 @@
+#include "fabric/tcp/tx_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ocm::fabric::tcp {
+
+std::byte* TxQueue::append(size_t count) {
+  if (arena_bytes_ + count > arena_capacity_) compact();
+  if (arena_bytes_ + count > arena_capacity_) {
+    const size_t capacity = std::max<size_t>({arena_capacity_ * 2, arena_bytes_ + count, 1024});
+    std::unique_ptr<std::byte[]> grown(new std::byte[capacity]);
+    if (arena_bytes_ > 0) std::memcpy(grown.get(), arena_.get(), arena_bytes_);
+    arena_ = std::move(grown);
+    arena_capacity_ = capacity;
+  }
+  if (segments() > 0 && segments_.back().data == nullptr) {
+    segments_.back().bytes += count;
+  } else {
+    segments_.push_back({nullptr, arena_bytes_, count, nullptr});
+  }
+  std::byte* out = arena_.get() + arena_bytes_;
+  arena_bytes_ += count;
+  bytes_ += count;
+  return out;
+}
+
+void TxQueue::compact() {
+  segments_.erase(segments_.begin(), segments_.begin() + static_cast<ptrdiff_t>(head_));
+  head_ = 0;
+  size_t start = arena_bytes_;
+  for (const Segment& s : segments_) {
+    if (s.data == nullptr) {
+      start = s.arena_offset;
+      break;
+    }
+  }
+  if (start == 0) return;
+  std::memmove(arena_.get(), arena_.get() + start, arena_bytes_ - start);
+  arena_bytes_ -= start;
+  for (Segment& s : segments_) {
+    if (s.data == nullptr) s.arena_offset -= start;
+  }
+}
+
+void TxQueue::append_reference(const std::byte* data, size_t count, std::shared_ptr<const void> keep) {
+  if (count == 0) return;
+  segments_.push_back({data, 0, count, std::move(keep)});
+  bytes_ += count;
+}
+
+int TxQueue::gather(iovec* parts) const {
+  int count = 0;
+  for (size_t i = head_; i < segments_.size() && count < kPartsMax; ++i) {
+    const Segment& s = segments_[i];
+    const std::byte* data = s.data != nullptr ? s.data : arena_.get() + s.arena_offset;
+    parts[count++] = {const_cast<std::byte*>(data), s.bytes};
+  }
+  return count;
+}
+
+void TxQueue::advance(size_t count) {
+  bytes_ -= count;
+  sent_total_ += count;
+  if (bytes_ == 0) {
+    clear();
+    return;
+  }
+  while (count > 0) {
+    Segment& s = segments_[head_];
+    const size_t step = std::min(count, s.bytes);
+    if (s.data != nullptr) {
+      s.data += step;
+    } else {
+      s.arena_offset += step;
+    }
+    s.bytes -= step;
+    count -= step;
+    if (s.bytes == 0) {
+      s.keep.reset();
+      ++head_;
+    }
+  }
+}
+
+ssize_t TxQueue::send(Stream& stream) {
+  ssize_t total = 0;
+  while (bytes_ > 0 || stream.keeps_output()) {
+    iovec parts[kPartsMax];
+    const int count = gather(parts);
+    const ssize_t n = stream.send(parts, count);
+    if (n < 0) return n;
+    if (n == 0) break;
+    total += n;
+    advance(static_cast<size_t>(n));
+  }
+  return total;
+}
+
+void TxQueue::clear() {
+  sent_total_ += bytes_;
+  bytes_ = 0;
+  segments_.clear();
+  head_ = 0;
+  arena_bytes_ = 0;
+  if (arena_capacity_ > kArenaKeptBytes) {
+    arena_.reset();
+    arena_capacity_ = 0;
+  }
+}
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,61 @@
+// What waits to be sent on one connection: small bytes copied into an arena, long payloads by reference.
+//
+// Invariants
+//   T1 bytes() = sum of the segments; sent_total() + bytes() = everything ever appended.
+//   T2 a referenced payload stays put until sent_total() has passed its end, or clear() was called.
+//   T3 arena offsets of segments grow; the arena is emptied when the queue is.
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/tcp/stream.h"
+
+namespace ocm::fabric::tcp {
+
+class TxQueue {
+ public:
+  bool empty() const { return bytes_ == 0; }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t sent_total() const { return sent_total_; }
+  uint64_t appended_total() const { return sent_total_ + bytes_; }
+  size_t segments() const { return segments_.size() - head_; }
+
+  /// Room for `count` bytes that the caller writes at once; good until the next call.
+  std::byte* append(size_t count);
+  /// Queues [data, data + count) where it lies; `keep` lives until it is sent (null: T2 is the caller's).
+  void append_reference(const std::byte* data, size_t count, std::shared_ptr<const void> keep);
+
+  /// Sends until the queue is empty or the socket is full. < 0: -errno, the stream is over.
+  /// Returns bytes sent.
+  ssize_t send(Stream& stream);
+  void clear();
+
+ private:
+  struct Segment {
+    const std::byte* data;  // null: in the arena
+    size_t arena_offset;
+    size_t bytes;
+    std::shared_ptr<const void> keep;
+  };
+  static constexpr size_t kArenaKeptBytes = 64 * 1024;
+  static constexpr int kPartsMax = 64;
+
+  int gather(iovec* parts) const;
+  void advance(size_t count);
+  /// Drops what was sent, so that a queue that never runs empty does not grow.
+  void compact();
+
+  std::vector<Segment> segments_;
+  size_t head_ = 0;
+  std::unique_ptr<std::byte[]> arena_;
+  size_t arena_bytes_ = 0;
+  size_t arena_capacity_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t sent_total_ = 0;
+};
+
+}  // namespace ocm::fabric::tcp

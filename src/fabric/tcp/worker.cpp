@@ -1,0 +1,291 @@
+#include "fabric/tcp/worker.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+
+#include "base/log.h"
+#include "fabric/tcp/socket.h"
+#include "os/clock.h"
+
+namespace ocm::fabric::tcp {
+namespace {
+
+constexpr int kEventsMax = 64;
+// With more hot connections than this, asking epoll is cheaper than trying each.
+constexpr size_t kHotDirectMax = 4;
+// Empty rounds between two looks at epoll while spinning.
+constexpr uint32_t kRoundsPerPoll = 32;
+constexpr uint64_t kAcceptPauseNs = 100'000'000;
+constexpr int kAcceptsPerEvent = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<Worker>> Worker::make(ServerShared& shared) {
+  std::unique_ptr<Worker> worker(new Worker(shared));
+  worker->epoll_ = os::Fd(::epoll_create1(EPOLL_CLOEXEC));
+  worker->wake_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  worker->reserve_ = os::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!worker->epoll_.is_open() || !worker->wake_.is_open()) return Status::from_errno(errno, "epoll");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &worker->wake_;
+  if (::epoll_ctl(worker->epoll_.get(), EPOLL_CTL_ADD, worker->wake_.get(), &event) != 0) {
+    return Status::from_errno(errno, "epoll_ctl");
+  }
+  worker->resume_accepting();
+  return worker;
+}
+
+void Worker::stop() {
+  stopping_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::adopt(os::Fd fd) {
+  load_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(adopted_mutex_);
+    adopted_.push_back(std::move(fd));
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+}
+
+void Worker::loop() {
+  uint64_t busy_ns = os::now_ns();
+  uint32_t rounds = 0;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    const uint64_t now = os::now_ns();
+    moved_ = false;
+    if (run_hot(now)) busy_ns = now;
+    const bool direct = hot_.size() <= kHotDirectMax;
+    if (!direct || ++rounds % kRoundsPerPoll == 0) {
+      poll_events(0);
+      if (!moved_) ::sched_yield();
+    }
+    if (moved_) busy_ns = os::now_ns();
+    sweep(now);
+    const bool more = std::any_of(hot_.begin(), hot_.end(), [](Connection* c) { return c->has_more(); });
+    if (!more && now > busy_ns && now - busy_ns > shared_.options.spin_ns) {
+      cool_all();
+      poll_events(sleep_ms(now));
+      sweep(os::now_ns());
+      busy_ns = os::now_ns();
+      if (accept_paused_ && busy_ns >= paused_until_ns_) resume_accepting();
+    }
+  }
+  shared_.stats.connections.fetch_sub(connections_.size(), std::memory_order_relaxed);
+  connections_.clear();
+}
+
+int Worker::sleep_ms(uint64_t now_ns) const {
+  uint64_t until = ~uint64_t{0};
+  if (accept_paused_) until = paused_until_ns_;
+  if (!unproved_.empty())
+    until = std::min(until, unproved_.front()->accepted_ns + shared_.options.authenticate_ns);
+  if (until == ~uint64_t{0}) return -1;
+  return until <= now_ns ? 0 : static_cast<int>(std::min<uint64_t>((until - now_ns) / 1'000'000 + 1, 60'000));
+}
+
+void Worker::poll_events(int timeout_ms) {
+  epoll_event events[kEventsMax];
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsMax, timeout_ms);
+  const uint64_t now = os::now_ns();
+  for (int i = 0; i < count; ++i) {
+    void* what = events[i].data.ptr;
+    if (what == &wake_) {
+      uint64_t drained = 0;
+      [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &drained, sizeof(drained));
+      take_adopted();
+    } else if (what == &shared_.listener) {
+      accept_all();
+      take_adopted();
+    } else {
+      auto& connection = *static_cast<Connection*>(what);
+      if (!connection.is_closed()) run_one(connection, now);
+    }
+  }
+}
+
+bool Worker::run_hot(uint64_t now_ns) {
+  bool moved = false;
+  const bool direct = hot_.size() <= kHotDirectMax;
+  for (size_t i = 0; i < hot_.size(); ++i) {
+    Connection& connection = *hot_[i];
+    if ((direct || connection.has_more()) && run_one(connection, now_ns)) moved = true;
+  }
+  return moved;
+}
+
+bool Worker::run_one(Connection& connection, uint64_t now_ns) {
+  bool moved = false;
+  try {
+    moved = connection.run(scratch_);
+  } catch (const std::exception& error) {  // out of memory: this peer's connection ends, nobody else's
+    log::warn("tcp.connection_failed", {{"error", error.what()}});
+    connection.abort();
+    moved = true;
+  }
+  if (connection.is_closed()) closed_.push_back(&connection);
+  if (moved) {
+    moved_ = true;
+    heat(connection, now_ns);
+  }
+  return moved;
+}
+
+void Worker::heat(Connection& connection, uint64_t now_ns) {
+  connection.active_ns = now_ns;
+  if (connection.hot) return;
+  connection.hot = true;
+  hot_.push_back(&connection);
+}
+
+void Worker::arm(Connection& connection) {
+  const uint32_t wanted = (connection.wants_read() ? uint32_t{EPOLLIN} : 0u) |
+                          (connection.wants_write() ? uint32_t{EPOLLOUT} : 0u);
+  if (wanted == connection.armed_events) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.ptr = &connection;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+  connection.armed_events = wanted;
+}
+
+void Worker::cool_all() {
+  for (Connection* connection : hot_) {
+    connection->hot = false;
+    if (!connection->is_closed()) arm(*connection);
+  }
+  hot_.clear();
+}
+
+void Worker::sweep(uint64_t now_ns) {
+  // The earliest accepted stand in front; most have proved themselves long before their time.
+  std::erase_if(unproved_, [&](Connection* c) { return c->is_closed() || c->is_authenticated(); });
+  for (Connection* c : unproved_) {
+    if (now_ns < c->accepted_ns + shared_.options.authenticate_ns) break;
+    closed_.push_back(c);
+    c->abort();
+    shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (!closed_.empty()) {
+    std::erase_if(unproved_, [](Connection* c) { return c->is_closed(); });
+    std::erase_if(hot_, [](Connection* c) { return c->is_closed(); });
+    for (Connection* closed : closed_) {
+      if (connections_.erase(closed) == 0) continue;
+      load_.fetch_sub(1, std::memory_order_relaxed);
+      shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+      shared_.stats.connections.fetch_sub(1, std::memory_order_relaxed);
+    }
+    closed_.clear();
+  }
+  std::erase_if(hot_, [&](Connection* c) {
+    if (c->has_more() || now_ns < c->active_ns + shared_.options.spin_ns) return false;
+    c->hot = false;
+    arm(*c);
+    return true;
+  });
+}
+
+void Worker::accept_all() {
+  for (int i = 0; i < kAcceptsPerEvent; ++i) {
+    os::Fd fd(::accept4(shared_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.is_open()) {
+      if (errno == EMFILE || errno == ENFILE) {
+        reserve_.reset();
+        refuse(os::Fd(::accept4(shared_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+        reserve_ = os::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        pause_accepting();
+      } else if (errno == ENOMEM || errno == ENOBUFS) {
+        pause_accepting();
+      }
+      return;
+    }
+    if (shared_.connections.load(std::memory_order_relaxed) >= shared_.options.max_connections) {
+      refuse(std::move(fd));
+      continue;
+    }
+    shared_.connections.fetch_add(1, std::memory_order_relaxed);
+    Worker* least = this;
+    for (const auto& worker : shared_.workers) {
+      if (worker->load() < least->load()) least = worker.get();
+    }
+    least->adopt(std::move(fd));
+  }
+}
+
+void Worker::refuse(os::Fd fd) {
+  shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
+  if (!fd.is_open() || shared_.tls) return;
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kError;
+  header.operand = static_cast<uint64_t>(static_cast<int64_t>(Code::kLimit));
+  std::byte bytes[wire::kFrameHeaderBytes];
+  wire::encode_frame(header, bytes);
+  ::send(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Worker::pause_accepting() {
+  if (accept_paused_) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, shared_.listener.get(), nullptr);
+  accept_paused_ = true;
+  paused_until_ns_ = os::now_ns() + kAcceptPauseNs;
+  log::warn("tcp.accept_paused", {{"reason", "out of descriptors or memory"}});
+}
+
+void Worker::resume_accepting() {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLEXCLUSIVE;
+  event.data.ptr = &shared_.listener;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, shared_.listener.get(), &event);
+  accept_paused_ = false;
+}
+
+void Worker::take_adopted() {
+  std::vector<os::Fd> fds;
+  {
+    const std::lock_guard lock(adopted_mutex_);
+    fds.swap(adopted_);
+  }
+  const uint64_t now = os::now_ns();
+  for (os::Fd& fd : fds) {
+    const int number = fd.get();
+    tune(number);
+    std::unique_ptr<TlsConnection> tls;
+    if (shared_.tls) {
+      auto made = TlsConnection::make(shared_.tls, number);
+      if (made.is_ok()) tls = std::move(made).value();
+    }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    auto connection =
+        std::make_unique<Connection>(Stream(std::move(fd), std::move(tls)), shared_.directory, shared_.stats);
+    event.data.ptr = connection.get();
+    const bool usable = !shared_.tls || connection->is_encrypted();
+    if (!usable || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) {
+      load_.fetch_sub(1, std::memory_order_relaxed);
+      shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+      continue;
+    }
+    connection->armed_events = EPOLLIN;
+    connection->accepted_ns = now;
+    shared_.stats.connections.fetch_add(1, std::memory_order_relaxed);
+    shared_.stats.connections_total.fetch_add(1, std::memory_order_relaxed);
+    unproved_.push_back(connection.get());
+    heat(*connection, now);
+    moved_ = true;
+    Connection* const key = connection.get();
+    connections_.emplace(key, std::move(connection));
+  }
+}
+
+}  // namespace ocm::fabric::tcp

@@ -1,0 +1,84 @@
+// One thread of the data server: an epoll set, the connections on it, and the choice to spin or to sleep.
+//
+// Invariants
+//   W1 A connection belongs to one worker from its hand-over to its end; others only call adopt() and stop().
+//   W2 Before the worker sleeps, epoll is armed with exactly what each connection waits for.
+//   W3 Connections on `hot_` had traffic within spin_ns or have more to do.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/tcp/connection.h"
+#include "fabric/tcp/server.h"
+
+namespace ocm::fabric::tcp {
+
+/// What the workers of one server share.
+struct ServerShared {
+  TcpServerOptions options;
+  ExtentDirectory& directory;
+  ServerStats& stats;
+  std::shared_ptr<TlsContext> tls;  // null: plain
+  os::Fd listener;
+  std::atomic<uint32_t> connections{0};
+  std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
+};
+
+class Worker {
+ public:
+  /// Errors: kNoFds, kIo.
+  static Result<std::unique_ptr<Worker>> make(ServerShared& shared);
+  void start() {
+    thread_ = std::thread([this] { loop(); });
+  }
+  /// Asks the thread to end and joins it. Any thread but its own.
+  void stop();
+  /// Hands over a new socket. Any thread.
+  void adopt(os::Fd fd);
+  uint32_t load() const { return load_.load(std::memory_order_relaxed); }
+
+ private:
+  explicit Worker(ServerShared& shared) : shared_(shared) {}
+  void loop();
+  void poll_events(int timeout_ms);
+  int sleep_ms(uint64_t now_ns) const;
+  bool run_hot(uint64_t now_ns);
+  bool run_one(Connection& connection, uint64_t now_ns);
+  void heat(Connection& connection, uint64_t now_ns);
+  void cool_all();
+  void arm(Connection& connection);
+  void sweep(uint64_t now_ns);
+  void accept_all();
+  void refuse(os::Fd fd);
+  void pause_accepting();
+  void resume_accepting();
+  void take_adopted();
+
+  ServerShared& shared_;
+  os::Fd epoll_;
+  os::Fd wake_;
+  os::Fd reserve_;  // given up for a moment when descriptors run out, so that a peer can be told
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> load_{0};
+
+  std::mutex adopted_mutex_;
+  std::vector<os::Fd> adopted_;
+
+  // The thread's own.
+  Scratch scratch_;
+  std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  std::vector<Connection*> hot_;
+  std::vector<Connection*> unproved_;  // in order of acceptance
+  std::vector<Connection*> closed_;    // to erase from connections_
+  uint64_t paused_until_ns_ = 0;
+  bool accept_paused_ = false;
+  bool moved_ = false;
+};
+
+}  // namespace ocm::fabric::tcp
