@@ -5,9 +5,9 @@
  * on another node (on this one, if there is no other). Of the other kinds there is the local buffer alone.
  *
  * Conventions: 0 on success, a negative number (an `ocm_status`) on failure, and a line on stderr that
- * says why (none if OCM_QUIET is in the environment). Nothing aborts the caller: a handle that is NULL,
- * freed or made up is an error. Any thread may call anything; a buffer is freed when the last call that
- * uses it returns. To use both interfaces in one file, include this header first.
+ * says why (up to 100 lines; none if OCM_QUIET is in the environment). Nothing aborts the caller: a
+ * handle that is NULL, freed or made up is an error. Any thread may call anything; a buffer is freed when
+ * the last call that uses it returns. To use both interfaces in one file, include this header first.
  */
 #ifndef ONCILLAMEM_H
 #define ONCILLAMEM_H

@@ -9,7 +9,7 @@ if(TARGET oncilla)
   set(OCM_2013_MAP ${CMAKE_CURRENT_LIST_DIR}/oncillamem/libocm.map)
   add_library(libocm SHARED)
   target_link_libraries(libocm PRIVATE ocm_oncillamem ocm_base oncilla)
-  target_link_options(libocm PRIVATE -Wl,--version-script=${OCM_2013_MAP} -Wl,--no-undefined)
+  target_link_options(libocm PRIVATE -Wl,--version-script=${OCM_2013_MAP})
   set_target_properties(libocm PROPERTIES
     OUTPUT_NAME ocm VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINK_DEPENDS ${OCM_2013_MAP} INSTALL_RPATH $ORIGIN)

@@ -3,6 +3,7 @@
 #include "oncilla/oncillamem.h"
 #pragma GCC visibility pop
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,10 +21,21 @@ using ocm::oncillamem::Pair;
 
 namespace {
 
+// A program that goes on failing does not fill its user's terminal.
+constexpr int kLinesMax = 100;
+std::atomic<int> lines_written{0};
+
+void write_line(const char* call, const char* what) {
+  if (std::getenv("OCM_QUIET") != nullptr) return;
+  const int line = lines_written.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (line > kLinesMax) return;
+  std::fprintf(stderr, "oncilla: %s: %s%s\n", call, what,
+               line == kLinesMax ? " (the last line of these)" : "");
+}
+
 int report(const char* call, const Status& status) {
   if (status.is_ok()) return 0;
-  if (std::getenv("OCM_QUIET") == nullptr)
-    std::fprintf(stderr, "oncilla: %s: %s\n", call, status.to_string().c_str());
+  write_line(call, status.to_string().c_str());
   return static_cast<int>(status.code());
 }
 
@@ -37,10 +49,10 @@ int guarded(const char* name, Call call) noexcept {
   try {
     return report(name, call());
   } catch (const std::bad_alloc&) {
-    if (std::getenv("OCM_QUIET") == nullptr) std::fprintf(stderr, "oncilla: %s: out of memory\n", name);
+    write_line(name, "NO_MEMORY");
     return static_cast<int>(Code::kNoMemory);
   } catch (const std::exception& error) {
-    if (std::getenv("OCM_QUIET") == nullptr) std::fprintf(stderr, "oncilla: %s: %s\n", name, error.what());
+    write_line(name, error.what());
     return static_cast<int>(Code::kInternal);
   }
 }
