@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+int ocm_extoll_disconnect(ocm_alloc_t); /* in the library of 2013, in none of its headers */
+
 static int failed;
 #define CHECK(condition) \
   ((condition) ? (void)0 : (void)(failed = 1, fprintf(stderr, "line %d: %s\n", __LINE__, #condition)))
@@ -115,6 +117,7 @@ static void bad_calls(void) {
   CHECK(!ocm_alloc(NULL) && !allocate(OCM_LOCAL_GPU, 64, 64) && !allocate(OCM_REMOTE_GPU, 64, 64));
   CHECK(!allocate(0, 64, 64) && !allocate(99, 64, 64) && !allocate(OCM_REMOTE_RDMA, 64, 0));
   CHECK(!allocate(OCM_REMOTE_RDMA, 4096, 1ull << 62)); /* more than any cluster has */
+  CHECK(ocm_extoll_disconnect(far) == 0 && ocm_extoll_disconnect(NULL) < 0);
   CHECK(ocm_free(far) == 0 && ocm_free(far) < 0 && ocm_copy_onesided(far, &p) < 0);
   CHECK(ocm_free((ocm_alloc_t)(void*)&byte) < 0);
   CHECK(ocm_free(host) == 0);

@@ -169,4 +169,11 @@ int ocm_copy_onesided(ocm_alloc_t allocation, ocm_param_t params) {
   });
 }
 
+// In no header, in 2013 neither: programs of EXTOLL's call it before ocm_tini without a declaration. The
+// connections are not the caller's here, so there is nothing to do but to look at the handle.
+__attribute__((visibility("default"))) int ocm_extoll_disconnect(ocm_alloc_t allocation) {
+  return guarded(__func__,
+                 [&] { return Library::instance().with(allocation, [](Pair&) { return Status(); }); });
+}
+
 }  // extern "C"
