@@ -30,18 +30,26 @@ struct ServedExtent {
   virtual ~ServedExtent() = default;
 };
 
-/// kOk if `opcode` on [offset, offset + bytes) is allowed now. Overflow-safe. Atomics and notify: 8 bytes,
-/// aligned. Errors: kRevoked, kPermission, kOutOfRange, kInvalidArgument (alignment), kPeerLost (lease).
-inline Code check_access(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
-                         uint64_t bytes) {
-  if (extent.revoked.load(std::memory_order_acquire)) return Code::kRevoked;
+/// kOk if `opcode` on [offset, offset + bytes) of an extent of `extent_bytes` is allowed with `access`.
+/// Overflow-safe. Atomics and notify: 8 bytes, aligned.
+/// Errors: kPermission, kOutOfRange, kInvalidArgument (alignment).
+inline Code check_bounds(uint64_t extent_bytes, Access access, OpCode opcode, uint64_t offset, uint64_t bytes) {
   if (writes(opcode) && access != Access::kReadWrite) return Code::kPermission;
   if (opcode == OpCode::kFence) return Code::kOk;
   if (is_atomic(opcode) || opcode == OpCode::kNotify) {
     bytes = 8;
     if (offset % 8 != 0) return Code::kInvalidArgument;
   }
-  if (bytes > extent.bytes || offset > extent.bytes - bytes) return Code::kOutOfRange;
+  if (bytes > extent_bytes || offset > extent_bytes - bytes) return Code::kOutOfRange;
+  return Code::kOk;
+}
+
+/// The same for an extent now. Errors: those, kRevoked, kPeerLost (lease).
+inline Code check_access(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
+                         uint64_t bytes) {
+  if (extent.revoked.load(std::memory_order_acquire)) return Code::kRevoked;
+  const Code bounds = check_bounds(extent.bytes, access, opcode, offset, bytes);
+  if (bounds != Code::kOk || opcode == OpCode::kFence) return bounds;
   if (extent.lease_until_ns != nullptr &&
       os::now_ns() >= extent.lease_until_ns->load(std::memory_order_acquire)) {
     return Code::kPeerLost;

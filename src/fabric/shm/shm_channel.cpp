@@ -1,0 +1,90 @@
+#include "fabric/shm/shm_channel.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "fabric/served.h"
+#include "fabric/shm/copy.h"
+
+namespace ocm::fabric::shm {
+
+Result<uint32_t> ShmChannel::attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) {
+  OCM_TRY(health());
+  if (extent.slot >= home_.slots) return Status(Code::kProtocol, "an extent beyond the generation table");
+  OCM_TRY_ASSIGN(os::Fd fd, home_.open(extent, access, deadline));
+  struct stat file {};
+  if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of an extent");
+  if (static_cast<uint64_t>(file.st_size) < extent.bytes) {
+    return Status(Code::kProtocol, "an extent shorter than its descriptor says");
+  }
+  Attached attached;
+  OCM_TRY_ASSIGN(attached.mapping, os::Mapping::map(fd.get(), extent.bytes, access == Access::kReadWrite));
+  attached.bytes = extent.bytes;
+  attached.access = access;
+  attached.generation = extent.id.generation;
+  attached.live = &home_.generations->generation[extent.slot];
+  const std::unique_lock lock(mutex_);
+  const uint32_t index = next_index_++;
+  attached_.emplace(index, std::move(attached));
+  return index;
+}
+
+void ShmChannel::detach(uint32_t index) {
+  const std::unique_lock lock(mutex_);
+  attached_.erase(index);
+}
+
+void ShmChannel::post(Op& op) {
+  const std::shared_lock lock(mutex_);
+  const auto found = attached_.find(op.index);
+  if (home_.lost != nullptr && home_.lost->load(std::memory_order_acquire)) {
+    op.finish(Code::kPeerLost);
+  } else if (found == attached_.end()) {
+    op.finish(Code::kNotFound);
+  } else {
+    op.finish(run(found->second, op));
+  }
+}
+
+Code ShmChannel::run(const Attached& extent, Op& op) const {
+  const auto revoked = [&] { return extent.live->load(std::memory_order_acquire) != extent.generation; };
+  if (revoked()) return Code::kRevoked;
+  const Code allowed = check_bounds(extent.bytes, extent.access, op.opcode, op.offset, op.bytes);
+  if (allowed != Code::kOk) return allowed;
+  std::byte* at = extent.mapping.data() + op.offset;
+  switch (op.opcode) {
+    case OpCode::kPut:
+      copy_bytes(at, op.local, op.bytes);
+      // A put that completed remotely is visible to every later get: of other programs too.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      break;
+    case OpCode::kGet:
+      copy_bytes(op.local, at, op.bytes);
+      // Bytes read after a revocation may be nobody's; they are not handed out as good.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (revoked()) return Code::kRevoked;
+      break;
+    case OpCode::kFence: std::atomic_thread_fence(std::memory_order_seq_cst); break;
+    case OpCode::kNotify: apply_notify(at, op.operand); break;
+    default: op.old_value = apply_atomic(op.opcode, at, op.operand, op.expected); break;
+  }
+  return Code::kOk;
+}
+
+Status ShmChannel::health() const {
+  if (home_.lost != nullptr && home_.lost->load(std::memory_order_acquire)) {
+    return Status(Code::kPeerLost, "the daemon of this host has gone");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Channel>> ShmConnector::connect(const FabricAddress&, const Credentials&,
+                                                       os::Deadline) {
+  if (home_.lost != nullptr && home_.lost->load(std::memory_order_acquire)) {
+    return Status(Code::kPeerLost, "the daemon of this host has gone");
+  }
+  return std::unique_ptr<Channel>(std::make_unique<ShmChannel>(home_));
+}
+
+}  // namespace ocm::fabric::shm
