@@ -1,0 +1,208 @@
+#include "client/allocation.h"
+
+#include <algorithm>
+
+#include "client/session.h"
+#include "client/transfer.h"
+#include "control.pb.h"
+
+namespace ocm::client {
+namespace {
+
+/// What a slab serves: small, single, placed by the cluster, nothing special asked for.
+bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
+  return bytes <= kPieceBytesMax && options.kind == Kind::kDram && options.layout == Layout::kSingle &&
+         options.nodes.empty() && options.fabric == Fabric::kAny && options.extents <= 1 &&
+         (options.flags & ~(kZero | kChecksum)) == 0;
+}
+
+Status check_options(const AllocationOptions& options) {
+  if (static_cast<int>(options.kind) >= kKinds || options.layout > Layout::kReplicated ||
+      options.fabric > Fabric::kFake || (options.flags & ~kAllocationFlags) != 0) {
+    return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
+  }
+  if (options.layout == Layout::kSingle && (options.extents > 1 || options.nodes.size() > 1)) {
+    return Status(Code::kInvalidArgument, "a single allocation has one extent on one node");
+  }
+  if (options.chunk_bytes % 64 != 0) {
+    return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64");
+  }
+  if ((options.flags & kLocal) != 0 && (options.flags & kRemote) != 0) {
+    return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Allocation::create(Session& session, uint64_t bytes, const AllocationOptions& options) {
+  OCM_ASSERT(session_ == nullptr);
+  if (bytes == 0) return Status(Code::kInvalidArgument, "an allocation has at least one byte");
+  OCM_TRY(check_options(options));
+  if (fits_slab(bytes, options)) {
+    Result<SlabPiece> piece = session.slabs().take(bytes);
+    if (piece.is_ok()) {
+      take_piece(session, bytes, *piece, options.flags);
+      if ((options.flags & kZero) == 0) return {};
+      const Status zeroed = fill_zeros();
+      if (!zeroed.is_ok()) (void)free();
+      return zeroed;
+    }
+    // No room for a whole slab, or none are leased: the cluster may still have room for so few bytes.
+    if (piece.status().code() != Code::kPoolFull && piece.status().code() != Code::kUnsupported &&
+        piece.status().code() != Code::kQuota) {
+      return piece.status();
+    }
+  }
+  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session, bytes, options));
+  if (lease->shape.bytes != bytes) {
+    (void)return_lease(session, *lease);
+    return Status(Code::kProtocol, "the daemon granted another length");
+  }
+  take_lease(session, std::move(lease), options.flags);
+  return {};
+}
+
+Status Allocation::attach(Session& session, const std::string& name, Access access) {
+  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, attach_lease(session, name, access));
+  take_lease(session, std::move(lease), 0);
+  return {};
+}
+
+void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags) {
+  Extent& extent = piece.slab->extent();
+  shape_ = Shape{bytes, 0, 1, Layout::kSingle};
+  kind_ = Kind::kDram;
+  access_ = Access::kReadWrite;
+  checksum_ = (flags & kChecksum) != 0;
+  base_ = piece.offset;
+  slab_ = piece.slab;
+  piece_ = piece.index;
+  piece_extent_ = &extent;
+  session_ = &session;
+  if (extent.on_this_host()) {
+    if (std::byte* data = extent.data_now()) use_directly(extent, data);
+  }
+}
+
+void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags) {
+  shape_ = lease->shape;
+  kind_ = lease->kind;
+  access_ = lease->access;
+  checksum_ = (flags & kChecksum) != 0;
+  base_ = 0;
+  session_ = &session;
+  lease_ = std::move(lease);
+  // Replicas are never used directly: every put must reach all of them.
+  if (shape_.extents == 1 && shape_.layout != Layout::kReplicated) {
+    Extent& extent = *lease_->extents[0];
+    if (extent.on_this_host()) {
+      if (std::byte* data = extent.data_now()) use_directly(extent, data);
+    }
+  }
+}
+
+void Allocation::use_directly(const Extent& extent, std::byte* data) {
+  generation_ = extent.slot();
+  generation_value_ = extent.descriptor().id.generation;
+  daemon_lost_ = extent.daemon_lost();
+  direct_.store(data + base_, std::memory_order_release);
+}
+
+std::byte* Allocation::open_directly() {
+  if (shape_.extents != 1 || shape_.layout == Layout::kReplicated) return nullptr;
+  Extent& only = extent(0);
+  if (!only.on_this_host()) return nullptr;
+  const Result<std::byte*> data = only.open();
+  if (!data.is_ok()) return nullptr;
+  std::lock_guard lock(opening_);
+  if (direct_.load(std::memory_order_relaxed) == nullptr) use_directly(only, data.value());
+  return direct_.load(std::memory_order_relaxed);
+}
+
+Status Allocation::fill_zeros() {
+  static const std::byte zeros[kPieceBytesMax] = {};
+  const Run run{End{this, 0, nullptr}, End{nullptr, 0, const_cast<std::byte*>(zeros)}, shape_.bytes};
+  return transfer(*session_, Runs::one(run), shape_.bytes);
+}
+
+Status Allocation::free() {
+  OCM_ASSERT(session_ != nullptr);
+  session_->under_way().drain(this);
+  Status status;
+  if (slab_ != nullptr) {
+    session_->slabs().give(slab_, piece_);
+  } else {
+    status = return_lease(*session_, *lease_);
+  }
+  clear();
+  return status;
+}
+
+void Allocation::clear() {
+  direct_.store(nullptr, std::memory_order_relaxed);
+  lease_.reset();
+  slab_ = nullptr;
+  piece_extent_ = nullptr;
+  base_ = 0;
+  deferred_error_.store(0, std::memory_order_relaxed);
+  pointer_taken_.store(false, std::memory_order_relaxed);
+  session_ = nullptr;
+}
+
+Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
+  if (const Code code = check_range(offset, bytes); code != Code::kOk) {
+    return Status(code, "the range leaves the allocation");
+  }
+  if (shape_.layout == Layout::kReplicated && shape_.extents > 1) {
+    return Status(Code::kUnsupported, "stores through a pointer would miss the other replicas");
+  }
+  const Piece piece = bytes == 0 ? first_piece(shape_, offset < shape_.bytes ? offset : 0, 1)
+                                 : first_piece(shape_, offset, bytes);
+  if (bytes != 0 && piece.bytes < bytes) return Status(Code::kUnsupported, "the range crosses a stripe");
+  Extent& there = extent(piece.extent);
+  if (!there.on_this_host())
+    return Status(Code::kUnsupported, "the bytes are on node " + there.descriptor().node);
+  OCM_TRY_ASSIGN(std::byte * data, there.open());
+  pointer_taken_.store(true, std::memory_order_relaxed);
+  return data + base_ + piece.offset;
+}
+
+Status Allocation::publish(const std::string& name, uint32_t mode) {
+  if (access_ != Access::kReadWrite) return Status(Code::kPermission, "attached for reading only");
+  if (published()) return Status(Code::kExists, "the allocation has the name " + lease_->name);
+  if (slab_ != nullptr) OCM_TRY(move_to_own_extent());
+  wire::Envelope request;
+  wire::PublishRequest& publish = *request.mutable_publish();
+  publish.set_name(name);
+  publish.set_mode(mode);
+  publish.set_allocation_id(lease_->id.bytes.data(), lease_->id.bytes.size());
+  OCM_TRY(session_->call(request).status());
+  lease_->name = name;
+  return {};
+}
+
+Status Allocation::move_to_own_extent() {
+  if (pointer_taken_.load(std::memory_order_relaxed)) {
+    return Status(Code::kUnsupported, "a pointer into this piece of a slab was taken: allocate it DEDICATED");
+  }
+  session_->under_way().drain(this);
+  Allocation fresh;
+  AllocationOptions options;
+  options.flags = kDedicated | (checksum_ ? kChecksum : 0);
+  OCM_TRY(fresh.create(*session_, shape_.bytes, options));
+  const Status moved = transfer(*session_, Runs::one({End{&fresh}, End{this}, shape_.bytes}), shape_.bytes);
+  if (!moved.is_ok()) {
+    (void)fresh.free();
+    return moved;
+  }
+  direct_.store(nullptr, std::memory_order_release);
+  session_->slabs().give(slab_, piece_);
+  slab_ = nullptr;
+  piece_extent_ = nullptr;
+  take_lease(*session_, std::move(fresh.lease_), options.flags);
+  fresh.clear();
+  return {};
+}
+
+}  // namespace ocm::client

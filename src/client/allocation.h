@@ -1,0 +1,111 @@
+// What a program holds: extents with a layout, or a piece of a slab.
+//
+// The first cache line is all that a small put or get on this host reads.
+//
+// Invariants
+//   A1 direct_ != null  =>  the whole allocation is the contiguous [direct_, direct_ + bytes_) here.
+//   A2 busy_ counts operations under way that touch the bytes from outside post order (copies between
+//      nodes, gets that land in an extent of this host); a thread's next operation waits for them first.
+// Threads: any; free() only when no other call on the allocation is running.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/lease.h"
+#include "client/slab.h"
+
+namespace ocm::client {
+
+class Session;
+
+class Allocation {
+ public:
+  Allocation() = default;
+  ~Allocation() { clear(); }
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  /// Fills an empty allocation. On an error it stays empty.
+  Status create(Session& session, uint64_t bytes, const AllocationOptions& options);
+  Status attach(Session& session, const std::string& name, Access access);
+  /// Waits for what is under way on it, gives the memory back (published: detaches), becomes empty.
+  Status free();
+  /// Becomes empty without telling the daemon: the session is ending, and everything of it with it.
+  void clear();
+
+  /// Gives it a name; a piece of a slab moves to an extent of its own first.
+  Status publish(const std::string& name, uint32_t mode);
+  /// The bytes where they are contiguous on this host. Errors: kUnsupported, kOutOfRange.
+  Result<std::byte*> pointer(uint64_t offset, uint64_t bytes);
+
+  Session* session() const { return session_; }
+  uint64_t bytes() const { return shape_.bytes; }
+  const Shape& shape() const { return shape_; }
+  Kind kind() const { return kind_; }
+  Access access() const { return access_; }
+  bool published() const { return lease_ != nullptr && !lease_->name.empty(); }
+  bool slab() const { return slab_ != nullptr; }
+  bool checksum() const { return checksum_; }
+  /// Extent `index` (< shape().extents) and where the allocation starts in it.
+  Extent& extent(uint32_t index) const { return slab_ != nullptr ? *piece_extent_ : *lease_->extents[index]; }
+  uint64_t base() const { return base_; }
+  const AllocationId& id() const { return lease_->id; }
+
+  /// kOutOfRange unless [offset, offset + length) lies inside; overflow-safe.
+  Code check_range(uint64_t offset, uint64_t length) const {
+    return length <= shape_.bytes && offset <= shape_.bytes - length ? Code::kOk : Code::kOutOfRange;
+  }
+  /// The bytes at `offset` if loads and stores may be used right now; else null: take the long way, which
+  /// says why. Cost: four loads.
+  std::byte* direct_now(uint64_t offset, uint64_t length, bool write) const {
+    std::byte* direct = direct_.load(std::memory_order_acquire);
+    if (direct == nullptr || check_range(offset, length) != Code::kOk || !extent_usable()) return nullptr;
+    if (write && access_ != Access::kReadWrite) return nullptr;
+    return direct + offset;
+  }
+
+  /// Maps a single extent of this host so that direct_now() works from now on; null if it cannot be.
+  std::byte* open_directly();
+
+  std::atomic<uint32_t>& busy() { return busy_; }
+  /// The first error of operations whose handles were freed before anyone asked; fence() reports it.
+  std::atomic<int>& deferred_error() { return deferred_error_; }
+
+ private:
+  bool extent_usable() const {
+    return generation_->load(std::memory_order_acquire) == generation_value_ &&
+           !daemon_lost_->load(std::memory_order_relaxed) && busy_.load(std::memory_order_acquire) == 0;
+  }
+  void take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags);
+  void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
+  Status move_to_own_extent();
+  Status fill_zeros();
+  void use_directly(const Extent& extent, std::byte* data);
+
+  // ---- one cache line: the fast path
+  std::atomic<std::byte*> direct_{nullptr};
+  Shape shape_;  // bytes first
+  const std::atomic<uint32_t>* generation_ = nullptr;
+  const std::atomic<bool>* daemon_lost_ = nullptr;
+  uint32_t generation_value_ = 0;
+  std::atomic<uint32_t> busy_{0};
+  Access access_ = Access::kReadWrite;
+  Kind kind_ = Kind::kDram;
+  bool checksum_ = false;
+  std::atomic<bool> pointer_taken_{false};
+  // ----
+  Session* session_ = nullptr;
+  uint64_t base_ = 0;
+  Slab* slab_ = nullptr;
+  Extent* piece_extent_ = nullptr;
+  uint32_t piece_ = 0;
+  std::atomic<int> deferred_error_{0};
+  std::mutex opening_;            // one thread sets direct_ and what it needs
+  std::unique_ptr<Lease> lease_;  // null for a piece of a slab
+};
+
+}  // namespace ocm::client

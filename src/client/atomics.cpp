@@ -1,0 +1,163 @@
+#include "client/atomics.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "client/session.h"
+#include "client/transfer.h"
+#include "fabric/served.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint64_t kSpinNs = 50'000;
+
+Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
+  if (offset % 8 != 0) return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8");
+  OCM_TRY(check_end(End{const_cast<Allocation*>(&allocation), offset, nullptr}, 8, write));
+  if (write && allocation.shape().layout == Layout::kReplicated) {
+    return Status(Code::kUnsupported,
+                  "atomics and notifications need one home: the allocation is replicated");
+  }
+  return {};
+}
+
+/// Posts `ops`, in order, to the extent's channel and waits for all of them.
+Status run_ops(Session& session, Extent& extent, std::span<fabric::Op> ops) {
+  OCM_TRY_ASSIGN(const Attachment attachment, extent.attach(os::Deadline::after_ns(session.deadline_ns())));
+  fabric::Channel& channel = *attachment.channel;
+  for (fabric::Op& op : ops) {
+    op.index = attachment.index;
+    channel.post(op);
+  }
+  channel.flush();
+  const uint64_t spin_until = os::now_ns() + kSpinNs;
+  for (fabric::Op& op : ops) {
+    while (!op.done()) {
+      const uint64_t now = os::now_ns();
+      channel.progress(now, session.deadline_ns());
+      if (op.done() || now < spin_until) continue;
+      const fabric::Channel::PollOn on = channel.poll_on();
+      pollfd p{on.fd, on.events, 0};
+      ::poll(&p, on.fd >= 0 ? 1 : 0, on.fd >= 0 ? 10 : 0);
+    }
+  }
+  for (const fabric::Op& op : ops) {
+    if (op.code != Code::kOk) {
+      return Status(op.code == Code::kNotFound ? Code::kRevoked : op.code,
+                    "node " + extent.descriptor().node + ": " + std::string(code_text(op.code)));
+    }
+  }
+  return {};
+}
+
+/// The word's extent and its offset in it.
+Piece word_piece(const Allocation& allocation, uint64_t offset) {
+  Piece piece = first_piece(allocation.shape(), offset, 8);  // chunks are multiples of 64: never cut
+  piece.offset += allocation.base();
+  return piece;
+}
+
+}  // namespace
+
+Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t offset, uint64_t operand,
+                        uint64_t expected) {
+  OCM_TRY(check_word(allocation, offset, true));
+  Session& session = *allocation.session();
+  keep_order(session, &allocation);
+  fabric::shm::SessionPage& page = session.page();
+  page.add(page.atomic_ops, 1);
+  const Piece piece = word_piece(allocation, offset);
+  Extent& extent = allocation.extent(piece.extent);
+  if (extent.on_this_host()) {
+    OCM_TRY_ASSIGN(std::byte * data, extent.open());
+    return fabric::apply_atomic(opcode, data + piece.offset, operand, expected);
+  }
+  fabric::Op op;
+  op.opcode = opcode;
+  op.offset = piece.offset;
+  op.bytes = 8;
+  op.operand = operand;
+  op.expected = expected;
+  OCM_TRY(run_ops(session, extent, {&op, 1}));
+  return op.old_value;
+}
+
+Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* source, uint64_t bytes,
+                  uint64_t notify_offset, uint64_t value) {
+  OCM_TRY(check_word(allocation, notify_offset, true));
+  OCM_TRY(check_end(End{&allocation, offset, nullptr}, bytes, true));
+  OCM_TRY(check_end(End{nullptr, 0, const_cast<std::byte*>(source)}, bytes, false));
+  Session& session = *allocation.session();
+  keep_order(session, &allocation);
+  count_put(session, bytes);
+  const Piece word = word_piece(allocation, notify_offset);
+  Piece range = bytes > 0 ? first_piece(allocation.shape(), offset, bytes) : Piece{word.extent, 0, 0};
+  if (range.extent != word.extent || range.bytes != bytes) {
+    return Status(Code::kUnsupported, "the bytes and the notified word are not in one extent");
+  }
+  range.offset += allocation.base();
+  Extent& extent = allocation.extent(word.extent);
+  if (extent.on_this_host()) {
+    OCM_TRY_ASSIGN(std::byte * data, extent.open());
+    if (bytes > 0) std::memcpy(data + range.offset, source, bytes);
+    fabric::apply_notify(data + word.offset, value);
+    return {};
+  }
+  fabric::Op ops[2];
+  ops[0].opcode = fabric::OpCode::kPut;
+  ops[0].checksum = allocation.checksum();
+  ops[0].offset = range.offset;
+  ops[0].local = const_cast<std::byte*>(source);
+  ops[0].bytes = bytes;
+  ops[1].opcode = fabric::OpCode::kNotify;
+  ops[1].offset = word.offset;
+  ops[1].bytes = 8;
+  ops[1].operand = value;
+  return run_ops(session, extent, bytes > 0 ? std::span(ops) : std::span(ops).subspan(1));
+}
+
+Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
+                               os::Deadline deadline) {
+  OCM_TRY(check_word(allocation, offset, false));
+  Session& session = *allocation.session();
+  keep_order(session, &allocation);
+  const Piece piece = word_piece(allocation, offset);
+  Extent& extent = allocation.extent(piece.extent);
+  const bool here = extent.on_this_host() && allocation.shape().layout != Layout::kReplicated;
+  const std::byte* word = nullptr;
+  if (here) {
+    OCM_TRY_ASSIGN(const std::byte* data, extent.open());
+    word = data + piece.offset;
+  }
+  const uint64_t spin_until = os::now_ns() + kSpinNs;
+  uint64_t pause_us = 50;
+  for (;;) {
+    uint64_t seen = 0;
+    if (here) {
+      if (const Code code = extent.check_local(); code != Code::kOk) return code;
+      seen = __atomic_load_n(reinterpret_cast<const uint64_t*>(word), __ATOMIC_ACQUIRE);
+    } else {
+      const Run run{End{nullptr, 0, reinterpret_cast<std::byte*>(&seen)}, End{&allocation, offset, nullptr},
+                    8};
+      OCM_TRY(transfer(session, Runs::one(run), 8));
+    }
+    if (seen >= value) return seen;
+    if (deadline.passed()) return Status(Code::kDeadline, "the word did not reach the value in time");
+    if (os::now_ns() < spin_until) continue;
+    pause_us = std::min<uint64_t>(pause_us * 2, 1000);
+    if (here) {
+      // Plain puts and atomics change the word without a wake-up: never sleep longer than the pause.
+      const uint64_t left = deadline.left_ns();
+      fabric::wait_for_notify(word, seen, os::Deadline::after_ns(std::min(left, pause_us * 1000)));
+    } else {
+      const timespec pause{0, static_cast<long>(std::min(deadline.left_ns(), pause_us * 1000))};
+      ::nanosleep(&pause, nullptr);
+    }
+  }
+}
+
+}  // namespace ocm::client

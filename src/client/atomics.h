@@ -1,0 +1,22 @@
+// 64-bit atomics at the home, notified puts and waiting for a word.
+#pragma once
+
+#include "client/allocation.h"
+#include "fabric/op.h"
+
+namespace ocm::client {
+
+/// Applies `opcode` (an atomic) at `offset`; the value before. Blocks until applied.
+/// Errors: kInvalidArgument (alignment), kUnsupported (replicated), kOutOfRange, kPermission, kPeerLost.
+Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t offset, uint64_t operand,
+                        uint64_t expected);
+
+/// The put, and then `value` is added to the word at `notify_offset`, in the same extent.
+Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* source, uint64_t bytes,
+                  uint64_t notify_offset, uint64_t value);
+
+/// Until the word at `offset` is at least `value`; what it was then. Errors: kDeadline.
+Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
+                               os::Deadline deadline);
+
+}  // namespace ocm::client

@@ -1,0 +1,23 @@
+// Copies between memory of this process, by several threads where that is faster.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace ocm::client {
+
+/// Below this a single thread's copy stays in its cache and beats any hand-over.
+inline constexpr size_t kParallelBytesMin = size_t{4} << 20;
+
+void parallel_copy(void* target, const void* source, size_t bytes);
+
+/// memcpy for ranges that do not overlap. Cost: that of memcpy below kParallelBytesMin.
+inline void big_copy(void* target, const void* source, size_t bytes) {
+  if (bytes < kParallelBytesMin) {
+    std::memcpy(target, source, bytes);
+  } else {
+    parallel_copy(target, source, bytes);
+  }
+}
+
+}  // namespace ocm::client

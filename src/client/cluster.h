@@ -1,0 +1,42 @@
+// Names and nodes, as the daemon tells them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "client/layout.h"
+
+namespace ocm::client {
+
+class Session;
+
+struct NameInfo {
+  std::string name;
+  Shape shape;
+  Kind kind = Kind::kDram;
+  uint32_t owner_uid = 0;
+  uint32_t mode = 0;
+  bool lost = false;
+};
+
+struct NodeInfo {
+  std::string name;
+  uint32_t partition = 0;
+  uint32_t state = 0;  // ocm_node_state
+  bool self = false;
+  bool coordinator = false;
+  uint64_t pool_bytes[kKinds] = {};
+  uint64_t used_bytes[kKinds] = {};
+  uint64_t sessions = 0;
+  uint64_t extents = 0;
+  uint64_t heartbeat_age_ns = 0;
+};
+
+/// 1 to 255 bytes of UTF-8 without '\0' or '/'. Errors: kInvalidArgument, kTooLarge.
+Status check_name(const std::string& name);
+Result<std::vector<NameInfo>> list_names(Session& session, const std::string& prefix);
+Status remove_name(Session& session, const std::string& name);
+Result<std::vector<NodeInfo>> list_nodes(Session& session);
+
+}  // namespace ocm::client

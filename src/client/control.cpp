@@ -1,0 +1,229 @@
+#include "client/control.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "control.pb.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint64_t kSpinNs = 50'000;
+constexpr size_t kFdsWaitingMax = 64;
+constexpr size_t kReadBytes = 64 * 1024;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+ControlConnection::ControlConnection(os::Fd socket) : socket_(std::move(socket)) {}
+
+ControlConnection::~ControlConnection() { fail(Status(Code::kCancelled, "the session was closed")); }
+
+Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, os::Deadline deadline) {
+  auto call = std::make_shared<Call>();
+  {
+    std::lock_guard lock(mutex_);
+    if (failed()) return why_;
+    call->id = next_id_++;
+    calls_.emplace(call->id, call);
+  }
+  request.set_id(call->id);
+  std::string bytes;
+  Status status = wire::append_control(request, bytes);
+  if (!status.is_ok()) {
+    forget(*call);
+    return status;
+  }
+  std::lock_guard lock(sending_);
+  size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t n =
+        ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      sent += static_cast<size_t>(n);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (deadline.passed()) {
+        forget(*call);
+        const Status late(Code::kDeadline, "the daemon does not take requests in time");
+        if (sent > 0) fail(late);  // half a message: the stream cannot go on
+        return late;
+      }
+      pollfd p{socket_.get(), POLLOUT, 0};
+      ::poll(&p, 1, deadline.poll_ms(100));
+      if (failed()) break;
+    } else if (errno != EINTR) {
+      fail(Status(Code::kNoDaemon, "the daemon hung up"));
+      break;
+    }
+  }
+  if (sent < bytes.size()) {
+    forget(*call);
+    std::lock_guard state(mutex_);
+    return why_;
+  }
+  return call;
+}
+
+bool ControlConnection::test(Call& call) {
+  if (call.done.load(std::memory_order_acquire)) return true;
+  if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
+    while (read_some()) {
+    }
+  }
+  return call.done.load(std::memory_order_acquire);
+}
+
+Status ControlConnection::wait(Call& call, os::Deadline deadline) {
+  const uint64_t spin_until = os::now_ns() + kSpinNs;
+  while (!call.done.load(std::memory_order_acquire)) {
+    const bool spinning = os::now_ns() < spin_until;
+    if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
+      if (read_some()) continue;
+      if (call.done.load(std::memory_order_acquire)) break;
+      if (!spinning) {
+        pollfd p{socket_.get(), POLLIN, 0};
+        ::poll(&p, 1, deadline.poll_ms(1000));
+      }
+    } else if (!spinning) {
+      std::unique_lock lock(mutex_);
+      ++sleepers_;
+      // 20 ms: the reader may have left between try_lock and here.
+      changed_.wait_for(lock, std::chrono::milliseconds(deadline.poll_ms(20) > 0 ? deadline.poll_ms(20) : 1));
+      --sleepers_;
+    }
+    if (spinning) relax();
+    if (!call.done.load(std::memory_order_acquire) && deadline.passed()) {
+      forget(call);
+      if (call.done.load(std::memory_order_acquire)) break;
+      return Status(Code::kDeadline, "the daemon did not answer in time");
+    }
+  }
+  std::lock_guard lock(mutex_);
+  if (sleepers_ > 0) changed_.notify_all();  // one of them becomes the reader
+  return call.status;
+}
+
+bool ControlConnection::read_some() {
+  if (failed()) return false;
+  if (in_.size() < in_used_ + kReadBytes) in_.resize(in_used_ + kReadBytes);
+  iovec part{in_.data() + in_used_, in_.size() - in_used_};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * wire::kControlFdsMax)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof(ancillary);
+  const ssize_t n = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0) {
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      fail(Status(Code::kNoDaemon, "the connection to the daemon broke"));
+    }
+    return false;
+  }
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      fds_.emplace_back(fd);
+    }
+  }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) fds_cut_ = true;
+  if (n == 0) {
+    fail(Status(Code::kNoDaemon, "the daemon hung up"));
+    return false;
+  }
+  in_used_ += static_cast<size_t>(n);
+  while (parse_one()) {
+  }
+  if (fds_.size() > kFdsWaitingMax) fail(Status(Code::kProtocol, "the daemon sent too many descriptors"));
+  return true;
+}
+
+bool ControlConnection::parse_one() {
+  if (failed() || in_used_ < wire::kControlHeaderBytes) return false;
+  const auto* start = reinterpret_cast<const std::byte*>(in_.data());
+  const Result<uint32_t> length = wire::control_length({start, wire::kControlHeaderBytes});
+  if (!length.is_ok()) {
+    fail(length.status());
+    return false;
+  }
+  const size_t whole = wire::kControlHeaderBytes + length.value();
+  if (in_used_ < whole) return false;
+  Reply reply{std::make_shared<wire::Envelope>(), {}};
+  Status status = wire::parse_control({start + wire::kControlHeaderBytes, length.value()}, *reply.message);
+  if (!status.is_ok()) {
+    fail(status);
+    return false;
+  }
+  std::memmove(in_.data(), in_.data() + whole, in_used_ - whole);
+  in_used_ -= whole;
+
+  const uint32_t wanted = reply.message->fds();
+  while (reply.fds.size() < wanted && !fds_.empty()) {
+    reply.fds.push_back(std::move(fds_.front()));
+    fds_.pop_front();
+  }
+  if (reply.message->code() != 0) {
+    const int number = reply.message->code();
+    const Code code = is_code(number) && number < 0 ? static_cast<Code>(number) : Code::kProtocol;
+    status = reply.message->detail().empty() ? Status(code) : Status(code, reply.message->detail());
+  } else if (reply.fds.size() < wanted) {
+    status = fds_cut_ ? Status(Code::kNoFds) : Status(Code::kProtocol, "a descriptor is missing");
+  }
+  if (wanted > 0) fds_cut_ = false;
+
+  std::lock_guard lock(mutex_);
+  const auto found = calls_.find(reply.message->id());
+  if (found == calls_.end()) return true;  // its caller has given up
+  const std::shared_ptr<Call> call = found->second;
+  calls_.erase(found);
+  call->reply = std::move(reply);
+  finish(call, std::move(status));
+  return true;
+}
+
+/// Holds mutex_.
+void ControlConnection::finish(const std::shared_ptr<Call>& call, Status status) {
+  call->status = std::move(status);
+  call->done.store(true, std::memory_order_release);
+  if (sleepers_ > 0) changed_.notify_all();
+}
+
+void ControlConnection::forget(Call& call) {
+  std::lock_guard lock(mutex_);
+  calls_.erase(call.id);
+}
+
+void ControlConnection::cancel(Call& call, const Status& why) {
+  std::lock_guard lock(mutex_);
+  if (calls_.erase(call.id) == 0) return;
+  call.status = why;
+  call.done.store(true, std::memory_order_release);
+}
+
+void ControlConnection::fail(const Status& why) {
+  std::lock_guard lock(mutex_);
+  if (failed()) return;
+  why_ = why;
+  failed_.store(true, std::memory_order_release);
+  // Wakes a reader that sleeps in poll; the descriptor itself stays open until nobody can use it.
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  for (auto& [id, call] : calls_) {
+    call->status = why;
+    call->done.store(true, std::memory_order_release);
+  }
+  calls_.clear();
+  changed_.notify_all();
+}
+
+}  // namespace ocm::client

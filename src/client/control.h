@@ -1,0 +1,85 @@
+// The control connection to the daemon: requests out, replies in, matched by id, over a Unix socket.
+//
+// Nobody owns the reading: whoever waits for a reply reads for all (the reader), the others wait until
+// their reply was handed over or the reader has left. A reader spins for a short while before it sleeps,
+// because a wake-up costs more than most replies take.
+//
+// Threads: any. A connection that failed stays failed; every call then answers kNoDaemon.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "os/fd.h"
+#include "wire/control.h"
+
+namespace ocm::client {
+
+/// A reply and the descriptors that came with it.
+struct Reply {
+  std::shared_ptr<wire::Envelope> message;
+  std::vector<os::Fd> fds;
+};
+
+/// A request under way. `reply`, `status` are written before the release store of `done`.
+struct Call {
+  uint64_t id = 0;
+  std::atomic<bool> done{false};
+  Status status;  // the reply's code, or why there is none
+  Reply reply;
+};
+
+class ControlConnection {
+ public:
+  explicit ControlConnection(os::Fd socket);
+  ~ControlConnection();
+
+  /// Sends `request` (its id is set here). Errors: kTooLarge, kNoDaemon, kDeadline (the daemon takes
+  /// nothing).
+  Result<std::shared_ptr<Call>> start(wire::Envelope& request, os::Deadline deadline);
+  /// Moves what has arrived; never blocks. True when the call is done.
+  bool test(Call& call);
+  /// Waits for the reply. At the deadline the call is forgotten and kDeadline returned.
+  Status wait(Call& call, os::Deadline deadline);
+
+  /// Ends a call that nobody waits for any more; its status becomes `why` unless the reply was faster.
+  void cancel(Call& call, const Status& why);
+
+  /// The peer hung up or broke the protocol: fails what is under way and whatever comes.
+  void fail(const Status& why);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  int fd() const { return socket_.get(); }
+
+ private:
+  /// Reads and hands out what is there. Holds reading_. False when nothing was there.
+  bool read_some();
+  bool parse_one();
+  void finish(const std::shared_ptr<Call>& call, Status status);
+  void forget(Call& call);
+
+  os::Fd socket_;
+  std::atomic<bool> failed_{false};
+  std::mutex sending_;
+  std::mutex reading_;  // the reader's; guards in_, in_used_, fds_
+  std::string in_;
+  size_t in_used_ = 0;  // bytes of in_ that are filled
+  std::deque<os::Fd> fds_;
+  bool fds_cut_ = false;  // the kernel dropped descriptors: this process has too many open
+  std::mutex mutex_;      // guards the rest; never held across a system call
+  std::condition_variable changed_;
+  uint32_t sleepers_ = 0;
+  uint64_t next_id_ = 1;
+  Status why_;
+  std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
+};
+
+}  // namespace ocm::client

@@ -1,0 +1,60 @@
+// One run of the local daemon, as a session sees it: the control connection, who the session is, and the
+// tables that the daemon shares with it. When the daemon restarts, the session gets another Daemon; extents
+// of this host keep theirs, so that they know that their home is gone.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "client/control.h"
+#include "fabric/channel.h"
+#include "fabric/shm/tables.h"
+#include "os/memory.h"
+
+namespace ocm::client {
+
+class Daemon {
+ public:
+  /// Says hello on a connected socket. `resume`: the run whose session is to be taken up.
+  /// Errors: kNoDaemon, kLimit, kAuth, kDraining, kProtocol.
+  static Result<std::shared_ptr<Daemon>> greet(os::Fd socket, const std::string& program,
+                                               const Daemon* resume, os::Deadline deadline);
+  ~Daemon();
+
+  ControlConnection& control() { return *control_; }
+  const fabric::Credentials& who() const { return who_; }
+  const std::string& node() const { return node_; }
+  uint64_t failure_deadline_ns() const { return failure_deadline_ns_; }
+  uint64_t slab_bytes() const { return slab_bytes_; }
+  uint32_t lanes() const { return lanes_; }
+  uint64_t window_bytes() const { return window_bytes_; }
+
+  /// The entry of the generation table. Errors: kProtocol (no such slot).
+  Result<const std::atomic<uint32_t>*> slot(uint32_t index) const;
+  fabric::shm::SessionPage* page() const { return reinterpret_cast<fabric::shm::SessionPage*>(page_.data()); }
+
+  /// Set within moments of the daemon's end, by a thread that sleeps until then.
+  const std::atomic<bool>& lost() const { return lost_; }
+
+ private:
+  Daemon() = default;
+  void watch();
+
+  std::unique_ptr<ControlConnection> control_;
+  fabric::Credentials who_;
+  std::string node_;
+  uint64_t failure_deadline_ns_ = 0;
+  uint64_t slab_bytes_ = 0;
+  uint64_t window_bytes_ = 0;
+  uint32_t lanes_ = 1;
+  uint32_t slots_ = 0;
+  os::Mapping generations_;
+  os::Mapping page_;
+  std::atomic<bool> lost_{false};
+  os::Fd stop_;  // eventfd: ends the watcher
+  std::thread watcher_;
+};
+
+}  // namespace ocm::client

@@ -1,0 +1,69 @@
+#include "client/extent.h"
+
+#include "client/session.h"
+#include "control.pb.h"
+
+namespace ocm::client {
+
+Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<Daemon> daemon,
+                                             fabric::ExtentDescriptor descriptor, Access access,
+                                             Fabric wanted) {
+  std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access));
+  OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted));
+  if (extent->on_this_host()) {
+    OCM_TRY_ASSIGN(extent->slot_, extent->daemon_->slot(extent->descriptor_.slot));
+  } else {
+    OCM_TRY_ASSIGN(
+        extent->route_,
+        session.routes().choose(extent->descriptor_.node, *extent->descriptor_.address_for(extent->fabric_)));
+  }
+  return extent;
+}
+
+Extent::~Extent() {
+  if (attachment_.channel != nullptr && attachment_.channel->health().is_ok()) {
+    attachment_.channel->detach(attachment_.index);
+  }
+}
+
+Result<std::byte*> Extent::open() {
+  if (const Code code = check_local(); code != Code::kOk) return code;
+  if (std::byte* data = data_.load(std::memory_order_acquire)) return data;
+  wire::Envelope request;
+  wire::OpenExtentRequest& open = *request.mutable_open_extent();
+  open.set_address(descriptor_.id.address.bits());
+  open.set_generation(descriptor_.id.generation);
+  open.set_capability(descriptor_.capability.bytes.data(), 16);
+  open.set_access(static_cast<uint32_t>(access_));
+  OCM_TRY_ASSIGN(Reply reply, session_.call(request));
+  if (reply.fds.size() != 1)
+    return Status(Code::kProtocol, "the daemon did not pass the extent's descriptor");
+  OCM_TRY(adopt(std::move(reply.fds[0])));
+  return data_.load(std::memory_order_acquire);
+}
+
+Status Extent::adopt(os::Fd fd) {
+  std::lock_guard lock(mutex_);
+  if (mapping_.is_mapped()) return {};
+  OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd.get(), descriptor_.bytes, access_ == Access::kReadWrite));
+  data_.store(mapping_.data(), std::memory_order_release);
+  return {};
+}
+
+Result<Attachment> Extent::attach(os::Deadline deadline) {
+  std::lock_guard lock(mutex_);
+  if (attachment_.channel != nullptr && attachment_.channel->health().is_ok()) return attachment_;
+  attachment_.channel.reset();
+  OCM_TRY_ASSIGN(std::shared_ptr<fabric::Channel> channel, route_->channel(deadline));
+  Result<uint32_t> index = channel->attach(descriptor_, access_, deadline);
+  if (!index.is_ok()) {
+    const Status status = index.status();
+    if (status.code() == Code::kDeadline)
+      return Status(Code::kPeerLost, "node " + descriptor_.node + " does not answer");
+    return status;
+  }
+  attachment_ = {std::move(channel), index.value()};
+  return attachment_;
+}
+
+}  // namespace ocm::client

@@ -1,0 +1,85 @@
+// One extent as this session reaches it: mapped on this host, or attached over a route.
+//
+// Both are made when first needed. An attachment ends with its channel; the next operation attaches anew,
+// so a node that was stopped and goes on is usable again.
+// Threads: any.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "client/daemon.h"
+#include "client/route.h"
+#include "fabric/channel.h"
+
+namespace ocm::client {
+
+/// An index and the channel it is good on.
+struct Attachment {
+  std::shared_ptr<fabric::Channel> channel;
+  uint32_t index = 0;
+};
+
+class Extent {
+ public:
+  /// Errors: kUnsupported (no fabric to the node), kProtocol.
+  static Result<std::unique_ptr<Extent>> make(Session& session, std::shared_ptr<Daemon> daemon,
+                                              fabric::ExtentDescriptor descriptor, Access access,
+                                              Fabric wanted);
+  ~Extent();
+
+  const fabric::ExtentDescriptor& descriptor() const { return descriptor_; }
+  Fabric fabric() const { return fabric_; }
+  bool on_this_host() const { return fabric_ == Fabric::kShm; }
+
+  // ---- shm
+  /// The mapping, made now if there is none. Errors: kPeerLost (the daemon went), kRevoked, kNoFds,
+  /// kNoMemory.
+  Result<std::byte*> open();
+  /// Maps a descriptor that came with the allocation.
+  Status adopt(os::Fd fd);
+  /// The bytes if they may be loaded and stored now, else null: check_local() says why.
+  std::byte* data_now() const {
+    std::byte* data = data_.load(std::memory_order_acquire);
+    return data != nullptr && check_local() == Code::kOk ? data : nullptr;
+  }
+  Code check_local() const {
+    if (daemon_->lost().load(std::memory_order_relaxed)) return Code::kPeerLost;
+    if (slot_->load(std::memory_order_acquire) != descriptor_.id.generation) return Code::kRevoked;
+    return Code::kOk;
+  }
+  const std::atomic<uint32_t>* slot() const { return slot_; }
+  const std::atomic<bool>* daemon_lost() const { return &daemon_->lost(); }
+
+  // ---- other fabrics
+  /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most.
+  Result<Attachment> attach(os::Deadline deadline);
+
+  /// Replicas: nobody can read this one any more.
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  void mark_lost() { lost_.store(true, std::memory_order_release); }
+  /// Replicas: it failed a moment ago, ask another one first.
+  bool avoided(uint64_t now_ns) const { return now_ns < avoid_until_ns_.load(std::memory_order_relaxed); }
+  void avoid_until(uint64_t at_ns) { avoid_until_ns_.store(at_ns, std::memory_order_relaxed); }
+
+ private:
+  Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access)
+      : session_(session), daemon_(std::move(daemon)), descriptor_(std::move(descriptor)), access_(access) {}
+
+  Session& session_;
+  const std::shared_ptr<Daemon> daemon_;
+  const fabric::ExtentDescriptor descriptor_;
+  const Access access_;
+  Fabric fabric_ = Fabric::kShm;
+  std::mutex mutex_;  // guards mapping_, attachment_
+  os::Mapping mapping_;
+  std::atomic<std::byte*> data_{nullptr};
+  const std::atomic<uint32_t>* slot_ = nullptr;
+  Route* route_ = nullptr;
+  Attachment attachment_;
+  std::atomic<bool> lost_{false};
+  std::atomic<uint64_t> avoid_until_ns_{0};
+};
+
+}  // namespace ocm::client

@@ -1,0 +1,149 @@
+#include "client/lease.h"
+
+#include <cstring>
+
+#include "client/session.h"
+#include "control.pb.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint32_t kExtentsMax = 1u << 16;
+
+/// Checks what the daemon says before anything is computed with it.
+Status read_shape(const wire::Allocation& message, Lease& lease) {
+  if (message.allocation_id().size() != 16 || message.extents_size() == 0 ||
+      static_cast<uint32_t>(message.extents_size()) > kExtentsMax || message.bytes_total() == 0 ||
+      message.kind() >= kKinds || message.layout() > static_cast<uint32_t>(Layout::kReplicated)) {
+    return Status(Code::kProtocol, "the daemon's allocation is malformed");
+  }
+  std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
+  lease.name = message.name();
+  lease.kind = static_cast<Kind>(message.kind());
+  lease.access =
+      message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
+  lease.shape = {message.bytes_total(), message.chunk_bytes(), static_cast<uint32_t>(message.extents_size()),
+                 static_cast<Layout>(message.layout())};
+  if (lease.shape.layout == Layout::kStriped && lease.shape.chunk_bytes == 0) {
+    return Status(Code::kProtocol, "a striped allocation without chunks");
+  }
+  if (lease.shape.layout == Layout::kSingle && lease.shape.extents != 1) {
+    return Status(Code::kProtocol, "a single allocation of several extents");
+  }
+  for (uint32_t i = 0; i < lease.shape.extents; ++i) {
+    const wire::ExtentDescriptor& extent = message.extents(static_cast<int>(i));
+    if (extent.bytes() < extent_bytes(lease.shape, i) || extent.capability().size() != 16) {
+      return Status(Code::kProtocol, "an extent of the allocation is malformed");
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_ptr<Daemon>& daemon,
+                                          Reply reply, Fabric wanted) {
+  if (!reply.message->has_allocation()) return Status(Code::kProtocol, "the daemon answered something else");
+  const wire::Allocation& message = reply.message->allocation();
+  auto lease = std::make_unique<Lease>();
+  OCM_TRY(read_shape(message, *lease));
+  size_t next_fd = 0;
+  for (const wire::ExtentDescriptor& descriptor : message.extents()) {
+    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
+                   Extent::make(session, daemon, descriptor_from(descriptor), lease->access, wanted));
+    // Descriptors that travel with the reply belong to the extents of this node, in order.
+    if (descriptor.node() == session.node() && next_fd < reply.fds.size()) {
+      os::Fd fd = std::move(reply.fds[next_fd++]);
+      if (extent->on_this_host()) OCM_TRY(extent->adopt(std::move(fd)));
+    }
+    lease->extents.push_back(std::move(extent));
+  }
+  return lease;
+}
+
+/// A lease that cannot be used here must not stay reserved.
+Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::shared_ptr<Daemon>& daemon,
+                                              Reply reply, Fabric wanted) {
+  const std::shared_ptr<wire::Envelope> message = reply.message;
+  Result<std::unique_ptr<Lease>> lease = read_lease(session, daemon, std::move(reply), wanted);
+  if (!lease.is_ok() && message->has_allocation()) {
+    wire::Envelope request;
+    request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
+    (void)session.call(request);
+  }
+  return lease;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
+                                             const AllocationOptions& options) {
+  wire::Envelope request;
+  wire::AllocateRequest& allocate = *request.mutable_allocate();
+  const Fabric wanted = options.fabric != Fabric::kAny ? options.fabric : session.fabric();
+  allocate.set_bytes_total(bytes);
+  allocate.set_kind(static_cast<uint32_t>(options.kind));
+  allocate.set_layout(static_cast<uint32_t>(options.layout));
+  allocate.set_extents(options.extents);
+  allocate.set_chunk_bytes(options.chunk_bytes);
+  for (const std::string& node : options.nodes) allocate.add_nodes(node);
+  allocate.set_fabric(static_cast<uint32_t>(wanted));
+  allocate.set_flags(options.flags);
+  OCM_TRY_ASSIGN(Reply reply, session.call(request));
+  return read_or_return(session, session.daemon_now(), std::move(reply), wanted);
+}
+
+Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access) {
+  wire::Envelope request;
+  request.mutable_attach()->set_name(name);
+  request.mutable_attach()->set_access(static_cast<uint32_t>(access));
+  OCM_TRY_ASSIGN(Reply reply, session.call(request));
+  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
+                 read_or_return(session, session.daemon_now(), std::move(reply), session.fabric()));
+  if (lease->name.empty()) lease->name = name;
+  return lease;
+}
+
+Status return_lease(Session& session, const Lease& lease) {
+  wire::Envelope request;
+  request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
+  const Status status = session.call(request).status();
+  switch (status.code()) {
+    case Code::kNoDaemon:
+    case Code::kNotFound:
+    case Code::kRevoked: return {};
+    default: return status;
+  }
+}
+
+fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message) {
+  fabric::ExtentDescriptor descriptor;
+  descriptor.id = {GlobalAddress(message.address()), message.generation()};
+  descriptor.bytes = message.bytes();
+  if (message.capability().size() == 16) {
+    std::memcpy(descriptor.capability.bytes.data(), message.capability().data(), 16);
+  }
+  descriptor.node = message.node();
+  descriptor.kind = static_cast<Kind>(message.kind());
+  descriptor.slot = message.slot();
+  for (const wire::FabricAddress& address : message.addresses()) {
+    descriptor.addresses.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
+  }
+  return descriptor;
+}
+
+void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message) {
+  message.set_address(descriptor.id.address.bits());
+  message.set_generation(descriptor.id.generation);
+  message.set_bytes(descriptor.bytes);
+  message.set_capability(descriptor.capability.bytes.data(), 16);
+  message.set_node(descriptor.node);
+  message.set_kind(static_cast<uint32_t>(descriptor.kind));
+  message.set_slot(descriptor.slot);
+  for (const fabric::FabricAddress& address : descriptor.addresses) {
+    wire::FabricAddress& out = *message.add_addresses();
+    out.set_fabric(static_cast<uint32_t>(address.fabric));
+    out.set_address(address.address);
+    out.set_key(address.key);
+  }
+}
+
+}  // namespace ocm::client

@@ -1,0 +1,52 @@
+// What the daemon granted: the extents of one allocation, and the three requests around it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/extent.h"
+#include "client/layout.h"
+
+namespace ocm::wire {
+class Allocation;
+class ExtentDescriptor;
+}  // namespace ocm::wire
+
+namespace ocm::client {
+
+struct AllocationOptions {
+  Kind kind = Kind::kDram;
+  Layout layout = Layout::kSingle;
+  uint32_t extents = 0;
+  uint64_t chunk_bytes = 0;
+  std::vector<std::string> nodes;
+  Fabric fabric = Fabric::kAny;
+  uint32_t flags = 0;  // OCM_ALLOCATION_*
+};
+/// The same numbers as OCM_ALLOCATION_*.
+inline constexpr uint32_t kDedicated = 1u << 0, kZero = 1u << 1, kPopulate = 1u << 2, kHugepages = 1u << 3,
+                          kLocal = 1u << 4, kRemote = 1u << 5, kChecksum = 1u << 6;
+inline constexpr uint32_t kAllocationFlags = (1u << 7) - 1;
+
+struct Lease {
+  AllocationId id;
+  std::string name;  // empty: not published
+  Shape shape;
+  Kind kind = Kind::kDram;
+  Access access = Access::kReadWrite;
+  std::vector<std::unique_ptr<Extent>> extents;
+};
+
+/// Errors: those of ocm_allocation_create.
+Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
+                                             const AllocationOptions& options);
+/// Errors: kNotFound, kPermission, kLost, kNoCoordinator.
+Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access);
+/// Gives it back. A lease whose daemon is gone is gone already: kOk.
+Status return_lease(Session& session, const Lease& lease);
+
+fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
+void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);
+
+}  // namespace ocm::client

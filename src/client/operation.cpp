@@ -1,0 +1,436 @@
+#include "client/operation.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "client/allocation.h"
+#include "client/big_copy.h"
+#include "client/session.h"
+#include "control.pb.h"
+#include "fabric/wait.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint64_t kSpinNs = 50'000;
+/// A slow link's speed: while so many bytes are under way, waiting spins a little longer than kSpinNs.
+constexpr uint64_t kSpinBytesPerUs = 1000;
+constexpr uint64_t kSpinNsMax = 5'000'000;
+constexpr uint64_t kAvoidNs = 1'000'000'000;
+
+bool replicated(const Allocation* allocation) {
+  return allocation != nullptr && allocation->shape().layout == Layout::kReplicated;
+}
+
+/// Codes that speak of one replica and not of the request.
+bool is_replica_failure(Code code) {
+  return code == Code::kPeerLost || code == Code::kNotFound || code == Code::kRevoked ||
+         code == Code::kProtocol;
+}
+
+}  // namespace
+
+Operation::~Operation() {
+  if (state_.load(std::memory_order_acquire) != State::kIdle) (void)wait(false, os::Deadline::never());
+}
+
+void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_hint) {
+  session_ = &session;
+  runs_ = std::move(runs);
+  state_.store(State::kMoving, std::memory_order_relaxed);
+  exhausted_ = !runs_.next(run_);
+  if (!exhausted_) {
+    target_ = run_.target.allocation;
+    source_ = run_.source.allocation;
+    if (replicated(target_)) legs_per_cut_ = std::min(target_->shape().extents, kReplicasMax);
+    uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
+    for (const Allocation* a : {target_, source_}) {
+      if (a != nullptr && a->shape().layout == Layout::kStriped)
+        cuts += bytes_hint / a->shape().chunk_bytes + 1;
+    }
+    if (cuts * legs_per_cut_ > kInlineLegs) {
+      window_ = kWindowLegs;
+      more_legs_ = std::make_unique<Leg[]>(window_);
+      legs_ = more_legs_.get();
+    }
+  }
+  step();
+  if (copies && !done()) {
+    // The handle's owner is the only one that knows of this operation yet, so it ends after this.
+    std::lock_guard lock(mutex_);
+    if (!done()) {
+      busy_held_ = true;
+      target_->busy().fetch_add(1, std::memory_order_acq_rel);
+      source_->busy().fetch_add(1, std::memory_order_acq_rel);
+    }
+  }
+}
+
+bool Operation::step() {
+  if (done()) return true;
+  std::lock_guard lock(mutex_);
+  if (!done()) step_locked();
+  return done();
+}
+
+void Operation::step_locked() {
+  progress_channels();
+  while (in_flight() > 0 && leg(tail_).done()) {
+    Leg& finished = leg(tail_);
+    ++tail_;
+    moved_at_ns_ = os::now_ns();
+    settle(finished);
+  }
+  if (state_.load(std::memory_order_relaxed) == State::kConfirming) return conclude_confirmed();
+  bool posted = false;
+  Cut cut;
+  while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && next_cut(cut)) {
+    issue(cut);
+    posted = true;
+  }
+  if (posted) {
+    fabric::Channel* last = nullptr;
+    for (uint32_t i = tail_; i != head_; ++i) {
+      fabric::Channel* channel = leg(i).channel.get();
+      if (channel != nullptr && channel != last) channel->flush();
+      last = channel;
+    }
+  }
+  if (in_flight() == 0 && (exhausted_ || !status_.is_ok())) conclude();
+}
+
+void Operation::progress_channels() {
+  if (in_flight() == 0) return;
+  const uint64_t now = os::now_ns();
+  std::array<fabric::Channel*, 8> seen{};
+  size_t count = 0;
+  for (uint32_t i = tail_; i != head_; ++i) {
+    Leg& pending = leg(i);
+    if (pending.call != nullptr) {
+      test_call(*pending.call, now);
+      continue;
+    }
+    if (pending.op.done()) continue;
+    fabric::Channel* channel = pending.channel.get();
+    if (std::find(seen.begin(), seen.begin() + count, channel) != seen.begin() + count) continue;
+    if (count < seen.size()) seen[count++] = channel;
+    channel->progress(now, session_->deadline_ns());
+  }
+}
+
+bool Operation::test_call(Call& call, uint64_t now_ns) {
+  ControlConnection& control = session_->daemon_now()->control();
+  if (control.test(call)) return true;
+  if (now_ns - moved_at_ns_ > session_->call_deadline_ns()) {
+    control.cancel(call, Status(Code::kDeadline, "the daemon did not answer in time"));
+  }
+  return call.done.load(std::memory_order_acquire);
+}
+
+bool Operation::next_cut(Cut& cut) {
+  while (!exhausted_ && run_.bytes == 0) exhausted_ = !runs_.next(run_);
+  if (exhausted_) return false;
+  cut = Cut{};
+  uint64_t bytes = std::min(run_.bytes, kLegBytesMax);
+  // What lies on this host at both ends is left whole: threads share the long copies.
+  const auto here = [](const End& end) {
+    return end.allocation == nullptr ||
+           (end.allocation->shape().extents == 1 && end.allocation->extent(0).on_this_host());
+  };
+  if (here(run_.target) && here(run_.source)) bytes = run_.bytes;
+  const auto place = [&bytes](const End& end, End& out, uint32_t& extent) {
+    out = end;
+    if (end.allocation == nullptr) return;
+    const Piece piece = first_piece(end.allocation->shape(), end.offset, bytes);
+    out.offset = piece.offset + end.allocation->base();
+    extent = piece.extent;
+    bytes = piece.bytes;
+  };
+  place(run_.target, cut.target, cut.target_extent);
+  place(run_.source, cut.source, cut.source_extent);
+  cut.bytes = bytes;
+  run_.target = run_.target.after(bytes);
+  run_.source = run_.source.after(bytes);
+  run_.bytes -= bytes;
+  return true;
+}
+
+void Operation::issue(const Cut& cut) {
+  if (!replicated(cut.target.allocation)) return issue_to(cut);
+  Cut copy = cut;
+  const uint32_t replicas = std::min(cut.target.allocation->shape().extents, kReplicasMax);
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if ((target_failed_ >> i & 1) != 0 || cut.target.allocation->extent(i).lost()) continue;
+    copy.target_extent = i;
+    issue_to(copy);
+  }
+}
+
+bool Operation::choose_source(Cut& cut) {
+  if (!replicated(cut.source.allocation)) return true;
+  const Allocation& from = *cut.source.allocation;
+  const uint32_t replicas = std::min(from.shape().extents, kReplicasMax);
+  const uint64_t now = os::now_ns();
+  int best = -1, best_rank = 0;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    const Extent& extent = from.extent(i);
+    if ((source_failed_ >> i & 1) != 0 || extent.lost()) continue;
+    const int rank = (extent.on_this_host() ? 2 : 0) + (extent.avoided(now) ? 0 : 4) + 1;
+    if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
+  }
+  if (best < 0) {
+    // Every replica is gone or failed just now; the first failure says more than "none left".
+    if (failure_.is_ok())
+      fail(Code::kLost, "every replica was on a node that died");
+    else if (status_.is_ok())
+      status_ = failure_;
+    return false;
+  }
+  cut.source_extent = static_cast<uint32_t>(best);
+  return true;
+}
+
+Result<std::byte*> Operation::resolve(const End& end, uint32_t index, bool& remote) {
+  if (end.allocation == nullptr) return end.pointer;
+  Extent& extent = end.allocation->extent(index);
+  if (!extent.on_this_host()) {
+    remote = true;
+    return nullptr;
+  }
+  std::byte* data = extent.data_now();
+  if (data == nullptr) {
+    OCM_TRY_ASSIGN(data, extent.open());
+  }
+  return data + end.offset;
+}
+
+void Operation::issue_to(Cut cut) {
+  for (;;) {
+    if (!choose_source(cut)) return;
+    bool target_remote = false, source_remote = false;
+    const uint64_t failed_before = source_failed_;
+    const auto target = resolve(cut.target, cut.target_extent, target_remote);
+    if (!target.is_ok()) return fail_cut(cut, false, target.status());
+    const auto source = resolve(cut.source, cut.source_extent, source_remote);
+    if (!source.is_ok()) {
+      fail_cut(cut, true, source.status());
+      if (source_failed_ != failed_before) continue;  // another replica
+      return;
+    }
+    if (!target_remote && !source_remote) {
+      big_copy(target.value(), source.value(), cut.bytes);
+      return;
+    }
+    Leg& fresh = leg(head_);
+    fresh.op.~Op();
+    new (&fresh.op) fabric::Op{};
+    fresh.channel.reset();
+    fresh.call.reset();
+    fresh.cut = cut;
+    if (target_remote && source_remote) {
+      wire::Envelope request;
+      wire::CopyRequest& copy = *request.mutable_copy();
+      descriptor_to(cut.target.allocation->extent(cut.target_extent).descriptor(), *copy.mutable_target());
+      descriptor_to(cut.source.allocation->extent(cut.source_extent).descriptor(), *copy.mutable_source());
+      copy.set_target_offset(cut.target.offset);
+      copy.set_source_offset(cut.source.offset);
+      copy.set_bytes_total(cut.bytes);
+      Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+      if (!daemon.is_ok()) return fail(daemon.status().code(), daemon.status().message());
+      auto call = daemon.value()->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+      if (!call.is_ok()) return fail(call.status().code(), call.status().message());
+      fresh.call = std::move(*call);
+    } else {
+      const End& far = target_remote ? cut.target : cut.source;
+      Extent& extent = far.allocation->extent(target_remote ? cut.target_extent : cut.source_extent);
+      Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(session_->deadline_ns()));
+      if (!attachment.is_ok()) {
+        fail_cut(cut, source_remote, attachment.status());
+        if (source_failed_ != failed_before) continue;
+        return;
+      }
+      fresh.channel = std::move(attachment.value().channel);
+      fresh.op.opcode = target_remote ? fabric::OpCode::kPut : fabric::OpCode::kGet;
+      fresh.op.checksum = far.allocation->checksum();
+      fresh.op.index = attachment.value().index;
+      fresh.op.offset = far.offset;
+      fresh.op.local = target_remote ? source.value() : target.value();
+      fresh.op.bytes = cut.bytes;
+      fresh.channel->post(fresh.op);
+    }
+    if (in_flight() == 0) moved_at_ns_ = os::now_ns();
+    bytes_in_flight_ += cut.bytes;
+    ++head_;
+    return;
+  }
+}
+
+void Operation::settle(Leg& finished) {
+  bytes_in_flight_ -= finished.cut.bytes;
+  const Cut cut = finished.cut;
+  const bool was_call = finished.call != nullptr;
+  const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
+  Status status = was_call ? finished.call->status : Status(finished.op.code);
+  finished.channel.reset();
+  finished.call.reset();
+  if (status.is_ok()) return;
+  const bool blame_source = was_get || (was_call && replicated(cut.source.allocation));
+  const uint64_t failed_before = source_failed_;
+  fail_cut(cut, blame_source, status);
+  if (source_failed_ != failed_before && status_.is_ok()) {
+    issue_to(cut);  // another replica; the reaped leg made room
+    if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
+  }
+}
+
+void Operation::fail_cut(const Cut& cut, bool blame_source, const Status& status) {
+  const End& end = blame_source ? cut.source : cut.target;
+  const uint32_t index = blame_source ? cut.source_extent : cut.target_extent;
+  if (end.allocation == nullptr) return fail(status.code(), status.message());
+  Extent& extent = end.allocation->extent(index);
+  Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
+  const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
+  if (code == Code::kPeerLost) extent.avoid_until(os::now_ns() + kAvoidNs);
+  if (!replicated(end.allocation) || !is_replica_failure(status.code())) return fail(code, where);
+  (blame_source ? source_failed_ : target_failed_) |= uint64_t{1} << index;
+  if (failure_.is_ok()) failure_ = Status(code, where);
+}
+
+void Operation::fail(Code code, std::string_view where) {
+  if (status_.is_ok()) status_ = Status(code, std::string(where));
+}
+
+void Operation::conclude() {
+  if (!status_.is_ok() || !replicated(target_)) return finish();
+  const uint32_t replicas = std::min(target_->shape().extents, kReplicasMax);
+  uint32_t good = 0;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if ((target_failed_ >> i & 1) == 0 && !target_->extent(i).lost()) ++good;
+  }
+  if (good == 0) {
+    if (target_failed_ == 0)
+      fail(Code::kLost, "every replica was on a node that died");
+    else
+      fail(failure_.code(), failure_.message());
+    return finish();
+  }
+  if (target_failed_ == 0) return finish();
+  // P2: the put is not acknowledged before the cluster knows which replicas missed it.
+  state_.store(State::kConfirming, std::memory_order_relaxed);
+  moved_at_ns_ = os::now_ns();
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if ((target_failed_ >> i & 1) == 0) continue;
+    const fabric::ExtentDescriptor& descriptor = target_->extent(i).descriptor();
+    wire::Envelope request;
+    wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
+    lost.set_allocation_id(target_->id().bytes.data(), 16);
+    lost.set_address(descriptor.id.address.bits());
+    lost.set_generation(descriptor.id.generation);
+    lost.set_node(descriptor.node);
+    Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+    if (!daemon.is_ok()) {
+      fail(failure_.code(), failure_.message());
+      break;
+    }
+    auto call = daemon.value()->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+    if (!call.is_ok()) {
+      fail(failure_.code(), failure_.message());
+      break;
+    }
+    confirmations_.emplace_back(i, std::move(*call));
+  }
+  conclude_confirmed();
+}
+
+void Operation::conclude_confirmed() {
+  const uint64_t now = os::now_ns();
+  for (auto& [index, call] : confirmations_) {
+    if (!test_call(*call, now)) return;
+  }
+  for (auto& [index, call] : confirmations_) {
+    if (call->status.is_ok())
+      target_->extent(index).mark_lost();
+    else
+      fail(failure_.code(), std::string(failure_.message()) + "; and its loss could not be confirmed: " +
+                                std::string(call->status.message()));
+  }
+  finish();
+}
+
+void Operation::finish() {
+  if (busy_held_) {
+    target_->busy().fetch_sub(1, std::memory_order_acq_rel);
+    source_->busy().fetch_sub(1, std::memory_order_acq_rel);
+    busy_held_ = false;
+  }
+  state_.store(State::kDone, std::memory_order_release);
+}
+
+bool Operation::locally_done() {
+  if (step()) return true;
+  std::lock_guard lock(mutex_);
+  if (done()) return true;
+  if (!exhausted_ || run_.bytes > 0) return false;
+  for (uint32_t i = tail_; i != head_; ++i) {
+    Leg& pending = leg(i);
+    if (pending.call != nullptr || !pending.op.locally_done()) return false;
+    // Another replica would need the buffer again: puts never move on, gets are done when they are done.
+  }
+  return true;
+}
+
+Status Operation::wait(bool local, os::Deadline deadline) {
+  uint64_t spin_from = os::now_ns();
+  uint32_t tail_seen = tail_;
+  uint64_t round = 0;
+  for (;;) {
+    if (local ? locally_done() : step()) return done() ? status_ : Status();
+    const uint64_t now = os::now_ns();
+    uint64_t spin_ns = kSpinNs;
+    {
+      std::lock_guard lock(mutex_);
+      if (tail_ != tail_seen) tail_seen = tail_, spin_from = now;
+      spin_ns += std::min(bytes_in_flight_ * 1000 / kSpinBytesPerUs, kSpinNsMax);
+    }
+    if (deadline.passed()) return Status(Code::kDeadline, "the operation is still under way");
+    if (now - spin_from > spin_ns) {
+      sleep(deadline);
+    } else {
+      fabric::detail::spin_pause(round++, now - spin_from);
+    }
+  }
+}
+
+void Operation::sleep(os::Deadline deadline) {
+  std::array<pollfd, 17> fds;
+  nfds_t count = 0;
+  int timeout_ms = deadline.poll_ms(100);
+  {
+    std::lock_guard lock(mutex_);
+    bool calls = !confirmations_.empty();
+    fabric::Channel* last = nullptr;
+    for (uint32_t i = tail_; i != head_ && count < 16; ++i) {
+      Leg& pending = leg(i);
+      if (pending.done()) return;
+      if (pending.call != nullptr) {
+        calls = true;
+      } else if (pending.channel.get() != last) {
+        last = pending.channel.get();
+        const fabric::Channel::PollOn on = last->poll_on();
+        if (on.fd < 0)
+          timeout_ms = 0;  // it has more to do at once
+        else if (std::none_of(fds.begin(), fds.begin() + count,
+                              [&](const pollfd& p) { return p.fd == on.fd; }))
+          fds[count++] = {on.fd, on.events, 0};
+      }
+    }
+    if (calls) fds[count++] = {session_->daemon_now()->control().fd(), POLLIN, 0};
+  }
+  // Another thread may take what would have woken this one: never sleep long.
+  ::poll(fds.data(), count, std::min(timeout_ms, 10));
+}
+
+}  // namespace ocm::client

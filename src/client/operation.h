@@ -1,0 +1,123 @@
+// A transfer under way: cut into legs, which are posted to the channels in a window and reaped in order.
+//
+//   kMoving --all legs reaped--> kDone
+//      \--some replicas failed--> kConfirming --their loss is known to the cluster--> kDone
+//
+// A leg is one put or get on one extent, or one request to the daemon to copy from node to node. What lies
+// on this host at both ends is copied at once and makes no leg.
+//
+// Invariants
+//   P1 legs_[tail_, head_) are under way; an Op and its buffers are not touched until its leg is reaped.
+//   P2 a put to replicas is done well only when every replica either took all bytes or is known to the
+//      cluster as lost, so that no later get can find the old bytes.
+//   P3 status_ is final once state_ is kDone.
+// Threads: step() by any thread (mutex_); the handle's owner alone waits, reads and destroys.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "client/control.h"
+#include "client/extent.h"
+#include "client/runs.h"
+#include "fabric/op.h"
+
+namespace ocm::client {
+
+class Session;
+
+class Operation {
+ public:
+  Operation() = default;
+  /// Waits for the end: the legs' buffers belong to the caller.
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  /// Starts moving `runs`, whose ranges were checked. `copies`: both ends are allocations.
+  void start(Session& session, Runs runs, bool copies, uint64_t bytes_hint);
+  /// Moves what can be moved without blocking (apart from attaching). True when done.
+  bool step();
+  bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
+  /// The local buffers may be reused.
+  bool locally_done();
+  /// Until done (or locally done); kDeadline if `deadline` passes first.
+  Status wait(bool local, os::Deadline deadline);
+  /// The outcome; done() must be true.
+  const Status& status() const { return status_; }
+  bool touches(const Allocation* allocation) const {
+    return allocation == nullptr || target_ == allocation || source_ == allocation;
+  }
+  Session* session() const { return session_; }
+  Allocation* target() const { return target_; }
+  Allocation* source() const { return source_; }
+
+  /// UnderWay's list.
+  Operation* next_under_way = nullptr;
+  Operation** link_under_way = nullptr;
+
+ private:
+  enum class State : uint8_t { kIdle, kMoving, kConfirming, kDone };
+  /// A range contiguous in one extent (of one replica) at each end.
+  struct Cut {
+    End target, source;  // offsets are in the extent
+    uint32_t target_extent = 0, source_extent = 0;
+    uint64_t bytes = 0;
+  };
+  struct Leg {
+    fabric::Op op;
+    std::shared_ptr<fabric::Channel> channel;
+    std::shared_ptr<Call> call;
+    Cut cut;
+    bool done() const { return call != nullptr ? call->done.load(std::memory_order_acquire) : op.done(); }
+  };
+  static constexpr uint32_t kInlineLegs = 4;
+  static constexpr uint32_t kWindowLegs = 128;
+  static constexpr uint32_t kReplicasMax = 64;
+  static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
+
+  void step_locked();
+  bool next_cut(Cut& cut);
+  void issue(const Cut& cut);
+  void issue_to(Cut cut);
+  void settle(Leg& leg);
+  void fail(Code code, std::string_view where);
+  void fail_cut(const Cut& cut, bool blame_source, const Status& status);
+  bool choose_source(Cut& cut);
+  /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
+  Result<std::byte*> resolve(const End& end, uint32_t extent, bool& remote);
+  void progress_channels();
+  bool test_call(Call& call, uint64_t now_ns);
+  void conclude();
+  void conclude_confirmed();
+  void finish();
+  void sleep(os::Deadline deadline);
+  uint32_t in_flight() const { return head_ - tail_; }
+  Leg& leg(uint32_t number) { return legs_[number % window_]; }
+
+  std::mutex mutex_;
+  std::atomic<State> state_{State::kIdle};
+  Session* session_ = nullptr;
+  Allocation* target_ = nullptr;
+  Allocation* source_ = nullptr;
+  Status status_;
+  Runs runs_;
+  Run run_;  // the rest of the run that is being cut
+  bool exhausted_ = false;
+  bool busy_held_ = false;
+  uint32_t legs_per_cut_ = 1;
+  uint64_t target_failed_ = 0;  // replicas, by bit
+  uint64_t source_failed_ = 0;
+  Status failure_;  // the first replica's
+  uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
+  uint64_t bytes_in_flight_ = 0;
+  uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
+  Leg* legs_ = inline_legs_.data();
+  std::unique_ptr<Leg[]> more_legs_;
+  std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
+  std::array<Leg, kInlineLegs> inline_legs_;
+};
+
+}  // namespace ocm::client

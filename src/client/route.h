@@ -1,0 +1,58 @@
+// Ways to other nodes: one channel for each node, fabric and lane, connected when first used and connected
+// anew after it was lost.
+//
+// An extent keeps its route, so operations of one thread to one extent stay in order.
+// Threads: any. Lifetime: routes live as long as their session; channels as long as somebody uses them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "fabric/channel.h"
+
+namespace ocm::client {
+
+class Session;
+
+class Route {
+ public:
+  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address)
+      : session_(session), connector_(connector), node_(std::move(node)), address_(std::move(address)) {}
+
+  /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
+  Result<std::shared_ptr<fabric::Channel>> channel(os::Deadline deadline);
+  const std::string& node() const { return node_; }
+
+ private:
+  Session& session_;
+  fabric::Connector& connector_;
+  const std::string node_;
+  const fabric::FabricAddress address_;
+  std::mutex mutex_;
+  std::shared_ptr<fabric::Channel> channel_;
+};
+
+class Routes {
+ public:
+  explicit Routes(Session& session) : session_(session) {}
+  /// The next lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
+  Result<Route*> choose(const std::string& node, const fabric::FabricAddress& address);
+
+ private:
+  Session& session_;
+  std::mutex mutex_;
+  uint32_t next_lane_ = 0;
+  std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
+};
+
+/// How an extent is to be reached: shm if it is of this node and `wanted` allows, else the first of its
+/// addresses that this build can use. Errors: kUnsupported.
+Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
+                             Fabric wanted);
+/// The connector of a fabric in this process, or null.
+fabric::Connector* connector_for(Fabric fabric, uint64_t window_bytes);
+
+}  // namespace ocm::client

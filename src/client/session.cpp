@@ -1,0 +1,121 @@
+#include "client/session.h"
+
+#include <algorithm>
+
+#include "control.pb.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint64_t kDefaultDeadlineNs = 3'000'000'000;
+/// After a failed dial the next calls fail at once for so long.
+constexpr uint64_t kRedialNs = 100'000'000;
+
+}  // namespace
+
+/// Leases slabs with the session's own requests.
+class Session::SlabsFromDaemon final : public SlabSource {
+ public:
+  explicit SlabsFromDaemon(Session& session) : session_(session) {}
+
+  uint64_t slab_bytes() override { return session_.daemon_now()->slab_bytes(); }
+
+  Result<std::unique_ptr<Lease>> lease(uint64_t bytes) override {
+    OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session_, bytes, AllocationOptions{}));
+    if (lease->extents.size() != 1) return Status(Code::kProtocol, "a slab of several extents");
+    if (lease->extents[0]->on_this_host()) {
+      const auto opened = lease->extents[0]->open();
+      if (!opened.is_ok()) {
+        (void)return_lease(session_, *lease);
+        return opened.status();
+      }
+    }
+    return lease;
+  }
+  void give_back(std::unique_ptr<Slab> slab) override { (void)return_lease(session_, *slab->lease); }
+  bool usable(const Slab& slab) override {
+    const Extent& extent = slab.extent();
+    return extent.on_this_host() ? extent.check_local() == Code::kOk : !extent.avoided(os::now_ns());
+  }
+
+ private:
+  Session& session_;
+};
+
+Session::Session(SessionOptions options)
+    : options_(std::move(options)), slab_source_(std::make_unique<SlabsFromDaemon>(*this)) {}
+
+Session::~Session() {
+  under_way_.drain(nullptr);
+  slabs_.reset();
+  routes_.reset();
+}
+
+Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
+  std::unique_ptr<Session> session(new Session(std::move(options)));
+  OCM_TRY_ASSIGN(os::Fd socket, session->options_.dial());
+  const uint64_t patience =
+      session->options_.deadline_ns != 0 ? session->options_.deadline_ns : kDefaultDeadlineNs;
+  OCM_TRY_ASSIGN(session->daemon_, Daemon::greet(std::move(socket), session->options_.program, nullptr,
+                                                 os::Deadline::after_ns(patience)));
+  session->node_ = session->daemon_->node();
+  session->deadline_ns_ = session->options_.deadline_ns;
+  if (session->deadline_ns_ == 0) session->deadline_ns_ = session->daemon_->failure_deadline_ns();
+  if (session->deadline_ns_ == 0) session->deadline_ns_ = kDefaultDeadlineNs;
+  session->runs_.push_back(session->daemon_);
+  session->page_ = session->daemon_->page();
+  session->routes_ = std::make_unique<Routes>(*session);
+  session->slabs_ = std::make_unique<Slabs>(*session->slab_source_);
+  return session;
+}
+
+uint64_t Session::call_deadline_ns() const {
+  // The daemon itself waits for other nodes up to the failure deadline before it answers.
+  return 2 * deadline_ns_ + 1'000'000'000;
+}
+
+std::shared_ptr<Daemon> Session::daemon_now() const {
+  std::lock_guard lock(mutex_);
+  return daemon_;
+}
+
+Result<std::shared_ptr<Daemon>> Session::daemon() {
+  std::shared_ptr<Daemon> now = daemon_now();
+  if (!now->lost().load(std::memory_order_acquire) && !now->control().failed()) return now;
+  std::lock_guard dialling(dial_mutex_);
+  if (std::shared_ptr<Daemon> newer = daemon_now(); newer != now) return newer;
+  if (os::now_ns() - dial_failed_at_ns_ < kRedialNs && dial_failed_at_ns_ != 0) {
+    return Status(Code::kNoDaemon, "the daemon is gone; the session takes up again when it is back");
+  }
+  Result<std::shared_ptr<Daemon>> fresh = Status(Code::kNoDaemon);
+  Result<os::Fd> socket = options_.dial();
+  if (socket.is_ok()) {
+    fresh =
+        Daemon::greet(std::move(*socket), options_.program, now.get(), os::Deadline::after_ns(deadline_ns_));
+  } else {
+    fresh = socket.status();
+  }
+  if (!fresh.is_ok()) {
+    dial_failed_at_ns_ = os::now_ns();
+    return fresh.status();
+  }
+  if ((*fresh)->node() != node_) {
+    return Status(Code::kNoDaemon, "another node's daemon answers at the socket now: open a new session");
+  }
+  now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
+  std::lock_guard lock(mutex_);
+  daemon_ = *fresh;
+  runs_.push_back(daemon_);
+  page_.store(daemon_->page(), std::memory_order_release);
+  return daemon_;
+}
+
+Result<Reply> Session::call(wire::Envelope& request) {
+  OCM_TRY_ASSIGN(std::shared_ptr<Daemon> to, daemon());
+  const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
+  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to->control().start(request, deadline));
+  OCM_TRY(to->control().wait(*call, deadline));
+  return std::move(call->reply);
+}
+
+}  // namespace ocm::client

@@ -1,0 +1,84 @@
+// A program's session: its daemon, its ways to other nodes, its slabs and what is under way.
+//
+// Ownership: the session owns routes and slabs; allocations point to their session and must end before it.
+// Threads:   any thread may call anything; close() only when no other call is running.
+// Loss:      when the daemon goes, extents on this node answer kPeerLost, remote ones go on; the next call
+//            that needs a daemon dials again and takes the session up (resume), see daemon().
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/control.h"
+#include "client/daemon.h"
+#include "client/route.h"
+#include "client/slab.h"
+#include "client/underway.h"
+#include "os/fd.h"
+
+namespace ocm::client {
+
+struct SessionOptions {
+  /// Connects to the daemon's Unix socket (or to an embedded node); called again to resume.
+  std::function<Result<os::Fd>()> dial;
+  std::string program;
+  Fabric fabric = Fabric::kAny;
+  uint64_t deadline_ns = 0;  // 0: the cluster's failure deadline
+  /// Kept until the session is gone: an embedded node.
+  std::shared_ptr<void> owner;
+};
+
+class Session {
+ public:
+  /// Errors: kNoDaemon, kLimit, kAuth, kDraining, kProtocol.
+  static Result<std::unique_ptr<Session>> open(SessionOptions options);
+  /// Every allocation of the session must be gone.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// The daemon, dialled again if it was lost. Errors: kNoDaemon and those of open().
+  Result<std::shared_ptr<Daemon>> daemon();
+  /// The run of the daemon that the session last spoke to, lost or not; never null.
+  /// Cost: a lock and a reference count.
+  std::shared_ptr<Daemon> daemon_now() const;
+  /// One request to the daemon, and its reply with a good code. Errors: the reply's, kNoDaemon, kDeadline.
+  Result<Reply> call(wire::Envelope& request);
+
+  const std::string& node() const { return node_; }
+  Fabric fabric() const { return options_.fabric; }
+  /// Longest time without progress before a peer counts as lost.
+  uint64_t deadline_ns() const { return deadline_ns_; }
+  /// How long one control request may take.
+  uint64_t call_deadline_ns() const;
+
+  Routes& routes() { return *routes_; }
+  Slabs& slabs() { return *slabs_; }
+  UnderWay& under_way() { return under_way_; }
+  /// Where the program counts what it moves, for the daemon to show.
+  fabric::shm::SessionPage& page() { return *page_.load(std::memory_order_relaxed); }
+
+ private:
+  class SlabsFromDaemon;
+  explicit Session(SessionOptions options);
+
+  SessionOptions options_;
+  std::string node_;
+  uint64_t deadline_ns_ = 0;
+  mutable std::mutex mutex_;  // guards daemon_, runs_
+  std::mutex dial_mutex_;     // one resume at a time; guards dial_failed_at_ns_
+  uint64_t dial_failed_at_ns_ = 0;
+  std::shared_ptr<Daemon> daemon_;
+  std::vector<std::shared_ptr<Daemon>> runs_;  // every run spoken to: keeps their pages mapped
+  std::atomic<fabric::shm::SessionPage*> page_{nullptr};
+  std::unique_ptr<SlabSource> slab_source_;
+  std::unique_ptr<Routes> routes_;
+  std::unique_ptr<Slabs> slabs_;
+  UnderWay under_way_;
+};
+
+}  // namespace ocm::client

@@ -1,0 +1,45 @@
+#include "client/underway.h"
+
+#include <poll.h>
+
+namespace ocm::client {
+
+void UnderWay::enter(Operation& operation) {
+  std::lock_guard lock(mutex_);
+  operation.next_under_way = first_;
+  operation.link_under_way = &first_;
+  if (first_ != nullptr) first_->link_under_way = &operation.next_under_way;
+  first_ = &operation;
+  count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void UnderWay::leave(Operation& operation) {
+  std::lock_guard lock(mutex_);
+  if (operation.link_under_way == nullptr) return;
+  *operation.link_under_way = operation.next_under_way;
+  if (operation.next_under_way != nullptr)
+    operation.next_under_way->link_under_way = operation.link_under_way;
+  operation.next_under_way = nullptr;
+  operation.link_under_way = nullptr;
+  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool UnderWay::step(const Allocation* allocation) {
+  if (count_.load(std::memory_order_relaxed) == 0) return true;
+  std::lock_guard lock(mutex_);
+  bool all = true;
+  for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
+    if (operation->touches(allocation) && !operation->step()) all = false;
+  }
+  return all;
+}
+
+void UnderWay::drain(const Allocation* allocation) {
+  constexpr uint64_t kSpinNs = 200'000;
+  const uint64_t start = os::now_ns();
+  while (!step(allocation)) {
+    if (os::now_ns() - start > kSpinNs) ::poll(nullptr, 0, 1);
+  }
+}
+
+}  // namespace ocm::client
