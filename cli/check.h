@@ -1,0 +1,26 @@
+// One finding of `ocm doctor`: what was looked at, what is there, and how to mend it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace ocm::cli {
+
+enum class Verdict { kOk, kWarn, kFail };
+
+struct Check {
+  std::string name;
+  Verdict verdict = Verdict::kOk;
+  std::string found;
+  std::string mend;  // empty when there is nothing to mend
+};
+
+/// Limits, memory, pages, clocks: what the machine gives, whether a daemon runs or not.
+std::vector<Check> check_machine();
+/// The daemon, its cluster, ports, versions and secrets.
+std::vector<Check> check_cluster(const Globals& globals, const std::string& http,
+                                 const std::string& token_file);
+
+}  // namespace ocm::cli

@@ -1,0 +1,44 @@
+// What `ocm` exits with: one number for each thing that a script would act on. Documented in ocm(1).
+#pragma once
+
+#include "base/status.h"
+
+namespace ocm::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;        // anything without a number of its own; doctor found a FAIL
+inline constexpr int kExitUsage = 2;          // the command line is wrong
+inline constexpr int kExitNoCluster = 3;      // no daemon, or no coordinator, to be reached
+inline constexpr int kExitNotFound = 4;       // no such name, node, file or cluster
+inline constexpr int kExitExists = 5;         // the name is taken, or a cluster runs there already
+inline constexpr int kExitFull = 6;           // no room: pool, quota or a limit
+inline constexpr int kExitPermission = 7;     // not allowed
+inline constexpr int kExitLost = 8;           // a node or bytes were lost, or the deadline passed
+inline constexpr int kExitInterrupted = 130;  // Ctrl-C
+
+inline int exit_code(Code code) {
+  switch (code) {
+    case Code::kOk: return kExitOk;
+    case Code::kInvalidArgument: return kExitUsage;
+    case Code::kNoDaemon:
+    case Code::kDraining:
+    case Code::kNoCoordinator: return kExitNoCluster;
+    case Code::kNotFound:
+    case Code::kUnknownNode: return kExitNotFound;
+    case Code::kExists: return kExitExists;
+    case Code::kPoolFull:
+    case Code::kQuota:
+    case Code::kLimit:
+    case Code::kNoMemory: return kExitFull;
+    case Code::kPermission:
+    case Code::kAuth: return kExitPermission;
+    case Code::kDeadline:
+    case Code::kPeerLost:
+    case Code::kLost:
+    case Code::kRevoked: return kExitLost;
+    case Code::kCancelled: return kExitInterrupted;
+    default: return kExitFailure;
+  }
+}
+
+}  // namespace ocm::cli

@@ -1,0 +1,85 @@
+// `ocm ls [PREFIX]`: the published names.
+#include <pwd.h>
+#include <stdio.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/placement.h"
+#include "cli/session.h"
+
+namespace ocm::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string prefix;
+  bool json = false;
+  bool quiet = false;
+};
+
+std::string user_name(uint32_t uid) {
+  const passwd* entry = getpwuid(uid);
+  return entry != nullptr ? entry->pw_name : std::to_string(uid);
+}
+
+void print_json(const std::vector<ocm_name_info>& names) {
+  Json list = Json::array();
+  for (const ocm_name_info& info : names) {
+    list.push_back({{"name", info.name},
+                    {"bytes", info.bytes},
+                    {"kind", kind_name(static_cast<Kind>(info.kind))},
+                    {"layout", layout_name(static_cast<Layout>(info.layout))},
+                    {"extents", info.extents},
+                    {"owner_uid", info.owner_uid},
+                    {"mode", info.mode},
+                    {"lost", info.lost}});
+  }
+  puts(list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+void print_table(const std::vector<ocm_name_info>& names) {
+  Table table({"MODE", "OWNER", ">BYTES", "KIND", "LAYOUT", ">EXTENTS", "NAME"});
+  for (const ocm_name_info& info : names) {
+    const std::string name = printable(info.name);
+    table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes),
+               kind_name(static_cast<Kind>(info.kind)), layout_name(static_cast<Layout>(info.layout)),
+               std::to_string(info.extents), info.lost ? colored(Color::kRed, name + " (lost)") : name});
+  }
+  if (!table.is_empty()) table.print();
+}
+
+int run(const Globals& globals, const Options& options) {
+  Result<Session> session = open_session(globals);
+  if (!session.is_ok()) return fail(session.status());
+  Result<std::vector<ocm_name_info>> names = list_names(session->get(), options.prefix);
+  if (!names.is_ok()) return fail(names.status());
+  if (options.json) {
+    print_json(names.value());
+  } else if (options.quiet) {
+    for (const ocm_name_info& info : names.value()) puts(info.name);
+  } else {
+    print_table(names.value());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_ls(CommandLine& line) {
+  auto options = std::make_shared<Options>();
+  const Globals& globals = line.globals();
+  line.add("ls", "List published names")
+      .text("PREFIX", options->prefix, "", "Only names that start so")
+      .flag("--json", options->json, "Print JSON")
+      .flag("-q,--quiet", options->quiet, "Names only, one a line")
+      .completes("names")
+      .runs([options, &globals] { return run(globals, *options); });
+}
+
+}  // namespace ocm::cli

@@ -1,0 +1,30 @@
+// `ocm`: a cluster from the command line.
+#include <exception>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+
+int main(int argc, char** argv) {
+  using namespace ocm::cli;
+  try {
+    CommandLine line;
+    add_up(line);
+    add_down(line);
+    add_status(line);
+    add_top(line);
+    add_alloc(line);
+    add_ls(line);
+    add_rm(line);
+    add_put(line);
+    add_get(line);
+    add_bench(line);
+    add_doctor(line);
+    add_demo(line);
+    add_completion(line);
+    return line.run(argc, argv);
+  } catch (const std::exception& error) {  // std::bad_alloc and the like from the standard library
+    print_error(error.what());
+    return kExitFailure;
+  }
+}

@@ -1,0 +1,119 @@
+#include "cli/node_status.h"
+
+#include <stdlib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/ids.h"
+#include "cli/http.h"
+#include "cli/local_cluster.h"
+#include "cli/output.h"
+#include "cli/session.h"
+
+namespace ocm::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+// A daemon of another version may say less: what is missing or of another type reads as 0 or "".
+uint64_t number(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number() ? it->get<uint64_t>() : 0;
+}
+std::string text(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+/// The objects of an array; of an object, its values with their keys under `name_key`.
+std::vector<Json> items(const Json& object, const char* key, const char* name_key = "") {
+  std::vector<Json> found;
+  const auto it = object.find(key);
+  if (it == object.end()) return found;
+  if (it->is_array()) {
+    for (const Json& each : *it) {
+      if (each.is_object()) found.push_back(each);
+    }
+  } else if (it->is_object()) {
+    for (const auto& [name, each] : it->items()) {
+      if (!each.is_object()) continue;
+      found.push_back(each);
+      found.back()[name_key] = name;
+    }
+  }
+  return found;
+}
+
+/// A kind, fabric or state as its name, whether the daemon says the name or the number.
+std::string name_or_number(const Json& object, const char* key, const char* (*name_of)(int)) {
+  const auto it = object.find(key);
+  if (it != object.end() && it->is_number_integer()) return name_of(it->get<int>());
+  return text(object, key);
+}
+
+std::vector<PoolLoad> pools_of(const Json& object) {
+  std::vector<PoolLoad> pools;
+  for (const Json& each : items(object, "pools", "kind")) {
+    pools.push_back({name_or_number(each, "kind", [](int n) { return kind_name(static_cast<Kind>(n)); }),
+                     number(each, "bytes_total"), number(each, "bytes_used")});
+  }
+  return pools;
+}
+
+}  // namespace
+
+Result<NodeStatus> parse_node_status(const std::string& source) {
+  const Json json = Json::parse(source, nullptr, false);
+  if (!json.is_object()) return Status(Code::kProtocol, "/status is not a JSON object; is that an oncillad?");
+  NodeStatus status;
+  status.name = text(json, "node");
+  status.version = text(json, "version");
+  status.coordinator = text(json, "coordinator");
+  status.extents = number(json, "extents");
+  status.pools = pools_of(json);
+  for (const Json& each : items(json, "fabrics", "fabric")) {
+    status.fabrics.push_back(
+        {name_or_number(each, "fabric", [](int n) { return fabric_name(static_cast<Fabric>(n)); }),
+         number(each, "put_bytes"), number(each, "get_bytes"),
+         number(each, "put_ops") + number(each, "get_ops") + number(each, "atomic_ops"),
+         number(each, "errors")});
+  }
+  for (const Json& each : items(json, "sessions", "session")) {
+    status.sessions.push_back(
+        {text(each, "session"), text(each, "program"), static_cast<uint32_t>(number(each, "pid")),
+         static_cast<uint32_t>(number(each, "uid")), number(each, "bytes_held"), number(each, "allocations"),
+         number(each, "put_bytes"), number(each, "get_bytes")});
+  }
+  for (const Json& each : items(json, "nodes", "name")) {
+    status.peers.push_back({text(each, "name"), name_or_number(each, "state", state_name),
+                            text(each, "version"), text(each, "http_address"), text(each, "control_address"),
+                            number(each, "heartbeat_age_ns"), pools_of(each)});
+  }
+  if (status.name.empty()) return Status(Code::kProtocol, "/status names no node; is that an oncillad?");
+  return status;
+}
+
+Result<NodeStatus> fetch_node_status(const std::string& address) {
+  OCM_TRY_ASSIGN(const std::string body, http_get(address, "/status"));
+  return parse_node_status(body);
+}
+
+std::string http_address(const Globals& globals, const std::string& asked) {
+  if (!asked.empty()) return asked;
+  const char* named = getenv("OCM_HTTP");
+  if (named != nullptr && *named != '\0') return named;
+  const std::string socket = socket_path(globals);
+  // DIR/nodeN/oncillad.sock: the record of the cluster is two folders up.
+  const size_t node_end = socket.rfind('/');
+  const size_t directory_end = node_end == std::string::npos ? node_end : socket.rfind('/', node_end - 1);
+  if (directory_end != std::string::npos) {
+    Result<ClusterRecord> cluster = read_cluster(socket.substr(0, directory_end));
+    if (cluster.is_ok()) {
+      for (const NodeRecord& node : cluster->nodes) {
+        if (node.socket == socket) return node.http;
+      }
+    }
+  }
+  return "127.0.0.1:7602";
+}
+
+}  // namespace ocm::cli

@@ -1,0 +1,64 @@
+// What a daemon's /status says, as far as `ocm top` and `ocm doctor` use it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/command.h"
+
+namespace ocm::cli {
+
+struct PoolLoad {
+  std::string kind;
+  uint64_t bytes_total = 0;
+  uint64_t bytes_used = 0;
+};
+/// Counters since the daemon started; rates are differences.
+struct FabricLoad {
+  std::string fabric;
+  uint64_t put_bytes = 0;
+  uint64_t get_bytes = 0;
+  uint64_t operations = 0;
+  uint64_t errors = 0;
+};
+struct SessionLoad {
+  std::string session;
+  std::string program;
+  uint32_t pid = 0;
+  uint32_t uid = 0;
+  uint64_t bytes_held = 0;
+  uint64_t allocations = 0;
+  uint64_t put_bytes = 0;
+  uint64_t get_bytes = 0;
+};
+struct PeerView {
+  std::string name;
+  std::string state;
+  std::string version;
+  std::string http;
+  std::string control;
+  uint64_t heartbeat_age_ns = 0;
+  std::vector<PoolLoad> pools;
+};
+struct NodeStatus {
+  std::string name;
+  std::string version;
+  std::string coordinator;  // empty: it has none at the moment
+  uint64_t extents = 0;
+  std::vector<PoolLoad> pools;
+  std::vector<FabricLoad> fabrics;
+  std::vector<SessionLoad> sessions;
+  std::vector<PeerView> peers;  // every node of the cluster, itself too
+};
+
+/// Errors: kProtocol (not what a daemon says).
+Result<NodeStatus> parse_node_status(const std::string& text);
+/// GET http://ADDRESS/status.
+Result<NodeStatus> fetch_node_status(const std::string& address);
+/// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, the node of `ocm up` that has the
+/// socket in use, else the default port of this host.
+std::string http_address(const Globals& globals, const std::string& asked);
+
+}  // namespace ocm::cli

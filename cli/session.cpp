@@ -1,0 +1,78 @@
+#include "cli/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/local_cluster.h"
+
+namespace ocm::cli {
+namespace {
+constexpr const char* kSystemSocket = "/run/oncilla/oncillad.sock";
+}  // namespace
+
+Status checked(int result) {
+  if (result >= 0) return Status::ok();
+  const Code code = is_code(result) ? static_cast<Code>(result) : Code::kInternal;
+  const std::string detail = ocm_last_error();
+  return detail.empty() ? Status(code) : Status(code, detail);
+}
+
+std::string socket_path(const Globals& globals) {
+  if (!globals.socket.empty()) return globals.socket;
+  const char* named = getenv("OCM_SOCKET");
+  if (named != nullptr && *named != '\0') return named;
+  if (access(kSystemSocket, F_OK) == 0) return kSystemSocket;
+  Result<ClusterRecord> cluster = read_cluster(default_cluster_dir());
+  if (cluster.is_ok() && !cluster->nodes.empty()) return cluster->nodes.front().socket;
+  return kSystemSocket;
+}
+
+Result<Session> open_session(const Globals& globals) { return open_session_at(socket_path(globals)); }
+
+Result<Session> open_session_at(const std::string& socket) {
+  ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
+  options.socket_path = socket.c_str();
+  options.program = "ocm";
+  ocm_session* session = nullptr;
+  Status status = checked(ocm_session_open(&options, &session));
+  if (status.code() == Code::kNoDaemon) {
+    return Status(Code::kNoDaemon, "no daemon answers at " + socket +
+                                       "; start one with `ocm up` or `systemctl start oncillad`, or name its "
+                                       "socket with --socket or OCM_SOCKET");
+  }
+  OCM_TRY(status);
+  return Session(session);
+}
+
+Result<std::vector<ocm_node_info>> list_nodes(ocm_session* session) {
+  std::vector<ocm_node_info> nodes;
+  OCM_TRY(checked(ocm_node_list(
+      session,
+      [](const ocm_node_info* info, void* context) {
+        static_cast<std::vector<ocm_node_info>*>(context)->push_back(*info);
+        return true;
+      },
+      &nodes)));
+  std::sort(nodes.begin(), nodes.end(),
+            [](const auto& a, const auto& b) { return strverscmp(a.name, b.name) < 0; });
+  return nodes;
+}
+
+Result<std::vector<ocm_name_info>> list_names(ocm_session* session, const std::string& prefix) {
+  std::vector<ocm_name_info> names;
+  OCM_TRY(checked(ocm_name_list(
+      session, prefix.c_str(),
+      [](const ocm_name_info* info, void* context) {
+        static_cast<std::vector<ocm_name_info>*>(context)->push_back(*info);
+        return true;
+      },
+      &names)));
+  std::sort(names.begin(), names.end(),
+            [](const auto& a, const auto& b) { return strverscmp(a.name, b.name) < 0; });
+  return names;
+}
+
+}  // namespace ocm::cli

@@ -1,0 +1,26 @@
+#include "cli/signals.h"
+
+#include <signal.h>
+
+namespace ocm::cli {
+namespace {
+volatile sig_atomic_t g_interrupted = 0;
+void on_interrupt(int /*signal*/) { g_interrupted = 1; }
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;  // without SA_RESTART: a blocking read or poll returns at once
+  sigemptyset(&action.sa_mask);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupted() { return g_interrupted != 0; }
+
+Status check_interrupt() {
+  if (interrupted()) return Status(Code::kCancelled, "interrupted");
+  return Status::ok();
+}
+
+}  // namespace ocm::cli

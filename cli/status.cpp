@@ -1,0 +1,124 @@
+// `ocm status`: nodes, pools, use and names.
+#include <stdio.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/session.h"
+
+namespace ocm::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Totals {
+  uint64_t pool_bytes = 0;
+  uint64_t used_bytes = 0;
+  size_t alive = 0;
+};
+
+Totals total(const std::vector<ocm_node_info>& nodes) {
+  Totals totals;
+  for (const ocm_node_info& node : nodes) {
+    if (node.state == OCM_NODE_DEAD) continue;
+    for (int kind = 0; kind < kKinds; ++kind) {
+      totals.pool_bytes += node.pool_bytes[kind];
+      totals.used_bytes += node.used_bytes[kind];
+    }
+    totals.alive += node.state == OCM_NODE_ALIVE ? 1 : 0;
+  }
+  return totals;
+}
+
+Json to_json(const ocm_node_info& node) {
+  Json pools = Json::object();
+  for (int kind = 0; kind < kKinds; ++kind) {
+    if (node.pool_bytes[kind] == 0) continue;
+    pools[kind_name(static_cast<Kind>(kind))] = {{"bytes_total", node.pool_bytes[kind]},
+                                                 {"bytes_used", node.used_bytes[kind]}};
+  }
+  return {{"name", node.name},
+          {"partition", node.partition},
+          {"state", state_name(node.state)},
+          {"self", node.self},
+          {"coordinator", node.coordinator},
+          {"pools", pools},
+          {"sessions", node.sessions},
+          {"extents", node.extents},
+          {"heartbeat_age_ns", node.heartbeat_age_ns}};
+}
+
+void print_table(const std::vector<ocm_node_info>& nodes) {
+  Table table({"NODE", "STATE", "KIND", ">OFFERED", ">USED", ">", ">FREE", ">EXTENTS", ">SESSIONS", ">HEARD",
+               "ROLE"});
+  for (const ocm_node_info& node : nodes) {
+    std::string role = node.coordinator ? "coordinator" : "";
+    if (node.self) role += role.empty() ? "this node" : ", this node";
+    bool first = true;
+    for (int kind = 0; kind < kKinds; ++kind) {
+      const uint64_t offered = node.pool_bytes[kind], used = node.used_bytes[kind];
+      if (offered == 0 && kind != 0) continue;
+      table.add({first ? colored(Color::kBold, node.name) : "", first ? state_text(node.state) : "",
+                 kind_name(static_cast<Kind>(kind)), format_bytes(offered), format_bytes(used),
+                 percent(used, offered), format_bytes(offered - std::min(used, offered)),
+                 first ? std::to_string(node.extents) : "", first ? std::to_string(node.sessions) : "",
+                 first ? format_ns(static_cast<double>(node.heartbeat_age_ns)) : "", first ? role : ""});
+      first = false;
+    }
+  }
+  table.print();
+}
+
+int run(const Globals& globals, bool json) {
+  Result<Session> session = open_session(globals);
+  if (!session.is_ok()) return fail(session.status());
+  Result<std::vector<ocm_node_info>> nodes = list_nodes(session->get());
+  if (!nodes.is_ok()) return fail(nodes.status());
+  Result<std::vector<ocm_name_info>> names = list_names(session->get(), "");
+  const Totals totals = total(nodes.value());
+
+  if (json) {
+    Json list = Json::array();
+    for (const ocm_node_info& node : nodes.value()) list.push_back(to_json(node));
+    Json out{{"version", ocm_version()},
+             {"nodes", list},
+             {"alive", totals.alive},
+             {"bytes_total", totals.pool_bytes},
+             {"bytes_used", totals.used_bytes}};
+    if (names.is_ok()) {
+      out["names"] = names->size();
+    } else {
+      out["names"] = nullptr;
+      out["error"] = names.status().to_string();
+    }
+    puts(out.dump(2).c_str());
+    return kExitOk;
+  }
+  print_table(nodes.value());
+  printf("\n%zu of %zu nodes alive, %s of %s used", totals.alive, nodes->size(),
+         format_bytes(totals.used_bytes).c_str(), format_bytes(totals.pool_bytes).c_str());
+  if (names.is_ok()) {
+    printf(", %zu published name%s\n", names->size(), names->size() == 1 ? "" : "s");
+  } else {
+    printf("\n");
+    print_error("the published names cannot be told now: " + std::string(names.status().message()));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_status(CommandLine& line) {
+  auto json = std::make_shared<bool>(false);
+  const Globals& globals = line.globals();
+  line.add("status", "Show nodes, pools, use and names")
+      .flag("--json", *json, "Print JSON")
+      .runs([json, &globals] { return run(globals, *json); });
+}
+
+}  // namespace ocm::cli
