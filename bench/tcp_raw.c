@@ -206,8 +206,7 @@ static int all_modes(char* data) {
 
 int main(int argc, char** argv) {
   uint64_t sizes[kMeasureSizesMax];
-  const int count =
-      measure_sizes(measure_argument(argc, argv, "--sizes", "64,4096,1048576,67108864"), sizes);
+  const int count = measure_sizes(measure_argument(argc, argv, "--sizes", "64,4096,1048576,67108864"), sizes);
   const double seconds = atof(measure_argument(argc, argv, "--seconds", "0.2"));
   const int capped = atoi(measure_argument(argc, argv, "--capped", "0"));
   const size_t memory_bytes = argc < 4 ? 64u << 20 : measure_largest(sizes, count);
