@@ -1,0 +1,164 @@
+#include "control/membership.h"
+
+namespace ocm::control {
+
+const char* node_state_name(NodeState state) {
+  switch (state) {
+    case NodeState::kAlive: return "alive";
+    case NodeState::kSuspect: return "suspect";
+    case NodeState::kDead: return "dead";
+    case NodeState::kDraining: return "draining";
+  }
+  return "?";
+}
+
+Status check_node_name(std::string_view name) {
+  bool good = !name.empty() && name.size() <= kNodeNameBytesMax;
+  for (const char c : name) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                    c == '_' || c == '-');
+  }
+  if (good) return {};
+  return Status(Code::kInvalidArgument, "a node name is 1 to 63 letters, digits, '.', '_' and '-'");
+}
+
+Status Membership::admit(const wire::NodeView& view, uint64_t now_ns) const {
+  OCM_TRY(check_node_name(view.name()));
+  if (view.incarnation().size() != 16) return Status(Code::kInvalidArgument, "an incarnation is 16 bytes");
+  if (view.partition() == 0 || view.partition() > GlobalAddress::kPartitionMax) {
+    return Status(Code::kInvalidArgument, "a partition is 1 to 2^24 - 1");
+  }
+  if (view.pools_size() > kKinds || view.addresses_size() > 8 || view.control_address().size() > 255 ||
+      view.http_address().size() > 255 || view.version().size() > 64 || view.host_id().size() > 128) {
+    return Status(Code::kInvalidArgument, "a field of the node's view is too long");
+  }
+  for (const auto& [name, node] : nodes_) {
+    if (name != view.name() && node.view.partition() == view.partition()) {
+      return Status(Code::kExists, "partition " + std::to_string(view.partition()) + " belongs to node " +
+                                       name + "; restart this node to draw another");
+    }
+  }
+  const auto known = nodes_.find(view.name());
+  if (known == nodes_.end()) {
+    if (nodes_.size() >= options_.nodes_max) return Status(Code::kLimit, "the cluster is full");
+    return {};
+  }
+  const Node& node = known->second;
+  const bool other = node.view.incarnation() != view.incarnation();
+  if (other && node.view.control_address() != view.control_address() &&
+      now_ns < node.heard_ns + options_.failure_deadline_ns && node.state != NodeState::kDraining) {
+    return Status(Code::kExists,
+                  "another living node is named " + view.name() + ", at " + node.view.control_address());
+  }
+  return {};
+}
+
+Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeView& view,
+                                            uint64_t dropped_seen) {
+  if (nodes_.size() >= options_.nodes_max) evict(now_ns);
+  OCM_TRY(admit(view, now_ns));
+  Heard out;
+  auto [it, fresh] = nodes_.try_emplace(view.name());
+  Node& node = it->second;
+  out.joined = fresh;
+  out.restarted = !fresh && node.view.incarnation() != view.incarnation();
+  out.returned = !fresh && node.state == NodeState::kDead;
+  if (out.restarted) node.dropped.clear();  // they died with their incarnation
+  const bool draining = view.state() == static_cast<uint32_t>(NodeState::kDraining);
+  const NodeState state = draining ? NodeState::kDraining : NodeState::kAlive;
+  if (fresh || out.restarted || node.state != state) ++epoch_;
+  node.view = view;
+  node.state = state;
+  node.heard_ns = now_ns;
+  while (!node.dropped.empty() && node.dropped.front().sequence <= dropped_seen) node.dropped.pop_front();
+  return out;
+}
+
+void Membership::goodbye(const std::string& name) {
+  const auto it = nodes_.find(name);
+  if (it == nodes_.end() || it->second.state == NodeState::kDraining) return;
+  it->second.state = NodeState::kDraining;
+  ++epoch_;
+}
+
+std::vector<std::string> Membership::tick(uint64_t now_ns) {
+  std::vector<std::string> died;
+  for (auto& [name, node] : nodes_) {
+    const uint64_t age = now_ns > node.heard_ns ? now_ns - node.heard_ns : 0;
+    if (node.state == NodeState::kDead) continue;
+    if (age >= options_.failure_deadline_ns) {
+      node.state = NodeState::kDead;
+      died.push_back(name);
+      ++epoch_;
+    } else if (node.state == NodeState::kAlive && age >= options_.failure_deadline_ns / 2) {
+      node.state = NodeState::kSuspect;
+      ++epoch_;
+    }
+  }
+  evict(now_ns);
+  return died;
+}
+
+void Membership::evict(uint64_t now_ns) {
+  const bool crowded = nodes_.size() >= options_.nodes_max;
+  for (auto it = nodes_.begin(); it != nodes_.end();) {
+    const Node& node = it->second;
+    // A dead node with replicas to drop is kept, or it would come back with them.
+    const bool old = now_ns > node.heard_ns + options_.forget_ns && node.dropped.empty();
+    if (node.state == NodeState::kDead && (old || crowded)) {
+      it = nodes_.erase(it);
+      ++epoch_;
+    } else {
+      ++it;
+    }
+  }
+}
+
+bool Membership::surely_gone(const std::string& name, uint32_t partition, uint64_t now_ns) const {
+  const auto it = nodes_.find(name);
+  // An unknown node may hold a lease that an earlier run of the coordinator gave.
+  if (it == nodes_.end()) return now_ns >= started_ns_ + options_.failure_deadline_ns;
+  if (it->second.view.partition() != partition) return true;
+  return now_ns >= it->second.heard_ns + options_.failure_deadline_ns;
+}
+
+bool Membership::may_live(const std::string& name, uint32_t partition) const {
+  const auto it = nodes_.find(name);
+  return it != nodes_.end() && it->second.view.partition() == partition &&
+         it->second.state != NodeState::kDead;
+}
+
+void Membership::drop(const std::string& name, ExtentId id) {
+  const auto it = nodes_.find(name);
+  if (it == nodes_.end() || it->second.view.partition() != id.address.partition()) return;
+  it->second.dropped.push_back({++it->second.sequence, id});
+}
+
+const wire::NodeView* Membership::find(const std::string& name) const {
+  const auto it = nodes_.find(name);
+  return it == nodes_.end() ? nullptr : &it->second.view;
+}
+
+void Membership::fill(wire::ClusterView& view, uint64_t now_ns, const std::string& asker) const {
+  view.set_epoch(epoch_);
+  view.set_cluster_id(run_);
+  for (const auto& [name, node] : nodes_) {
+    wire::NodeView& out = *view.add_nodes();
+    out = node.view;
+    out.set_state(static_cast<uint32_t>(node.state));
+    out.set_heartbeat_age_ns(now_ns > node.heard_ns ? now_ns - node.heard_ns : 0);
+  }
+  const auto it = nodes_.find(asker);
+  if (it == nodes_.end()) return;
+  constexpr int kDroppedMax = 65536;  // 2 MiB of a reply; the rest comes with the next one
+  for (const Dropped& dropped : it->second.dropped) {
+    if (view.dropped_size() >= kDroppedMax) break;
+    wire::ExtentRef& ref = *view.add_dropped();
+    ref.set_address(dropped.id.address.bits());
+    ref.set_generation(dropped.id.generation);
+    view.set_dropped_sequence(dropped.sequence);
+  }
+  if (it->second.dropped.empty()) view.set_dropped_sequence(it->second.sequence);
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,176 @@
+#include "control/names.h"
+
+#include <cstring>
+
+#include "os/crypto.h"
+
+namespace ocm::control {
+namespace {
+
+/// Well-formed UTF-8: lengths and continuation bytes.
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80         ? 1
+                          : (lead >> 5) == 6  ? 2
+                          : (lead >> 4) == 14 ? 3
+                          : (lead >> 3) == 30 ? 4
+                                              : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) >> 6) != 2) return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status check_name(std::string_view name) {
+  const bool good = !name.empty() && name.size() <= kNameBytesMax &&
+                    name.find('\0') == std::string_view::npos && name.find('/') == std::string_view::npos &&
+                    is_utf8(name);
+  if (good) return {};
+  return Status(Code::kInvalidArgument, "a name is 1 to 255 bytes of UTF-8 without NUL and '/'");
+}
+
+bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
+  if (uid == 0) return true;
+  const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;
+  const uint32_t wanted = access == Access::kRead ? 4 : 6;
+  return (bits & wanted) == wanted;
+}
+
+void Names::index(const wire::Allocation& allocation, bool add) {
+  if (add) {
+    ids_[allocation.allocation_id()] = allocation.name();
+  } else {
+    ids_.erase(allocation.allocation_id());
+  }
+  if (allocation.layout() != static_cast<uint32_t>(Layout::kReplicated)) return;
+  for (const auto& extent : allocation.extents()) {
+    if (add) {
+      addresses_[extent.address()] = allocation.name();
+    } else {
+      addresses_.erase(extent.address());
+    }
+  }
+}
+
+Status Names::publish(wire::Allocation allocation) {
+  OCM_TRY(check_name(allocation.name()));
+  if (allocation.allocation_id().size() != 16 || allocation.extents_size() == 0) {
+    return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
+  }
+  if (allocation.mode() == 0) allocation.set_mode(kModeDefault);
+  if ((allocation.mode() & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
+  if (names_.contains(allocation.name()))
+    return Status(Code::kExists, "the name " + allocation.name() + " is taken");
+  const auto known = ids_.find(allocation.allocation_id());
+  if (known != ids_.end()) {
+    return Status(Code::kExists, "the allocation is published already, as " + known->second);
+  }
+  if (names_.size() >= names_max_) {
+    return Status(Code::kLimit, "the cluster holds at most " + std::to_string(names_max_) + " names");
+  }
+  index(allocation, true);
+  std::string name = allocation.name();
+  names_.emplace(std::move(name), std::move(allocation));
+  return {};
+}
+
+Result<wire::Allocation> Names::attach(const std::string& name, Access access, uint32_t uid) const {
+  const auto it = names_.find(name);
+  if (it == names_.end())
+    return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
+  const wire::Allocation& found = it->second;
+  if (!may_access(found.mode(), found.owner_uid(), uid, access)) {
+    return Status(Code::kPermission, "uid " + std::to_string(uid) + " may not open " + name + " that way");
+  }
+  wire::Allocation out = found;
+  out.set_access(static_cast<uint32_t>(access));
+  if (access == Access::kReadWrite) return out;
+  for (auto& extent : *out.mutable_extents()) {
+    Capability full;
+    if (extent.capability().size() != full.bytes.size()) return Code::kInternal;
+    std::memcpy(full.bytes.data(), extent.capability().data(), full.bytes.size());
+    const Capability read = os::read_capability(full);
+    extent.set_capability(read.bytes.data(), read.bytes.size());
+  }
+  return out;
+}
+
+Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid) const {
+  wire::NameList out;
+  for (auto it = names_.lower_bound(prefix); it != names_.end() && it->first.starts_with(prefix); ++it) {
+    const wire::Allocation& found = it->second;
+    if (!may_access(found.mode(), found.owner_uid(), uid, Access::kRead)) continue;
+    if (static_cast<size_t>(out.allocations_size()) >= kNamesListedMax) {
+      return Status(Code::kTooLarge,
+                    "more than " + std::to_string(kNamesListedMax) + " names; list with a longer prefix");
+    }
+    wire::Allocation& entry = *out.add_allocations();
+    entry = found;
+    for (auto& extent : *entry.mutable_extents()) {
+      extent.clear_capability();
+      extent.clear_addresses();
+    }
+  }
+  return out;
+}
+
+Result<wire::Allocation> Names::remove(const std::string& name, uint32_t uid) {
+  const auto it = names_.find(name);
+  if (it == names_.end())
+    return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
+  if (uid != 0 && uid != it->second.owner_uid()) {
+    return Status(Code::kPermission, name + " belongs to uid " + std::to_string(it->second.owner_uid()));
+  }
+  wire::Allocation out = std::move(it->second);
+  names_.erase(it);
+  index(out, false);
+  if (removed_.insert(out.allocation_id()).second) removed_order_.push_back(out.allocation_id());
+  if (removed_order_.size() > kRemovedMax) {
+    removed_.erase(removed_order_.front());
+    removed_order_.pop_front();
+  }
+  return out;
+}
+
+void Names::forget(const std::string& name) {
+  const auto it = names_.find(name);
+  if (it == names_.end()) return;
+  index(it->second, false);
+  names_.erase(it);
+}
+
+Names::Merged Names::merge(const wire::Allocation& allocation) {
+  if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
+  const auto known = ids_.find(allocation.allocation_id());
+  if (known != ids_.end()) return Merged::kKnown;
+  return publish(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
+}
+
+bool Names::drop_extent(const ExtentId& id) {
+  const auto where = addresses_.find(id.address.bits());
+  if (where == addresses_.end()) return false;
+  const auto it = names_.find(where->second);
+  if (it == names_.end()) return false;
+  auto& extents = *it->second.mutable_extents();
+  for (int i = 0; i < extents.size(); ++i) {
+    if (extents[i].address() != id.address.bits() || extents[i].generation() != id.generation) continue;
+    if (extents.size() == 1) return false;  // the last copy: lost, not dropped
+    extents.DeleteSubrange(i, 1);
+    addresses_.erase(where);
+    return true;
+  }
+  return false;
+}
+
+const wire::Allocation* Names::find(const std::string& name) const {
+  const auto it = names_.find(name);
+  return it == names_.end() ? nullptr : &it->second;
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,71 @@
+// The coordinator's registry of published allocations. Pure; soft: the homes hold the whole Allocation of
+// each name that has extents there and send it again to a coordinator that started anew.
+//
+// Invariants
+//   N1 a name leads to at most one allocation, and an allocation has at most one name.
+//   N2 a removed allocation's id stays in a bounded list, so that a home that was away does not bring it
+//   back. N3 capabilities leave only through attach(), and READ gets the derived one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/ids.h"
+#include "control.pb.h"
+
+namespace ocm::control {
+
+inline constexpr size_t kNameBytesMax = 255;
+inline constexpr uint32_t kModeDefault = 0600;
+inline constexpr size_t kNamesListedMax = 8192;
+
+/// 1 to 255 bytes without '\0' and '/', valid UTF-8. Errors: kInvalidArgument.
+Status check_name(std::string_view name);
+
+/// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
+bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
+
+class Names {
+ public:
+  explicit Names(size_t names_max) : names_max_(names_max) {}
+
+  /// Takes the allocation under its `name`. Errors: kInvalidArgument, kExists, kLimit.
+  Status publish(wire::Allocation allocation);
+  /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
+  Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
+  /// Without capabilities, what `uid` may read. Errors: kTooLarge (more than kNamesListedMax).
+  Result<wire::NameList> list(const std::string& prefix, uint32_t uid) const;
+  /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound, kPermission.
+  Result<wire::Allocation> remove(const std::string& name, uint32_t uid);
+  /// Forgets a name whose publishing failed halfway; no trace stays.
+  void forget(const std::string& name);
+
+  enum class Merged { kKnown, kAdded, kRemoved, kConflict };
+  /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.
+  Merged merge(const wire::Allocation& allocation);
+
+  /// A replica is gone for good. True if the extent was of a published allocation.
+  bool drop_extent(const ExtentId& id);
+
+  const wire::Allocation* find(const std::string& name) const;
+  size_t size() const { return names_.size(); }
+
+ private:
+  static constexpr size_t kRemovedMax = 65536;
+
+  const size_t names_max_;
+  std::map<std::string, wire::Allocation> names_;
+  std::unordered_map<std::string, std::string> ids_;     // allocation id -> name
+  std::unordered_map<uint64_t, std::string> addresses_;  // of replicated extents -> name
+  std::unordered_set<std::string> removed_;              // N2
+  std::deque<std::string> removed_order_;
+
+  void index(const wire::Allocation& allocation, bool add);
+};
+
+}  // namespace ocm::control

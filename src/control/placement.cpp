@@ -1,0 +1,219 @@
+#include "control/placement.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace ocm::control {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+
+/// One planning run: the nodes that may be used, and what they have left while shares are given out.
+struct Candidates {
+  std::vector<size_t> nodes;   // by preference
+  std::vector<uint64_t> left;  // by index into the rooms
+
+  bool take(size_t node, uint64_t bytes) {
+    const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    if (left[node] < pages) return false;
+    left[node] -= pages;
+    return true;
+  }
+};
+
+bool fabric_fits(const NodeRoom& room, const std::string& self, Fabric fabric) {
+  switch (fabric) {
+    case Fabric::kShm: return room.name == self;
+    case Fabric::kUcx: return (room.fabrics & (1u << static_cast<unsigned>(Fabric::kUcx))) != 0;
+    default: return true;
+  }
+}
+
+Status check(const PlaceRequest& r) {
+  if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "an allocation has at least one byte");
+  if (r.bytes_total > kAllocationBytesMax)
+    return Status(Code::kTooLarge, "more bytes than the address space has");
+  if (static_cast<unsigned>(r.kind) >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
+  if (static_cast<unsigned>(r.layout) > 2) return Status(Code::kInvalidArgument, "unknown layout");
+  if (static_cast<unsigned>(r.fabric) > 4) return Status(Code::kInvalidArgument, "unknown fabric");
+  if (r.extents > kExtentsMax || r.nodes.size() > kExtentsMax) {
+    return Status(Code::kTooLarge, "an allocation has at most " + std::to_string(kExtentsMax) + " extents");
+  }
+  if (r.chunk_bytes % kChunkBytesUnit != 0) {
+    return Status(Code::kInvalidArgument, "chunk_bytes is a multiple of 64");
+  }
+  if (!r.nodes.empty() && r.extents != 0 && r.extents != r.nodes.size()) {
+    return Status(Code::kInvalidArgument, "extents is 0 or the count of the named nodes");
+  }
+  if ((r.flags & kFlagLocal) != 0 && (r.flags & kFlagRemote) != 0) {
+    return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
+  }
+  if (r.kind != Kind::kDram) {
+    return Status(Code::kUnsupported,
+                  std::string("kind ") + kind_name(r.kind) + " is not in this build; dram is");
+  }
+  return {};
+}
+
+Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
+  return Status(Code::kPoolFull, wanted + "; free: " + describe_room(rooms, r.kind));
+}
+
+/// Named nodes, in the named order. A name may appear twice in a striped request.
+Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& self,
+                         Candidates all, std::span<const size_t> excluded) {
+  std::vector<size_t> order;
+  for (const std::string& name : r.nodes) {
+    const auto it =
+        std::find_if(rooms.begin(), rooms.end(), [&](const NodeRoom& n) { return n.name == name; });
+    if (it == rooms.end()) return Status(Code::kUnknownNode, "no node named " + name.substr(0, 64));
+    const auto index = static_cast<size_t>(it - rooms.begin());
+    if (!it->usable) return Status(Code::kPeerLost, "node " + name + " is not alive");
+    if (!fabric_fits(*it, self, r.fabric)) {
+      return Status(Code::kUnsupported, "node " + name + " is not reached over " + fabric_name(r.fabric));
+    }
+    if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) {
+      return full(r, rooms, "node " + name + " has not enough " + kind_name(r.kind));
+    }
+    order.push_back(index);
+  }
+  all.nodes = std::move(order);
+  return all;
+}
+
+Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& self,
+                          Candidates all, std::span<const size_t> excluded) {
+  bool any_fabric = false;
+  for (size_t i = 0; i < rooms.size(); ++i) {
+    const bool own = rooms[i].name == self;
+    if (!rooms[i].usable || (own && (r.flags & kFlagRemote) != 0) || (!own && (r.flags & kFlagLocal) != 0)) {
+      continue;
+    }
+    if (!fabric_fits(rooms[i], self, r.fabric)) continue;
+    any_fabric = true;
+    if (std::find(excluded.begin(), excluded.end(), i) == excluded.end()) all.nodes.push_back(i);
+  }
+  if (!any_fabric && r.fabric == Fabric::kUcx) {
+    return Status(Code::kUnsupported, "no node is reached over ucx");
+  }
+  std::stable_sort(all.nodes.begin(), all.nodes.end(),
+                   [&](size_t a, size_t b) { return all.left[a] > all.left[b]; });
+  if (r.layout != Layout::kStriped) {  // nearest first
+    const auto own =
+        std::find_if(all.nodes.begin(), all.nodes.end(), [&](size_t i) { return rooms[i].name == self; });
+    if (own != all.nodes.end()) std::rotate(all.nodes.begin(), own, own + 1);
+  }
+  return all;
+}
+
+uint64_t chunk_for(const PlaceRequest& r, uint32_t extents) {
+  if (r.chunk_bytes != 0) return r.chunk_bytes;
+  const uint64_t share = (r.bytes_total + extents - 1) / extents;
+  const uint64_t rounded = (share + kChunkBytesUnit - 1) / kChunkBytesUnit * kChunkBytesUnit;
+  return std::min(kChunkBytesDefault, rounded);
+}
+
+/// Tries `extents` stripes; each goes to the candidate with the most left, or to the named one in its turn.
+bool stripe(const PlaceRequest& r, Candidates candidates, uint32_t extents, bool distinct, Plan& plan) {
+  const uint64_t chunk = chunk_for(r, extents);
+  const uint64_t chunks = (r.bytes_total + chunk - 1) / chunk;
+  if (chunks < extents) extents = static_cast<uint32_t>(chunks);
+  plan = Plan{Layout::kStriped, chunk, {}};
+  for (uint32_t i = 0; i < extents; ++i) {
+    const uint64_t bytes = stripe_bytes(r.bytes_total, chunk, extents, i);
+    size_t node = candidates.nodes[i % candidates.nodes.size()];
+    if (!distinct && r.nodes.empty()) {
+      node = *std::max_element(candidates.nodes.begin(), candidates.nodes.end(),
+                               [&](size_t a, size_t b) { return candidates.left[a] < candidates.left[b]; });
+    }
+    if (!candidates.take(node, bytes)) return false;
+    plan.shares.push_back({node, bytes});
+  }
+  return true;
+}
+
+Result<Plan> place_striped(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
+  Plan plan;
+  const std::string wanted = format_bytes(r.bytes_total) + " striped";
+  if (candidates.nodes.empty()) return full(r, rooms, "no node can take " + wanted);
+  if (!r.nodes.empty() || r.extents != 0) {
+    const auto extents = r.nodes.empty() ? r.extents : static_cast<uint32_t>(r.nodes.size());
+    const bool distinct = r.nodes.empty() && extents <= candidates.nodes.size();
+    if (distinct && stripe(r, candidates, extents, true, plan)) return plan;
+    if (stripe(r, std::move(candidates), extents, false, plan)) return plan;
+    return full(r, rooms, wanted + " over " + std::to_string(extents) + " extents does not fit");
+  }
+  for (auto n = static_cast<uint32_t>(std::min<size_t>(candidates.nodes.size(), kExtentsMax)); n > 0; --n) {
+    if (stripe(r, candidates, n, true, plan)) return plan;
+  }
+  return full(r, rooms, wanted + " does not fit");
+}
+
+Result<Plan> place_replicated(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
+  const size_t count = !r.nodes.empty() ? r.nodes.size() : r.extents != 0 ? r.extents : 2;
+  Plan plan{Layout::kReplicated, 0, {}};
+  for (const size_t node : candidates.nodes) {
+    if (plan.shares.size() == count) break;
+    const bool taken =
+        std::any_of(plan.shares.begin(), plan.shares.end(), [&](const Share& s) { return s.node == node; });
+    if (taken) return Status(Code::kInvalidArgument, "replicas are on distinct nodes");
+    if (candidates.take(node, r.bytes_total)) plan.shares.push_back({node, r.bytes_total});
+  }
+  if (plan.shares.size() == count) return plan;
+  return full(r, rooms,
+              std::to_string(count) + " replicas need as many nodes with " + format_bytes(r.bytes_total) +
+                  " free each");
+}
+
+Result<Plan> place_single(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
+  if (r.extents > 1) return Status(Code::kInvalidArgument, "a single allocation has one extent");
+  for (const size_t node : candidates.nodes) {
+    if (candidates.take(node, r.bytes_total)) return Plan{Layout::kSingle, 0, {{node, r.bytes_total}}};
+  }
+  return full(r, rooms, "no node has " + format_bytes(r.bytes_total) + " of " + kind_name(r.kind) + " free");
+}
+
+}  // namespace
+
+uint64_t stripe_bytes(uint64_t bytes_total, uint64_t chunk_bytes, uint32_t extents, uint32_t index) {
+  const uint64_t whole = bytes_total / chunk_bytes;
+  const uint64_t rest = bytes_total % chunk_bytes;
+  uint64_t bytes = (whole / extents + (index < whole % extents ? 1 : 0)) * chunk_bytes;
+  if (index == whole % extents) bytes += rest;
+  return bytes;
+}
+
+std::string describe_room(std::span<const NodeRoom> rooms, Kind kind) {
+  constexpr size_t kShown = 16;
+  std::string out;
+  for (size_t i = 0; i < rooms.size() && i < kShown; ++i) {
+    if (!out.empty()) out += ", ";
+    out += rooms[i].name + " " + format_bytes(rooms[i].bytes_free(kind)) + " of " +
+           format_bytes(rooms[i].bytes_total[static_cast<size_t>(kind)]);
+    if (!rooms[i].usable) out += " (not alive)";
+  }
+  if (rooms.size() > kShown) out += " and " + std::to_string(rooms.size() - kShown) + " more nodes";
+  return out.empty() ? "no nodes" : out;
+}
+
+Result<Plan> place(const PlaceRequest& request, std::span<const NodeRoom> rooms, const std::string& self,
+                   std::span<const size_t> excluded) {
+  OCM_TRY(check(request));
+  PlaceRequest r = request;
+  // Several named nodes with the default layout mean equal shares.
+  if (r.layout == Layout::kSingle && r.nodes.size() > 1) r.layout = Layout::kStriped;
+  Candidates all;
+  for (const NodeRoom& room : rooms) all.left.push_back(room.bytes_free(r.kind));
+  auto found = r.nodes.empty() ? opaque(r, rooms, self, std::move(all), excluded)
+                               : named(r, rooms, self, std::move(all), excluded);
+  OCM_TRY_ASSIGN(Candidates candidates, std::move(found));
+  switch (r.layout) {
+    case Layout::kSingle: return place_single(r, rooms, std::move(candidates));
+    case Layout::kStriped: return place_striped(r, rooms, std::move(candidates));
+    case Layout::kReplicated: return place_replicated(r, rooms, std::move(candidates));
+  }
+  return Status(Code::kInvalidArgument, "unknown layout");
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,291 @@
+#include "control/rpc.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ocm::control {
+namespace {
+
+constexpr size_t kReadBytes = 16384;
+
+asio::steady_timer::time_point at_ns(uint64_t ns) {
+  return asio::steady_timer::time_point(std::chrono::nanoseconds(ns));  // steady_clock is CLOCK_MONOTONIC
+}
+
+}  // namespace
+
+Status reply_status(const wire::Envelope& reply) {
+  if (reply.code() == 0) return {};
+  if (!is_code(reply.code())) return Status(Code::kProtocol, "the peer answered with an unknown code");
+  const auto code = static_cast<Code>(reply.code());
+  return reply.detail().empty() ? Status(code) : Status(code, reply.detail());
+}
+
+Connection::Connection(Loop& loop, os::Fd socket, Options options)
+    : loop_(loop),
+      stream_(loop.context()),
+      fd_(socket.get()),
+      options_(std::move(options)),
+      bytes_max_(options_.untrusted_bytes_max) {
+  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
+  stream_.assign(socket.release());
+  if (options_.tls) tls_ = std::make_unique<TlsFilter>(options_.tls, options_.server);
+}
+
+Connection::~Connection() = default;
+
+void Connection::start(Handler handler, Closed closed) {
+  handler_ = std::move(handler);
+  closed_ = std::move(closed);
+  loop_.spawn(read_loop(shared_from_this()));
+  if (tls_ && !options_.server) {  // the client's hello opens the handshake
+    Status status = tls_->write({});
+    if (status.is_ok()) status = flush();
+    if (!status.is_ok()) close(status);
+  }
+}
+
+Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> self) {
+  Status status;
+  while (open_) {
+    asio::error_code error;
+    co_await stream_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                asio::redirect_error(asio::use_awaitable, error));
+    if (error || !open_) break;
+    status = receive();
+    if (!status.is_ok()) break;
+  }
+  close(status.is_ok() ? Status(Code::kPeerLost, "the connection was closed") : status);
+}
+
+Status Connection::receive() {
+  if (in_begin_ > 0) {
+    in_.erase(0, in_begin_);
+    in_begin_ = 0;
+  }
+  // One read for each readiness: no connection keeps the others waiting.
+  char piece[kReadBytes];
+  const ssize_t n = ::recv(fd_, piece, sizeof(piece), MSG_DONTWAIT);
+  if (n == 0) return Status(Code::kPeerLost, "the peer closed the connection");
+  if (n < 0) {
+    if (errno == EAGAIN || errno == EINTR) return {};
+    return Status(Code::kPeerLost, std::string("recv: ") + std::strerror(errno));
+  }
+  if (tls_) {
+    OCM_TRY(tls_->feed({reinterpret_cast<const std::byte*>(piece), static_cast<size_t>(n)}, in_));
+    OCM_TRY(flush());
+  } else {
+    in_.append(piece, static_cast<size_t>(n));
+  }
+  OCM_TRY(dispatch());
+  if (in_begin_ == in_.size() && in_.capacity() > 4 * kReadBytes) {
+    std::string().swap(in_);
+    in_begin_ = 0;
+  }
+  return {};
+}
+
+Status Connection::dispatch() {
+  while (open_ && in_.size() - in_begin_ >= wire::kControlHeaderBytes) {
+    const auto* at = reinterpret_cast<const std::byte*>(in_.data() + in_begin_);
+    OCM_TRY_ASSIGN(const uint32_t length, wire::control_length({at, wire::kControlHeaderBytes}));
+    if (length > bytes_max_) return Status(Code::kProtocol, "a control message longer than allowed");
+    if (in_.size() - in_begin_ < wire::kControlHeaderBytes + length) break;
+    wire::Envelope message;
+    OCM_TRY(wire::parse_control({at + wire::kControlHeaderBytes, length}, message));
+    in_begin_ += wire::kControlHeaderBytes + length;
+    OCM_TRY(take(std::move(message)));
+  }
+  return {};
+}
+
+Status Connection::take(wire::Envelope message) {
+  if (message.reply()) {
+    const auto it = calls_.find(message.id());
+    if (it == calls_.end()) return {};  // its deadline has passed
+    const std::shared_ptr<Call> call = it->second;
+    calls_.erase(it);
+    call->done = true;
+    call->reply = std::move(message);
+    call->timer.cancel();
+    loop_.stay_awake();
+    return {};
+  }
+  if (message.body_case() != wire::Envelope::kHeartbeat) loop_.stay_awake();
+  if (answering_ >= options_.outstanding_max) {
+    Reply full(Status(Code::kQueueFull, "too many requests under way on one connection"));
+    full.message.set_id(message.id());
+    full.message.set_reply(true);
+    return send(full.message);
+  }
+  ++answering_;
+  loop_.spawn(answer(shared_from_this(), std::move(message)));
+  return {};
+}
+
+Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope request) {
+  const uint64_t id = request.id();
+  Reply reply{Status(Code::kInternal)};
+  if (handler_) {
+    const Handler handler = handler_;  // close() drops it while it runs
+    try {
+      reply = co_await handler(self, std::move(request));
+    } catch (const std::exception& e) {
+      log::error("handler_failed", {{"what", e.what()}});
+      reply = Reply(Status(Code::kInternal, "a fault in the daemon"));
+    }
+  }
+  --answering_;
+  if (!open_) co_return;
+  reply.message.set_id(id);
+  reply.message.set_reply(true);
+  reply.message.set_fds(static_cast<uint32_t>(reply.fds.size()));
+  Status sent = send(reply.message, std::move(reply.fds));
+  if (sent.code() == Code::kTooLarge) {
+    Reply large(sent);
+    large.message.set_id(id);
+    large.message.set_reply(true);
+    sent = send(large.message);
+  }
+  if (!sent.is_ok()) close(sent);
+}
+
+Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t deadline_ns) {
+  if (!open_) co_return Status(Code::kPeerLost, "the connection is closed");
+  const uint64_t id = next_id_++;
+  request.set_id(id);
+  request.set_reply(false);
+  auto call = std::make_shared<Call>(loop_.context());
+  calls_.emplace(id, call);
+  call->timer.expires_at(at_ns(deadline_ns));
+  const Status sent = send(request);
+  if (!sent.is_ok()) {
+    calls_.erase(id);
+    if (sent.code() != Code::kTooLarge) close(sent);
+    co_return sent;
+  }
+  while (!call->done && os::now_ns() < deadline_ns) {
+    asio::error_code ignored;
+    co_await call->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  if (!call->done) {
+    calls_.erase(id);
+    co_return Status(Code::kDeadline, "no answer within the deadline");
+  }
+  if (!call->status.is_ok()) co_return call->status;
+  co_return std::move(call->reply);
+}
+
+Status Connection::send(const wire::Envelope& message, std::vector<os::Fd> fds) {
+  OCM_ASSERT(fds.size() <= wire::kControlFdsMax);
+  Outgoing piece;
+  OCM_TRY(wire::append_control(message, piece.bytes));
+  if (queued_bytes_ + piece.bytes.size() > options_.queued_bytes_max) {
+    return Status(Code::kQueueFull, "the peer does not read its replies");
+  }
+  if (tls_) {
+    OCM_TRY(tls_->write(piece.bytes));
+    return flush();
+  }
+  piece.fds = std::move(fds);
+  queued_bytes_ += piece.bytes.size();
+  out_.push_back(std::move(piece));
+  return flush();
+}
+
+Status Connection::flush() {
+  if (tls_) {
+    Outgoing piece;
+    tls_->take_output(piece.bytes);
+    queued_bytes_ += piece.bytes.size();
+    if (!piece.bytes.empty()) out_.push_back(std::move(piece));
+  }
+  if (writing_) return {};
+  while (!out_.empty()) {
+    Outgoing& front = out_.front();
+    OCM_TRY(send_piece(front));
+    if (front.sent < front.bytes.size()) {
+      writing_ = true;
+      loop_.spawn(write_loop(shared_from_this()));
+      return {};
+    }
+    queued_bytes_ -= front.bytes.size();
+    out_.pop_front();
+  }
+  return {};
+}
+
+/// As much of the piece as the socket takes now; the descriptors go with its first byte.
+Status Connection::send_piece(Outgoing& piece) {
+  while (piece.sent < piece.bytes.size()) {
+    iovec part{piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kControlFdsMax)] = {};
+    if (piece.sent == 0 && !piece.fds.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * piece.fds.size());
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int) * piece.fds.size());
+      for (size_t i = 0; i < piece.fds.size(); ++i) {
+        const int fd = piece.fds[i].get();
+        std::memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof(int));
+      }
+    }
+    const ssize_t n = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == ETOOMANYREFS) return {};
+      return Status(Code::kPeerLost, std::string("send: ") + std::strerror(errno));
+    }
+    piece.fds.clear();
+    piece.sent += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> self) {
+  while (open_ && !out_.empty()) {
+    asio::error_code error;
+    co_await stream_.async_wait(asio::posix::stream_descriptor::wait_write,
+                                asio::redirect_error(asio::use_awaitable, error));
+    if (error || !open_) break;
+    Outgoing& front = out_.front();
+    const Status status = send_piece(front);
+    if (!status.is_ok()) {
+      close(status);
+      break;
+    }
+    if (front.sent == front.bytes.size()) {
+      queued_bytes_ -= front.bytes.size();
+      out_.pop_front();
+    }
+  }
+  writing_ = false;
+}
+
+void Connection::close(const Status& why) {
+  if (!open_) return;
+  open_ = false;
+  const std::shared_ptr<Connection> self = shared_from_this();
+  asio::error_code ignored;
+  stream_.close(ignored);
+  out_.clear();
+  queued_bytes_ = 0;
+  for (auto& [id, call] : calls_) {
+    call->done = true;
+    call->status = Status(Code::kPeerLost, std::string(why.message()));
+    call->timer.cancel();
+  }
+  calls_.clear();
+  handler_ = nullptr;
+  if (const Closed closed = std::move(closed_)) closed(self, why);
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,121 @@
+// One framed control connection: requests with ids and deadlines both ways, on a Unix or TCP stream socket.
+//
+//   open --close(), a bad frame, end of stream, an error--> closed
+//
+// Invariants
+//   R1 every call() returns: with a reply, at its deadline, or when the connection closes.
+//   R2 a request gets exactly one reply, unless the connection closed before.
+//   R3 what a peer sends ends at most its own connection: malformed or oversized frames close it; requests
+//   beyond
+//      `outstanding_max` are answered kQueueFull; a peer that does not read is closed at `queued_bytes_max`.
+//   R4 until trust() a frame is at most `untrusted_bytes_max` long.
+// Threads: the loop's only. Lifetime: shared; the reader holds it while open.
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control.pb.h"
+#include "control/loop.h"
+#include "control/tls.h"
+#include "os/fd.h"
+#include "wire/control.h"
+
+namespace ocm::control {
+
+/// What a handler answers: the envelope's body, code and detail; descriptors travel with it.
+struct Reply {
+  wire::Envelope message;
+  std::vector<os::Fd> fds;
+
+  Reply() = default;
+  Reply(const Status& status) {  // NOLINT: a status is a reply
+    message.set_code(static_cast<int>(status.code()));
+    if (!status.is_ok()) message.set_detail(std::string(status.message().substr(0, 4096)));
+  }
+  Reply(wire::Envelope body) : message(std::move(body)) {}  // NOLINT
+};
+
+/// The code and detail of a reply. A code that is none of ours is kProtocol.
+Status reply_status(const wire::Envelope& reply);
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Handler = std::function<Task<Reply>(std::shared_ptr<Connection>, wire::Envelope)>;
+  using Closed = std::function<void(const std::shared_ptr<Connection>&, const Status&)>;
+  struct Options {
+    uint32_t outstanding_max = 256;
+    size_t queued_bytes_max = size_t{32} << 20;
+    size_t untrusted_bytes_max = size_t{16} << 10;
+    std::shared_ptr<TlsContext> tls;  // null: plain
+    bool server = true;
+  };
+
+  /// Takes a connected stream socket; it is made non-blocking.
+  Connection(Loop& loop, os::Fd socket, Options options);
+  ~Connection();
+
+  /// Starts reading. `handler` answers requests, `closed` is called once. Both may keep the connection alive
+  /// only until it closes: they are dropped then.
+  void start(Handler handler, Closed closed);
+  /// Sends a request and waits for its reply. The reply's own code is left to the caller: see reply_status().
+  /// Errors: kPeerLost (closed before), kDeadline, kTooLarge, kQueueFull.
+  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t deadline_ns);
+  /// Ends it; calls under way get kPeerLost.
+  void close(const Status& why);
+
+  void trust() { bytes_max_ = wire::kControlBytesMax; }
+  bool is_open() const { return open_; }
+  int fd() const { return fd_; }
+  Loop& loop() { return loop_; }
+
+ private:
+  struct Outgoing {
+    std::string bytes;
+    size_t sent = 0;
+    std::vector<os::Fd> fds;
+  };
+  struct Call {
+    explicit Call(asio::io_context& context) : timer(context) {}
+    asio::steady_timer timer;
+    bool done = false;
+    Status status;
+    wire::Envelope reply;
+  };
+
+  Task<void> read_loop(std::shared_ptr<Connection> self);
+  Task<void> write_loop(std::shared_ptr<Connection> self);
+  Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request);
+  /// False at end of stream or a bad frame (closed then).
+  Status receive();
+  Status dispatch();
+  Status take(wire::Envelope message);
+  Status send(const wire::Envelope& message, std::vector<os::Fd> fds = {});
+  Status flush();
+  Status send_piece(Outgoing& piece);
+
+  Loop& loop_;
+  asio::posix::stream_descriptor stream_;
+  const int fd_;
+  const Options options_;
+  std::unique_ptr<TlsFilter> tls_;
+  size_t bytes_max_;
+  bool open_ = true;
+  bool writing_ = false;  // write_loop() runs
+  std::string in_;
+  size_t in_begin_ = 0;
+  std::deque<Outgoing> out_;
+  size_t queued_bytes_ = 0;
+  uint64_t next_id_ = 1;
+  uint32_t answering_ = 0;
+  std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
+  Handler handler_;
+  Closed closed_;
+};
+
+}  // namespace ocm::control

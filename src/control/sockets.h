@@ -1,0 +1,49 @@
+// Stream sockets of the control plane: listen, accept and connect, Unix and TCP, without blocking the loop.
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "control/loop.h"
+#include "os/fd.h"
+
+namespace ocm::control {
+
+/// "host:port", "[v6]:port". Errors: kInvalidArgument.
+struct HostPort {
+  std::string host;
+  std::string port;
+  static Result<HostPort> parse(const std::string& text);
+  std::string to_string() const;
+};
+
+/// True if the host is a loopback address or "localhost".
+bool is_loopback(const std::string& host);
+
+/// Binds and listens. A stale socket file (nobody answers there) is replaced. Errors: kExists, kIo.
+Result<os::Fd> listen_unix(const std::string& path);
+/// `bound` gets the address with the real port. Errors: kInvalidArgument, kExists (in use), kIo.
+Result<os::Fd> listen_tcp(const std::string& address, std::string& bound);
+/// Errors: kPeerLost, kDeadline, kInvalidArgument, kNoFds.
+Task<Result<os::Fd>> connect_tcp(Loop& loop, std::string address, uint64_t deadline_ns);
+
+/// Calls `accepted` for each connection until stop(). At kNoFds it waits and goes on.
+class Acceptor : public std::enable_shared_from_this<Acceptor> {
+ public:
+  Acceptor(Loop& loop, os::Fd socket) : loop_(loop), stream_(loop.context(), socket.get()) {
+    socket.release();
+  }
+  void start(std::function<void(os::Fd)> accepted);
+  void stop();
+
+ private:
+  Task<void> run(std::shared_ptr<Acceptor> self);
+  Loop& loop_;
+  asio::posix::stream_descriptor stream_;
+  std::function<void(os::Fd)> accepted_;
+  bool stopped_ = false;
+};
+
+}  // namespace ocm::control

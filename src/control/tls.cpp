@@ -1,0 +1,108 @@
+#include "control/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+namespace ocm::control {
+namespace {
+
+Status ssl_error(Code code, const std::string& what) {
+  char text[160] = "unknown cause";
+  if (const unsigned long error = ERR_get_error(); error != 0) ERR_error_string_n(error, text, sizeof(text));
+  ERR_clear_error();
+  return Status(code, what + ": " + text);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsContext>> TlsContext::load(const std::string& ca_file, const std::string& cert_file,
+                                                     const std::string& key_file) {
+  std::shared_ptr<TlsContext> out(new TlsContext(SSL_CTX_new(TLS_method())));
+  SSL_CTX* ctx = out->get();
+  OCM_ASSERT(ctx != nullptr);
+  SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
+  SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (SSL_CTX_load_verify_locations(ctx, ca_file.c_str(), nullptr) != 1) {
+    return ssl_error(Code::kAuth, "tls_ca " + ca_file);
+  }
+  if (SSL_CTX_use_certificate_chain_file(ctx, cert_file.c_str()) != 1) {
+    return ssl_error(Code::kAuth, "tls_cert " + cert_file);
+  }
+  if (SSL_CTX_use_PrivateKey_file(ctx, key_file.c_str(), SSL_FILETYPE_PEM) != 1 ||
+      SSL_CTX_check_private_key(ctx) != 1) {
+    return ssl_error(Code::kAuth, "tls_key " + key_file);
+  }
+  return out;
+}
+
+TlsContext::~TlsContext() { SSL_CTX_free(context_); }
+
+TlsFilter::TlsFilter(std::shared_ptr<TlsContext> context, bool server)
+    : context_(std::move(context)), ssl_(SSL_new(context_->get())) {
+  OCM_ASSERT(ssl_ != nullptr);
+  SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  if (server) {
+    SSL_set_accept_state(ssl_);
+  } else {
+    SSL_set_connect_state(ssl_);
+  }
+}
+
+TlsFilter::~TlsFilter() { SSL_free(ssl_); }
+
+Status TlsFilter::handshake() {
+  if (SSL_is_init_finished(ssl_) != 0) return {};
+  const int done = SSL_do_handshake(ssl_);
+  if (done == 1) {
+    const std::string waiting = std::move(waiting_);
+    waiting_.clear();
+    return waiting.empty() ? Status() : write(waiting);
+  }
+  const int error = SSL_get_error(ssl_, done);
+  if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
+  return ssl_error(Code::kAuth, "TLS handshake");
+}
+
+Status TlsFilter::feed(std::span<const std::byte> cipher, std::string& plain) {
+  if (!cipher.empty() && BIO_write(SSL_get_rbio(ssl_), cipher.data(), static_cast<int>(cipher.size())) !=
+                             static_cast<int>(cipher.size())) {
+    return Status(Code::kNoMemory, "TLS buffer");
+  }
+  OCM_TRY(handshake());
+  if (SSL_is_init_finished(ssl_) == 0) return {};
+  char piece[16384];
+  while (true) {
+    const int n = SSL_read(ssl_, piece, sizeof(piece));
+    if (n > 0) {
+      plain.append(piece, static_cast<size_t>(n));
+      continue;
+    }
+    const int error = SSL_get_error(ssl_, n);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
+    if (error == SSL_ERROR_ZERO_RETURN) return Status(Code::kPeerLost, "the peer closed the TLS session");
+    return ssl_error(Code::kAuth, "TLS");
+  }
+}
+
+Status TlsFilter::write(std::string_view plain) {
+  OCM_TRY(handshake());
+  if (SSL_is_init_finished(ssl_) == 0) {
+    waiting_ += plain;
+    return {};
+  }
+  const int n = SSL_write(ssl_, plain.data(), static_cast<int>(plain.size()));
+  return n == static_cast<int>(plain.size()) ? Status() : ssl_error(Code::kProtocol, "TLS write");
+}
+
+void TlsFilter::take_output(std::string& out) {
+  BIO* bio = SSL_get_wbio(ssl_);
+  const size_t bytes = BIO_ctrl_pending(bio);
+  if (bytes == 0) return;
+  const size_t start = out.size();
+  out.resize(start + bytes);
+  const int n = BIO_read(bio, out.data() + start, static_cast<int>(bytes));
+  out.resize(start + static_cast<size_t>(n > 0 ? n : 0));
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,255 @@
+#include "node/allocator.h"
+
+#include <algorithm>
+
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+using control::Task;
+
+namespace {
+
+constexpr int kPlansMax = 6;
+
+Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
+  if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
+  if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
+  if (r.fabric() > 4) return Status(Code::kInvalidArgument, "unknown fabric");
+  control::PlaceRequest out;
+  out.bytes_total = r.bytes_total();
+  out.kind = static_cast<Kind>(r.kind());
+  out.layout = static_cast<Layout>(r.layout());
+  out.extents = r.extents();
+  out.chunk_bytes = r.chunk_bytes();
+  out.nodes.assign(r.nodes().begin(), r.nodes().end());
+  out.fabric = static_cast<Fabric>(r.fabric());
+  out.flags = r.flags();
+  return out;
+}
+
+}  // namespace
+
+Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node,
+                              wire::ReserveRequest request, Making& out) {
+  wire::PoolView pool;
+  if (node == core_.name) {
+    auto made = co_await home_.reserve(std::move(request), pool);
+    out.status = made.status();
+    if (made.is_ok()) out.extent = std::move(made).value();
+    cluster_.note_pool(node, pool);
+    co_return;
+  }
+  const std::string address = cluster_.address_of(node);
+  session->homes.insert(node);
+  wire::Envelope message;
+  const std::string allocation = request.allocation_id();
+  *message.mutable_reserve() = std::move(request);
+  wire::Envelope refusal;
+  auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns(), &refusal);
+  out.status = reply.status();
+  if (reply.is_ok()) {
+    out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
+    if (out.extent.capability().size() != 16 || out.extent.node() != node) {
+      out.status = Status(Code::kProtocol, "node " + node + " answered with a malformed extent");
+    }
+    cluster_.note_pool(node, reply.value().reserved().pool());
+  } else if (refusal.has_reserved()) {
+    cluster_.note_pool(node, refusal.reserved().pool());
+  } else if (out.status.code() == Code::kDeadline) {
+    // It may have been made all the same: this undoes it whenever the node hears it.
+    wire::Envelope undo;
+    undo.mutable_release()->set_session_id(id_field(session->id));
+    undo.mutable_release()->set_allocation_id(allocation);
+    (void)co_await peers_.call(address, std::move(undo), os::now_ns() + 1'000'000);
+    out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
+  }
+}
+
+Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
+                                    std::vector<std::string> nodes, AllocationId id, uint32_t flags,
+                                    Kind kind, std::vector<Making>& made) {
+  made.assign(plan.shares.size(), {});
+  std::vector<Task<void>> tasks;
+  for (size_t i = 0; i < plan.shares.size(); ++i) {
+    wire::ReserveRequest r;
+    r.set_session_id(id_field(session->id));
+    r.set_owner_node(core_.name);
+    r.set_owner_incarnation(id_field(core_.incarnation));
+    r.set_allocation_id(id_field(id));
+    r.set_bytes_total(plan.shares[i].bytes);
+    r.set_kind(static_cast<uint32_t>(kind));
+    r.set_flags(flags);
+    r.set_uid(session->uid);
+    r.set_layout(static_cast<uint32_t>(plan.layout));
+    tasks.push_back(reserve(session, nodes[i], std::move(r), made[i]));
+  }
+  if (tasks.size() == 1) {
+    co_await std::move(tasks.front());
+  } else {
+    co_await core_.loop.join(std::move(tasks));
+  }
+  Status worst;
+  for (const Making& m : made) {
+    if (m.status.is_ok()) continue;
+    if (worst.is_ok() || worst.code() == Code::kPoolFull) worst = m.status;
+  }
+  co_return worst;
+}
+
+Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> session,
+                                                   wire::AllocateRequest request) {
+  if (core_.draining) co_return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  auto read = read_request(request);
+  if (!read.is_ok()) co_return read.status();
+  const control::PlaceRequest wanted = std::move(read).value();
+  bool refreshed = false;
+  Status last;
+  for (int attempt = 0; attempt < kPlansMax; ++attempt) {
+    auto planned = control::place(wanted, cluster_.rooms(), core_.name);
+    if (!planned.is_ok()) {
+      last = planned.status();
+      if (last.code() != Code::kPoolFull || refreshed) break;
+      refreshed = true;  // the view may be older than somebody's free
+      co_await cluster_.refresh_pools();
+      continue;
+    }
+    const control::Plan plan = std::move(planned).value();
+    std::vector<std::string> nodes;
+    uint64_t bytes = 0;
+    for (const control::Share& share : plan.shares) {
+      nodes.push_back(cluster_.rooms()[share.node].name);
+      bytes += share.bytes;
+    }
+    const Status charged = sessions_.charge(session->uid, bytes);
+    if (!charged.is_ok()) co_return charged;
+    const auto id = os::random_id<AllocationId>();
+    std::vector<Making> made;
+    last = co_await reserve_all(session, plan, nodes, id, request.flags(), wanted.kind, made);
+    if (last.is_ok() && session->ended) last = Status(Code::kCancelled);
+    if (last.is_ok()) {
+      wire::Allocation out;
+      out.set_allocation_id(id_field(id));
+      out.set_bytes_total(wanted.bytes_total);
+      out.set_kind(request.kind());
+      out.set_layout(static_cast<uint32_t>(plan.layout));
+      out.set_chunk_bytes(plan.chunk_bytes);
+      out.set_access(static_cast<uint32_t>(Access::kReadWrite));
+      out.set_owner_uid(session->uid);
+      for (Making& m : made) *out.add_extents() = std::move(m.extent);
+      session->allocations.emplace(id, HeldAllocation{out, true, bytes});
+      session->bytes_held += bytes;
+      co_return out;
+    }
+    sessions_.refund(session->uid, bytes);
+    for (Making& m : made) {
+      if (m.status.is_ok()) co_await release(session, std::move(m.extent));
+    }
+    if (last.code() != Code::kPoolFull) break;
+  }
+  co_return last;
+}
+
+Task<void> Allocator::release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent) {
+  wire::Envelope message;
+  auto& release = *message.mutable_release();
+  release.set_session_id(id_field(session->id));
+  release.set_address(extent.address());
+  release.set_generation(extent.generation());
+  release.set_capability(extent.capability());
+  if (extent.node() == core_.name) {
+    (void)home_.release(release);
+    cluster_.note_pool(core_.name, home_.pool(static_cast<Kind>(extent.kind())));
+    co_return;
+  }
+  const std::string address = cluster_.address_of(extent.node());
+  if (address.empty()) co_return;
+  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+  if (reply.is_ok()) cluster_.note_freed(extent.node(), static_cast<Kind>(extent.kind()), extent.bytes());
+  // Otherwise the home frees it at the session's end, or as an orphan.
+}
+
+Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) {
+  const auto it = session->allocations.find(id);
+  if (it == session->allocations.end()) {
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
+  }
+  const HeldAllocation held = std::move(it->second);
+  session->allocations.erase(it);
+  if (!held.owned) co_return Status();
+  session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
+  sessions_.refund(session->uid, held.quota_bytes);
+  if (held.allocation.extents_size() == 1) {
+    co_await release(session, held.allocation.extents(0));
+    co_return Status();
+  }
+  std::vector<Task<void>> tasks;
+  for (const auto& extent : held.allocation.extents()) tasks.push_back(release(session, extent));
+  co_await core_.loop.join(std::move(tasks));
+  co_return Status();
+}
+
+Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
+  constexpr uint64_t kGiveUpNs = 600'000'000'000;
+  const uint64_t give_up_ns = os::now_ns() + kGiveUpNs;
+  const auto incarnation = [this, &node]() -> std::string {
+    for (const auto& known : cluster_.view().nodes()) {
+      if (known.name() == node) return known.incarnation();
+    }
+    return {};
+  };
+  const std::string before = incarnation();
+  while (os::now_ns() < give_up_ns && !core_.draining) {
+    const std::string address = cluster_.address_of(node);
+    if (address.empty() || incarnation() != before) co_return;  // what it held died with it
+    wire::Envelope message;
+    message.mutable_session_end()->set_session_id(id_field(session->id));
+    const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+    if (reply.is_ok()) co_return;
+    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+  }
+}
+
+Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
+  if (session->ended) co_return;
+  session->ended = true;
+  home_.end_session(session->id);
+  cluster_.note_pool(core_.name, home_.pool(Kind::kDram));
+  const std::set<std::string> homes = session->homes;
+  sessions_.remove(session);
+  std::vector<Task<void>> tasks;
+  for (const std::string& node : homes) tasks.push_back(end_at(session, node));
+  co_await core_.loop.join(std::move(tasks));
+}
+
+Task<void> Allocator::resume(std::shared_ptr<Session> session) {
+  const auto ask = [](Allocator& self, std::shared_ptr<Session> of, std::string node,
+                      std::string address) -> Task<void> {
+    wire::Envelope message;
+    auto& resume = *message.mutable_session_resume();
+    resume.set_session_id(id_field(of->id));
+    resume.set_owner_node(self.core_.name);
+    resume.set_owner_incarnation(id_field(self.core_.incarnation));
+    const auto reply =
+        co_await self.peers_.call(std::move(address), std::move(message), self.core_.deadline_ns());
+    if (!reply.is_ok()) co_return;
+    of->homes.insert(node);
+    for (const auto& held : reply.value().session_extents().extents()) {
+      AllocationId id;
+      if (!read_id(held.allocation_id(), id)) continue;
+      HeldAllocation& entry = of->allocations[id];
+      entry.allocation.set_allocation_id(held.allocation_id());
+      entry.allocation.set_owner_uid(of->uid);
+      entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
+      *entry.allocation.add_extents() = held.extent();
+      of->bytes_held += held.extent().bytes();
+    }
+  };
+  std::vector<Task<void>> tasks;
+  for (const auto& node : cluster_.view().nodes()) {
+    if (node.name() != core_.name) tasks.push_back(ask(*this, session, node.name(), node.control_address()));
+  }
+  co_await core_.loop.join(std::move(tasks));
+}
+
+}  // namespace ocm::node

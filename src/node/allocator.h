@@ -1,0 +1,49 @@
+// Life of an allocation: quota, placement, reservations at the homes at once, and the way back.
+//
+//   plan --reserve at each home--> all made ----> held by the session
+//     ^                              | one is full: release what was made, take note, plan again
+//     \------------------------------/ any other failure: release what was made, tell the program
+// Threads: the loop's.
+#pragma once
+
+#include <memory>
+
+#include "node/cluster.h"
+#include "node/sessions.h"
+
+namespace ocm::node {
+
+class Allocator {
+ public:
+  Allocator(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
+      : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions) {}
+
+  control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
+                                                   wire::AllocateRequest request);
+  control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id);
+  /// Tells every home that the session is over; goes on until each has heard it or is gone.
+  control::Task<void> end_session(std::shared_ptr<Session> session);
+  /// A session that resumed: asks the homes what they hold for it.
+  control::Task<void> resume(std::shared_ptr<Session> session);
+
+ private:
+  struct Making {
+    Status status;
+    wire::ExtentDescriptor extent;
+  };
+  control::Task<Status> reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
+                                    std::vector<std::string> nodes, AllocationId id, uint32_t flags,
+                                    Kind kind, std::vector<Making>& made);
+  control::Task<void> reserve(std::shared_ptr<Session> session, std::string node,
+                              wire::ReserveRequest request, Making& out);
+  control::Task<void> release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
+
+  Core& core_;
+  Home& home_;
+  Peers& peers_;
+  Cluster& cluster_;
+  Sessions& sessions_;
+};
+
+}  // namespace ocm::node

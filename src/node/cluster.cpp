@@ -1,0 +1,472 @@
+#include "node/cluster.h"
+
+#include "control/sockets.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+using control::NodeState;
+using control::Reply;
+using control::Task;
+
+namespace {
+
+bool is_state(const wire::NodeView& node, NodeState state) {
+  return node.state() == static_cast<uint32_t>(state);
+}
+
+/// The distinct homes of an allocation's extents.
+std::vector<std::string> homes_of(const wire::Allocation& allocation) {
+  std::vector<std::string> out;
+  for (const auto& extent : allocation.extents()) {
+    if (std::find(out.begin(), out.end(), extent.node()) == out.end()) out.push_back(extent.node());
+  }
+  return out;
+}
+
+}  // namespace
+
+Cluster::Cluster(Core& core, Home& home, Peers& peers)
+    : core_(core),
+      home_(home),
+      peers_(peers),
+      member_(core.config.failure_deadline_ns()),
+      names_(core.config.names) {
+  const std::string& coordinator = core.config.coordinator;
+  if (coordinator.empty() || coordinator == core.control_address ||
+      coordinator == core.config.control_listen) {
+    uint64_t run = 0;
+    os::fill_random(std::as_writable_bytes(std::span(&run, 1)));
+    control::Membership::Options options;
+    options.failure_deadline_ns = core.config.failure_deadline_ns();
+    membership_ = std::make_unique<control::Membership>(options, run | 1, os::now_ns());
+  }
+}
+
+void Cluster::start(std::function<uint64_t()> sessions) {
+  sessions_ = std::move(sessions);
+  if (is_coordinator()) {
+    update_own_view();
+  } else {  // usable before the coordinator answers: this node alone
+    wire::ClusterView alone;
+    *alone.add_nodes() = self_view();
+    apply(std::move(alone));
+  }
+  core_.loop.spawn(beat());
+}
+
+wire::NodeView Cluster::self_view() const {
+  wire::NodeView out;
+  out.set_name(core_.name);
+  out.set_partition(core_.partition);
+  out.set_state(static_cast<uint32_t>(core_.draining ? NodeState::kDraining : NodeState::kAlive));
+  out.set_incarnation(id_field(core_.incarnation));
+  out.set_control_address(core_.control_address);
+  out.set_http_address(core_.http_address);
+  out.set_host_id(core_.host_id);
+  out.set_version(kVersion);
+  for (const auto& address : core_.addresses) *out.add_addresses() = address;
+  *out.add_pools() = home_.pool(Kind::kDram);
+  out.set_extents(home_.extents());
+  out.set_sessions(sessions_ ? sessions_() : 0);
+  return out;
+}
+
+Task<void> Cluster::beat() {
+  uint64_t next_ns = os::now_ns();
+  while (!core_.draining) {
+    co_await beat_once();
+    home_.tick(os::now_ns());
+    const uint64_t now = os::now_ns();
+    next_ns = std::max(next_ns + core_.config.heartbeat_ns(), now + 1'000'000);
+    co_await core_.loop.sleep_ns(next_ns - now);
+  }
+}
+
+Task<void> Cluster::beat_once() {
+  if (is_coordinator()) {
+    update_own_view();
+    co_return;
+  }
+  size_t next = 0;
+  bool more = send_names_;
+  do {
+    const uint64_t sent_ns = os::now_ns();
+    wire::Envelope request;
+    auto& beat = *request.mutable_heartbeat();
+    *beat.mutable_self() = self_view();
+    beat.set_epoch_known(view_.epoch());
+    beat.set_coordinator_run(member_.run());
+    beat.set_dropped_seen(member_.dropped_seen());
+    if (more) more = !add_published(beat, next);
+    ++core_.metrics.heartbeats_sent;
+    const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
+    auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), sent_ns + patience);
+    if (!reply.is_ok()) {
+      ++core_.metrics.heartbeats_failed;
+      const bool was = !view_.coordinator().empty();
+      if (was && !member_.coordinator_reachable(os::now_ns())) {
+        view_.clear_coordinator();
+        log::warn("coordinator_lost", {{"why", reply.status().message()}});
+      }
+      if (reply.status().code() == Code::kExists)
+        log::error("join_refused", {{"why", reply.status().message()}});
+      co_return;
+    }
+    wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
+    // Replicas that the cluster goes on without are freed before the lease is renewed.
+    for (const auto& dropped : view.dropped()) home_.drop(extent_id(dropped.address(), dropped.generation()));
+    if (member_.replied(sent_ns, view)) {
+      log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
+      send_names_ = more = true;
+      next = 0;
+      keep_until_ns_ = sent_ns + core_.config.failure_deadline_ns();
+      kept_.clear();
+      for (const auto& node : view_.nodes()) kept_[node.name()] = node;
+    } else if (!more) {
+      send_names_ = false;
+    }
+    renew_lease(member_.lease_until_ns());
+    apply(std::move(view));
+  } while (more);
+}
+
+bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
+  constexpr size_t kBytesMax = size_t{1} << 20;
+  size_t bytes = 0, position = 0;
+  for (const auto& [id, allocation] : home_.published()) {
+    if (position++ < next) continue;
+    if (bytes > kBytesMax) return false;
+    *beat.add_published() = allocation;
+    bytes += allocation.ByteSizeLong();
+    ++next;
+  }
+  beat.set_names_included(true);
+  return true;
+}
+
+void Cluster::renew_lease(uint64_t until_ns) {
+  core_.lease_until_ns.store(until_ns, std::memory_order_release);
+}
+
+void Cluster::update_own_view() {
+  const uint64_t now = os::now_ns();
+  const auto heard = membership_->heard(now, self_view());
+  OCM_ASSERT(heard.is_ok());
+  for (const std::string& name : membership_->tick(now)) log::warn("node_dead", {{"node", name}});
+  renew_lease(now + core_.config.failure_deadline_ns() - core_.config.failure_deadline_ns() / 20);
+  wire::ClusterView view;
+  membership_->fill(view, now);
+  view.set_coordinator(core_.name);
+  apply(std::move(view));
+}
+
+wire::ClusterView Cluster::fresh_view() const {
+  if (!is_coordinator()) return view_;
+  wire::ClusterView view;
+  membership_->fill(view, os::now_ns());
+  view.set_coordinator(core_.name);
+  view.set_self(core_.name);
+  for (auto& node : *view.mutable_nodes()) {
+    if (node.name() == core_.name) *node.mutable_pools() = self_view().pools();
+  }
+  return view;
+}
+
+void Cluster::apply(wire::ClusterView view) {
+  view.clear_dropped();
+  view.set_self(core_.name);
+  if (os::now_ns() < keep_until_ns_) {
+    for (const auto& node : view.nodes()) kept_.erase(node.name());
+    for (const auto& [name, node] : kept_) *view.add_nodes() = node;
+  }
+  std::unordered_map<std::string, const wire::NodeView*> before;
+  for (const auto& node : view_.nodes()) before[node.name()] = &node;
+  for (const auto& node : view.nodes()) {
+    const auto it = before.find(node.name());
+    const wire::NodeView* old = it == before.end() ? nullptr : it->second;
+    if (it != before.end()) before.erase(it);
+    if (node.name() == core_.name) continue;
+    const bool restarted = old != nullptr && old->incarnation() != node.incarnation();
+    const bool dead = is_state(node, NodeState::kDead);
+    if (old != nullptr && !restarted && is_state(*old, NodeState::kDead) == dead) continue;
+    control::Incarnation alive;
+    const bool known = !dead && read_id(node.incarnation(), alive);
+    home_.owner_node(node.name(), known ? std::optional(alive) : std::nullopt);
+    if (old != nullptr && (restarted || dead)) peers_.forget(old->control_address());
+  }
+  for (const auto& [name, node] : before) {
+    if (name != core_.name) home_.owner_node(name, std::nullopt);
+  }
+  view_ = std::move(view);
+  rebuild_rooms();
+}
+
+void Cluster::rebuild_rooms() {
+  rooms_.clear();
+  room_index_.clear();
+  for (const auto& node : view_.nodes()) {
+    control::NodeRoom room;
+    room.name = node.name();
+    room.usable = is_state(node, NodeState::kAlive);
+    for (const auto& address : node.addresses()) {
+      if (address.fabric() < 32) room.fabrics |= 1u << address.fabric();
+    }
+    for (const auto& pool : node.pools()) {
+      if (pool.kind() >= kKinds) continue;
+      room.bytes_total[pool.kind()] = pool.bytes_total();
+      room.bytes_used[pool.kind()] = pool.bytes_used();
+    }
+    room_index_[room.name] = rooms_.size();
+    rooms_.push_back(std::move(room));
+  }
+  note_pool(core_.name, home_.pool(Kind::kDram));
+}
+
+std::string Cluster::address_of(const std::string& node) const {
+  const auto it = room_index_.find(node);
+  return it == room_index_.end() ? std::string()
+                                 : view_.nodes(static_cast<int>(it->second)).control_address();
+}
+
+void Cluster::note_pool(const std::string& node, const wire::PoolView& pool) {
+  const auto it = room_index_.find(node);
+  if (it == room_index_.end() || pool.kind() >= kKinds || pool.bytes_total() == 0) return;
+  rooms_[it->second].bytes_total[pool.kind()] = pool.bytes_total();
+  rooms_[it->second].bytes_used[pool.kind()] = pool.bytes_used();
+}
+
+void Cluster::note_freed(const std::string& node, Kind kind, uint64_t bytes) {
+  const auto it = room_index_.find(node);
+  if (it == room_index_.end()) return;
+  uint64_t& used = rooms_[it->second].bytes_used[static_cast<size_t>(kind)];
+  used -= std::min(used, bytes);
+}
+
+Task<void> Cluster::refresh_pools() {
+  constexpr size_t kAskedMax = 64;
+  std::vector<Task<void>> tasks;
+  const auto ask = [](Cluster& cluster, std::string node, std::string address) -> Task<void> {
+    wire::Envelope request;
+    request.mutable_stats();
+    const uint64_t deadline =
+        os::now_ns() + std::min<uint64_t>(cluster.core_.config.failure_deadline_ns(), 500'000'000);
+    const auto reply = co_await cluster.peers_.call(std::move(address), std::move(request), deadline);
+    if (!reply.is_ok()) co_return;
+    for (const auto& pool : reply.value().stats_reply().pools()) cluster.note_pool(node, pool);
+  };
+  for (const auto& room : rooms_) {
+    if (room.usable && room.name != core_.name && tasks.size() < kAskedMax) {
+      tasks.push_back(ask(*this, room.name, address_of(room.name)));
+    }
+  }
+  note_pool(core_.name, home_.pool(Kind::kDram));
+  co_await core_.loop.join(std::move(tasks));
+}
+
+Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
+  if (is_coordinator()) {
+    Reply reply = co_await coordinate(std::move(request));
+    const Status status = control::reply_status(reply.message);
+    if (!status.is_ok()) co_return status;
+    co_return std::move(reply.message);
+  }
+  auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), core_.deadline_ns());
+  if (!reply.is_ok() &&
+      (reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kDeadline)) {
+    co_return Status(Code::kNoCoordinator, "the coordinator at " + core_.config.coordinator +
+                                               " does not answer: " + std::string(reply.status().message()));
+  }
+  co_return std::move(reply);
+}
+
+bool Cluster::handles(const wire::Envelope& request) const {
+  switch (request.body_case()) {
+    case wire::Envelope::kHeartbeat:
+    case wire::Envelope::kPublish:
+    case wire::Envelope::kAttach:
+    case wire::Envelope::kNameRemove:
+    case wire::Envelope::kNameList:
+    case wire::Envelope::kLostReplica:
+    case wire::Envelope::kGoodbye: return true;
+    default: return false;
+  }
+}
+
+Task<Reply> Cluster::coordinate(wire::Envelope request) {
+  if (!is_coordinator())
+    co_return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator");
+  switch (request.body_case()) {
+    case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
+    case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));
+    case wire::Envelope::kNameRemove:
+      co_return co_await remove_name(std::move(*request.mutable_name_remove()));
+    case wire::Envelope::kLostReplica:
+      co_return co_await lost_replica(std::move(*request.mutable_lost_replica()));
+    case wire::Envelope::kGoodbye:
+      membership_->goodbye(request.goodbye().node());
+      update_own_view();
+      co_return Status();
+    case wire::Envelope::kAttach: {
+      const auto& attach = request.attach();
+      if (attach.access() != 1 && attach.access() != 3)
+        co_return Status(Code::kInvalidArgument, "unknown access");
+      auto found = names_.attach(attach.name(), static_cast<Access>(attach.access()), attach.uid());
+      if (!found.is_ok()) co_return found.status();
+      mark_lost(found.value());
+      wire::Envelope out;
+      *out.mutable_allocation() = std::move(found).value();
+      co_return out;
+    }
+    case wire::Envelope::kNameList: {
+      auto listed = names_.list(request.name_list().prefix(), request.name_list().uid());
+      if (!listed.is_ok()) co_return listed.status();
+      wire::Envelope out;
+      *out.mutable_names() = std::move(listed).value();
+      for (auto& allocation : *out.mutable_names()->mutable_allocations()) mark_lost(allocation);
+      co_return out;
+    }
+    default: co_return Status(Code::kProtocol, "not a request to a coordinator");
+  }
+}
+
+Reply Cluster::heard(const wire::Heartbeat& beat) {
+  ++core_.metrics.heartbeats_received;
+  const uint64_t now = os::now_ns();
+  const bool same_run = beat.coordinator_run() == membership_->run();
+  const auto heard = membership_->heard(now, beat.self(), same_run ? beat.dropped_seen() : 0);
+  if (!heard.is_ok()) return heard.status();
+  const auto& what = heard.value();
+  const std::string& name = beat.self().name();
+  if (what.joined || what.restarted || what.returned) {
+    log::info("node_heard", {{"node", name},
+                             {"how", what.joined      ? "joined"
+                                     : what.restarted ? "restarted"
+                                                      : "returned"}});
+    update_own_view();
+  }
+  for (const auto& allocation : beat.published()) {
+    switch (names_.merge(allocation)) {
+      case control::Names::Merged::kRemoved: core_.loop.spawn(remove_at_home(name, allocation)); break;
+      case control::Names::Merged::kConflict:
+        log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}});
+        break;
+      default: break;
+    }
+  }
+  wire::Envelope out;
+  auto& view = *out.mutable_cluster_view();
+  membership_->fill(view, now, name);
+  view.set_coordinator(core_.name);
+  return out;
+}
+
+Task<Status> Cluster::tell_home(std::string node, wire::Envelope request) {
+  if (node == core_.name) {
+    if (request.has_publish_extents()) co_return home_.publish(request.publish_extents());
+    if (request.has_release()) co_return home_.release(request.release());
+    co_return Code::kInternal;
+  }
+  const std::string address = address_of(node);
+  if (address.empty()) co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster");
+  const auto reply = co_await peers_.call(address, std::move(request), core_.deadline_ns());
+  co_return reply.status();
+}
+
+Task<Reply> Cluster::publish(wire::PublishRequest request) {
+  wire::Allocation allocation = request.allocation();
+  allocation.set_name(request.name());
+  allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
+  allocation.set_access(0);
+  const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
+  if (!taken.is_ok()) co_return taken;
+  Status first;
+  const auto tell = [](Cluster& cluster, std::string node, wire::Envelope message,
+                       Status& out) -> Task<void> {
+    const Status status = co_await cluster.tell_home(std::move(node), std::move(message));
+    if (out.is_ok()) out = status;
+  };
+  wire::Envelope message;
+  *message.mutable_publish_extents()->mutable_allocation() = allocation;
+  std::vector<Task<void>> tasks;
+  for (const std::string& node : homes_of(allocation)) tasks.push_back(tell(*this, node, message, first));
+  co_await core_.loop.join(std::move(tasks));
+  if (first.is_ok()) co_return Status();
+  names_.forget(request.name());
+  auto& undo = *message.mutable_publish_extents();
+  undo.set_undo(true);
+  undo.set_session_id(request.session_id());
+  undo.set_owner_node(request.owner_node());
+  undo.set_owner_incarnation(request.owner_incarnation());
+  std::vector<Task<void>> back;
+  Status ignored;
+  for (const std::string& node : homes_of(allocation)) back.push_back(tell(*this, node, message, ignored));
+  co_await core_.loop.join(std::move(back));
+  co_return first;
+}
+
+Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
+  auto removed = names_.remove(request.name(), request.uid());
+  if (!removed.is_ok()) co_return removed.status();
+  std::vector<Task<void>> tasks;
+  // A home that cannot be told now reports the name when it is back, and is told then.
+  for (const std::string& node : homes_of(removed.value()))
+    tasks.push_back(remove_at_home(node, removed.value()));
+  co_await core_.loop.join(std::move(tasks));
+  co_return Status();
+}
+
+Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation) {
+  wire::Envelope message;
+  *message.mutable_publish_extents()->mutable_allocation() = std::move(allocation);
+  message.mutable_publish_extents()->set_remove(true);
+  const wire::NodeView* known = membership_->find(node);
+  if (known != nullptr && !membership_->may_live(node, known->partition())) co_return;
+  const Status status = co_await tell_home(node, std::move(message));
+  if (!status.is_ok()) log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
+}
+
+Task<Reply> Cluster::lost_replica(wire::LostReplicaRequest request) {
+  const ExtentId id = extent_id(request.address(), request.generation());
+  const uint64_t give_up_ns = os::now_ns() + core_.config.failure_deadline_ns() * 2;
+  while (os::now_ns() < give_up_ns) {
+    if (membership_->surely_gone(request.node(), id.address.partition(), os::now_ns())) {
+      membership_->drop(request.node(), id);
+      names_.drop_extent(id);
+      log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});
+      co_return Status();
+    }
+    wire::Envelope release;
+    release.mutable_release()->set_address(request.address());
+    release.mutable_release()->set_generation(request.generation());
+    release.mutable_release()->set_capability(request.capability());
+    const Status status = co_await tell_home(request.node(), std::move(release));
+    if (status.is_ok() || status.code() == Code::kRevoked || status.code() == Code::kNotFound) {
+      names_.drop_extent(id);
+      co_return Status();
+    }
+    if (status.code() == Code::kPermission) co_return status;
+    co_await core_.loop.sleep_ns(core_.config.failure_deadline_ns() / 16);
+  }
+  co_return Status(Code::kDeadline, "node " + request.node() + " neither answers nor is known to be dead");
+}
+
+void Cluster::mark_lost(wire::Allocation& allocation) const {
+  int gone = 0;
+  for (const auto& extent : allocation.extents()) {
+    if (!membership_->may_live(extent.node(), GlobalAddress(extent.address()).partition())) ++gone;
+  }
+  const bool replicated = allocation.layout() == static_cast<uint32_t>(Layout::kReplicated);
+  allocation.set_lost(replicated ? gone == allocation.extents_size() : gone > 0);
+}
+
+Task<void> Cluster::leave() {
+  if (is_coordinator()) co_return;
+  wire::Envelope goodbye;
+  goodbye.mutable_goodbye()->set_node(core_.name);
+  const uint64_t deadline =
+      os::now_ns() + std::min<uint64_t>(core_.config.failure_deadline_ns(), 1'000'000'000);
+  (void)co_await peers_.call(core_.config.coordinator, std::move(goodbye), deadline);
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,86 @@
+// The node in its cluster: heartbeats to the coordinator, the view that comes back, and the coordinator's
+// role if this node has it: membership and names, both soft.
+//
+// Threads: the loop's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control/membership.h"
+#include "control/names.h"
+#include "control/placement.h"
+#include "control/rpc.h"
+#include "node/home.h"
+#include "node/peers.h"
+
+namespace ocm::node {
+
+class Cluster {
+ public:
+  Cluster(Core& core, Home& home, Peers& peers);
+
+  /// Joins: the coordinator knows itself at once, a member with its first heartbeat.
+  void start(std::function<uint64_t()> sessions);
+  /// Tells the coordinator that this node drains.
+  control::Task<void> leave();
+
+  bool is_coordinator() const { return membership_ != nullptr; }
+  const wire::ClusterView& view() const { return view_; }
+  wire::ClusterView fresh_view() const;
+  std::span<const control::NodeRoom> rooms() const { return rooms_; }
+  /// Where the daemon of a node answers; empty if unknown.
+  std::string address_of(const std::string& node) const;
+  /// What a home said of its pool after a change.
+  void note_pool(const std::string& node, const wire::PoolView& pool);
+  void note_freed(const std::string& node, Kind kind, uint64_t bytes);
+  /// Asks every living node for its pools; the view may be half a second old.
+  control::Task<void> refresh_pools();
+
+  /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
+  control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
+  /// The coordinator's answers. kNoCoordinator at any other node.
+  control::Task<control::Reply> coordinate(wire::Envelope request);
+  bool handles(const wire::Envelope& request) const;
+  size_t names() const { return names_.size(); }
+
+ private:
+  control::Task<void> beat();
+  control::Task<void> beat_once();
+  wire::NodeView self_view() const;
+  /// Appends published allocations from position `next` on; true when the last was added.
+  bool add_published(wire::Heartbeat& beat, size_t& next) const;
+  void apply(wire::ClusterView view);
+  void rebuild_rooms();
+  void renew_lease(uint64_t until_ns);
+  void update_own_view();
+
+  control::Reply heard(const wire::Heartbeat& beat);
+  control::Task<control::Reply> publish(wire::PublishRequest request);
+  control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
+  control::Task<control::Reply> lost_replica(wire::LostReplicaRequest request);
+  control::Task<void> remove_at_home(std::string node, wire::Allocation allocation);
+  /// To the home of `node`, which may be this one.
+  control::Task<Status> tell_home(std::string node, wire::Envelope request);
+  void mark_lost(wire::Allocation& allocation) const;
+
+  Core& core_;
+  Home& home_;
+  Peers& peers_;
+  std::function<uint64_t()> sessions_;
+  control::Member member_;
+  wire::ClusterView view_;
+  std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin
+  uint64_t keep_until_ns_ = 0;
+  std::vector<control::NodeRoom> rooms_;
+  std::unordered_map<std::string, size_t> room_index_;
+  std::unique_ptr<control::Membership> membership_;  // the coordinator only
+  control::Names names_;
+  bool send_names_ = true;
+};
+
+}  // namespace ocm::node

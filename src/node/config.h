@@ -1,0 +1,82 @@
+// What a daemon is told: TOML file, every key with a default, flags over keys.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/log.h"
+#include "base/units.h"
+
+namespace ocm::node {
+
+struct Config {
+  // [node]
+  std::string name;  // empty: the host's name
+  std::string run_dir = "/run/oncilla";
+  std::string control_listen = "127.0.0.1:7600";
+  std::string data_listen = "127.0.0.1:7601";
+  std::string http_listen = "127.0.0.1:7602";  // empty: none
+  std::string advertise;  // the host under which others reach this node; empty: that of control_listen
+  // [cluster]
+  std::string coordinator;  // host:port; empty: this node
+  uint64_t heartbeat_ms = 500;
+  uint64_t failure_deadline_ms = 3000;
+  uint64_t orphan_grace_ms = 10'000;
+  // [security]
+  std::string token_file;
+  std::string tls_ca, tls_cert, tls_key;
+  // [offer.*]
+  uint64_t dram_bytes = kGiB;
+  bool dram_hugepages = false;
+  bool dram_populate = false;
+  int dram_numa_node = -1;
+  uint64_t nvme_bytes = 0;
+  uint64_t gpu_bytes = 0;
+  // [limits]
+  uint64_t sessions = 4096;
+  uint64_t connections = 8192;
+  uint64_t extents = 262'144;
+  uint64_t names = 65'536;
+  uint64_t copies = 2;      // node-to-node copies at once
+  uint64_t user_bytes = 0;  // for each uid; 0: no quota
+  std::map<uint32_t, uint64_t> user_bytes_by_uid;
+  // [tcp]
+  uint64_t tcp_threads = 1;
+  uint64_t tcp_spin_us = 50;
+  uint64_t tcp_window_bytes = 0;  // 0: chosen by the client
+  uint64_t tcp_lanes = 1;
+  // [ucx]
+  bool ucx_enabled = false;
+  // [log]
+  log::Level log_level = log::Level::kInfo;
+  log::Format log_format = log::Format::kLogfmt;
+
+  /// Embedded in a program: no socket, no listeners, alone.
+  bool embedded = false;
+  uint64_t control_spin_us = 50;
+  uint64_t slab_bytes = 2 * kMiB;
+
+  uint64_t failure_deadline_ns() const { return failure_deadline_ms * 1'000'000; }
+  uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }
+  uint64_t orphan_grace_ns() const { return orphan_grace_ms * 1'000'000; }
+  std::string socket_path() const { return run_dir + "/oncillad.sock"; }
+  bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
+  /// 0: no quota.
+  uint64_t quota_bytes(uint32_t uid) const {
+    const auto it = user_bytes_by_uid.find(uid);
+    return it == user_bytes_by_uid.end() ? user_bytes : it->second;
+  }
+
+  /// Every rule that does not need the system: names, addresses, ranges, and that nothing beyond loopback is
+  /// served without a token or TLS. Errors: kInvalidArgument (names the key), kAuth, kUnsupported.
+  Status check() const;
+};
+
+/// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.
+Status load_config(const std::string& path, Config& config);
+Status parse_config(const std::string& text, const std::string& source, Config& config);
+Result<log::Level> parse_log_level(const std::string& text);
+Result<log::Format> parse_log_format(const std::string& text);
+
+}  // namespace ocm::node

@@ -1,0 +1,65 @@
+// What the parts of a node share: configuration, the control thread's loop, the node's name and secrets.
+//
+// Threads: written before the loop runs, read afterwards; `lease_until_ns` by any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/leases.h"
+#include "control/loop.h"
+#include "control/membership.h"
+#include "control/tls.h"
+#include "node/config.h"
+#include "node/metrics.h"
+#include "oncilla/oncilla.h"
+
+#define OCM_NODE_TEXT_(x) #x
+#define OCM_NODE_TEXT(x) OCM_NODE_TEXT_(x)
+
+namespace ocm::node {
+
+inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE_TEXT(
+    OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);
+
+struct Core {
+  Core(Config c) : config(std::move(c)), loop(config.control_spin_us * 1000) {}
+
+  const Config config;
+  control::Loop loop;
+  std::string name;
+  control::Incarnation incarnation;
+  uint32_t partition = 0;
+  std::string host_id;
+  std::vector<std::byte> token;              // empty: TLS only
+  std::shared_ptr<control::TlsContext> tls;  // null: plain
+  std::string control_address;               // as others reach it; empty when embedded
+  std::string http_address;
+  std::vector<wire::FabricAddress> addresses;  // of the data servers
+  /// Replicas are served until then: renewed by every answered heartbeat.
+  std::atomic<uint64_t> lease_until_ns{0};
+  bool draining = false;
+  Metrics metrics;
+
+  uint64_t deadline_ns() const { return os::now_ns() + config.failure_deadline_ns(); }
+};
+
+/// 16 bytes of a message's field. False if the length is another.
+template <class Id>
+bool read_id(const std::string& field, Id& id) {
+  if (field.size() != id.bytes.size()) return false;
+  __builtin_memcpy(id.bytes.data(), field.data(), id.bytes.size());
+  return true;
+}
+template <class Id>
+std::string id_field(const Id& id) {
+  return std::string(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
+}
+inline ExtentId extent_id(uint64_t address, uint32_t generation) {
+  return ExtentId{GlobalAddress(address), generation};
+}
+
+}  // namespace ocm::node

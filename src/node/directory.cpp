@@ -1,0 +1,57 @@
+#include "node/directory.h"
+
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+struct Directory::Served final : fabric::ServedExtent {
+  std::shared_ptr<memory::Extent> extent;  // keeps the mapping
+};
+
+Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
+  OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> extent, table_.find(id));
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<Served>& known = served_[id.address];
+  if (auto served = known.lock(); served && served->id == id)
+    return std::shared_ptr<fabric::ServedExtent>(served);
+  OCM_TRY_ASSIGN(std::byte * data, extent->backing->data());
+  auto served = std::make_shared<Served>();
+  served->id = id;
+  served->bytes = extent->bytes;
+  served->capability = extent->capability;
+  served->data = data;
+  const auto leased = leased_.find(id.address);
+  if (leased != leased_.end() && leased->second == id.generation) served->lease_until_ns = &lease_;
+  served->extent = std::move(extent);
+  known = served;
+  // Removed between find() and here: revoke() may have come before the entry was there to be found.
+  if (served->extent->revoked()) {
+    served->revoked.store(true, std::memory_order_release);
+    served_.erase(id.address);
+    return Status(Code::kRevoked);
+  }
+  return std::shared_ptr<fabric::ServedExtent>(served);
+}
+
+std::array<std::byte, 32> Directory::session_key(const SessionId& session) {
+  return os::hmac_sha256(token_, {os::bytes_of("oncilla session key"), session.bytes});
+}
+
+void Directory::require_lease(ExtentId id) {
+  const std::lock_guard lock(mutex_);
+  leased_[id.address] = id.generation;
+}
+
+void Directory::revoke(ExtentId id) {
+  std::shared_ptr<Served> served;  // let go after the lock
+  const std::lock_guard lock(mutex_);
+  leased_.erase(id.address);
+  const auto it = served_.find(id.address);
+  if (it == served_.end()) return;
+  served = it->second.lock();
+  if (served && served->id != id) return;
+  if (served) served->revoked.store(true, std::memory_order_release);
+  served_.erase(it);
+}
+
+}  // namespace ocm::node

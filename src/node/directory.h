@@ -1,0 +1,44 @@
+// The extents that this home serves over its fabrics: opened by id, mapped at the first remote attach.
+//
+// Invariants
+//   D1 an extent is served by at most one ServedExtent, shared by all connections.
+//   D2 revoke() marks it before the extent leaves the table's generation: no op passes after a free was
+//   answered.
+// Threads: any.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "fabric/served.h"
+#include "memory/extent_table.h"
+
+namespace ocm::node {
+
+class Directory final : public fabric::ExtentDirectory {
+ public:
+  /// `token` derives the session keys; `lease` guards replicas. Both outlive this.
+  Directory(memory::ExtentTable& table, std::span<const std::byte> token, const std::atomic<uint64_t>& lease)
+      : table_(table), token_(token), lease_(lease) {}
+
+  Result<std::shared_ptr<fabric::ServedExtent>> open(ExtentId id) override;
+  std::array<std::byte, 32> session_key(const SessionId& session) override;
+
+  /// From here on the extent answers only while the node's lease runs. Before it is given out.
+  void require_lease(ExtentId id);
+  /// The extent is freed: ops under way may end, no new one passes.
+  void revoke(ExtentId id);
+
+ private:
+  struct Served;
+
+  memory::ExtentTable& table_;
+  const std::span<const std::byte> token_;
+  const std::atomic<uint64_t>& lease_;
+  std::mutex mutex_;
+  std::unordered_map<GlobalAddress, std::weak_ptr<Served>> served_;
+  std::unordered_map<GlobalAddress, uint32_t> leased_;  // replicas, with their generation
+};
+
+}  // namespace ocm::node

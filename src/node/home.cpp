@@ -1,0 +1,264 @@
+#include "node/home.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/units.h"
+#include "control/names.h"
+#include "control/placement.h"
+#include "fabric/shm/tables.h"
+#include "memory/dram/dram_backend.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+namespace {
+
+/// Extents may take this share of the process' descriptors; the rest is for connections and sessions.
+uint64_t extents_by_fds() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~uint64_t{0};
+  return limit.rlim_cur / 8 * 7;
+}
+
+bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
+  Capability given;
+  if (!read_id(capability, given)) return false;
+  if (os::equal_secrets(given.bytes, extent.capability.bytes)) return true;
+  return access == Access::kRead &&
+         os::equal_secrets(given.bytes, os::read_capability(extent.capability).bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Home>> Home::make(Core& core) {
+  std::unique_ptr<Home> home(new Home(core));
+  OCM_TRY(home->init());
+  return home;
+}
+
+Status Home::init() {
+  slots_ = static_cast<uint32_t>(std::min({core_.config.extents, extents_by_fds(), uint64_t{1} << 28}));
+  const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);
+  OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {}));
+  OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));
+  OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));
+  std::vector<memory::PoolConfig> pools;
+  memory::DramConfig dram;
+  dram.numa_node = core_.config.dram_numa_node;
+  pools.push_back({std::make_unique<memory::DramBackend>(dram), core_.config.dram_bytes});
+  auto* entries = reinterpret_cast<std::atomic<uint32_t>*>(generations_.data());
+  table_ =
+      std::make_unique<memory::ExtentTable>(core_.partition, std::move(pools), std::span(entries, slots_));
+  directory_ = std::make_unique<Directory>(*table_, core_.token, core_.lease_until_ns);
+  return {};
+}
+
+Status Home::check_reserve(const wire::ReserveRequest& r) const {
+  if (core_.draining) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  SessionId session;
+  AllocationId allocation;
+  control::Incarnation incarnation;
+  if (!read_id(r.session_id(), session) || !read_id(r.allocation_id(), allocation) ||
+      !read_id(r.owner_incarnation(), incarnation) || !control::check_node_name(r.owner_node()).is_ok()) {
+    return Status(Code::kInvalidArgument, "a reservation names its session, allocation and daemon");
+  }
+  if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "an extent has at least one byte");
+  if (r.bytes_total() > GlobalAddress::kOffsetMask) {
+    return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
+  }
+  if (r.kind() >= kKinds || !table_->has(static_cast<Kind>(r.kind()))) {
+    return Status(Code::kUnsupported, "node " + core_.name + " offers no such kind");
+  }
+  const uint64_t quota = core_.config.quota_bytes(r.uid());
+  const uint64_t held = leases_.uid_bytes(r.uid());
+  if (quota != 0 && (r.bytes_total() > quota || held > quota - r.bytes_total())) {
+    return Status(Code::kQuota, "uid " + std::to_string(r.uid()) + " holds " + format_bytes(held) +
+                                    " of its " + format_bytes(quota) + " on node " + core_.name);
+  }
+  return {};
+}
+
+control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
+  const Status good = check_reserve(r);
+  if (!good.is_ok()) {
+    if (r.kind() < kKinds) view = pool(static_cast<Kind>(r.kind()));
+    co_return good;
+  }
+  const auto kind = static_cast<Kind>(r.kind());
+  memory::ExtentOptions options;
+  options.hugepages = core_.config.dram_hugepages || (r.flags() & control::kFlagHugepages) != 0;
+  options.populate = core_.config.dram_populate || (r.flags() & control::kFlagPopulate) != 0;
+  const uint64_t give_up_ns = os::now_ns() + memory::ExtentTable::kReclaimWaitNs;
+  auto made = table_->try_create(r.bytes_total(), kind, options);
+  // What was freed a moment ago is on its way back to the budget.
+  while (!made.is_ok() && made.status().code() == Code::kPoolFull && os::now_ns() < give_up_ns) {
+    const memory::PoolUse use = table_->use(kind);
+    if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
+    co_await core_.loop.sleep_ns(200'000);
+    made = table_->try_create(r.bytes_total(), kind, options);
+  }
+  view = pool(kind);
+  if (!made.is_ok()) co_return made.status();
+  const std::shared_ptr<memory::Extent> extent = std::move(made).value();
+  SessionId session;
+  AllocationId allocation;
+  control::Incarnation incarnation;
+  read_id(r.session_id(), session);
+  read_id(r.allocation_id(), allocation);
+  read_id(r.owner_incarnation(), incarnation);
+  leases_.add(extent->id, session, r.owner_node(), incarnation, allocation, r.uid(), r.bytes_total());
+  if (r.layout() == static_cast<uint32_t>(Layout::kReplicated)) directory_->require_lease(extent->id);
+  co_return describe(*extent);
+}
+
+wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
+  wire::ExtentDescriptor out;
+  out.set_address(extent.id.address.bits());
+  out.set_generation(extent.id.generation);
+  out.set_bytes(extent.bytes);
+  out.set_capability(id_field(extent.capability));
+  out.set_node(core_.name);
+  out.set_kind(static_cast<uint32_t>(extent.kind));
+  out.set_slot(extent.slot);
+  for (const auto& address : core_.addresses) *out.add_addresses() = address;
+  return out;
+}
+
+Status Home::remove(ExtentId id) {
+  const Status removed = table_->remove(id);
+  directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
+  leases_.remove(id);
+  return removed;
+}
+
+Status Home::release(const wire::ReleaseRequest& request) {
+  SessionId session;
+  const bool named = read_id(request.session_id(), session);
+  if (request.address() == 0) {
+    AllocationId allocation;
+    if (!named || !read_id(request.allocation_id(), allocation)) return Code::kInvalidArgument;
+    for (const ExtentId& id : leases_.of_session(session)) {
+      const control::Lease* lease = leases_.find(id);
+      if (lease != nullptr && lease->allocation == allocation) (void)remove(id);
+    }
+    return {};
+  }
+  const ExtentId id = extent_id(request.address(), request.generation());
+  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, table_->find(id));
+  const control::Lease* lease = leases_.find(id);
+  const bool owner = named && lease != nullptr && lease->session == session;
+  if (!owner && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
+  return remove(id);
+}
+
+void Home::end_session(const SessionId& session) {
+  for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
+}
+
+wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
+                                  const control::Incarnation& incarnation) {
+  wire::SessionExtents out;
+  if (!leases_.resume(session, node, incarnation)) return out;
+  for (const ExtentId& id : leases_.of_session(session)) {
+    const auto extent = table_->find(id);
+    const control::Lease* lease = leases_.find(id);
+    if (!extent.is_ok() || lease == nullptr) continue;
+    auto& held = *out.add_extents();
+    held.set_allocation_id(id_field(lease->allocation));
+    *held.mutable_extent() = describe(*extent.value());
+  }
+  return out;
+}
+
+Status Home::publish(const wire::PublishExtents& request) {
+  const wire::Allocation& allocation = request.allocation();
+  SessionId session;
+  control::Incarnation incarnation;
+  const bool has_owner =
+      read_id(request.session_id(), session) && read_id(request.owner_incarnation(), incarnation);
+  if (request.undo() && !has_owner) return Code::kInvalidArgument;
+  if (allocation.allocation_id().size() != 16) return Code::kInvalidArgument;
+  if (!request.remove() && !request.undo()) {
+    OCM_TRY(control::check_name(allocation.name()));
+    for (const auto& extent : allocation.extents()) {
+      if (extent.node() != core_.name) continue;
+      OCM_TRY(find(extent, Access::kReadWrite).status());
+    }
+    published_[allocation.allocation_id()] = allocation;
+  } else {
+    published_.erase(allocation.allocation_id());
+  }
+  for (const auto& extent : allocation.extents()) {
+    if (extent.node() != core_.name || !find(extent, Access::kReadWrite).is_ok()) continue;
+    const ExtentId id = extent_id(extent.address(), extent.generation());
+    if (request.remove()) {
+      (void)remove(id);
+    } else if (request.undo()) {
+      leases_.to_session(id, session, request.owner_node(), incarnation);
+    } else {
+      leases_.to_name(id);
+    }
+  }
+  return {};
+}
+
+void Home::drop(ExtentId id) {
+  if (!remove(id).is_ok()) return;
+  log::info("replica_dropped", {{"extent", id.address.to_string()}});
+  for (auto it = published_.begin(); it != published_.end(); ++it) {
+    auto& extents = *it->second.mutable_extents();
+    for (int i = 0; i < extents.size(); ++i) {
+      if (extents[i].address() != id.address.bits()) continue;
+      published_.erase(it);  // nothing of it is here any more: its other homes hold the name
+      return;
+    }
+  }
+}
+
+void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
+  leases_.owner_node(node, alive, os::now_ns(), core_.config.orphan_grace_ns());
+}
+
+void Home::tick(uint64_t now_ns) {
+  for (const SessionId& session : leases_.expired(now_ns)) {
+    log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
+    end_session(session);
+  }
+}
+
+Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor& extent,
+                                                   Access access) const {
+  OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> found,
+                 table_->find(extent_id(extent.address(), extent.generation())));
+  if (!opens(*found, extent.capability(), access)) return Status(Code::kPermission, "wrong capability");
+  return found;
+}
+
+Result<os::Fd> Home::open(const wire::OpenExtentRequest& request) const {
+  if (request.access() != 1 && request.access() != 3) return Status(Code::kInvalidArgument, "unknown access");
+  const auto access = static_cast<Access>(request.access());
+  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent,
+                 table_->find(extent_id(request.address(), request.generation())));
+  if (!opens(*extent, request.capability(), access)) return Status(Code::kPermission, "wrong capability");
+  return extent->backing->share(access);
+}
+
+Result<os::Fd> Home::share_generations() const {
+  os::Fd copy(::fcntl(generations_read_only_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.is_open()) return Status::from_errno(errno, "sharing the generation table");
+  return copy;
+}
+
+wire::PoolView Home::pool(Kind kind) const {
+  const memory::PoolUse use = table_->use(kind);
+  wire::PoolView out;
+  out.set_kind(static_cast<uint32_t>(kind));
+  out.set_bytes_total(use.budget_bytes);
+  out.set_bytes_used(use.used_bytes + use.reclaiming_bytes);
+  return out;
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,68 @@
+// The home role: makes extents for sessions of any node, and gives them back when their owners are gone.
+//
+// Every extent here is owned by a session, vouched for by its daemon, or by a name (control/leases.h).
+// Threads: the loop's; the table and the directory below are thread-safe.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "node/core.h"
+#include "node/directory.h"
+
+namespace ocm::node {
+
+class Home {
+ public:
+  static Result<std::unique_ptr<Home>> make(Core& core);
+
+  /// Makes an extent for the session. On failure `pool` still gets the home's view.
+  /// Errors: kPoolFull, kQuota, kLimit, kUnsupported, kNoMemory, kNoFds, kInvalidArgument.
+  control::Task<Result<wire::ExtentDescriptor>> reserve(wire::ReserveRequest request, wire::PoolView& pool);
+  /// The holder of the capability or the owning session gives it back. Errors: kRevoked, kNotFound,
+  /// kPermission.
+  Status release(const wire::ReleaseRequest& request);
+  void end_session(const SessionId& session);
+  wire::SessionExtents resume(const SessionId& session, const std::string& node,
+                              const control::Incarnation& incarnation);
+  /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
+  Status publish(const wire::PublishExtents& request);
+  /// Frees replicas that the cluster goes on without.
+  void drop(ExtentId id);
+
+  /// News of membership, and the clock: frees what orphans held too long.
+  void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
+  void tick(uint64_t now_ns);
+
+  /// A descriptor of the extent's memory for a program of this host.
+  Result<os::Fd> open(const wire::OpenExtentRequest& request) const;
+  /// The extent, if `capability` opens it so. Errors: kRevoked, kNotFound, kPermission.
+  Result<std::shared_ptr<memory::Extent>> find(const wire::ExtentDescriptor& extent, Access access) const;
+
+  /// The published allocations that have extents here.
+  const std::unordered_map<std::string, wire::Allocation>& published() const { return published_; }
+  Result<os::Fd> share_generations() const;
+  uint32_t slots() const { return slots_; }
+  wire::PoolView pool(Kind kind) const;
+  uint64_t extents() const { return table_->extents(); }
+  Directory& directory() { return *directory_; }
+
+ private:
+  explicit Home(Core& core) : core_(core) {}
+  Status init();
+  Status check_reserve(const wire::ReserveRequest& request) const;
+  wire::ExtentDescriptor describe(const memory::Extent& extent) const;
+  Status remove(ExtentId id);
+
+  Core& core_;
+  os::Fd generations_fd_;
+  os::Fd generations_read_only_;
+  os::Mapping generations_;
+  uint32_t slots_ = 0;
+  std::unique_ptr<memory::ExtentTable> table_;
+  std::unique_ptr<Directory> directory_;
+  control::Leases leases_;
+  std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
+};
+
+}  // namespace ocm::node

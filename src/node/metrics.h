@@ -1,0 +1,41 @@
+// Counters of the control plane, and their form as Prometheus text. Data counters are the servers' own.
+//
+// Threads: the loop's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace ocm::node {
+
+/// Latencies in powers of two from 1 us to 8 s.
+class Histogram {
+ public:
+  static constexpr int kBuckets = 24;
+  void add(uint64_t ns);
+  /// Appends `name_bucket{labels,le=...}`, `_sum` and `_count`.
+  void print(std::string& out, std::string_view name, std::string_view labels) const;
+
+ private:
+  std::array<uint64_t, kBuckets + 1> counts_{};
+  uint64_t sum_ns_ = 0;
+  uint64_t count_ = 0;
+};
+
+struct Metrics {
+  std::map<std::string, Histogram, std::less<>> requests;  // by request
+  std::map<int, uint64_t> errors;                          // by code
+  uint64_t sessions_total = 0;
+  uint64_t heartbeats_sent = 0;
+  uint64_t heartbeats_failed = 0;
+  uint64_t heartbeats_received = 0;
+  uint64_t connections = 0;  // control connections open now
+  uint64_t connections_refused = 0;
+
+  void request(std::string_view name, uint64_t ns, int code);
+};
+
+}  // namespace ocm::node

@@ -1,0 +1,253 @@
+#include "node/node.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "control/sockets.h"
+#include "fabric/tcp/server.h"
+#include "node/service.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+namespace {
+
+/// Extents take a descriptor each: as many as the system gives.
+void raise_nofile() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  uint64_t system_max = 0;
+  std::ifstream("/proc/sys/fs/nr_open") >> system_max;
+  rlimit more{system_max, system_max};
+  if (system_max > limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &more) == 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Equal for daemons that could share a socket directory: one boot, one network namespace.
+std::string host_id() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat ns {};
+  if (::stat("/proc/self/ns/net", &ns) == 0) boot += ":" + std::to_string(ns.st_ino);
+  return boot;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  std::string out;
+  for (const char* c = name; *c != '\0' && out.size() < control::kNodeNameBytesMax; ++c) {
+    if (control::check_node_name(std::string_view(c, 1)).is_ok()) out += *c;
+  }
+  return out.empty() ? "node" : out;
+}
+
+Status make_run_dir(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
+  return Status::from_errno(errno, "making " + path);
+}
+
+Result<os::Fd> take_lock(const std::string& run_dir) {
+  const std::string path = run_dir + "/oncillad.lock";
+  os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd.is_open()) return Status::from_errno(errno, "opening " + path);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Status(Code::kExists, "another daemon runs in " + run_dir + "; give this one another --run-dir");
+  }
+  return fd;
+}
+
+/// The cluster token: from its file, or drawn and written for the other daemons of this host.
+Result<std::vector<std::byte>> load_token(const Config& config) {
+  if (config.token_file.empty()) {
+    std::vector<std::byte> token(32);
+    os::fill_random(token);
+    if (config.embedded) return token;
+    const std::string path = config.run_dir + "/token";
+    const std::string text = to_hex(token.data(), token.size());
+    ::unlink(path.c_str());
+    const os::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!fd.is_open() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      return Status::from_errno(errno, "writing " + path);
+    }
+    const auto bytes = os::bytes_of(text);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+  std::ifstream file(config.token_file);
+  std::string text;
+  if (!file) return Status(Code::kAuth, "cannot read token_file " + config.token_file);
+  std::getline(file, text, '\0');
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
+  if (text.size() < 16 || text.size() > 4096) {
+    return Status(Code::kAuth, "the token in " + config.token_file + " is not 16 to 4096 bytes long");
+  }
+  const auto bytes = os::bytes_of(text);
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+struct Node::Impl {
+  explicit Impl(Config config) : core(std::move(config)) {}
+
+  Core core;
+  std::string socket_path;
+  os::Fd lock;
+  ServedStats served;
+  std::unique_ptr<Home> home;
+  std::unique_ptr<Peers> peers;
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<Sessions> sessions;
+  std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<Service> service;
+  std::unique_ptr<fabric::tcp::TcpServer> tcp;
+  std::shared_ptr<control::Acceptor> programs, daemons;
+  std::thread thread;
+  bool stopped = false;
+
+  Status prepare();
+  Status listen();
+  void run();
+  control::Task<void> drain(std::promise<void>& drained);
+};
+
+Status Node::Impl::prepare() {
+  const Config& config = core.config;
+  OCM_TRY(config.check());
+  core.name = config.name.empty() ? host_name() : config.name;
+  core.incarnation = os::random_id<control::Incarnation>();
+  core.host_id = host_id();
+  // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.
+  os::fill_random(std::as_writable_bytes(std::span(&core.partition, 1)));
+  core.partition = core.partition % GlobalAddress::kPartitionMax + 1;
+  raise_nofile();
+  if (!config.embedded) {
+    OCM_TRY(make_run_dir(config.run_dir));
+    OCM_TRY_ASSIGN(lock, take_lock(config.run_dir));
+  }
+  if (config.tls()) {
+    OCM_TRY_ASSIGN(core.tls, control::TlsContext::load(config.tls_ca, config.tls_cert, config.tls_key));
+  }
+  if (!config.token_file.empty() || !config.tls()) {
+    OCM_TRY_ASSIGN(core.token, load_token(config));
+  }
+  return {};
+}
+
+Status Node::Impl::listen() {
+  const Config& config = core.config;
+  OCM_TRY_ASSIGN(home, Home::make(core));
+  os::Fd control_socket, program_socket;
+  if (!config.embedded) {
+    OCM_TRY_ASSIGN(control_socket, control::listen_tcp(config.control_listen, core.control_address));
+    fabric::tcp::TcpServerOptions options;
+    options.address = config.data_listen;
+    options.threads = static_cast<int>(config.tcp_threads);
+    options.spin_ns = config.tcp_spin_us * 1000;
+    options.max_connections = static_cast<uint32_t>(config.connections);
+    options.tls = {config.tls_ca, config.tls_cert, config.tls_key};
+    OCM_TRY_ASSIGN(tcp, fabric::tcp::TcpServer::start(options, home->directory(), served.tcp));
+    std::string data_address = tcp->address();
+    if (!config.advertise.empty()) {
+      OCM_TRY_ASSIGN(control::HostPort control_at, control::HostPort::parse(core.control_address));
+      OCM_TRY_ASSIGN(control::HostPort data_at, control::HostPort::parse(data_address));
+      control_at.host = data_at.host = config.advertise;
+      core.control_address = control_at.to_string();
+      data_address = data_at.to_string();
+    }
+    wire::FabricAddress address;
+    address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
+    address.set_address(data_address);
+    core.addresses.push_back(address);
+    socket_path = config.socket_path();
+    OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));
+  }
+  peers = std::make_unique<Peers>(core);
+  cluster = std::make_unique<Cluster>(core, *home, *peers);
+  sessions = std::make_unique<Sessions>(core);
+  allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
+  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, served);
+  if (control_socket.is_open()) {
+    daemons = std::make_shared<control::Acceptor>(core.loop, std::move(control_socket));
+    programs = std::make_shared<control::Acceptor>(core.loop, std::move(program_socket));
+    daemons->start([this](os::Fd fd) { service->accept_peer(std::move(fd)); });
+    programs->start([this](os::Fd fd) { service->accept_program(std::move(fd)); });
+  }
+  cluster->start([this] { return sessions->count(); });
+  return {};
+}
+
+control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
+  core.draining = true;
+  if (programs) programs->stop();
+  if (daemons) daemons->stop();
+  co_await cluster->leave();
+  service->close_all();
+  // The ends of the sessions reach the other homes.
+  const uint64_t give_up_ns = os::now_ns() + 500'000'000;
+  while (sessions->count() > 0 && os::now_ns() < give_up_ns) co_await core.loop.sleep_ns(1'000'000);
+  peers->close_all();
+  drained.set_value();
+}
+
+Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Node>> Node::start(Config config) {
+  auto impl = std::make_unique<Impl>(std::move(config));
+  OCM_TRY(impl->prepare());
+  OCM_TRY(impl->listen());
+  impl->thread = std::thread([raw = impl.get()] { raw->core.loop.run(); });
+  log::info("started", {{"node", impl->core.name},
+                        {"version", kVersion},
+                        {"socket", impl->socket_path},
+                        {"control", impl->core.control_address},
+                        {"data", impl->tcp ? impl->tcp->address() : std::string()},
+                        {"dram_bytes", impl->core.config.dram_bytes}});
+  return std::unique_ptr<Node>(new Node(std::move(impl)));
+}
+
+Node::~Node() { stop(); }
+
+void Node::stop() {
+  if (impl_->stopped) return;
+  impl_->stopped = true;
+  std::promise<void> drained;
+  Impl& impl = *impl_;
+  impl.core.loop.post([&impl, &drained] { impl.core.loop.spawn(impl.drain(drained)); });
+  drained.get_future().wait();
+  if (!impl.socket_path.empty()) ::unlink(impl.socket_path.c_str());
+  if (impl.tcp) impl.tcp->stop();
+  impl.core.loop.stop();
+  impl.thread.join();
+  impl.core.loop.drain();
+  log::info("stopped", {{"node", impl.core.name}});
+}
+
+const std::string& Node::socket_path() const { return impl_->socket_path; }
+const std::string& Node::name() const { return impl_->core.name; }
+const std::string& Node::control_address() const { return impl_->core.control_address; }
+const std::string& Node::http_address() const { return impl_->core.http_address; }
+
+Result<os::Fd> Node::connect_local() {
+  int ends[2];
+  if (impl_->stopped) return Code::kDraining;
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Status::from_errno(errno, "socketpair");
+  os::Fd program(ends[0]);
+  auto daemon = std::make_shared<os::Fd>(ends[1]);
+  Impl& impl = *impl_;
+  impl.core.loop.post([&impl, daemon] { impl.service->accept_program(std::move(*daemon)); });
+  return program;
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,390 @@
+#include "node/service.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+using control::Connection;
+using control::Reply;
+using control::Task;
+
+namespace {
+
+Reply body_of(Result<wire::Envelope> result) {
+  if (!result.is_ok()) return Reply(result.status());
+  wire::Envelope message = std::move(result).value();
+  message.set_code(0);
+  message.clear_detail();
+  return Reply(std::move(message));
+}
+
+/// "allocate": the name of the request's field, for metrics.
+std::string request_name(const wire::Envelope& request) {
+  const auto* field = wire::Envelope::descriptor()->FindFieldByNumber(request.body_case());
+  return field == nullptr ? "unknown" : field->name();
+}
+
+wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
+  wire::FabricStats out;
+  out.set_fabric(static_cast<uint32_t>(fabric));
+  out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
+  out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
+  out.set_put_ops(from.put_ops.load(std::memory_order_relaxed));
+  out.set_get_ops(from.get_ops.load(std::memory_order_relaxed));
+  out.set_atomic_ops(from.atomic_ops.load(std::memory_order_relaxed));
+  out.set_errors(from.errors.load(std::memory_order_relaxed));
+  out.set_connections(from.connections.load(std::memory_order_relaxed));
+  return out;
+}
+
+}  // namespace
+
+void Service::accept(os::Fd socket, Connection::Options options, Connection::Handler handler,
+                     std::function<void()> closed) {
+  if (connections_.size() >= core_.config.connections) {
+    ++core_.metrics.connections_refused;
+    return;  // closed by its owner
+  }
+  auto connection = std::make_shared<Connection>(core_.loop, std::move(socket), std::move(options));
+  connections_.emplace(connection.get(), connection);
+  core_.metrics.connections = connections_.size();
+  auto ended = [this, closed = std::move(closed)](const std::shared_ptr<Connection>& which,
+                                                  const Status& why) {
+    if (why.code() == Code::kProtocol) {
+      log::warn("connection_closed", {{"why", why.message()}});
+      ++core_.metrics.errors[static_cast<int>(why.code())];
+    }
+    connections_.erase(which.get());
+    core_.metrics.connections = connections_.size();
+    closed();
+  };
+  connection->start(std::move(handler), std::move(ended));
+}
+
+void Service::accept_program(os::Fd socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  auto program = std::make_shared<Program>();
+  program->uid = peer.uid;
+  program->pid = static_cast<uint32_t>(peer.pid);
+  auto handler = [this, program](std::shared_ptr<Connection> connection, wire::Envelope request) {
+    return program_request(program, std::move(connection), std::move(request));
+  };
+  accept(std::move(socket), {}, std::move(handler), [this, program] {
+    if (program->session) core_.loop.spawn(allocator_.end_session(program->session));
+  });
+}
+
+void Service::accept_peer(os::Fd socket) {
+  auto gate = std::make_shared<PeerGate>();
+  auto handler = [this, gate](std::shared_ptr<Connection> connection, wire::Envelope request) {
+    return peer_request(gate, std::move(connection), std::move(request));
+  };
+  Connection::Options options;
+  options.tls = core_.tls;
+  options.outstanding_max = 4096;
+  accept(std::move(socket), std::move(options), std::move(handler), [] {});
+}
+
+void Service::close_all() {
+  const auto connections = connections_;
+  for (const auto& [raw, connection] : connections) {
+    connection->close(Status(Code::kDraining, "the daemon is shutting down"));
+  }
+}
+
+Task<Reply> Service::program_request(std::shared_ptr<Program> program, std::shared_ptr<Connection> connection,
+                                     wire::Envelope request) {
+  const uint64_t start_ns = os::now_ns();
+  const std::string name = request_name(request);
+  Reply reply;
+  if (request.has_session_hello()) {
+    reply = co_await hello(program, connection, std::move(*request.mutable_session_hello()));
+  } else if (!program->session) {
+    reply = Reply(Status(Code::kProtocol, "open a session first"));
+  } else if (program->session->ended) {
+    reply = Reply(Status(Code::kCancelled));
+  } else {
+    reply = co_await session_request(program->session, std::move(request));
+  }
+  core_.metrics.request(name, os::now_ns() - start_ns, reply.message.code());
+  co_return reply;
+}
+
+Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Connection> connection,
+                           wire::SessionHello request) {
+  if (program->session || program->opening) co_return Status(Code::kProtocol, "the session is open");
+  auto opened = sessions_.open(request, program->uid, program->pid);
+  if (!opened.is_ok()) co_return opened.status();
+  const std::shared_ptr<Session> session = opened.value().session;
+  auto generations = home_.share_generations();
+  if (!generations.is_ok()) {
+    sessions_.remove(session);
+    co_return generations.status();
+  }
+  session->connection = connection;
+  program->session = session;
+  if (opened.value().resumed) co_await allocator_.resume(session);
+  connection->trust();
+  Reply reply;
+  auto& welcome = *reply.message.mutable_session_welcome();
+  const auto key = home_.directory().session_key(session->id);
+  welcome.set_session_id(id_field(session->id));
+  welcome.set_session_key(key.data(), key.size());
+  welcome.set_node(core_.name);
+  welcome.set_partition(core_.partition);
+  welcome.set_failure_deadline_ns(core_.config.failure_deadline_ns());
+  welcome.set_slab_bytes(core_.config.slab_bytes);
+  welcome.set_tls_ca_file(core_.config.tls_ca);
+  welcome.set_tls_cert_file(core_.config.tls_cert);
+  welcome.set_tls_key_file(core_.config.tls_key);
+  welcome.set_slots(home_.slots());
+  welcome.set_version(kVersion);
+  welcome.set_tcp_window_bytes(core_.config.tcp_window_bytes);
+  welcome.set_tcp_lanes(static_cast<uint32_t>(core_.config.tcp_lanes));
+  welcome.set_resume_key(sessions_.resume_key(session->id));
+  reply.fds.push_back(std::move(generations).value());
+  reply.fds.push_back(std::move(opened.value().page));
+  co_return reply;
+}
+
+Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Envelope request) {
+  switch (request.body_case()) {
+    case wire::Envelope::kAllocate: {
+      auto made = co_await allocator_.allocate(session, std::move(*request.mutable_allocate()));
+      if (!made.is_ok()) co_return made.status();
+      wire::Envelope out;
+      *out.mutable_allocation() = std::move(made).value();
+      co_return out;
+    }
+    case wire::Envelope::kFree: {
+      AllocationId id;
+      if (!read_id(request.free().allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+      co_return co_await allocator_.free(session, id);
+    }
+    case wire::Envelope::kOpenExtent: {
+      auto fd = home_.open(request.open_extent());
+      if (!fd.is_ok()) co_return fd.status();
+      Reply reply;
+      reply.fds.push_back(std::move(fd).value());
+      co_return reply;
+    }
+    case wire::Envelope::kCluster: {
+      wire::Envelope out;
+      *out.mutable_cluster_view() = cluster_.fresh_view();
+      co_return out;
+    }
+    case wire::Envelope::kPublish: co_return co_await publish(session, std::move(*request.mutable_publish()));
+    case wire::Envelope::kAttach: co_return co_await attach(session, std::move(*request.mutable_attach()));
+    case wire::Envelope::kNameRemove:
+      request.mutable_name_remove()->set_uid(session->uid);
+      co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
+    case wire::Envelope::kNameList:
+      request.mutable_name_list()->set_uid(session->uid);
+      co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
+    case wire::Envelope::kCopy: co_return co_await copy(std::move(*request.mutable_copy()));
+    case wire::Envelope::kLostReplica:
+      co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
+    case wire::Envelope::kStats: co_return co_await stats_of(request.stats());
+    default: co_return Status(Code::kProtocol, "not a request of a program");
+  }
+}
+
+Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequest request) {
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  const auto it = session->allocations.find(id);
+  if (it == session->allocations.end())
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
+  if (!it->second.owned) co_return Status(Code::kExists, "the allocation is published");
+  if (it->second.allocation.bytes_total() == 0) {
+    co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
+  }
+  wire::Envelope message;
+  auto& out = *message.mutable_publish();
+  out.set_name(request.name());
+  out.set_mode(request.mode());
+  *out.mutable_allocation() = it->second.allocation;
+  out.mutable_allocation()->set_owner_uid(session->uid);
+  out.set_session_id(id_field(session->id));
+  out.set_owner_node(core_.name);
+  out.set_owner_incarnation(id_field(core_.incarnation));
+  it->second.owned = false;  // while it is under way, nothing frees it from here
+  const auto reply = co_await cluster_.ask_coordinator(std::move(message));
+  const auto again = session->allocations.find(id);
+  if (again == session->allocations.end()) co_return reply.status();
+  if (!reply.is_ok()) {
+    again->second.owned = true;
+    co_return reply.status();
+  }
+  again->second.allocation.set_name(request.name());
+  session->bytes_held -= std::min(session->bytes_held, again->second.quota_bytes);
+  sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
+  again->second.quota_bytes = 0;
+  co_return Status();
+}
+
+Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachRequest request) {
+  request.set_uid(session->uid);
+  wire::Envelope message;
+  *message.mutable_attach() = std::move(request);
+  auto reply = co_await cluster_.ask_coordinator(std::move(message));
+  if (!reply.is_ok()) co_return reply.status();
+  const wire::Allocation& found = reply.value().allocation();
+  AllocationId id;
+  if (!read_id(found.allocation_id(), id)) co_return Status(Code::kProtocol, "malformed allocation");
+  // A session's own published allocation stays as it is.
+  session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
+  wire::Envelope out;
+  *out.mutable_allocation() = found;
+  co_return out;
+}
+
+Task<Reply> Service::copy(wire::CopyRequest request) {
+  (void)request;
+  co_return Status(Code::kUnsupported, "node-to-node copy is not in this build");
+}
+
+Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  const auto held = session->allocations.find(id);
+  if (held == session->allocations.end())
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
+  const wire::Allocation& allocation = held->second.allocation;
+  if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
+    co_return Status(Code::kPermission, "a read-only holder drops no replica");
+  }
+  if (allocation.extents_size() < 2) co_return Status(Code::kLost, "it is the last replica");
+  std::string capability, node;
+  for (const auto& extent : allocation.extents()) {
+    if (extent.address() != request.address() || extent.generation() != request.generation()) continue;
+    capability = extent.capability();
+    node = extent.node();
+  }
+  if (capability.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
+  request.set_node(node);
+  request.set_capability(capability);
+  const uint64_t address = request.address();
+  wire::Envelope message;
+  *message.mutable_lost_replica() = std::move(request);
+  const auto reply = co_await cluster_.ask_coordinator(std::move(message));
+  if (!reply.is_ok()) co_return reply.status();
+  const auto again = session->allocations.find(id);
+  if (again == session->allocations.end()) co_return Status();
+  auto& extents = *again->second.allocation.mutable_extents();
+  for (int i = 0; i < extents.size(); ++i) {
+    if (extents[i].address() != address) continue;
+    extents.DeleteSubrange(i, 1);
+    break;
+  }
+  co_return Status();
+}
+
+wire::Stats Service::stats() const {
+  wire::Stats out;
+  out.set_node(core_.name);
+  out.set_at_ns(os::now_ns());
+  *out.add_fabrics() = fabric_stats(Fabric::kTcp, served_.tcp);
+  *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
+  *out.add_pools() = home_.pool(Kind::kDram);
+  out.set_extents(home_.extents());
+  constexpr int kSessionsMax = 4096;
+  for (const auto& [id, session] : sessions_.all()) {
+    if (out.sessions_size() >= kSessionsMax) break;
+    auto& s = *out.add_sessions();
+    const auto* page = reinterpret_cast<const fabric::shm::SessionPage*>(session->page.data());
+    s.set_session(to_hex(id).substr(0, 8));
+    s.set_program(session->program);
+    s.set_pid(session->pid);
+    s.set_uid(session->uid);
+    s.set_bytes_held(session->bytes_held);
+    s.set_allocations(session->allocations.size());
+    s.set_put_bytes(page->put_bytes.load(std::memory_order_relaxed));
+    s.set_get_bytes(page->get_bytes.load(std::memory_order_relaxed));
+  }
+  return out;
+}
+
+Task<Reply> Service::stats_of(wire::StatsRequest request) {
+  wire::Envelope out;
+  if (request.node().empty() || request.node() == core_.name) {
+    *out.mutable_stats_reply() = stats();
+    co_return out;
+  }
+  const std::string address = cluster_.address_of(request.node());
+  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + request.node().substr(0, 64));
+  wire::Envelope message;
+  *message.mutable_stats() = std::move(request);
+  co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns()));
+}
+
+Task<Reply> Service::peer_request(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
+                                  wire::Envelope request) {
+  if (!gate->proven()) {
+    auto step = gate->step(core_, request);
+    if (gate->proven()) connection->trust();
+    if (!step.is_ok()) {
+      log::warn("peer_refused", {{"node", gate->node()}, {"why", step.status().message()}});
+      ++core_.metrics.errors[static_cast<int>(step.status().code())];
+    }
+    co_return body_of(std::move(step));
+  }
+  const uint64_t start_ns = os::now_ns();
+  const std::string name = request_name(request);
+  Reply reply = cluster_.handles(request) ? co_await cluster_.coordinate(std::move(request))
+                                          : co_await home_request(std::move(request));
+  core_.metrics.request(name, os::now_ns() - start_ns, reply.message.code());
+  co_return reply;
+}
+
+Task<Reply> Service::home_request(wire::Envelope request) {
+  switch (request.body_case()) {
+    case wire::Envelope::kReserve: {
+      wire::Envelope out;
+      wire::PoolView pool;
+      auto made = co_await home_.reserve(std::move(*request.mutable_reserve()), pool);
+      *out.mutable_reserved()->mutable_pool() = pool;
+      if (made.is_ok()) {
+        *out.mutable_reserved()->mutable_extent() = std::move(made).value();
+      } else {
+        out.set_code(static_cast<int>(made.status().code()));
+        out.set_detail(std::string(made.status().message()));
+      }
+      co_return out;
+    }
+    case wire::Envelope::kRelease: co_return home_.release(request.release());
+    case wire::Envelope::kSessionEnd: {
+      SessionId id;
+      if (!read_id(request.session_end().session_id(), id)) co_return Status(Code::kInvalidArgument);
+      home_.end_session(id);
+      co_return Status();
+    }
+    case wire::Envelope::kPublishExtents: co_return home_.publish(request.publish_extents());
+    case wire::Envelope::kSessionResume: {
+      const auto& resume = request.session_resume();
+      SessionId id;
+      control::Incarnation incarnation;
+      if (!read_id(resume.session_id(), id) || !read_id(resume.owner_incarnation(), incarnation)) {
+        co_return Status(Code::kInvalidArgument);
+      }
+      wire::Envelope out;
+      *out.mutable_session_extents() = home_.resume(id, resume.owner_node(), incarnation);
+      co_return out;
+    }
+    case wire::Envelope::kStats: {
+      wire::Envelope out;
+      *out.mutable_stats_reply() = stats();
+      co_return out;
+    }
+    case wire::Envelope::kCopy: co_return co_await copy(std::move(*request.mutable_copy()));
+    default: co_return Status(Code::kProtocol, "not a request of a daemon");
+  }
+}
+
+}  // namespace ocm::node

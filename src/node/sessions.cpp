@@ -1,0 +1,70 @@
+#include "node/sessions.h"
+
+#include "base/units.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+std::string Sessions::resume_key(const SessionId& id) const {
+  const os::Digest key = os::hmac_sha256(core_.token, {os::bytes_of("oncilla resume"), id.bytes});
+  return std::string(reinterpret_cast<const char*>(key.data()), key.size());
+}
+
+Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid) {
+  if (core_.draining) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  if (hello.version() != wire::kControlVersion) {
+    return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) +
+                                       "; the daemon speaks " + std::to_string(wire::kControlVersion));
+  }
+  if (sessions_.size() >= core_.config.sessions) {
+    return Status(Code::kLimit, "node " + core_.name + " holds at most " +
+                                    std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
+  }
+  Opened out;
+  out.session = std::make_shared<Session>();
+  Session& session = *out.session;
+  if (hello.resume_session().empty()) {
+    session.id = os::random_id<SessionId>();
+  } else {
+    if (!read_id(hello.resume_session(), session.id) ||
+        !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(session.id)))) {
+      return Status(Code::kAuth, "wrong resume key");
+    }
+    if (sessions_.contains(session.id)) return Status(Code::kExists, "the session is open");
+    out.resumed = true;
+  }
+  session.uid = uid;
+  session.pid = pid;
+  for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';
+  OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
+  OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
+  sessions_.emplace(session.id, out.session);
+  ++core_.metrics.sessions_total;
+  return out;
+}
+
+void Sessions::remove(const std::shared_ptr<Session>& session) {
+  for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
+  session->allocations.clear();
+  sessions_.erase(session->id);
+}
+
+Status Sessions::charge(uint32_t uid, uint64_t bytes) {
+  const uint64_t quota = core_.config.quota_bytes(uid);
+  uint64_t& held = uid_bytes_[uid];
+  if (quota != 0 && (bytes > quota || held > quota - bytes)) {
+    return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
+                                    format_bytes(quota) + " on this node");
+  }
+  held += bytes;
+  return {};
+}
+
+void Sessions::refund(uint32_t uid, uint64_t bytes) {
+  const auto it = uid_bytes_.find(uid);
+  if (it == uid_bytes_.end()) return;
+  it->second -= std::min(it->second, bytes);
+  if (it->second == 0) uid_bytes_.erase(it);
+}
+
+}  // namespace ocm::node

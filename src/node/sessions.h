@@ -1,0 +1,72 @@
+// The sessions of this host's programs: who they are, what they hold, and their end.
+//
+// Invariants
+//   P1 an allocation is in its session's table exactly while its extents are owed back: published and
+//   attached
+//      ones are there too, marked, and are not freed with the session.
+//   P2 the end of the connection is the end of the session: every home that holds something of it is told,
+//   again
+//      and again until it has answered or is gone.
+// Threads: the loop's.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "control/rpc.h"
+#include "fabric/shm/tables.h"
+#include "node/core.h"
+#include "os/memory.h"
+
+namespace ocm::node {
+
+struct HeldAllocation {
+  wire::Allocation allocation;
+  bool owned = true;         // freed with the session; false once published, or attached
+  uint64_t quota_bytes = 0;  // charged to the uid here
+};
+
+struct Session {
+  SessionId id;
+  uint32_t uid = 0;
+  uint32_t pid = 0;
+  std::string program;
+  std::shared_ptr<control::Connection> connection;
+  bool ended = false;
+  std::unordered_map<AllocationId, HeldAllocation> allocations;
+  std::set<std::string> homes;  // other nodes that may hold something of it
+  uint64_t bytes_held = 0;
+  os::Mapping page;  // fabric/shm/tables.h: written by the program, shown only
+};
+
+class Sessions {
+ public:
+  explicit Sessions(Core& core) : core_(core) {}
+
+  /// Takes a new session, or one that resumes with its key. Gives the session and the page's descriptor.
+  /// Errors: kLimit, kAuth, kExists, kProtocol, kDraining, kNoFds.
+  struct Opened {
+    std::shared_ptr<Session> session;
+    os::Fd page;
+    bool resumed = false;
+  };
+  Result<Opened> open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid);
+  void remove(const std::shared_ptr<Session>& session);
+
+  /// Charges the user's quota. Errors: kQuota.
+  Status charge(uint32_t uid, uint64_t bytes);
+  void refund(uint32_t uid, uint64_t bytes);
+
+  size_t count() const { return sessions_.size(); }
+  const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
+  std::string resume_key(const SessionId& id) const;
+
+ private:
+  Core& core_;
+  std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
+  std::unordered_map<uint32_t, uint64_t> uid_bytes_;
+};
+
+}  // namespace ocm::node
