@@ -132,10 +132,10 @@ class Run:
     def table(self):
         table = goals.Table(self.samples)
         if "shm" in self.parts:
-            table.shm(self.sizes)
+            table.shm(GOAL_SIZES)
         for name in ("loopback", "veth"):
             if name in self.parts and name in self.networks:
-                table.tcp(name, self.sizes)
+                table.tcp(name, GOAL_SIZES)
         if "control" in self.parts:
             self.control_rows(table)
         return table
@@ -165,7 +165,7 @@ class Run:
         for row in table.rows:
             self.log.row(row)
         networks = [part for part in ("shm", "loopback", "veth") if part in self.parts]
-        text = [report.everyone(self.samples, networks, self.sizes),
+        text = [report.everyone(self.samples, networks, GOAL_SIZES),
                 "",
                 f"commit {self.env['commit']}, kernel {self.env['kernel']}, {self.env['cores']} x {self.env['cpu']}, "
                 f"{rounds} rounds", report.summary(table), report.missing(self.subjects, self.samples.failures)]
@@ -187,16 +187,20 @@ class Run:
             print(f"no plot: {failure}")
 
     def run(self):
+        # What comes after the measuring (the table, the plot) has a minute, or ten seconds.
+        programs.end_at(self.progress.began + self.progress.budget_s)
         busy = busy_percent()
         if busy > 5:
             print(f"NOTE: other programs use {busy:.0f} % of this machine", flush=True)
         self.prepare()
+        self.log.write(record="run", rounds=self.rounds, sizes=self.sizes, busy_percent=busy, peers=install.versions())
         scale_s = 25 if self.options.quick else 60
         self.measure_idle(4 if self.options.quick else 10)
         turns = self.turns() + self.control_turns()
         scale_s = scale_s if "control" in self.parts and "loopback" in self.clusters else 0
         rounds = schedule.run_rounds(self.rounds, turns, self.samples, self.progress, self.log.measurements, scale_s + 5)
         self.measure_scale()
+        programs.end_at(None)
         self.show(rounds, busy)
 
     def close(self):

@@ -217,14 +217,14 @@ int main(int argc, char** argv) {
   }
   auto* raw_local = reinterpret_cast<char*>(map_memory(MAP_PRIVATE));
 
-  const int rounds = quick ? 5 : 11;
+  const int rounds = quick ? 9 : 41;
   const uint64_t sizes[] = {64, 4096, uint64_t{1} << 20, uint64_t{64} << 20};
   for (const uint64_t bytes : sizes) {
     for (const OpCode opcode : {OpCode::kPut, OpCode::kGet}) {
       const bool is_put = opcode == OpCode::kPut;
       const std::string name = std::string(is_put ? "put" : "get") + std::to_string(bytes);
       if (!only.empty() && only != name) continue;
-      const int count = bytes <= 4096 ? 2000 : bytes <= (1u << 20) ? 100 : 2;
+      const int count = bytes <= 4096 ? 500 : bytes <= (1u << 20) ? 20 : 1;
       Samples ours, raw[4], eight;
       for (int r = 0; r < rounds; ++r) {
         ours.values.push_back(seconds_of([&] {

@@ -18,7 +18,8 @@ APT = {
     "gnuplot": ("gnuplot-nox",),
 }
 # Without their dependencies: NIXL asks for torch, which its Python interface does not need for plain memory.
-PIP = {"mooncake": "mooncake-transfer-engine-non-cuda==0.3.13.post1", "nixl_cu12": "nixl-cu12==1.5.1", "numpy": "numpy"}
+PIP = {"mooncake": "mooncake-transfer-engine-non-cuda==0.3.13.post1", "nixl_cu12": "nixl-cu12==1.5.1", "numpy": "numpy",
+       "libucx": "libucx-cu12==1.22.0"}
 # program: (source, compiler, libraries)
 BUILT = {
     "memcpy_limit": ("memcpy_limit.c", "cc", ["-lpthread"]),
@@ -104,3 +105,12 @@ def install():
         if shutil.which(program) is None:
             reasons[program] = next((reasons[p] for p in APT[program] if p in reasons), "not installed")
     return reasons
+
+
+def versions():
+    """Of the peers, for the record: package: version."""
+    packages = [package for group in APT.values() for package in group]
+    query = subprocess.run(["dpkg-query", "-W", "-f=${Package} ${Version}\n", *packages], capture_output=True, text=True)
+    found = dict(line.split(" ", 1) for line in query.stdout.splitlines() if " " in line)
+    found.update({package.split("==")[0]: package.split("==")[1] for package in PIP.values() if "==" in package})
+    return found

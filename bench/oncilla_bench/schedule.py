@@ -65,6 +65,9 @@ def run_rounds(rounds, turns, samples, progress, record, later_s, rounds_min=1):
             print(f"the time is used up: {number - 1} of {rounds} rounds", flush=True)
             return number - 1
         for index, turn in enumerate(active):
+            if progress.left_s() < later_s:
+                print(f"the time is used up in round {number} of {rounds}", flush=True)
+                return number
             start = time.monotonic()
             note = ""
             try:

@@ -125,9 +125,12 @@ UCX_SHM = {"UCX_TLS": "posix,self"}
 UCX_QUIET = {"UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_LOG_LEVEL": "error"}
 
 
-def ucx(settings):
+def ucx(settings, library=None):
+    """`library`: the folder of another UCX than Debian's, which is loaded in its place."""
     def run(network, sizes, seconds):
         env = {**UCX_QUIET, **settings}
+        if library:
+            env["LD_LIBRARY_PATH"] = str(library)
         if settings is not UCX_SHM:
             env["UCX_NET_DEVICES"] = network.interface
         port = _free_port(network)
@@ -208,7 +211,8 @@ def mooncake(network, sizes, seconds):
         meet.unlink(missing_ok=True)
 
 
-def nixl(settings):
+def nixl(settings, client_progress="thread"):
+    """The target progresses by NIXL's own thread; the initiator by that or by its polling alone ("app")."""
     def run(network, sizes, seconds):
         env = {**UCX_QUIET, **settings, "NIXL_LOG_LEVEL": "ERROR"}
         if settings:
@@ -220,7 +224,8 @@ def nixl(settings):
 
         def command(role, place):
             return network.at(place, [paths.VENV / "bin" / "python", paths.BENCH / "peers" / "nixl_peer.py", role,
-                                      "--meet", meet, *_options(sizes, seconds)])
+                                      "--meet", meet, "--progress", client_progress if role == "client" else "thread",
+                                      *_options(sizes, seconds)])
         try:
             with programs.server(command("server", "b"), env, _log("nixl")):
                 return programs.measurements(programs.run(command("client", "a"), env))
@@ -262,21 +267,26 @@ def peers(reasons):
     mpi, ucx_missing = why("mpirun", "mpi_rma"), why("ucx_rma")
     perftest, fabric = why("ucx_perftest"), why("fi_info", "ofi_rma")
     python_nixl = why("nixl_cu12", "numpy")
+    newer = next(paths.VENV.glob("lib/python3*/site-packages/libucx/lib"), None)
     subjects = [
         Subject("Open MPI", "peer", "shm", open_mpi("shm"), "osc sm", missing=mpi),
         Subject("UCX", "peer", "shm", ucx(UCX_SHM), "posix", missing=ucx_missing),
         Subject("ucx_perftest", "peer", "shm", ucx_perftest(UCX_SHM), "posix", missing=perftest),
         Subject("NIXL", "peer", "shm", nixl({}), "UCX", missing=python_nixl),
+        Subject("NIXL", "peer", "shm", nixl({}, "app"), "UCX, polled", quick=False, missing=python_nixl),
         Subject("Mooncake", "peer", "shm", None, missing=why("mooncake") or
                 "its engine has no shared memory transport for plain memory: on one host it goes over tcp"),
         Subject("Open MPI", "peer", "tcp", open_mpi("tcp"), "btl tcp", quick_veth=True, missing=mpi),
         Subject("Open MPI", "peer", "tcp", open_mpi("tcp", *buffers), "btl tcp, 128k", quick=False, missing=mpi),
         Subject("UCX", "peer", "tcp", ucx(UCX_TCP), "tcp", missing=ucx_missing),
+        Subject("UCX", "peer", "tcp", ucx(UCX_TCP, newer), "1.22, tcp", quick=False,
+                missing=ucx_missing or why("libucx")),
         Subject("ucx_perftest", "peer", "tcp", ucx_perftest(UCX_TCP), "tcp", quick=False, missing=perftest),
         Subject("libfabric", "peer", "tcp", libfabric("tcp;ofi_rxm"), "tcp;ofi_rxm", quick_veth=True, missing=fabric),
         Subject("libfabric", "peer", "tcp", libfabric("net"), "net", quick=False, missing=fabric),
         Subject("Mooncake", "peer", "tcp", mooncake, missing=why("mooncake")),
         Subject("NIXL", "peer", "tcp", nixl(UCX_TCP), "UCX tcp", missing=python_nixl),
+        Subject("NIXL", "peer", "tcp", nixl(UCX_TCP, "app"), "UCX tcp, polled", quick=False, missing=python_nixl),
         Subject("Redis", "peer", "tcp", key_value("redis"), missing=why("redis-server", "kv_raw")),
         Subject("memcached", "peer", "tcp", key_value("memcached"), missing=why("memcached", "kv_raw")),
     ]
