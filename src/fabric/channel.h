@@ -59,7 +59,8 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  /// Opens an extent for `access`; the index is good on this channel only.
+  /// Opens an extent for `access`; the index is good on this channel only. The capability is the read-write
+  /// one, or, for kRead, os::read_capability() of it.
   /// Errors: kPermission (wrong capability), kRevoked (generation is over), kNotFound, kPeerLost, kLimit.
   virtual Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) = 0;
   /// Gives the index back; ops under way on it complete first.
@@ -72,6 +73,9 @@ class Channel {
   /// Moves what can be moved without blocking. Ops without any progress for `stall_ns` before `now_ns`
   /// fail with kPeerLost, and the channel with them.
   virtual void progress(uint64_t now_ns, uint64_t stall_ns) = 0;
+
+  /// Grows whenever progress() moved anything; a waiter spins on while it does. 0 for ever: not counted.
+  virtual uint64_t moved_total() const { return 0; }
 
   /// For poll(2) before sleeping: the descriptor and the events to wait for; fd -1: poll nothing, call
   /// progress() again soon.

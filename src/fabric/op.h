@@ -6,7 +6,7 @@
 // Invariants
 //   O1 The owner keeps the Op and its buffers alive and unmoved from post() until done().
 //   O2 `code`, `old_value` are written before the release store of kDone; read them after done().
-//   O3 Ops posted by one thread to one channel complete in post order.
+//   O3 Ops posted by one thread to one extent of one channel complete in post order.
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fabric/channel.h"
@@ -28,6 +29,8 @@ class FabricFixture {
   virtual void kill_home() = 0;
   /// Makes the home answer nothing more without ending it. False: cannot be done here.
   virtual bool freeze_home() { return false; }
+  /// False where payloads cannot carry a checksum.
+  virtual bool has_checksums() const { return true; }
   /// False where the host's own checks (socket credentials) stand for the session's key.
   virtual bool checks_keys() const { return true; }
 
@@ -35,6 +38,17 @@ class FabricFixture {
 };
 
 using MakeFixture = std::function<std::unique_ptr<FabricFixture>()>;
+
+/// Hangs the one thread of a server in its directory: it answers nobody until this ends.
+class Freeze {
+ public:
+  explicit Freeze(FabricFixture& fixture);
+  ~Freeze();
+
+ private:
+  FabricFixture& fixture_;
+  std::thread hanging_;
+};
 
 class FabricConformance : public testing::TestWithParam<MakeFixture> {
  protected:

@@ -47,13 +47,16 @@ ExtentDescriptor TestHome::make(uint64_t bytes) {
 }
 
 void TestHome::revoke(const ExtentDescriptor& extent) {
-  const std::lock_guard lock(mutex_);
-  const auto found = extents_.find(extent.id.address);
-  OCM_ASSERT(found != extents_.end());
-  const_cast<shm::GenerationTable*>(generations())
-      ->generation[found->second->slot]
-      .store(0, std::memory_order_release);
-  found->second->revoked.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = extents_.find(extent.id.address);
+    OCM_ASSERT(found != extents_.end());
+    const_cast<shm::GenerationTable*>(generations())
+        ->generation[found->second->slot]
+        .store(0, std::memory_order_release);
+    found->second->revoked.store(true, std::memory_order_release);
+  }
+  if (on_revoke) on_revoke(extent.id);
 }
 
 std::byte* TestHome::data(const ExtentDescriptor& extent) {
@@ -70,8 +73,26 @@ Result<std::shared_ptr<HomeExtent>> TestHome::find(ExtentId id) {
 }
 
 Result<std::shared_ptr<ServedExtent>> TestHome::open(ExtentId id) {
+  {
+    std::unique_lock lock(mutex_);
+    ++hanging_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !frozen_; });
+    --hanging_;
+  }
   OCM_TRY_ASSIGN(std::shared_ptr<ServedExtent> extent, find(id));
   return extent;
+}
+
+void TestHome::set_frozen(bool frozen) {
+  const std::lock_guard lock(mutex_);
+  frozen_ = frozen;
+  changed_.notify_all();
+}
+
+void TestHome::wait_frozen() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return frozen_ && hanging_ > 0; });
 }
 
 Result<os::Fd> TestHome::share(const ExtentDescriptor& extent, Access access) {

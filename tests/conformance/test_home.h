@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +35,8 @@ class TestHome final : public ExtentDirectory {
   ExtentDescriptor make(uint64_t bytes);
   /// Ends it: later ops get kRevoked.
   void revoke(const ExtentDescriptor& extent);
+  /// Runs after revoke(), for a fabric that keeps something of its own for an extent.
+  std::function<void(const ExtentId&)> on_revoke;
   /// Its bytes at the home.
   std::byte* data(const ExtentDescriptor& extent);
   /// The memfd for a program of this host that shows `extent.capability`, as a daemon gives it out.
@@ -43,11 +47,18 @@ class TestHome final : public ExtentDirectory {
   /// A new session with its right key.
   Credentials credentials();
 
+  /// Until thaw() whoever asks for an extent waits: the server's thread, and with it every peer of it.
+  void freeze() { set_frozen(true); }
+  void thaw() { set_frozen(false); }
+  /// Waits until somebody hangs in it.
+  void wait_frozen();
+
   Result<std::shared_ptr<ServedExtent>> open(ExtentId id) override;
   std::array<std::byte, 32> session_key(const SessionId& session) override;
 
  private:
   Result<std::shared_ptr<HomeExtent>> find(ExtentId id);
+  void set_frozen(bool frozen);
 
   const uint32_t partition_;
   const Capability token_ = os::random_id<Capability>();
@@ -58,6 +69,9 @@ class TestHome final : public ExtentDirectory {
   uint64_t next_offset_ = 1 << 20;
   uint32_t next_slot_ = 0;
   uint32_t next_generation_ = 100;
+  bool frozen_ = false;
+  int hanging_ = 0;
+  std::condition_variable changed_;
 };
 
 /// The same extent with the capability for reading only.

@@ -124,7 +124,7 @@ ssize_t Connection::fill(Scratch& scratch) {
     return n;
   }
   const uint64_t want = incoming_.left;
-  const ssize_t n = stream_.receive({incoming_.target, want}, {scratch.bytes.data(), ahead_bytes_});
+  const ssize_t n = stream_.receive(incoming_.target, want);
   if (n == -EFAULT) {
     // The extent's pages could not be had: the op fails, the stream goes on.
     incoming_.extent.reset();
@@ -133,10 +133,8 @@ ssize_t Connection::fill(Scratch& scratch) {
     return 1;
   }
   if (n <= 0) return n;
-  const uint64_t landed = std::min<uint64_t>(static_cast<uint64_t>(n), want);
-  end_ = static_cast<size_t>(n) - landed;
-  short_ = static_cast<uint64_t>(n) < want + ahead_bytes_;
-  payload_landed(landed);
+  short_ = static_cast<uint64_t>(n) < want;
+  payload_landed(static_cast<uint64_t>(n));
   return n;
 }
 
@@ -279,8 +277,13 @@ void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
   if (!found.is_ok()) return refuse(header, found.status().code());
   std::shared_ptr<ServedExtent> extent = std::move(found).value();
   if (extent == nullptr || extent->id != id) return refuse(header, Code::kRevoked);
-  const os::Digest expected = attach_proof(extent->capability, server_nonce_, wanted);
-  if (!os::equal_secrets(expected, wanted.proof)) return refuse(header, Code::kPermission);
+  const auto proves = [&](const Capability& held) {
+    return os::equal_secrets(attach_proof(held, server_nonce_, wanted), wanted.proof);
+  };
+  const bool reading = wanted.access == static_cast<uint8_t>(Access::kRead);
+  if (!proves(extent->capability) && !(reading && proves(os::read_capability(extent->capability)))) {
+    return refuse(header, Code::kPermission);
+  }
   if (extent->revoked.load(std::memory_order_acquire)) return refuse(header, Code::kRevoked);
   uint32_t index = static_cast<uint32_t>(extents_.size());
   if (!free_indexes_.empty()) {

@@ -12,14 +12,12 @@ os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, con
   return os::hmac_sha256(key, {os::bytes_of("client"), server, client});
 }
 
-os::Digest attach_proof(const Capability& read_write, const Nonce& server, const wire::AttachBody& body) {
+os::Digest attach_proof(const Capability& held, const Nonce& server, const wire::AttachBody& body) {
   std::array<std::byte, 13> what{};
   std::memcpy(what.data(), &body.address, 8);
   std::memcpy(what.data() + 8, &body.generation, 4);
   what[12] = static_cast<std::byte>(body.access);
-  const bool reading = body.access == static_cast<uint8_t>(Access::kRead);
-  const Capability key = reading ? os::read_capability(read_write) : read_write;
-  return os::hmac_sha256(key.bytes, {server, what});
+  return os::hmac_sha256(held.bytes, {server, what});
 }
 
 }  // namespace ocm::fabric::tcp

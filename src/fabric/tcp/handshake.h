@@ -21,7 +21,8 @@ inline constexpr size_t kProofBytes = 32;
 os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
 /// HMAC(session key, "client" + server nonce + client nonce)
 os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
-/// HMAC(capability, server nonce + address + generation + access); for access 1 of the read capability.
-os::Digest attach_proof(const Capability& read_write, const Nonce& server, const wire::AttachBody& body);
+/// HMAC(capability, server nonce + address + generation + access), of the capability that the peer holds: the
+/// read-write one, or for access 1 that for reading.
+os::Digest attach_proof(const Capability& held, const Nonce& server, const wire::AttachBody& body);
 
 }  // namespace ocm::fabric::tcp
