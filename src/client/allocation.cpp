@@ -128,7 +128,7 @@ Status Allocation::fill_zeros() {
 
 Status Allocation::free() {
   OCM_ASSERT(session_ != nullptr);
-  session_->under_way().drain(this);
+  session_->under_way().detach(this);
   Status status;
   if (slab_ != nullptr) {
     session_->slabs().give(slab_, piece_);

@@ -20,4 +20,12 @@ inline void big_copy(void* target, const void* source, size_t bytes) {
   }
 }
 
+/// The same for ranges that may overlap.
+inline void big_move(void* target, const void* source, size_t bytes) {
+  const auto* to = static_cast<const char*>(target);
+  const auto* from = static_cast<const char*>(source);
+  if (to + bytes <= from || from + bytes <= to) return big_copy(target, source, bytes);
+  std::memmove(target, source, bytes);
+}
+
 }  // namespace ocm::client

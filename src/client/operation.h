@@ -38,6 +38,8 @@ class Operation {
 
   /// Starts moving `runs`, whose ranges were checked. `copies`: both ends are allocations.
   void start(Session& session, Runs runs, bool copies, uint64_t bytes_hint);
+  /// An operation that had nothing to do.
+  void start_done() { state_.store(State::kDone, std::memory_order_release); }
   /// Moves what can be moved without blocking (apart from attaching). True when done.
   bool step();
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
@@ -51,6 +53,11 @@ class Operation {
     return allocation == nullptr || target_ == allocation || source_ == allocation;
   }
   Session* session() const { return session_; }
+  /// The allocation is about to end, and the operation is done.
+  void detach(const Allocation* allocation) {
+    if (target_ == allocation) target_ = nullptr;
+    if (source_ == allocation) source_ = nullptr;
+  }
   Allocation* target() const { return target_; }
   Allocation* source() const { return source_; }
 

@@ -42,4 +42,13 @@ void UnderWay::drain(const Allocation* allocation) {
   }
 }
 
+void UnderWay::detach(const Allocation* allocation) {
+  drain(allocation);
+  if (count_.load(std::memory_order_relaxed) == 0) return;
+  std::lock_guard lock(mutex_);
+  for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
+    operation->detach(allocation);
+  }
+}
+
 }  // namespace ocm::client

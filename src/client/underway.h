@@ -18,6 +18,8 @@ class UnderWay {
   bool step(const Allocation* allocation);
   /// Until step() is true. Ends by itself: operations without progress fail.
   void drain(const Allocation* allocation);
+  /// drain(), and then nothing refers to the allocation any more: it is about to end.
+  void detach(const Allocation* allocation);
 
  private:
   std::mutex mutex_;

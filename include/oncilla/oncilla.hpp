@@ -1,0 +1,408 @@
+// Oncilla for C++20: the C interface (oncilla.h) with owners, spans and results. Header only.
+//
+//   auto session = ocm::Session::open().value();
+//   auto memory = session.allocate(1 << 20).value();
+//   memory.put(0, std::as_bytes(std::span(numbers))).check();
+//
+// Conventions: every object is move-only and ends what it owns; no function throws except value() and
+// check(), which throw ocm::Exception. Threads, completion and costs are those of oncilla.h.
+#ifndef ONCILLA_ONCILLA_HPP
+#define ONCILLA_ONCILLA_HPP
+
+#include <oncilla/oncilla.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ocm::inline api {
+
+/// An ocm_status that is not OCM_OK, with the sentence that says what to do.
+class Error {
+ public:
+  Error(int status, std::string message) : status_(status), message_(std::move(message)) {}
+  /// From the last failed call of this thread.
+  static Error last(int status) {
+    const char* text = ocm_last_error();
+    return {status, *text != '\0' ? text : ocm_strerror(status)};
+  }
+  int status() const noexcept { return status_; }
+  const char* name() const noexcept { return ocm_status_name(status_); }
+  const std::string& message() const noexcept { return message_; }
+
+ private:
+  int status_;
+  std::string message_;
+};
+
+/// Thrown by Result::value() and Done::check() only.
+class Exception : public std::runtime_error {
+ public:
+  explicit Exception(Error error)
+      : std::runtime_error(std::string(error.name()) + ": " + error.message()), error_(std::move(error)) {}
+  const Error& error() const noexcept { return error_; }
+
+ private:
+  Error error_;
+};
+
+/// A value, or the error that says why there is none.
+template <class T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
+  Expected(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+
+  bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+  T& operator*() & { return *std::get_if<0>(&state_); }
+  const T& operator*() const& { return *std::get_if<0>(&state_); }
+  T&& operator*() && { return std::move(*std::get_if<0>(&state_)); }
+  T* operator->() { return std::get_if<0>(&state_); }
+  const T* operator->() const { return std::get_if<0>(&state_); }
+  const Error& error() const { return *std::get_if<1>(&state_); }
+  int status() const noexcept { return has_value() ? OCM_OK : error().status(); }
+
+  T& value() & {
+    if (!has_value()) throw Exception(error());
+    return **this;
+  }
+  T&& value() && {
+    if (!has_value()) throw Exception(error());
+    return std::move(**this);
+  }
+  template <class U>
+  T value_or(U&& other) && {
+    return has_value() ? std::move(**this) : static_cast<T>(std::forward<U>(other));
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// An outcome without a value.
+template <>
+class [[nodiscard]] Expected<void> {
+ public:
+  Expected() = default;
+  Expected(Error error) : error_(std::move(error)) {}  // NOLINT
+  static Expected from(int status) { return status < 0 ? Expected(Error::last(status)) : Expected(); }
+
+  bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  const Error& error() const { return *error_; }
+  int status() const noexcept { return error_ ? error_->status() : OCM_OK; }
+  void value() const {
+    if (error_) throw Exception(*error_);
+  }
+  void check() const { value(); }
+
+ private:
+  std::optional<Error> error_;
+};
+using Done = Expected<void>;
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+namespace detail {
+inline uint64_t count(Nanoseconds time) { return time.count() > 0 ? static_cast<uint64_t>(time.count()) : 0; }
+
+/// Owns a C handle.
+template <class Handle, int (*kEnd)(Handle*)>
+class Owner {
+ public:
+  Owner() = default;
+  explicit Owner(Handle* handle) : handle_(handle) {}
+  Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owner& operator=(Owner&& other) noexcept {
+    if (this != &other) {
+      reset();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+  ~Owner() { reset(); }
+  Handle* get() const noexcept { return handle_; }
+  Handle* release() noexcept { return std::exchange(handle_, nullptr); }
+  int reset() noexcept { return handle_ != nullptr ? kEnd(std::exchange(handle_, nullptr)) : OCM_OK; }
+
+ private:
+  Handle* handle_ = nullptr;
+};
+}  // namespace detail
+
+/// An operation under way. Destroying it waits for its end.
+class Op {
+ public:
+  Op() = default;
+  explicit Op(ocm_op* op) : op_(op) {}
+  /// Until complete: visible to every later get. 0: the session's default without progress.
+  Done wait(Nanoseconds deadline = {}) {
+    return Done::from(ocm_op_wait(op_.get(), OCM_WAIT_REMOTE, detail::count(deadline)));
+  }
+  /// Until the local buffer may be reused.
+  Done wait_local(Nanoseconds deadline = {}) {
+    return Done::from(ocm_op_wait(op_.get(), OCM_WAIT_LOCAL, detail::count(deadline)));
+  }
+  /// True when complete and well; false while under way.
+  Expected<bool> test() {
+    const int status = ocm_op_test(op_.get());
+    if (status < 0) return Error::last(status);
+    return status == 1;
+  }
+  ocm_op* get() const noexcept { return op_.get(); }
+  ocm_op* release() noexcept { return op_.release(); }
+
+ private:
+  detail::Owner<ocm_op, ocm_op_free> op_;
+};
+
+struct AllocationOptions {
+  ocm_kind kind = OCM_KIND_DRAM;
+  ocm_layout layout = OCM_LAYOUT_SINGLE;
+  uint32_t extents = 0;
+  uint64_t chunk_bytes = 0;
+  std::vector<std::string> nodes;  // empty: the cluster chooses
+  ocm_fabric fabric = OCM_FABRIC_ANY;
+  uint32_t flags = 0;  // OCM_ALLOCATION_*
+};
+
+/// Memory in the cluster. Destroying it gives the memory back (published: detaches).
+class Allocation {
+ public:
+  Allocation() = default;
+  explicit Allocation(ocm_allocation* allocation) : allocation_(allocation) {}
+
+  uint64_t size_bytes() const { return ocm_allocation_bytes(get()); }
+  Expected<ocm_allocation_info> info() const {
+    ocm_allocation_info info{};
+    info.size = sizeof(info);
+    if (const int status = ocm_allocation_query(get(), &info); status < 0) return Error::last(status);
+    return info;
+  }
+  Expected<ocm_extent_info> extent(uint32_t index) const {
+    ocm_extent_info info{};
+    info.size = sizeof(info);
+    if (const int status = ocm_allocation_extent(get(), index, &info); status < 0) return Error::last(status);
+    return info;
+  }
+  /// Ends it now, with the outcome that the destructor would swallow.
+  Done free() { return Done::from(allocation_.reset()); }
+
+  Done put(uint64_t offset, std::span<const std::byte> source) {
+    return Done::from(ocm_put(get(), offset, source.data(), source.size()));
+  }
+  Done get(uint64_t offset, std::span<std::byte> target) const {
+    return Done::from(ocm_get(get(), offset, target.data(), target.size()));
+  }
+  /// One object, as its bytes.
+  template <class T>
+  requires std::is_trivially_copyable_v<T> Done store(uint64_t offset, const T& value) {
+    return put(offset, std::as_bytes(std::span<const T, 1>(&value, 1)));
+  }
+  template <class T>
+  requires std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> Expected<T> load(
+      uint64_t offset)
+  const {
+    T value{};
+    if (Done done = get(offset, std::as_writable_bytes(std::span<T, 1>(&value, 1))); !done)
+      return done.error();
+    return value;
+  }
+  Done put(std::span<const ocm_segment> segments) {
+    return Done::from(ocm_putv(get(), segments.data(), segments.size()));
+  }
+  Done get(std::span<const ocm_segment> segments) const {
+    return Done::from(ocm_getv(get(), segments.data(), segments.size()));
+  }
+  Done put_strided(uint64_t offset, uint64_t stride, const void* pointer, uint64_t pointer_stride,
+                   uint64_t row_bytes, uint64_t rows) {
+    return Done::from(ocm_put_strided(get(), offset, stride, pointer, pointer_stride, row_bytes, rows));
+  }
+  Done get_strided(uint64_t offset, uint64_t stride, void* pointer, uint64_t pointer_stride,
+                   uint64_t row_bytes, uint64_t rows) const {
+    return Done::from(ocm_get_strided(get(), offset, stride, pointer, pointer_stride, row_bytes, rows));
+  }
+
+  Expected<Op> put_start(uint64_t offset, std::span<const std::byte> source) {
+    ocm_op* op = nullptr;
+    if (const int status = ocm_put_start(get(), offset, source.data(), source.size(), &op); status < 0)
+      return Error::last(status);
+    return Op(op);
+  }
+  Expected<Op> get_start(uint64_t offset, std::span<std::byte> target) const {
+    ocm_op* op = nullptr;
+    if (const int status = ocm_get_start(get(), offset, target.data(), target.size(), &op); status < 0)
+      return Error::last(status);
+    return Op(op);
+  }
+  Done fence() { return Done::from(ocm_fence(get())); }
+
+  /// The bytes where they are contiguous on this host; valid until the allocation is freed.
+  Expected<std::span<std::byte>> bytes(uint64_t offset, uint64_t count) {
+    void* pointer = nullptr;
+    if (const int status = ocm_allocation_pointer(get(), offset, count, &pointer); status < 0)
+      return Error::last(status);
+    return std::span(static_cast<std::byte*>(pointer), count);
+  }
+
+  Expected<uint64_t> fetch_add(uint64_t offset, uint64_t operand) {
+    return atomic(ocm_atomic_fetch_add, offset, operand);
+  }
+  Expected<uint64_t> swap(uint64_t offset, uint64_t operand) {
+    return atomic(ocm_atomic_swap, offset, operand);
+  }
+  Expected<uint64_t> fetch_and(uint64_t offset, uint64_t operand) {
+    return atomic(ocm_atomic_and, offset, operand);
+  }
+  Expected<uint64_t> fetch_or(uint64_t offset, uint64_t operand) {
+    return atomic(ocm_atomic_or, offset, operand);
+  }
+  Expected<uint64_t> fetch_xor(uint64_t offset, uint64_t operand) {
+    return atomic(ocm_atomic_xor, offset, operand);
+  }
+  /// The value before: equal to `expected` if `desired` was stored.
+  Expected<uint64_t> compare_swap(uint64_t offset, uint64_t expected, uint64_t desired) {
+    uint64_t old = 0;
+    if (const int status = ocm_atomic_compare_swap(get(), offset, expected, desired, &old); status < 0)
+      return Error::last(status);
+    return old;
+  }
+  Done put_notify(uint64_t offset, std::span<const std::byte> source, uint64_t notify_offset,
+                  uint64_t value) {
+    return Done::from(ocm_put_notify(get(), offset, source.data(), source.size(), notify_offset, value));
+  }
+  Expected<uint64_t> wait_at_least(uint64_t offset, uint64_t value, Nanoseconds deadline = {}) const {
+    uint64_t seen = 0;
+    if (const int status = ocm_wait_at_least(get(), offset, value, detail::count(deadline), &seen);
+        status < 0)
+      return Error::last(status);
+    return seen;
+  }
+
+  Done publish(const std::string& name, uint32_t mode = 0600) {
+    return Done::from(ocm_publish(get(), name.c_str(), mode));
+  }
+
+  ocm_allocation* get() const noexcept { return allocation_.get(); }
+  ocm_allocation* release() noexcept { return allocation_.release(); }
+
+ private:
+  Expected<uint64_t> atomic(int (*function)(ocm_allocation*, uint64_t, uint64_t, uint64_t*), uint64_t offset,
+                            uint64_t operand) {
+    uint64_t old = 0;
+    if (const int status = function(get(), offset, operand, &old); status < 0) return Error::last(status);
+    return old;
+  }
+  detail::Owner<ocm_allocation, ocm_allocation_free> allocation_;
+};
+
+/// One end of a copy.
+struct Place : ocm_place {
+  Place(const Allocation& allocation, uint64_t offset) : ocm_place{allocation.get(), offset, nullptr} {}
+  Place(const void* pointer) : ocm_place(ocm_place_at(pointer)) {}  // NOLINT
+};
+inline Done copy(const Place& target, const Place& source, uint64_t bytes) {
+  return Done::from(ocm_place_copy(target, source, bytes));
+}
+inline Expected<Op> copy_start(const Place& target, const Place& source, uint64_t bytes) {
+  ocm_op* op = nullptr;
+  if (const int status = ocm_place_copy_start(target, source, bytes, &op); status < 0)
+    return Error::last(status);
+  return Op(op);
+}
+
+struct SessionOptions {
+  std::string socket_path;  // empty: $OCM_SOCKET, else the system's
+  std::string program;
+  uint32_t flags = 0;  // OCM_SESSION_*
+  ocm_fabric fabric = OCM_FABRIC_ANY;
+  Nanoseconds deadline{};
+  uint64_t embedded_bytes = 0;
+};
+
+/// The program's connection to its daemon. Its allocations must be destroyed before it.
+class Session {
+ public:
+  Session() = default;
+  explicit Session(ocm_session* session) : session_(session) {}
+
+  static Expected<Session> open(const SessionOptions& options = {}) {
+    ocm_session_options c = OCM_SESSION_OPTIONS_INIT;
+    c.socket_path = options.socket_path.empty() ? nullptr : options.socket_path.c_str();
+    c.program = options.program.empty() ? nullptr : options.program.c_str();
+    c.flags = options.flags;
+    c.fabric = options.fabric;
+    c.deadline_ns = detail::count(options.deadline);
+    c.embedded_bytes = options.embedded_bytes;
+    ocm_session* session = nullptr;
+    if (const int status = ocm_session_open(&c, &session); status < 0) return Error::last(status);
+    return Session(session);
+  }
+  Done close() { return Done::from(session_.reset()); }
+
+  Expected<Allocation> allocate(uint64_t bytes, const AllocationOptions& options = {}) {
+    ocm_allocation_options c = OCM_ALLOCATION_OPTIONS_INIT;
+    std::vector<const char*> nodes;
+    for (const std::string& node : options.nodes) nodes.push_back(node.c_str());
+    c.kind = options.kind;
+    c.layout = options.layout;
+    c.extents = options.extents;
+    c.chunk_bytes = options.chunk_bytes;
+    c.nodes = nodes.data();
+    c.nodes_count = nodes.size();
+    c.fabric = options.fabric;
+    c.flags = options.flags;
+    ocm_allocation* allocation = nullptr;
+    if (const int status = ocm_allocation_create(get(), bytes, &c, &allocation); status < 0)
+      return Error::last(status);
+    return Allocation(allocation);
+  }
+  Expected<Allocation> attach(const std::string& name, ocm_access access = OCM_ACCESS_READ_WRITE) {
+    ocm_allocation* allocation = nullptr;
+    if (const int status = ocm_attach(get(), name.c_str(), access, &allocation); status < 0)
+      return Error::last(status);
+    return Allocation(allocation);
+  }
+  Done remove(const std::string& name) { return Done::from(ocm_name_remove(get(), name.c_str())); }
+  Done fence() { return Done::from(ocm_session_fence(get())); }
+
+  Expected<std::vector<ocm_name_info>> names(const std::string& prefix = {}) {
+    std::vector<ocm_name_info> all;
+    const auto visit = [](const ocm_name_info* info, void* context) {
+      static_cast<std::vector<ocm_name_info>*>(context)->push_back(*info);
+      return true;
+    };
+    if (const int status = ocm_name_list(get(), prefix.c_str(), visit, &all); status < 0)
+      return Error::last(status);
+    return all;
+  }
+  Expected<std::vector<ocm_node_info>> nodes() {
+    std::vector<ocm_node_info> all;
+    const auto visit = [](const ocm_node_info* info, void* context) {
+      static_cast<std::vector<ocm_node_info>*>(context)->push_back(*info);
+      return true;
+    };
+    if (const int status = ocm_node_list(get(), visit, &all); status < 0) return Error::last(status);
+    return all;
+  }
+
+  ocm_session* get() const noexcept { return session_.get(); }
+
+ private:
+  detail::Owner<ocm_session, ocm_session_close> session_;
+};
+
+}  // namespace ocm::inline api
+
+#endif  // ONCILLA_ONCILLA_HPP
