@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -110,16 +111,15 @@ Status start_node(const std::string& program, const UpOptions& options, const st
                   NodeRecord& node) {
   std::error_code error;
   fs::create_directories(node.directory, error);
-  const std::vector<std::string> arguments{program,
-                                           "--node-name=" + node.name,
-                                           "--run-dir=" + node.directory,
-                                           "--control-listen=" + node.control,
-                                           "--data-listen=" + node.data,
-                                           "--http-listen=" + node.http,
-                                           "--coordinator=" + coordinator,
-                                           "--token-file=" + options.directory + "/token",
-                                           "--dram=" + std::to_string(options.dram_bytes),
-                                           "--log-level=" + options.log_level};
+  std::vector<std::string> arguments{program};
+  if (!options.config.empty()) arguments.push_back("--config=" + fs::absolute(options.config).string());
+  for (const std::string& argument :
+       {"--node-name=" + node.name, "--run-dir=" + node.directory, "--control-listen=" + node.control,
+        "--data-listen=" + node.data, "--http-listen=" + node.http, "--coordinator=" + coordinator,
+        "--token-file=" + options.directory + "/token", "--dram=" + std::to_string(options.dram_bytes),
+        "--log-level=" + options.log_level}) {
+    arguments.push_back(argument);
+  }
   OCM_TRY_ASSIGN(node.process, start_detached(arguments, node.log(), options.dies_with_parent));
   return Status::ok();
 }
@@ -261,6 +261,9 @@ Result<ClusterRecord> start_cluster(const UpOptions& asked) {
     return Status(Code::kInvalidArgument, "the path " + longest + " is too long for a socket (" +
                                               std::to_string(sizeof(sockaddr_un::sun_path) - 1) +
                                               " bytes at most); choose a shorter --dir");
+  }
+  if (!options.config.empty() && access(options.config.c_str(), R_OK) != 0) {
+    return Status(Code::kNotFound, "--config " + options.config + ": " + strerror(errno));
   }
   OCM_TRY_ASSIGN(const std::string program, find_daemon());
   os::Fd lock;

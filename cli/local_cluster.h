@@ -33,6 +33,7 @@ struct UpOptions {
   std::string directory;
   uint32_t nodes = 1;
   uint64_t dram_bytes = uint64_t{1} << 30;
+  std::string config;  // a TOML file that every node reads first; empty: none
   std::string log_level = "info";
   uint64_t timeout_ns = 20'000'000'000;
   bool dies_with_parent = false;

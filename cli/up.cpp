@@ -69,6 +69,7 @@ void add_up(CommandLine& line) {
       .bytes("--dram", options->dram_bytes, "What each node offers")
       .text("-d,--dir", options->directory, "DIR",
             "Its directory [$XDG_RUNTIME_DIR/oncilla or /tmp/oncilla-UID]")
+      .text("--config", options->config, "FILE", "An oncillad.toml that every node reads first")
       .choice("--log-level", options->log_level, {"debug", "info", "warn", "error"}, "What the daemons log")
       .seconds("--timeout", options->timeout_seconds, "How long to wait until all are alive")
       .flag("--json", options->json, "Print JSON")
