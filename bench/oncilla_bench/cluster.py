@@ -48,12 +48,16 @@ class Cluster:
         self._wait_for_both()
 
     def _listens(self, index):
-        if self.processes[index].poll() is not None:
-            raise programs.Failed(f"oncillad ended: {self._last_line(index)}")
+        self._all_run()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             probe.connect(str(self.socket(index)))
             return True
         return False
+
+    def _all_run(self):
+        for index, process in enumerate(self.processes):
+            if process.poll() is not None:
+                raise programs.Failed(f"oncillad n{index + 1} ended with {process.returncode}: {self._last_line(index)}")
 
     def _wait_for_both(self):
         """The first extent on the other node can be had: the two know each other."""
@@ -62,6 +66,7 @@ class Cluster:
             try:
                 return self.bench("tcp", [64], 0.001, deadline_s=10)
             except programs.Failed:
+                self._all_run()
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.1)
@@ -75,9 +80,13 @@ class Cluster:
 
     def bench(self, mode, sizes=(64,), seconds=0.2, extra=(), deadline_s=90):
         """Runs ocm_bench beside n1."""
-        output = programs.run(self.network.at("a", [
-            paths.ocm_bench(), mode, "--sizes", ",".join(map(str, sizes)), "--seconds", seconds, *extra]),
-            {"OCM_SOCKET": str(self.socket(0))}, deadline_s)
+        try:
+            output = programs.run(self.network.at("a", [
+                paths.ocm_bench(), mode, "--sizes", ",".join(map(str, sizes)), "--seconds", seconds, *extra]),
+                {"OCM_SOCKET": str(self.socket(0))}, deadline_s)
+        except programs.Failed:
+            self._all_run()  # a daemon that ended is the better reason
+            raise
         return programs.measurements(output)
 
     def idle(self, seconds):

@@ -131,7 +131,7 @@ class Table:
     def _judge(row, goal, holds):
         row.goal = goal
         try:
-            row.met = bool(holds(row))
+            row.met = bool(holds(row)) if row.ours else None
         except (TypeError, AttributeError):
             row.met = None  # ours or the limit is missing
 
