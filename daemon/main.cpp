@@ -1,45 +1,175 @@
-// oncillad: one node of the cluster.
+// oncillad: one node of the cluster. Options over the configuration file over the defaults.
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "node/node.h"
+#include "os/fd.h"
+
+namespace {
+
+using ocm::Status;
+using ocm::node::Config;
+
+/// Tells systemd (Type=notify) how far we are; nothing without $NOTIFY_SOCKET.
+void notify(const char* state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  if (path == nullptr) return;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t length = std::strlen(path);
+  if (length == 0 || length >= sizeof(address.sun_path)) return;
+  std::memcpy(address.sun_path, path, length);
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const ocm::os::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  (void)::sendto(fd.get(), state, std::strlen(state), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address),
+                 bytes);
+}
+
+/// The options of the command line; those given are put over what the file says.
+class Options {
+ public:
+  Options() {
+    app_.add_option("--config", file_, "TOML configuration; flags win over its keys");
+    app_.add_flag("--check-config", check_only_, "check the configuration and exit");
+    app_.set_version_flag("--version", "oncillad 0.1.0");
+    text("--node-name", "name of this node; the host's name by default", &Config::name);
+    text("--run-dir", "directory of the socket, the lock and the token", &Config::run_dir);
+    text("--control-listen", "host:port for other daemons", &Config::control_listen);
+    text("--data-listen", "host:port of the tcp fabric", &Config::data_listen);
+    text("--http-listen", "host:port of /metrics, /status and /healthz; empty: none", &Config::http_listen);
+    text("--advertise", "host under which other nodes reach this one", &Config::advertise);
+    text("--coordinator", "control address of the coordinator; this node by default", &Config::coordinator);
+    text("--token-file", "file with the cluster token", &Config::token_file);
+    text("--tls-ca", "certificate authority of the cluster", &Config::tls_ca);
+    text("--tls-cert", "certificate of this node", &Config::tls_cert);
+    text("--tls-key", "private key of this node", &Config::tls_key);
+    length("--dram", "bytes of DRAM offered, such as 4GiB", &Config::dram_bytes);
+    length("--nvme", "bytes of NVMe offered (not in this build)", &Config::nvme_bytes);
+    length("--gpu", "bytes of GPU memory offered (not in this build)", &Config::gpu_bytes);
+    flag("--dram-hugepages", "back extents with huge pages", &Config::dram_hugepages);
+    flag("--dram-populate", "take an extent's pages when it is made", &Config::dram_populate);
+    flag("--ucx", "serve the ucx fabric", &Config::ucx_enabled);
+    app_.add_option("--dram-numa-node", numa_node_, "NUMA node of the extents");
+    number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
+    number("--failure-deadline-ms", "silence after which a node is dead", &Config::failure_deadline_ms);
+    number("--orphan-grace-ms", "how long the extents of a lost daemon are kept", &Config::orphan_grace_ms);
+    number("--limit-sessions", "sessions at once", &Config::sessions);
+    number("--limit-connections", "connections at once", &Config::connections);
+    number("--limit-extents", "extents at once", &Config::extents);
+    number("--limit-names", "published names (coordinator)", &Config::names);
+    number("--limit-copies", "node-to-node copies at once", &Config::copies);
+    length("--limit-user-bytes", "bytes that one uid may hold; 0: any", &Config::user_bytes);
+    number("--tcp-threads", "threads of the tcp fabric", &Config::tcp_threads);
+    number("--tcp-spin-us", "how long these spin before they sleep", &Config::tcp_spin_us);
+    length("--tcp-window-bytes", "bytes in flight to one peer; 0: chosen", &Config::tcp_window_bytes);
+    number("--tcp-lanes", "connections to one peer", &Config::tcp_lanes);
+    app_.add_option("--log-level", log_level_, "debug, info, warn, error or off");
+    app_.add_option("--log-format", log_format_, "logfmt or json");
+  }
+
+  CLI::App& app() { return app_; }
+  bool check_only() const { return check_only_; }
+
+  Status apply(Config& config) {
+    if (!file_.empty()) OCM_TRY(ocm::node::load_config(file_, config));
+    for (const auto& set : setters_) OCM_TRY(set(config));
+    if (numa_node_ != kUnset) config.dram_numa_node = numa_node_;
+    if (!log_level_.empty()) {
+      OCM_TRY_ASSIGN(config.log_level, ocm::node::parse_log_level(log_level_));
+    }
+    if (!log_format_.empty()) {
+      OCM_TRY_ASSIGN(config.log_format, ocm::node::parse_log_format(log_format_));
+    }
+    return config.check();
+  }
+
+ private:
+  static constexpr int kUnset = -1000;
+
+  void text(const char* name, const char* help, std::string Config::*member) {
+    auto value = std::make_shared<std::string>();
+    CLI::Option* option = app_.add_option(name, *value, help);
+    setters_.push_back([=](Config& c) {
+      if (option->count() > 0) c.*member = *value;
+      return Status();
+    });
+  }
+  void number(const char* name, const char* help, uint64_t Config::*member) {
+    auto value = std::make_shared<uint64_t>();
+    CLI::Option* option = app_.add_option(name, *value, help);
+    setters_.push_back([=](Config& c) {
+      if (option->count() > 0) c.*member = *value;
+      return Status();
+    });
+  }
+  void flag(const char* name, const char* help, bool Config::*member) {
+    auto value = std::make_shared<bool>();
+    CLI::Option* option = app_.add_flag(name, *value, help);
+    setters_.push_back([=](Config& c) {
+      if (option->count() > 0) c.*member = *value;
+      return Status();
+    });
+  }
+  void length(const char* name, const char* help, uint64_t Config::*member) {
+    auto value = std::make_shared<std::string>();
+    CLI::Option* option = app_.add_option(name, *value, help);
+    setters_.push_back([=](Config& c) -> Status {
+      if (option->count() == 0) return {};
+      OCM_TRY_ASSIGN(c.*member, ocm::parse_bytes(*value));
+      return {};
+    });
+  }
+
+  CLI::App app_{"One node of an Oncilla cluster"};
+  std::string file_, log_level_, log_format_;
+  bool check_only_ = false;
+  int numa_node_ = kUnset;
+  std::vector<std::function<Status(Config&)>> setters_;
+};
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "oncillad: %s\n", status.to_string().c_str());
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  using ocm::node::Config;
+  Options options;
+  try {
+    options.app().parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return options.app().exit(e);
+  }
   Config config;
-  CLI::App app{"One node of an Oncilla cluster"};
-  app.add_option("--node-name", config.name);
-  app.add_option("--run-dir", config.run_dir);
-  app.add_option("--control-listen", config.control_listen);
-  app.add_option("--data-listen", config.data_listen);
-  app.add_option("--http-listen", config.http_listen);
-  app.add_option("--coordinator", config.coordinator);
-  app.add_option("--token-file", config.token_file);
-  std::string dram;
-  app.add_option("--dram", dram);
-  app.add_option("--failure-deadline-ms", config.failure_deadline_ms);
-  app.add_option("--heartbeat-ms", config.heartbeat_ms);
-  CLI11_PARSE(app, argc, argv);
-  if (!dram.empty()) {
-    const auto bytes = ocm::parse_bytes(dram);
-    if (!bytes.is_ok()) return 2;
-    config.dram_bytes = bytes.value();
+  const Status good = options.apply(config);
+  if (!good.is_ok()) return fail(good);
+  if (options.check_only()) {
+    std::puts("configuration: good");
+    return 0;
   }
   ocm::log::configure(config.log_level, config.log_format);
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  // Blocked before any thread starts, so that only this one takes them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   auto node = ocm::node::Node::start(config);
-  if (!node.is_ok()) {
-    std::fprintf(stderr, "oncillad: %s\n", node.status().to_string().c_str());
-    return 1;
-  }
+  if (!node.is_ok()) return fail(node.status());
+  notify("READY=1");
   int signal = 0;
-  ::sigwait(&stop, &signal);
+  ::sigwait(&ends, &signal);
+  notify("STOPPING=1");
   node.value()->stop();
   return 0;
 }

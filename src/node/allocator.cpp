@@ -104,11 +104,16 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
   if (!read.is_ok()) co_return read.status();
   const control::PlaceRequest wanted = std::move(read).value();
   bool refreshed = false;
+  std::set<std::string> failed;  // nodes that could not make an extent, other than for want of room
   Status last;
   for (int attempt = 0; attempt < kPlansMax; ++attempt) {
-    auto planned = control::place(wanted, cluster_.rooms(), core_.name);
+    std::vector<size_t> excluded;
+    for (size_t i = 0; !failed.empty() && i < cluster_.rooms().size(); ++i) {
+      if (failed.contains(cluster_.rooms()[i].name)) excluded.push_back(i);
+    }
+    auto planned = control::place(wanted, cluster_.rooms(), core_.name, excluded);
     if (!planned.is_ok()) {
-      last = planned.status();
+      if (last.is_ok() || failed.empty()) last = planned.status();
       if (last.code() != Code::kPoolFull || refreshed) break;
       refreshed = true;  // the view may be older than somebody's free
       co_await cluster_.refresh_pools();
@@ -145,7 +150,15 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     for (Making& m : made) {
       if (m.status.is_ok()) co_await release(session, std::move(m.extent));
     }
-    if (last.code() != Code::kPoolFull) break;
+    if (last.code() == Code::kPoolFull) continue;
+    // Another node may do, if the program did not name this one.
+    const bool elsewhere = last.code() == Code::kPeerLost || last.code() == Code::kDraining ||
+                           last.code() == Code::kNoMemory || last.code() == Code::kNoFds ||
+                           last.code() == Code::kLimit;
+    if (!elsewhere || !wanted.nodes.empty() || session->ended) break;
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!made[i].status.is_ok()) failed.insert(nodes[i]);
+    }
   }
   co_return last;
 }
@@ -165,8 +178,37 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, wire::ExtentDesc
   const std::string address = cluster_.address_of(extent.node());
   if (address.empty()) co_return;
   const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
-  if (reply.is_ok()) cluster_.note_freed(extent.node(), static_cast<Kind>(extent.kind()), extent.bytes());
-  // Otherwise the home frees it at the session's end, or as an orphan.
+  if (reply.is_ok()) {
+    cluster_.note_freed(extent.node(), static_cast<Kind>(extent.kind()), extent.bytes());
+    co_return;
+  }
+  const Code code = reply.status().code();
+  const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
+  // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
+  constexpr size_t kUnheardMax = 65536;  // beyond: freed at the session's end
+  if (unheard && unheard_ < kUnheardMax)
+    core_.loop.spawn(release_later(std::move(session), std::move(extent)));
+}
+
+Task<void> Allocator::release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor extent) {
+  ++unheard_;
+  const uint32_t partition = GlobalAddress(extent.address()).partition();
+  while (!session->ended && !core_.draining) {
+    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    const wire::NodeView* node = cluster_.find(extent.node());
+    if (node == nullptr || node->partition() != partition) break;  // it died with its incarnation
+    if (node->state() != static_cast<uint32_t>(control::NodeState::kAlive)) continue;
+    wire::Envelope message;
+    auto& release = *message.mutable_release();
+    release.set_session_id(id_field(session->id));
+    release.set_address(extent.address());
+    release.set_generation(extent.generation());
+    release.set_capability(extent.capability());
+    const auto reply = co_await peers_.call(node->control_address(), std::move(message), core_.deadline_ns());
+    const Code code = reply.status().code();
+    if (code != Code::kPeerLost && code != Code::kDeadline) break;
+  }
+  --unheard_;
 }
 
 Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) {
@@ -193,10 +235,8 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
   constexpr uint64_t kGiveUpNs = 600'000'000'000;
   const uint64_t give_up_ns = os::now_ns() + kGiveUpNs;
   const auto incarnation = [this, &node]() -> std::string {
-    for (const auto& known : cluster_.view().nodes()) {
-      if (known.name() == node) return known.incarnation();
-    }
-    return {};
+    const wire::NodeView* known = cluster_.find(node);
+    return known == nullptr ? std::string() : known->incarnation();
   };
   const std::string before = incarnation();
   while (os::now_ns() < give_up_ns && !core_.draining) {
@@ -222,34 +262,45 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   co_await core_.loop.join(std::move(tasks));
 }
 
+Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {
+  wire::Envelope message;
+  auto& resume = *message.mutable_session_resume();
+  resume.set_session_id(id_field(session->id));
+  resume.set_owner_node(core_.name);
+  resume.set_owner_incarnation(id_field(core_.incarnation));
+  const auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  if (!reply.is_ok()) co_return;
+  session->homes.insert(node);
+  for (const auto& held : reply.value().session_extents().extents()) {
+    AllocationId id;
+    if (!read_id(held.allocation_id(), id)) continue;
+    HeldAllocation& entry = session->allocations[id];
+    const bool known = std::any_of(entry.allocation.extents().begin(), entry.allocation.extents().end(),
+                                   [&](const auto& e) { return e.address() == held.extent().address(); });
+    if (known) continue;
+    entry.allocation.set_allocation_id(held.allocation_id());
+    entry.allocation.set_owner_uid(session->uid);
+    entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
+    *entry.allocation.add_extents() = held.extent();
+    session->bytes_held += held.extent().bytes();
+  }
+}
+
 Task<void> Allocator::resume(std::shared_ptr<Session> session) {
-  const auto ask = [](Allocator& self, std::shared_ptr<Session> of, std::string node,
-                      std::string address) -> Task<void> {
-    wire::Envelope message;
-    auto& resume = *message.mutable_session_resume();
-    resume.set_session_id(id_field(of->id));
-    resume.set_owner_node(self.core_.name);
-    resume.set_owner_incarnation(id_field(self.core_.incarnation));
-    const auto reply =
-        co_await self.peers_.call(std::move(address), std::move(message), self.core_.deadline_ns());
-    if (!reply.is_ok()) co_return;
-    of->homes.insert(node);
-    for (const auto& held : reply.value().session_extents().extents()) {
-      AllocationId id;
-      if (!read_id(held.allocation_id(), id)) continue;
-      HeldAllocation& entry = of->allocations[id];
-      entry.allocation.set_allocation_id(held.allocation_id());
-      entry.allocation.set_owner_uid(of->uid);
-      entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
-      *entry.allocation.add_extents() = held.extent();
-      of->bytes_held += held.extent().bytes();
-    }
-  };
+  // A daemon that has just started does not know its cluster yet.
+  const uint64_t patience_ns = os::now_ns() + core_.config.failure_deadline_ns();
+  while (!cluster_.settled() && os::now_ns() < patience_ns) co_await core_.loop.sleep_ns(5'000'000);
   std::vector<Task<void>> tasks;
   for (const auto& node : cluster_.view().nodes()) {
-    if (node.name() != core_.name) tasks.push_back(ask(*this, session, node.name(), node.control_address()));
+    if (node.name() != core_.name) tasks.push_back(resume_at(session, node.name(), node.control_address()));
   }
   co_await core_.loop.join(std::move(tasks));
+}
+
+void Allocator::node_appeared(const wire::NodeView& node) {
+  for (const auto& [id, session] : sessions_.all()) {
+    if (session->resumed) core_.loop.spawn(resume_at(session, node.name(), node.control_address()));
+  }
 }
 
 }  // namespace ocm::node

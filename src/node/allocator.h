@@ -25,6 +25,8 @@ class Allocator {
   control::Task<void> end_session(std::shared_ptr<Session> session);
   /// A session that resumed: asks the homes what they hold for it.
   control::Task<void> resume(std::shared_ptr<Session> session);
+  /// A home that was not known when sessions resumed may hold something for them.
+  void node_appeared(const wire::NodeView& node);
 
  private:
   struct Making {
@@ -37,6 +39,8 @@ class Allocator {
   control::Task<void> reserve(std::shared_ptr<Session> session, std::string node,
                               wire::ReserveRequest request, Making& out);
   control::Task<void> release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
 
   Core& core_;
@@ -44,6 +48,7 @@ class Allocator {
   Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
+  size_t unheard_ = 0;  // releases that their home has not heard yet
 };
 
 }  // namespace ocm::node

@@ -181,12 +181,14 @@ void Cluster::apply(wire::ClusterView view) {
     for (const auto& [name, node] : kept_) *view.add_nodes() = node;
   }
   std::unordered_map<std::string, const wire::NodeView*> before;
+  std::vector<std::string> appeared;
   for (const auto& node : view_.nodes()) before[node.name()] = &node;
   for (const auto& node : view.nodes()) {
     const auto it = before.find(node.name());
     const wire::NodeView* old = it == before.end() ? nullptr : it->second;
     if (it != before.end()) before.erase(it);
     if (node.name() == core_.name) continue;
+    if (old == nullptr || old->incarnation() != node.incarnation()) appeared.push_back(node.name());
     const bool restarted = old != nullptr && old->incarnation() != node.incarnation();
     const bool dead = is_state(node, NodeState::kDead);
     if (old != nullptr && !restarted && is_state(*old, NodeState::kDead) == dead) continue;
@@ -200,6 +202,10 @@ void Cluster::apply(wire::ClusterView view) {
   }
   view_ = std::move(view);
   rebuild_rooms();
+  if (!on_node_) return;
+  for (const std::string& name : appeared) {
+    if (const wire::NodeView* node = find(name)) on_node_(*node);
+  }
 }
 
 void Cluster::rebuild_rooms() {
@@ -227,6 +233,25 @@ std::string Cluster::address_of(const std::string& node) const {
   const auto it = room_index_.find(node);
   return it == room_index_.end() ? std::string()
                                  : view_.nodes(static_cast<int>(it->second)).control_address();
+}
+
+const wire::NodeView* Cluster::find(const std::string& node) const {
+  const auto it = room_index_.find(node);
+  return it == room_index_.end() ? nullptr : &view_.nodes(static_cast<int>(it->second));
+}
+
+bool Cluster::settled() const {
+  if (!is_coordinator()) return member_.run() != 0;
+  return core_.config.embedded || os::now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
+}
+
+wire::NameList Cluster::list_names() const {
+  auto listed = names_.list("", 0);
+  wire::NameList out = listed.is_ok() ? std::move(listed).value() : wire::NameList();
+  if (is_coordinator()) {
+    for (auto& allocation : *out.mutable_allocations()) mark_lost(allocation);
+  }
+  return out;
 }
 
 void Cluster::note_pool(const std::string& node, const wire::PoolView& pool) {

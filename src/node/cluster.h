@@ -35,6 +35,13 @@ class Cluster {
   std::span<const control::NodeRoom> rooms() const { return rooms_; }
   /// Where the daemon of a node answers; empty if unknown.
   std::string address_of(const std::string& node) const;
+  const wire::NodeView* find(const std::string& node) const;
+  /// False while this daemon has just started and does not know the others yet.
+  bool settled() const;
+  /// Called for each node, or new incarnation of one, that enters the view. Set before start().
+  void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
+  /// The registry, for the status page; empty but at the coordinator.
+  wire::NameList list_names() const;
   /// What a home said of its pool after a change.
   void note_pool(const std::string& node, const wire::PoolView& pool);
   void note_freed(const std::string& node, Kind kind, uint64_t bytes);
@@ -72,6 +79,8 @@ class Cluster {
   Home& home_;
   Peers& peers_;
   std::function<uint64_t()> sessions_;
+  std::function<void(const wire::NodeView&)> on_node_;
+  const uint64_t started_ns_ = os::now_ns();
   control::Member member_;
   wire::ClusterView view_;
   std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin

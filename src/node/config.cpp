@@ -1,13 +1,239 @@
 #include "node/config.h"
 
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+
 #include "control/membership.h"
 #include "control/sockets.h"
 
 namespace ocm::node {
+namespace {
+
+using Setter = std::function<Status(const toml::node&)>;
+
+Status wrong(const char* wanted) { return Status(Code::kInvalidArgument, std::string("is not ") + wanted); }
+
+Setter text(std::string& out) {
+  return [&out](const toml::node& n) -> Status {
+    if (!n.is_string()) return wrong("a string");
+    out = n.as_string()->get();
+    return {};
+  };
+}
+Setter flag(bool& out) {
+  return [&out](const toml::node& n) -> Status {
+    if (!n.is_boolean()) return wrong("true or false");
+    out = n.as_boolean()->get();
+    return {};
+  };
+}
+Setter number(uint64_t& out) {
+  return [&out](const toml::node& n) -> Status {
+    if (!n.is_integer() || n.as_integer()->get() < 0) return wrong("a number from 0 on");
+    out = static_cast<uint64_t>(n.as_integer()->get());
+    return {};
+  };
+}
+/// 1073741824 or "1 GiB".
+Status read_length(const toml::node& n, uint64_t& out) {
+  if (n.is_integer()) return number(out)(n);
+  if (!n.is_string()) return wrong("a length, such as 1073741824 or \"1 GiB\"");
+  OCM_TRY_ASSIGN(out, parse_bytes(n.as_string()->get()));
+  return {};
+}
+Setter length(uint64_t& out) {
+  return [&out](const toml::node& n) { return read_length(n, out); };
+}
+Setter signed_number(int& out) {
+  return [&out](const toml::node& n) -> Status {
+    if (!n.is_integer() || n.as_integer()->get() < -1 || n.as_integer()->get() > 1 << 20) {
+      return wrong("a number from -1 on");
+    }
+    out = static_cast<int>(n.as_integer()->get());
+    return {};
+  };
+}
+Setter user_table(std::map<uint32_t, uint64_t>& out) {
+  return [&out](const toml::node& n) -> Status {
+    if (!n.is_table()) return wrong("a table of uid = length");
+    out.clear();
+    for (const auto& [key, value] : *n.as_table()) {
+      const std::string uid(key.str());
+      if (uid.empty() || uid.size() > 9 || uid.find_first_not_of("0123456789") != std::string::npos) {
+        return wrong("a table of uid = length");
+      }
+      OCM_TRY(read_length(value, out[static_cast<uint32_t>(std::stoul(uid))]));
+    }
+    return {};
+  };
+}
+
+/// Every key there is, by "section.key".
+std::map<std::string, Setter> keys_of(Config& c) {
+  return {
+      {"node.name", text(c.name)},
+      {"node.run_dir", text(c.run_dir)},
+      {"node.control_listen", text(c.control_listen)},
+      {"node.data_listen", text(c.data_listen)},
+      {"node.http_listen", text(c.http_listen)},
+      {"node.advertise", text(c.advertise)},
+      {"cluster.coordinator", text(c.coordinator)},
+      {"cluster.heartbeat_ms", number(c.heartbeat_ms)},
+      {"cluster.failure_deadline_ms", number(c.failure_deadline_ms)},
+      {"cluster.orphan_grace_ms", number(c.orphan_grace_ms)},
+      {"security.token_file", text(c.token_file)},
+      {"security.tls_ca", text(c.tls_ca)},
+      {"security.tls_cert", text(c.tls_cert)},
+      {"security.tls_key", text(c.tls_key)},
+      {"offer.dram.bytes", length(c.dram_bytes)},
+      {"offer.dram.hugepages", flag(c.dram_hugepages)},
+      {"offer.dram.populate", flag(c.dram_populate)},
+      {"offer.dram.numa_node", signed_number(c.dram_numa_node)},
+      {"offer.nvme.bytes", length(c.nvme_bytes)},
+      {"offer.gpu.bytes", length(c.gpu_bytes)},
+      {"limits.sessions", number(c.sessions)},
+      {"limits.connections", number(c.connections)},
+      {"limits.extents", number(c.extents)},
+      {"limits.names", number(c.names)},
+      {"limits.copies", number(c.copies)},
+      {"limits.user_bytes", length(c.user_bytes)},
+      {"limits.user_bytes_by_uid", user_table(c.user_bytes_by_uid)},
+      {"tcp.threads", number(c.tcp_threads)},
+      {"tcp.spin_us", number(c.tcp_spin_us)},
+      {"tcp.window_bytes", length(c.tcp_window_bytes)},
+      {"tcp.lanes", number(c.tcp_lanes)},
+      {"ucx.enabled", flag(c.ucx_enabled)},
+      {"log.level",
+       [&c](const toml::node& n) -> Status {
+         std::string name;
+         OCM_TRY(text(name)(n));
+         OCM_TRY_ASSIGN(c.log_level, parse_log_level(name));
+         return {};
+       }},
+      {"log.format",
+       [&c](const toml::node& n) -> Status {
+         std::string name;
+         OCM_TRY(text(name)(n));
+         OCM_TRY_ASSIGN(c.log_format, parse_log_format(name));
+         return {};
+       }},
+  };
+}
+
+std::string at_line(const std::string& source, const toml::source_region& where) {
+  return source + ":" + std::to_string(where.begin.line) + ": ";
+}
+
+Status read_table(const toml::table& table, const std::string& prefix, const std::string& source,
+                  const std::map<std::string, Setter>& keys) {
+  for (const auto& [key, value] : table) {
+    const std::string name = prefix + std::string(key.str());
+    const auto setter = keys.find(name);
+    if (setter != keys.end()) {
+      const Status set = setter->second(value);
+      if (!set.is_ok()) {
+        return Status(Code::kInvalidArgument,
+                      at_line(source, value.source()) + name + " " + std::string(set.message()));
+      }
+      continue;
+    }
+    const auto section = keys.lower_bound(name + ".");
+    const bool is_section = section != keys.end() && section->first.starts_with(name + ".");
+    if (!is_section || !value.is_table()) {
+      return Status(Code::kInvalidArgument, at_line(source, value.source()) + "unknown key " + name);
+    }
+    OCM_TRY(read_table(*value.as_table(), name + ".", source, keys));
+  }
+  return {};
+}
+
+Status in_range(const char* key, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return {};
+  return Status(Code::kInvalidArgument, std::string(key) + " is " + std::to_string(value) + "; allowed are " +
+                                            std::to_string(least) + " to " + std::to_string(most));
+}
+
+Status check_address(const char* key, const std::string& address, const Config& config, bool control) {
+  const auto parsed = control::HostPort::parse(address);
+  if (!parsed.is_ok())
+    return Status(Code::kInvalidArgument, std::string(key) + ": " + std::string(parsed.status().message()));
+  const bool guarded = !config.token_file.empty() || config.tls();
+  if (control && !guarded && !control::is_loopback(parsed.value().host)) {
+    return Status(Code::kAuth, std::string(key) + " " + address +
+                                   " is reachable from other hosts: give [security] token_file, or tls_ca, "
+                                   "tls_cert and tls_key");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<log::Level> parse_log_level(const std::string& name) {
+  if (name == "debug") return log::Level::kDebug;
+  if (name == "info") return log::Level::kInfo;
+  if (name == "warn") return log::Level::kWarn;
+  if (name == "error") return log::Level::kError;
+  if (name == "off") return log::Level::kOff;
+  return Status(Code::kInvalidArgument, "is not one of debug, info, warn, error, off");
+}
+
+Result<log::Format> parse_log_format(const std::string& name) {
+  if (name == "logfmt") return log::Format::kLogfmt;
+  if (name == "json") return log::Format::kJson;
+  return Status(Code::kInvalidArgument, "is not logfmt or json");
+}
 
 Status Config::check() const {
   if (!name.empty()) OCM_TRY(control::check_node_name(name));
+  OCM_TRY(in_range("[cluster] heartbeat_ms", heartbeat_ms, 1, 60'000));
+  OCM_TRY(in_range("[cluster] failure_deadline_ms", failure_deadline_ms, 2 * heartbeat_ms, 600'000));
+  OCM_TRY(in_range("[cluster] orphan_grace_ms", orphan_grace_ms, 0, 3'600'000));
+  OCM_TRY(in_range("[offer.dram] bytes", dram_bytes, 0, GlobalAddress::kOffsetMask));
+  OCM_TRY(in_range("[limits] sessions", sessions, 1, 1'000'000));
+  OCM_TRY(in_range("[limits] connections", connections, 1, 1'000'000));
+  OCM_TRY(in_range("[limits] extents", extents, 1, uint64_t{1} << 28));
+  OCM_TRY(in_range("[limits] names", names, 1, 10'000'000));
+  OCM_TRY(in_range("[limits] copies", copies, 1, 64));
+  OCM_TRY(in_range("[tcp] threads", tcp_threads, 1, 256));
+  OCM_TRY(in_range("[tcp] spin_us", tcp_spin_us, 0, 1'000'000));
+  OCM_TRY(in_range("[tcp] lanes", tcp_lanes, 1, 64));
+  if (nvme_bytes > 0) return Status(Code::kUnsupported, "[offer.nvme]: kind nvme is not in this build");
+  if (gpu_bytes > 0) return Status(Code::kUnsupported, "[offer.gpu]: kind gpu is not in this build");
+  if (tls() && (tls_ca.empty() || tls_cert.empty() || tls_key.empty())) {
+    return Status(Code::kAuth, "TLS needs all three: tls_ca, tls_cert and tls_key");
+  }
+  if (embedded) return {};
+  if (run_dir.empty() || run_dir.size() > 90) {
+    return Status(Code::kInvalidArgument, "[node] run_dir has 1 to 90 characters (a socket path is short)");
+  }
+  OCM_TRY(check_address("[node] control_listen", control_listen, *this, true));
+  OCM_TRY(check_address("[node] data_listen", data_listen, *this, true));
+  if (!http_listen.empty()) OCM_TRY(check_address("[node] http_listen", http_listen, *this, false));
+  if (!coordinator.empty()) OCM_TRY(check_address("[cluster] coordinator", coordinator, *this, true));
   return {};
+}
+
+Status parse_config(const std::string& document, const std::string& source, Config& config) {
+  const toml::parse_result parsed = toml::parse(document);
+  if (!parsed) {
+    return Status(Code::kInvalidArgument,
+                  at_line(source, parsed.error().source()) + std::string(parsed.error().description()));
+  }
+  return read_table(parsed.table(), "", source, keys_of(config));
+}
+
+Status load_config(const std::string& path, Config& config) {
+  std::ifstream file(path);
+  if (!file) return Status(Code::kInvalidArgument, "cannot read " + path);
+  std::ostringstream document;
+  document << file.rdbuf();
+  return parse_config(document.str(), path, config);
 }
 
 }  // namespace ocm::node

@@ -44,14 +44,15 @@ void Directory::require_lease(ExtentId id) {
 
 void Directory::revoke(ExtentId id) {
   std::shared_ptr<Served> served;  // let go after the lock
-  const std::lock_guard lock(mutex_);
-  leased_.erase(id.address);
-  const auto it = served_.find(id.address);
-  if (it == served_.end()) return;
-  served = it->second.lock();
-  if (served && served->id != id) return;
-  if (served) served->revoked.store(true, std::memory_order_release);
-  served_.erase(it);
+  {
+    const std::lock_guard lock(mutex_);
+    leased_.erase(id.address);
+    const auto it = served_.find(id.address);
+    if (it != served_.end()) served = it->second.lock();
+    if (served && served->id == id) served->revoked.store(true, std::memory_order_release);
+    if (it != served_.end() && (!served || served->id == id)) served_.erase(it);
+  }
+  if (on_revoke_) on_revoke_(id);
 }
 
 }  // namespace ocm::node

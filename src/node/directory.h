@@ -7,6 +7,7 @@
 // Threads: any.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -29,6 +30,8 @@ class Directory final : public fabric::ExtentDirectory {
   void require_lease(ExtentId id);
   /// The extent is freed: ops under way may end, no new one passes.
   void revoke(ExtentId id);
+  /// Also called by revoke(), for a fabric that keeps registrations of its own. Set before serving.
+  void on_revoke(std::function<void(ExtentId)> hook) { on_revoke_ = std::move(hook); }
 
  private:
   struct Served;
@@ -36,6 +39,7 @@ class Directory final : public fabric::ExtentDirectory {
   memory::ExtentTable& table_;
   const std::span<const std::byte> token_;
   const std::atomic<uint64_t>& lease_;
+  std::function<void(ExtentId)> on_revoke_;
   std::mutex mutex_;
   std::unordered_map<GlobalAddress, std::weak_ptr<Served>> served_;
   std::unordered_map<GlobalAddress, uint32_t> leased_;  // replicas, with their generation

@@ -15,6 +15,7 @@
 
 #include "control/sockets.h"
 #include "fabric/tcp/server.h"
+#include "fabric/ucx/server.h"
 #include "node/service.h"
 #include "os/crypto.h"
 
@@ -109,14 +110,18 @@ struct Node::Impl {
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<Sessions> sessions;
   std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<Copier> copier;
   std::unique_ptr<Service> service;
+  std::unique_ptr<HttpServer> http;
   std::unique_ptr<fabric::tcp::TcpServer> tcp;
+  std::unique_ptr<fabric::ucx::UcxServer> ucx;
   std::shared_ptr<control::Acceptor> programs, daemons;
   std::thread thread;
   bool stopped = false;
 
   Status prepare();
   Status listen();
+  void start_ucx();
   void run();
   control::Task<void> drain(std::promise<void>& drained);
 };
@@ -147,7 +152,7 @@ Status Node::Impl::prepare() {
 Status Node::Impl::listen() {
   const Config& config = core.config;
   OCM_TRY_ASSIGN(home, Home::make(core));
-  os::Fd control_socket, program_socket;
+  os::Fd control_socket, program_socket, http_socket;
   if (!config.embedded) {
     OCM_TRY_ASSIGN(control_socket, control::listen_tcp(config.control_listen, core.control_address));
     fabric::tcp::TcpServerOptions options;
@@ -169,6 +174,10 @@ Status Node::Impl::listen() {
     address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
     address.set_address(data_address);
     core.addresses.push_back(address);
+    if (config.ucx_enabled) start_ucx();
+    if (!config.http_listen.empty()) {
+      OCM_TRY_ASSIGN(http_socket, control::listen_tcp(config.http_listen, core.http_address));
+    }
     socket_path = config.socket_path();
     OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));
   }
@@ -176,21 +185,44 @@ Status Node::Impl::listen() {
   cluster = std::make_unique<Cluster>(core, *home, *peers);
   sessions = std::make_unique<Sessions>(core);
   allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
-  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, served);
+  copier = std::make_unique<Copier>(core, *home);
+  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *copier, served);
   if (control_socket.is_open()) {
     daemons = std::make_shared<control::Acceptor>(core.loop, std::move(control_socket));
     programs = std::make_shared<control::Acceptor>(core.loop, std::move(program_socket));
     daemons->start([this](os::Fd fd) { service->accept_peer(std::move(fd)); });
     programs->start([this](os::Fd fd) { service->accept_program(std::move(fd)); });
   }
+  if (http_socket.is_open()) {
+    auto answer = [this](const std::string& path) { return service->http(path); };
+    http = std::make_unique<HttpServer>(core.loop, std::move(http_socket), std::move(answer));
+    http->start();
+  }
+  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this] { return sessions->count(); });
   return {};
+}
+
+/// Optional: a machine without libucp, or without a transport, serves tcp only.
+void Node::Impl::start_ucx() {
+  auto started = fabric::ucx::UcxServer::start({}, home->directory(), served.ucx);
+  if (!started.is_ok()) {
+    log::warn("ucx_not_served", {{"why", started.status().message()}});
+    return;
+  }
+  ucx = std::move(started).value();
+  home->directory().on_revoke([this](ExtentId id) { ucx->revoke(id); });
+  wire::FabricAddress address;
+  address.set_fabric(static_cast<uint32_t>(Fabric::kUcx));
+  address.set_address(ucx->address());
+  core.addresses.push_back(address);
 }
 
 control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
   core.draining = true;
   if (programs) programs->stop();
   if (daemons) daemons->stop();
+  if (http) http->stop();
   co_await cluster->leave();
   service->close_all();
   // The ends of the sessions reach the other homes.
@@ -226,6 +258,7 @@ void Node::stop() {
   impl.core.loop.post([&impl, &drained] { impl.core.loop.spawn(impl.drain(drained)); });
   drained.get_future().wait();
   if (!impl.socket_path.empty()) ::unlink(impl.socket_path.c_str());
+  impl.copier->stop();
   if (impl.tcp) impl.tcp->stop();
   impl.core.loop.stop();
   impl.thread.join();

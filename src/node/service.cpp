@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "node/report.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -246,8 +247,16 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
 }
 
 Task<Reply> Service::copy(wire::CopyRequest request) {
-  (void)request;
-  co_return Status(Code::kUnsupported, "node-to-node copy is not in this build");
+  const std::string node = request.target().node();
+  if (node == core_.name) co_return co_await copier_.copy(std::move(request));
+  const std::string address = cluster_.address_of(node);
+  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
+  constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
+  const uint64_t patience_ns =
+      std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
+  wire::Envelope message;
+  *message.mutable_copy() = std::move(request);
+  co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns() + patience_ns));
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {
@@ -311,6 +320,21 @@ wire::Stats Service::stats() const {
   return out;
 }
 
+HttpServer::Answer Service::http(const std::string& path) const {
+  if (path == "/metrics") {
+    return {200, "text/plain; version=0.0.4; charset=utf-8",
+            prometheus_text(core_.metrics, stats(), cluster_.fresh_view(), cluster_.names())};
+  }
+  if (path == "/status") {
+    return {200, "application/json", status_json(stats(), cluster_.fresh_view(), cluster_.list_names())};
+  }
+  if (path == "/healthz") {
+    if (core_.draining) return {503, "text/plain", "draining\n"};
+    return {200, "text/plain", "ok\n"};
+  }
+  return {404, "text/plain", "/metrics, /status and /healthz are here\n"};
+}
+
 Task<Reply> Service::stats_of(wire::StatsRequest request) {
   wire::Envelope out;
   if (request.node().empty() || request.node() == core_.name) {
@@ -337,8 +361,12 @@ Task<Reply> Service::peer_request(std::shared_ptr<PeerGate> gate, std::shared_pt
   }
   const uint64_t start_ns = os::now_ns();
   const std::string name = request_name(request);
-  Reply reply = cluster_.handles(request) ? co_await cluster_.coordinate(std::move(request))
-                                          : co_await home_request(std::move(request));
+  Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
+  if (cluster_.handles(request)) {
+    reply = co_await cluster_.coordinate(std::move(request));
+  } else {
+    reply = co_await home_request(std::move(request));
+  }
   core_.metrics.request(name, os::now_ns() - start_ns, reply.message.code());
   co_return reply;
 }

@@ -8,6 +8,8 @@
 
 #include "fabric/served.h"
 #include "node/allocator.h"
+#include "node/copier.h"
+#include "node/http.h"
 
 namespace ocm::node {
 
@@ -20,13 +22,14 @@ struct ServedStats {
 class Service {
  public:
   Service(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions, Allocator& allocator,
-          const ServedStats& served)
+          Copier& copier, const ServedStats& served)
       : core_(core),
         home_(home),
         peers_(peers),
         cluster_(cluster),
         sessions_(sessions),
         allocator_(allocator),
+        copier_(copier),
         served_(served) {}
 
   /// A connection of a local program; its uid and pid come from the kernel.
@@ -37,6 +40,7 @@ class Service {
   void close_all();
 
   wire::Stats stats() const;
+  HttpServer::Answer http(const std::string& path) const;
 
  private:
   struct Program {
@@ -70,6 +74,7 @@ class Service {
   Cluster& cluster_;
   Sessions& sessions_;
   Allocator& allocator_;
+  Copier& copier_;
   const ServedStats& served_;
   std::unordered_map<control::Connection*, std::shared_ptr<control::Connection>> connections_;
 };

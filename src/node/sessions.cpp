@@ -33,6 +33,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
     if (sessions_.contains(session.id)) return Status(Code::kExists, "the session is open");
     out.resumed = true;
   }
+  session.resumed = out.resumed;
   session.uid = uid;
   session.pid = pid;
   for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';

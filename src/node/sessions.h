@@ -35,6 +35,7 @@ struct Session {
   std::string program;
   std::shared_ptr<control::Connection> connection;
   bool ended = false;
+  bool resumed = false;  // its daemon restarted under it
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   std::set<std::string> homes;  // other nodes that may hold something of it
   uint64_t bytes_held = 0;

@@ -1,0 +1,213 @@
+#include "node/report.h"
+
+#include <cstdio>
+
+#include "base/ids.h"
+#include "control/membership.h"
+
+namespace ocm::node {
+namespace {
+
+/// Quoted and escaped: good for JSON and for Prometheus labels.
+std::string quote(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof(code), "\\u%04x", static_cast<unsigned>(c));
+      out += code;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+const char* state_of(const wire::NodeView& node) {
+  return control::node_state_name(static_cast<control::NodeState>(node.state()));
+}
+
+class Text {
+ public:
+  void type(const char* name, const char* type, const char* help) {
+    out_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+  void value(const char* name, const std::string& labels, uint64_t value) {
+    out_ += name;
+    if (!labels.empty()) out_ += "{" + labels + "}";
+    out_ += " " + std::to_string(value) + "\n";
+  }
+  std::string& out() { return out_; }
+
+ private:
+  std::string out_;
+};
+
+/// {"key": value, ...}: numbers and texts.
+class Object {
+ public:
+  Object& text(const char* key, std::string_view value) { return raw(key, quote(value)); }
+  Object& number(const char* key, uint64_t value) { return raw(key, std::to_string(value)); }
+  Object& raw(const char* key, const std::string& value) {
+    out_ += (out_.empty() ? "" : ",") + quote(key) + ":" + value;
+    return *this;
+  }
+  std::string done() const { return "{" + out_ + "}"; }
+
+ private:
+  std::string out_;
+};
+
+template <class Items, class Function>
+std::string list(const Items& items, Function format) {
+  std::string out;
+  for (const auto& item : items) out += (out.empty() ? "" : ",") + format(item);
+  return "[" + out + "]";
+}
+
+std::string pool_json(const wire::PoolView& p) {
+  return Object()
+      .text("kind", kind_name(static_cast<Kind>(p.kind())))
+      .number("bytes_total", p.bytes_total())
+      .number("bytes_used", p.bytes_used())
+      .done();
+}
+
+std::string node_json(const wire::NodeView& n) {
+  return Object()
+      .text("name", n.name())
+      .text("state", state_of(n))
+      .number("partition", n.partition())
+      .text("control_address", n.control_address())
+      .text("http_address", n.http_address())
+      .number("heartbeat_age_ns", n.heartbeat_age_ns())
+      .number("sessions", n.sessions())
+      .number("extents", n.extents())
+      .raw("pools", list(n.pools(), pool_json))
+      .done();
+}
+
+std::string fabric_json(const wire::FabricStats& f) {
+  return Object()
+      .text("fabric", fabric_name(static_cast<Fabric>(f.fabric())))
+      .number("put_bytes", f.put_bytes())
+      .number("get_bytes", f.get_bytes())
+      .number("put_ops", f.put_ops())
+      .number("get_ops", f.get_ops())
+      .number("atomic_ops", f.atomic_ops())
+      .number("errors", f.errors())
+      .number("connections", f.connections())
+      .done();
+}
+
+std::string session_json(const wire::SessionStats& s) {
+  return Object()
+      .text("session", s.session())
+      .text("program", s.program())
+      .number("pid", s.pid())
+      .number("uid", s.uid())
+      .number("bytes_held", s.bytes_held())
+      .number("allocations", s.allocations())
+      .number("put_bytes", s.put_bytes())
+      .number("get_bytes", s.get_bytes())
+      .done();
+}
+
+std::string name_json(const wire::Allocation& a) {
+  return Object()
+      .text("name", a.name())
+      .number("bytes", a.bytes_total())
+      .text("layout", layout_name(static_cast<Layout>(a.layout())))
+      .number("extents", static_cast<uint64_t>(a.extents_size()))
+      .number("owner_uid", a.owner_uid())
+      .number("mode", a.mode())
+      .raw("lost", a.lost() ? "true" : "false")
+      .done();
+}
+
+void print_fabrics(Text& t, const wire::Stats& stats) {
+  t.type("oncilla_fabric_bytes_total", "counter", "Payload bytes served, by fabric and direction.");
+  for (const auto& f : stats.fabrics()) {
+    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
+    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"put\"", f.put_bytes());
+    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"get\"", f.get_bytes());
+  }
+  t.type("oncilla_fabric_operations_total", "counter", "Operations served, by fabric and direction.");
+  for (const auto& f : stats.fabrics()) {
+    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"put\"", f.put_ops());
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"get\"", f.get_ops());
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"atomic\"", f.atomic_ops());
+  }
+  t.type("oncilla_fabric_errors_total", "counter", "Operations refused.");
+  t.type("oncilla_fabric_connections", "gauge", "Data connections open.");
+  for (const auto& f : stats.fabrics()) {
+    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
+    t.value("oncilla_fabric_errors_total", fabric, f.errors());
+    t.value("oncilla_fabric_connections", fabric, f.connections());
+  }
+}
+
+}  // namespace
+
+std::string prometheus_text(const Metrics& metrics, const wire::Stats& stats, const wire::ClusterView& view,
+                            size_t names) {
+  Text t;
+  print_fabrics(t, stats);
+  t.type("oncilla_pool_bytes", "gauge", "Bytes of the pools of this node.");
+  for (const auto& p : stats.pools()) {
+    const std::string kind = std::string("kind=\"") + kind_name(static_cast<Kind>(p.kind())) + "\"";
+    t.value("oncilla_pool_bytes", kind + ",state=\"offered\"", p.bytes_total());
+    t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used());
+  }
+  t.type("oncilla_extents", "gauge", "Extents that live on this node.");
+  t.value("oncilla_extents", "", stats.extents());
+  t.type("oncilla_sessions", "gauge", "Sessions open.");
+  t.value("oncilla_sessions", "", static_cast<uint64_t>(stats.sessions_size()));
+  t.type("oncilla_sessions_total", "counter", "Sessions opened.");
+  t.value("oncilla_sessions_total", "", metrics.sessions_total);
+  t.type("oncilla_names", "gauge", "Published names, at the coordinator.");
+  t.value("oncilla_names", "", names);
+  t.type("oncilla_control_connections", "gauge", "Control connections open.");
+  t.value("oncilla_control_connections", "", metrics.connections);
+  t.type("oncilla_control_connections_refused_total", "counter", "Control connections over the limit.");
+  t.value("oncilla_control_connections_refused_total", "", metrics.connections_refused);
+  t.type("oncilla_heartbeats_total", "counter", "Heartbeats.");
+  t.value("oncilla_heartbeats_total", "what=\"sent\"", metrics.heartbeats_sent);
+  t.value("oncilla_heartbeats_total", "what=\"failed\"", metrics.heartbeats_failed);
+  t.value("oncilla_heartbeats_total", "what=\"received\"", metrics.heartbeats_received);
+  t.type("oncilla_node_state", "gauge", "1 for the state that a node is in.");
+  for (const auto& n : view.nodes()) {
+    t.value("oncilla_node_state", "node=" + quote(n.name()) + ",state=\"" + state_of(n) + "\"", 1);
+  }
+  t.type("oncilla_errors_total", "counter", "Control requests that failed, by code.");
+  for (const auto& [code, count] : metrics.errors) {
+    t.value("oncilla_errors_total", "code=" + quote(code_name(static_cast<Code>(code))), count);
+  }
+  t.type("oncilla_control_request_seconds", "histogram", "Time to answer control requests.");
+  for (const auto& [request, histogram] : metrics.requests) {
+    histogram.print(t.out(), "oncilla_control_request_seconds", "request=" + quote(request));
+  }
+  return std::move(t.out());
+}
+
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
+                        const wire::NameList& names) {
+  return Object()
+             .text("node", stats.node())
+             .text("coordinator", view.coordinator())
+             .number("epoch", view.epoch())
+             .number("extents", stats.extents())
+             .raw("pools", list(stats.pools(), pool_json))
+             .raw("nodes", list(view.nodes(), node_json))
+             .raw("fabrics", list(stats.fabrics(), fabric_json))
+             .raw("sessions", list(stats.sessions(), session_json))
+             .raw("names", list(names.allocations(), name_json))
+             .done() +
+         "\n";
+}
+
+}  // namespace ocm::node

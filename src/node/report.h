@@ -1,0 +1,17 @@
+// What a daemon shows of itself: Prometheus text and JSON. No secret, capability or whole session id.
+#pragma once
+
+#include <string>
+
+#include "control.pb.h"
+#include "node/metrics.h"
+
+namespace ocm::node {
+
+/// Prometheus text format 0.0.4.
+std::string prometheus_text(const Metrics& metrics, const wire::Stats& stats, const wire::ClusterView& view,
+                            size_t names);
+/// {"node", "coordinator", "nodes": [...], "fabrics": [...], "sessions": [...], "names": [...]}
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names);
+
+}  // namespace ocm::node
