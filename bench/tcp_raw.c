@@ -124,9 +124,10 @@ static int connect_to(struct tcp_raw* raw, const struct sockaddr_in* address, in
   return connect(raw->fd, (const struct sockaddr*)address, sizeof(*address));
 }
 
-int tcp_raw_open(struct tcp_raw* raw, int spin, int capped, size_t memory_bytes) {
+int tcp_raw_open(struct tcp_raw* raw, int spin, int capped, char* memory, size_t memory_bytes) {
   memset(raw, 0, sizeof(*raw));
-  char* memory = map_memory(memory_bytes);
+  const int own = memory == NULL;
+  if (own) memory = map_memory(memory_bytes);
   if (memory == MAP_FAILED) return -1;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   const int listener = listen_at(&address, capped);
@@ -140,7 +141,7 @@ int tcp_raw_open(struct tcp_raw* raw, int spin, int capped, size_t memory_bytes)
   }
   if (connect_to(raw, &address, capped) != 0) return -1;
   close(listener);
-  munmap(memory, memory_bytes);
+  if (own) munmap(memory, memory_bytes);
   return 0;
 }
 
@@ -187,7 +188,7 @@ static int all_modes(char* data) {
   for (int mode = 0; mode < 4; ++mode) {
     const int spin = mode < 2, capped = mode % 2;
     struct tcp_raw raw;
-    if (tcp_raw_open(&raw, spin, capped, 64u << 20) != 0) return 1;
+    if (tcp_raw_open(&raw, spin, capped, NULL, 64u << 20) != 0) return 1;
     for (size_t s = 0; s < 2 * sizeof(kSizes) / sizeof(kSizes[0]); ++s) {
       const int put = s % 2 == 0;
       struct call c = {&raw, data, kSizes[s / 2]};

@@ -24,19 +24,26 @@ void spin_pause(uint64_t round, uint64_t spun_ns);
 /// Null channels are skipped; none: it re-checks every millisecond at the latest.
 ///
 /// Threads: any number on the same channels; the predicate is called by this one only.
-/// Cost: no allocation; spins at most kWaitSpinNs after the last time anything was likely to come.
+/// Cost: no allocation; spins at most kWaitSpinNs after the last time that anything moved.
 template <class Predicate>
 bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::Deadline deadline,
                 uint64_t stall_ns) {
   if (predicate()) return true;
   uint64_t started_ns = 0;
+  uint64_t moved = 0;
   for (uint64_t round = 0;; ++round) {
     const uint64_t now_ns = os::now_ns();
-    if (round == 0) started_ns = now_ns;
+    uint64_t moved_now = 0;
     for (Channel* channel : channels) {
-      if (channel != nullptr) channel->progress(now_ns, stall_ns);
+      if (channel == nullptr) continue;
+      channel->progress(now_ns, stall_ns);
+      moved_now += channel->moved_total();
     }
     if (predicate()) return true;
+    if (round == 0 || moved_now != moved) {
+      started_ns = now_ns;
+      moved = moved_now;
+    }
     if (deadline.passed_at(now_ns)) return false;
     const uint64_t spun_ns = now_ns - started_ns;
     if (spun_ns < kWaitSpinNs) {

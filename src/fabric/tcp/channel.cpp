@@ -25,7 +25,8 @@ struct ControlOp : Op {
 namespace {
 
 constexpr size_t kRxBytes = 32 * 1024;
-constexpr size_t kAheadOfLongGetBytes = 512;
+// After a long get only a header is read ahead: the next payload should land whole and aligned.
+constexpr size_t kAheadOfLongGetBytes = kFrameHeaderBytes;
 constexpr uint64_t kLongBytes = 16 * 1024;
 // Payloads up to this length travel beside their header, and the user's buffer is free at once.
 constexpr uint64_t kInlineBytes = 4096;
@@ -35,7 +36,7 @@ constexpr size_t kFlightsMax = 1024;
 constexpr uint64_t kUnflushedBytesMax = 32 * 1024;
 constexpr uint64_t kReceiveBudgetBytes = uint64_t{1} << 20;
 
-constexpr uint64_t kWindowBytesMin = uint64_t{1} << 20;
+constexpr uint64_t kWindowBytesMin = uint64_t{4} << 20;
 constexpr uint64_t kWindowBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kFrameBytesDefault = uint64_t{1} << 20;
 // 100 Gbit/s times the round trip, twice: enough in flight for the links we know.
@@ -263,11 +264,10 @@ ssize_t TcpChannel::fill() {
     return n;
   }
   const uint64_t want = incoming_.left;
-  const ssize_t n = stream_.receive({incoming_.target, want}, {rx_.get(), ahead_bytes_});
+  const ssize_t n = stream_.receive(incoming_.target, want);
   if (n <= 0) return n;
-  const uint64_t landed = std::min<uint64_t>(static_cast<uint64_t>(n), want);
-  end_ = static_cast<size_t>(n) - landed;
-  short_ = static_cast<uint64_t>(n) < want + ahead_bytes_;
+  const auto landed = static_cast<uint64_t>(n);
+  short_ = landed < want;
   if (flights_.front().checksum) incoming_.crc = crc32c(incoming_.crc, incoming_.target, landed);
   incoming_.target += landed;
   incoming_.left -= landed;
@@ -399,10 +399,16 @@ void TcpChannel::progress(uint64_t now_ns, uint64_t stall_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || failed_.load(std::memory_order_relaxed)) return;
   bool moved = transmit();
-  if (!failed_.load(std::memory_order_relaxed) && receive()) moved = true;
+  // While the network takes bytes, replies wait: a home that cannot send them stops taking ours.
+  if (!failed_.load(std::memory_order_relaxed) && !(moved && !tx_.empty())) {
+    if (receive()) moved = true;
+    if (waiting_head_ != nullptr && !failed_.load(std::memory_order_relaxed)) {
+      pump();
+      if (transmit()) moved = true;
+    }
+  }
   if (failed_.load(std::memory_order_relaxed)) return;
-  pump();
-  if (!tx_.empty() && transmit()) moved = true;
+  if (moved) moved_total_.store(moved_total_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (moved || restart_stall_ || flights_.empty()) {
     moved_ns_ = now_ns;
     restart_stall_ = false;

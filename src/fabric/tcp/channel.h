@@ -48,6 +48,7 @@ class TcpChannel final : public Channel {
   void post(Op& op) override;
   void flush() override;
   void progress(uint64_t now_ns, uint64_t stall_ns) override;
+  uint64_t moved_total() const override { return moved_total_.load(std::memory_order_relaxed); }
   PollOn poll_on() override;
   Status health() const override;
   uint32_t in_flight() const override { return in_flight_.load(std::memory_order_relaxed); }
@@ -98,6 +99,7 @@ class TcpChannel final : public Channel {
   std::atomic<uint32_t> in_flight_{0};
   std::atomic<bool> wants_write_{false};
   std::atomic<bool> more_{false};
+  std::atomic<uint64_t> moved_total_{0};  // written under mutex_
 
   Op* waiting_head_ = nullptr;
   Op* waiting_tail_ = nullptr;

@@ -15,9 +15,10 @@ using wire::kFrameHeaderBytes;
 constexpr uint64_t kRunBudgetBytes = uint64_t{4} << 20;
 // Replies up to this length are copied beside their header: one piece for the kernel.
 constexpr uint64_t kInlineBytes = 4096;
-// After a put at least this long, little is read ahead: its payload should not pass through the scratch.
+// After a put at least this long, only the next header is read ahead: a payload that follows it should go
+// into the extent whole and aligned.
 constexpr uint64_t kLongPutBytes = 16 * 1024;
-constexpr size_t kAheadOfLongPutBytes = 512;
+constexpr size_t kAheadOfLongPutBytes = kFrameHeaderBytes;
 
 OpCode op_code(FrameType type) {
   switch (type) {
@@ -53,6 +54,7 @@ void count(std::atomic<uint64_t>& counter, uint64_t value = 1) {
 bool Connection::flush() {
   const ssize_t n = tx_.send(stream_);
   if (n < 0) close();
+  if (n > 0 || tx_.empty()) held_ = false;
   return n > 0;
 }
 
@@ -168,9 +170,21 @@ void Connection::parse(Scratch& scratch) {
       return;
     }
     if (have < kFrameHeaderBytes + body) return;
+    if (!tx_.empty() && must_wait(header)) {
+      held_ = true;
+      return;
+    }
     begin_ += kFrameHeaderBytes + body;
     on_frame(header, data + kFrameHeaderBytes);
   }
+}
+
+bool Connection::must_wait(const FrameHeader& header) const {
+  if (!writes(op_code(header.type))) return false;
+  const Attached* target = attached(header.index);
+  const uint64_t bytes = header.type == FrameType::kPut ? header.length : 8;
+  if (target == nullptr || header.offset > target->extent->bytes) return false;
+  return tx_.refers_to(target->extent->data + header.offset, bytes);
 }
 
 void Connection::take_payload(const std::byte* data, size_t bytes) {

@@ -10,6 +10,8 @@
 //      that fails is drained and answered kError, so the stream stays in step.
 //   C3 Not a byte is read while more than kTxBytesMax or kTxSegmentsMax of replies wait: the peer's own
 //      slowness stops it, and memory for one connection is bounded.
+//   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
+//      the writes that follow them.
 //   C4 Between two frames `saved_` holds less than one scratch buffer; a put's payload goes from the
 //      socket into the extent.
 // Threads: its worker only.
@@ -36,7 +38,7 @@ struct Scratch {
 
 class Connection {
  public:
-  static constexpr uint64_t kTxBytesMax = uint64_t{1} << 20;
+  static constexpr uint64_t kTxBytesMax = 128 * 1024;
   static constexpr size_t kTxSegmentsMax = 256;
   static constexpr size_t kExtentsMax = 65536;
   /// A checksummed payload is copied or read twice, so its frames are shorter.
@@ -63,7 +65,8 @@ class Connection {
   uint64_t accepted_ns = 0;
   uint64_t active_ns = 0;
   uint32_t armed_events = 0;
-  bool hot = false;
+  bool hot = false;     // had traffic a moment ago
+  bool direct = false;  // and is tried every round, outside the epoll set
 
  private:
   enum class State { kHello, kProof, kOpen, kClosing, kClosed };
@@ -81,7 +84,9 @@ class Connection {
     wire::FrameHeader header;
   };
 
-  bool is_congested() const { return tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax; }
+  /// C5 for the frame of `header`.
+  bool must_wait(const wire::FrameHeader& header) const;
+  bool is_congested() const { return held_ || tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax; }
   void close() {
     state_ = State::kClosed;
     stream_.close();
@@ -117,6 +122,7 @@ class Connection {
   ServerStats& stats_;
   State state_ = State::kHello;
   bool more_ = false;
+  bool held_ = false;  // the next frame waits for replies to leave (C5)
   TxQueue tx_;
 
   std::vector<std::byte> saved_;  // input kept between runs

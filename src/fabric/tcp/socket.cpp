@@ -37,6 +37,29 @@ Result<AddressList> resolve(std::string_view address, bool passive) {
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof(value)); }
 
+constexpr int kSameHostBufferBytes = 128 * 1024;
+
+/// Both ends have one address: loopback, or an address of this host.
+bool is_same_host(int fd) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t own_length = sizeof(own);
+  socklen_t peer_length = sizeof(peer);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
+      ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0 ||
+      own.ss_family != peer.ss_family) {
+    return false;
+  }
+  if (own.ss_family == AF_INET) {
+    const auto& a = reinterpret_cast<const sockaddr_in&>(own).sin_addr;
+    const auto& b = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+    return a.s_addr == b.s_addr || ntohl(a.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  const auto& a = reinterpret_cast<const sockaddr_in6&>(own).sin6_addr;
+  const auto& b = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
 }  // namespace
 
 void tune(int fd) {
@@ -46,6 +69,10 @@ void tune(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+  if (is_same_host(fd)) {
+    set(fd, SOL_SOCKET, SO_SNDBUF, kSameHostBufferBytes);
+    set(fd, SOL_SOCKET, SO_RCVBUF, kSameHostBufferBytes);
+  }
 }
 
 Result<os::Fd> listen_on(std::string_view address) {
@@ -81,7 +108,6 @@ Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     os::Fd fd(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.is_open()) return Status::from_errno(errno, "socket");
-    tune(fd.get());
     int error = ::connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     while (error == EINPROGRESS) {
       pollfd p{fd.get(), POLLOUT, 0};
@@ -93,7 +119,10 @@ Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
         return Status(Code::kDeadline, "no answer from " + std::string(address));
       }
     }
-    if (error == 0) return fd;
+    if (error == 0) {
+      tune(fd.get());
+      return fd;
+    }
     last = Status(Code::kPeerLost, std::string(address) + ": " + std::strerror(error));
   }
   return last;

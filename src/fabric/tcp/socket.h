@@ -20,7 +20,9 @@ Result<std::string> bound_address(int fd);
 /// Connects; the socket is non-blocking and tuned. Errors: kInvalidArgument, kPeerLost, kDeadline, kNoFds.
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline);
 
-/// No delay, and a peer that vanished without a word is noticed within about 20 s.
+/// No delay, and a peer that vanished without a word is noticed within about 20 s. `fd` is connected.
+/// Buffers of a connection within this host are capped: what is under way stays in the cache then, and
+/// there is no link whose length they would have to cover.
 void tune(int fd);
 
 /// The kernel's estimate of the round trip, 0 if it has none.

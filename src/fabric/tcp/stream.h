@@ -40,17 +40,6 @@ class Stream {
     return received(::recv(fd_.get(), out, bytes, MSG_DONTWAIT));
   }
 
-  /// Fills `first`, and what comes after it goes to `second`.
-  ssize_t receive(const iovec& first, const iovec& second) {
-    if (tls_) [[unlikely]]
-      return tls_->receive(static_cast<std::byte*>(first.iov_base), first.iov_len);
-    iovec parts[2] = {first, second};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    return received(::recvmsg(fd_.get(), &message, MSG_DONTWAIT));
-  }
-
   ssize_t send(const iovec* parts, int count) {
     if (tls_) [[unlikely]]
       return tls_->send(parts, count);

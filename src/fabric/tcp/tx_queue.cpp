@@ -49,6 +49,13 @@ void TxQueue::append_reference(const std::byte* data, size_t count, std::shared_
   bytes_ += count;
 }
 
+bool TxQueue::refers_to(const std::byte* data, size_t count) const {
+  return std::any_of(segments_.begin() + static_cast<ptrdiff_t>(head_), segments_.end(),
+                     [&](const Segment& s) {
+                       return s.data != nullptr && s.data < data + count && data < s.data + s.bytes;
+                     });
+}
+
 int TxQueue::gather(iovec* parts) const {
   int count = 0;
   for (size_t i = head_; i < segments_.size() && count < kPartsMax; ++i) {

@@ -29,6 +29,9 @@ class TxQueue {
   /// Queues [data, data + count) where it lies; `keep` lives until it is sent (null: T2 is the caller's).
   void append_reference(const std::byte* data, size_t count, std::shared_ptr<const void> keep);
 
+  /// True if bytes of [data, data + count) wait here by reference.
+  bool refers_to(const std::byte* data, size_t count) const;
+
   /// Sends until the queue is empty or the socket is full. < 0: -errno, the stream is over.
   /// Returns bytes sent.
   ssize_t send(Stream& stream);

@@ -17,8 +17,9 @@ namespace ocm::fabric::tcp {
 namespace {
 
 constexpr int kEventsMax = 64;
-// With more hot connections than this, asking epoll is cheaper than trying each.
-constexpr size_t kHotDirectMax = 4;
+// So many hot connections are tried directly and are not in the epoll set: for each packet the kernel would
+// have to tell epoll too. With more, asking epoll is cheaper than trying each.
+constexpr size_t kDirectMax = 4;
 // Empty rounds between two looks at epoll while spinning.
 constexpr uint32_t kRoundsPerPoll = 32;
 constexpr uint64_t kAcceptPauseNs = 100'000'000;
@@ -66,8 +67,7 @@ void Worker::loop() {
     const uint64_t now = os::now_ns();
     moved_ = false;
     if (run_hot(now)) busy_ns = now;
-    const bool direct = hot_.size() <= kHotDirectMax;
-    if (!direct || ++rounds % kRoundsPerPoll == 0) {
+    if (hot_.size() > direct_ || ++rounds % kRoundsPerPoll == 0) {
       poll_events(0);
       if (!moved_) ::sched_yield();
     }
@@ -117,10 +117,9 @@ void Worker::poll_events(int timeout_ms) {
 
 bool Worker::run_hot(uint64_t now_ns) {
   bool moved = false;
-  const bool direct = hot_.size() <= kHotDirectMax;
   for (size_t i = 0; i < hot_.size(); ++i) {
     Connection& connection = *hot_[i];
-    if ((direct || connection.has_more()) && run_one(connection, now_ns)) moved = true;
+    if ((connection.direct || connection.has_more()) && run_one(connection, now_ns)) moved = true;
   }
   return moved;
 }
@@ -144,27 +143,37 @@ bool Worker::run_one(Connection& connection, uint64_t now_ns) {
 
 void Worker::heat(Connection& connection, uint64_t now_ns) {
   connection.active_ns = now_ns;
-  if (connection.hot) return;
+  if (connection.hot || connection.is_closed()) return;
   connection.hot = true;
   hot_.push_back(&connection);
+  if (direct_ >= kDirectMax) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
+  connection.direct = true;
+  ++direct_;
 }
 
-void Worker::arm(Connection& connection) {
+void Worker::cool(Connection& connection) {
+  connection.hot = false;
+  const bool was_direct = connection.direct;
+  if (was_direct) --direct_;
+  connection.direct = false;
+  if (connection.is_closed()) return;
   const uint32_t wanted = (connection.wants_read() ? uint32_t{EPOLLIN} : 0u) |
                           (connection.wants_write() ? uint32_t{EPOLLOUT} : 0u);
-  if (wanted == connection.armed_events) return;
+  if (!was_direct && wanted == connection.armed_events) return;
   epoll_event event{};
   event.events = wanted;
   event.data.ptr = &connection;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+  const int how = was_direct ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (::epoll_ctl(epoll_.get(), how, connection.fd(), &event) != 0) {  // no memory: it would never be heard
+    connection.abort();
+    closed_.push_back(&connection);
+  }
   connection.armed_events = wanted;
 }
 
 void Worker::cool_all() {
-  for (Connection* connection : hot_) {
-    connection->hot = false;
-    if (!connection->is_closed()) arm(*connection);
-  }
+  for (Connection* connection : hot_) cool(*connection);
   hot_.clear();
 }
 
@@ -179,7 +188,11 @@ void Worker::sweep(uint64_t now_ns) {
   }
   if (!closed_.empty()) {
     std::erase_if(unproved_, [](Connection* c) { return c->is_closed(); });
-    std::erase_if(hot_, [](Connection* c) { return c->is_closed(); });
+    std::erase_if(hot_, [&](Connection* c) {
+      if (!c->is_closed()) return false;
+      cool(*c);
+      return true;
+    });
     for (Connection* closed : closed_) {
       if (connections_.erase(closed) == 0) continue;
       load_.fetch_sub(1, std::memory_order_relaxed);
@@ -190,8 +203,7 @@ void Worker::sweep(uint64_t now_ns) {
   }
   std::erase_if(hot_, [&](Connection* c) {
     if (c->has_more() || now_ns < c->active_ns + shared_.options.spin_ns) return false;
-    c->hot = false;
-    arm(*c);
+    cool(*c);
     return true;
   });
 }

@@ -50,8 +50,8 @@ class Worker {
   bool run_hot(uint64_t now_ns);
   bool run_one(Connection& connection, uint64_t now_ns);
   void heat(Connection& connection, uint64_t now_ns);
+  void cool(Connection& connection);
   void cool_all();
-  void arm(Connection& connection);
   void sweep(uint64_t now_ns);
   void accept_all();
   void refuse(os::Fd fd);
@@ -74,6 +74,7 @@ class Worker {
   Scratch scratch_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> hot_;
+  size_t direct_ = 0;                  // so many of hot_ are `direct`
   std::vector<Connection*> unproved_;  // in order of acceptance
   std::vector<Connection*> closed_;    // to erase from connections_
   uint64_t paused_until_ns_ = 0;
