@@ -253,6 +253,8 @@ TEST_P(Ucx, AWrongCapabilityOpensNothing) {
   EXPECT_EQ(c->attach(d, Access::kRead, deadline).status().code(), Code::kPermission);
   d.capability = os::read_capability(extent->capability);
   EXPECT_EQ(c->attach(d, Access::kReadWrite, deadline).status().code(), Code::kPermission);
+  EXPECT_TRUE(c->attach(d, Access::kRead, deadline).is_ok());
+  EXPECT_TRUE(c->attach(descriptor_of(*extent), Access::kRead, deadline).is_ok());
   d = descriptor_of(*extent);
   d.id.generation = 2;
   EXPECT_EQ(c->attach(d, Access::kRead, deadline).status().code(), Code::kRevoked);
