@@ -48,7 +48,7 @@ def used_bytes(cluster: Cluster) -> dict:
 
 
 @pytest.mark.parametrize("name", ["oncillamem_test", "alloc_copy", "read_write", "bfs_stream", "many_allocations",
-                                  "threads", "no_cleanup"])
+                                  "threads", "fork", "no_cleanup"])
 def test_a_program_of_2013_runs_and_leaves_nothing(shared, idle, compiled, name):
     result = run(compiled(name), shared["n2"])
     assert result.returncode == 0, result.stdout + result.stderr
