@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import Cluster, wait_for
+from harness import HERE, Cluster, wait_for
 from ocmlib import find_binary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -20,7 +20,8 @@ def compiled(tmp_path_factory):
 
     def build(name: str) -> pathlib.Path:
         if name not in built:
-            source = next(p for p in (PROGRAMS / f"{name}.c", PROGRAMS.parent / f"{name}.c") if p.exists())
+            source = next(p for p in (PROGRAMS / f"{name}.c", PROGRAMS.parent / f"{name}.c", HERE / f"{name}.c")
+                          if p.exists())
             built[name] = folder / name
             subprocess.run(["cc", "-DINFINIBAND", f"-I{ROOT}/include/oncilla", source, "-o", built[name], f"-L{library}",
                             f"-Wl,-rpath,{library}", "-locm", "-lm"], check=True, timeout=60)
@@ -91,3 +92,19 @@ def test_without_a_daemon_init_fails_if_embedding_is_not_wanted(tmp_path, compil
     result = run(compiled("alloc_copy"), shared["n1"], OCM_SOCKET=str(tmp_path / "none.sock"))
     assert result.returncode == 1
     assert "ocm_init: NO_DAEMON" in result.stderr
+
+
+def test_a_lost_node_is_an_error_in_time_and_local_memory_goes_on(cluster, compiled):
+    env = {**os.environ, "OCM_NO_EMBEDDED": "1", "OCM_QUIET": "1", "OCM_SOCKET": str(cluster["n1"].socket_path)}
+    process = subprocess.Popen([compiled("oncillamem_peer_lost")], env=env, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        cluster["n2"].kill()
+        cluster["n3"].kill()
+        answer, _ = process.communicate("go\n", timeout=20)
+        assert int(answer) in (-40, -23, -25), "PEER_LOST, REVOKED or LOST"  # as oncilla.h numbers them
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait(10)
