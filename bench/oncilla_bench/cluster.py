@@ -2,14 +2,17 @@
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 
 from . import paths, programs
 
-DRAM_BYTES = 12 << 30  # a budget; pages are taken at first touch only
+DRAM_BYTES = 128 << 30  # a budget, not memory: pages are taken at first touch, and 1 GiB at most is touched
 
 
 class Cluster:
@@ -103,6 +106,18 @@ class Cluster:
         for process in self.processes:
             programs.end(process)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def descriptors_max():
+    """How many file descriptors a daemon that we start can have: every extent takes one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        system = int(pathlib.Path("/proc/sys/fs/nr_open").read_text())
+        raised = subprocess.run([sys.executable, "-c", "import resource as r;"
+                                 f"r.setrlimit(r.RLIMIT_NOFILE, ({system}, {system}))"], capture_output=True)
+        return system if raised.returncode == 0 else hard
+    except OSError:
+        return hard
 
 
 def _cpu_ns(pid):

@@ -80,7 +80,8 @@ def run(command, env=None, deadline_s=60.0):
         end(process)
     if process.returncode != 0:
         lines = [line for line in errors.strip().splitlines() if line.strip(" -=")]
-        raise Failed(lines[-1][:160] if lines else f"ended with {process.returncode}")
+        lines = list(dict.fromkeys(lines))[-2:]
+        raise Failed("; ".join(line[:160] for line in lines) if lines else f"ended with {process.returncode}")
     return output
 
 
