@@ -42,8 +42,8 @@ Status not_initialised() {
 
 Library& Library::instance() {
   static const bool ready = [] {
-    current = new Library;
-    pthread_atfork(nullptr, nullptr, [] { current = new Library; });
+    current = new Library(nullptr);
+    pthread_atfork(nullptr, nullptr, [] { current = new Library(current); });
     return true;
   }();
   (void)ready;

@@ -25,6 +25,8 @@ class Library {
   /// The process' own. It is never destroyed: threads may call during exit. After fork, the child has
   /// a new one, that was not initialised: the session belongs to the parent.
   static Library& instance();
+  /// `parents`: what the parent of a forked child had, kept reachable but never used.
+  explicit Library(const Library* parents) : parents_(parents) {}
 
   Status init();
   Status tini();
@@ -51,6 +53,7 @@ class Library {
  private:
   Result<std::shared_ptr<Pair>> find(ocm_alloc_t handle);
 
+  const Library* const parents_;
   std::shared_mutex gate_;
   ocm_session* session_ = nullptr;  // guarded by gate_
   uint64_t users_ = 0;              // guarded by gate_: inits without their tini
