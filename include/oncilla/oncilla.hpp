@@ -309,8 +309,8 @@ class Allocation {
 
 /// One end of a copy.
 struct Place : ocm_place {
-  Place(const Allocation& allocation, uint64_t offset) : ocm_place{allocation.get(), offset, nullptr} {}
-  Place(const void* pointer) : ocm_place(ocm_place_at(pointer)) {}  // NOLINT
+  Place(const Allocation& in, uint64_t at) : ocm_place{in.get(), at, nullptr} {}
+  Place(const void* here) : ocm_place(ocm_place_at(here)) {}  // NOLINT
 };
 inline Done copy(const Place& target, const Place& source, uint64_t bytes) {
   return Done::from(ocm_place_copy(target, source, bytes));

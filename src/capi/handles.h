@@ -53,7 +53,8 @@ class HandleTable {
 
   T* find(uint64_t handle) {
     const uint32_t index = index_of(handle);
-    if (handle >> 60 != kType || index >= count_.load(std::memory_order_acquire)) [[unlikely]]
+    // One comparison for the type and for the generation being odd.
+    if ((handle & kLiveMask) != kLive || index >= count_.load(std::memory_order_acquire)) [[unlikely]]
       return nullptr;
     Slot& s = slot(index);
     if (s.generation.load(std::memory_order_acquire) != generation_of(handle)) [[unlikely]]
@@ -99,6 +100,8 @@ class HandleTable {
 
  private:
   static constexpr uint32_t kIndexMask = (1u << 28) - 1;
+  static constexpr uint64_t kLiveMask = uint64_t{15} << 60 | uint64_t{1} << 28;
+  static constexpr uint64_t kLive = uint64_t{kType} << 60 | uint64_t{1} << 28;
   static constexpr uint32_t kChunkSlots = 1024;
   static constexpr uint32_t kChunksMax = 1u << 14;  // 16 million handles
   static constexpr uint32_t kGenerationsForChild = 1u << 28;

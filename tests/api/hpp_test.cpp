@@ -1,0 +1,77 @@
+// The C++ interface over an embedded node.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+#include <oncilla/oncilla.hpp>
+
+namespace {
+
+static_assert(!std::is_copy_constructible_v<ocm::Session> &&
+              std::is_nothrow_move_constructible_v<ocm::Session>);
+static_assert(!std::is_copy_constructible_v<ocm::Allocation> && !std::is_copy_assignable_v<ocm::Op>);
+
+class Hpp : public testing::Test {
+ protected:
+  ocm::Session session =
+      ocm::Session::open({.flags = OCM_SESSION_EMBEDDED, .embedded_bytes = uint64_t{64} << 20}).value();
+};
+
+TEST_F(Hpp, BytesGoThereAndBack) {
+  ocm::Allocation memory = session.allocate(1 << 20).value();
+  std::array<uint32_t, 1000> in{}, out{};
+  std::iota(in.begin(), in.end(), 1u);
+  memory.put(16, std::as_bytes(std::span(in))).check();
+  memory.get(16, std::as_writable_bytes(std::span(out))).check();
+  EXPECT_EQ(in, out);
+  EXPECT_EQ(memory.load<uint32_t>(16 + 4).value(), 2u);
+  EXPECT_EQ(memory.size_bytes(), uint64_t{1} << 20);
+}
+
+TEST_F(Hpp, ErrorsCarryStatusAndSentence) {
+  ocm::Allocation memory = session.allocate(100).value();
+  const ocm::Done done = memory.store(uint64_t{100}, 1);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.status(), OCM_OUT_OF_RANGE);
+  EXPECT_STREQ(done.error().name(), "OUT_OF_RANGE");
+  EXPECT_NE(done.error().message().find("100"), std::string::npos);
+  EXPECT_THROW(session.attach("nothing").value(), ocm::Exception);
+}
+
+TEST_F(Hpp, MovingMovesTheOwner) {
+  ocm::Allocation first = session.allocate(100).value();
+  ocm::Allocation second = std::move(first);
+  EXPECT_EQ(first.get(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(first.store(0, 1).status(), OCM_INVALID_ARGUMENT);
+  EXPECT_TRUE(second.store(0, 1).has_value());
+  EXPECT_TRUE(second.free().has_value());
+}
+
+TEST_F(Hpp, OperationsAndCopies) {
+  ocm::Allocation a = session.allocate(4096).value();
+  ocm::Allocation b = session.allocate(4096).value();
+  const std::array<std::byte, 4> in{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  ocm::Op op = a.put_start(0, in).value();
+  EXPECT_TRUE(op.wait().has_value());
+  EXPECT_TRUE(op.test().value());
+  ocm::copy(ocm::Place(b, 8), ocm::Place(a, 0), 4).check();
+  ocm::copy_start(ocm::Place(b, 16), ocm::Place(in.data()), 4).value().wait().check();
+  EXPECT_EQ(b.load<uint32_t>(8).value(), 0x04030201u);
+  EXPECT_EQ(b.load<uint32_t>(16).value(), 0x04030201u);
+  EXPECT_TRUE(session.fence().has_value());
+}
+
+TEST_F(Hpp, AtomicsNamesAndNodes) {
+  ocm::Allocation memory = session.allocate(1 << 20).value();
+  EXPECT_EQ(memory.fetch_add(0, 3).value(), 0u);
+  EXPECT_EQ(memory.compare_swap(0, 3, 9).value(), 3u);
+  memory.publish("counter").check();
+  ocm::Allocation other = session.attach("counter", OCM_ACCESS_READ).value();
+  EXPECT_EQ(other.load<uint64_t>(0).value(), 9u);
+  EXPECT_EQ(session.names().value().size(), 1u);
+  EXPECT_EQ(session.nodes().value().size(), 1u);
+  session.remove("counter").check();
+  EXPECT_EQ(other.load<uint64_t>(0).status(), OCM_REVOKED);
+}
+
+}  // namespace
