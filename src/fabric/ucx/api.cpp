@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 #include "base/log.h"
 #include "fabric/ucx/ucp_table.h"
@@ -121,6 +122,16 @@ Status available() { return library().status; }
 std::string library_version() { return available().is_ok() ? library().version : std::string(); }
 
 const UcpTable& ucp() { return library().table; }
+
+Settings settings_from_environment() {
+  Settings settings;
+  if (const char* tls = std::getenv("OCM_UCX_TLS")) settings.tls = tls;
+  if (const char* devices = std::getenv("OCM_UCX_NET_DEVICES")) settings.net_devices = devices;
+  if (const char* emulated = std::getenv("OCM_UCX_ALLOW_EMULATED")) {
+    settings.allow_emulated = std::string_view(emulated) == "1";
+  }
+  return settings;
+}
 
 bool hardware_checked(const std::string& tls) {
   static constexpr std::array kChecked = {"rc",       "rc_x", "rc_v", "rc_mlx5",

@@ -23,9 +23,12 @@ struct Settings {
   /// UCX_NET_DEVICES: "" for all, or "mlx5_0:1,eth0,lo".
   std::string net_devices;
   /// Take transports that are not hardware-checked too. For tests, and where every peer is trusted and may
-  /// end the daemon: libucp 1.13 aborts a home whose answer over tcp meets a client that just died.
+  /// end the daemon: with libucp 1.13 a client that dies in the middle of an operation can abort a home
+  /// over tcp, and stop its queue for everybody over shared memory.
   bool allow_emulated = false;
 };
+/// The defaults, with what $OCM_UCX_TLS, $OCM_UCX_NET_DEVICES and $OCM_UCX_ALLOW_EMULATED (=1) say.
+Settings settings_from_environment();
 /// True if every transport in `tls` leaves the check of address and key to the network card. The others
 /// (tcp, shared memory, ud) are emulated: the home's process writes wherever the sender says.
 bool hardware_checked(const std::string& tls);

@@ -88,6 +88,7 @@ void UcxChannel::ended(Pending* pending, ucs_status_t status) {
   --requests_;
   bytes_in_flight_ -= pending->bytes;
   progressed_ = true;
+  moved_total_.fetch_add(1, std::memory_order_relaxed);
   if (Entry* entry = pending->entry; entry == nullptr) {
     --pending->round->sealing;
   } else {

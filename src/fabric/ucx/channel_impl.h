@@ -44,6 +44,7 @@ class UcxChannel final : public Channel {
   void post(Op& op) override;
   void flush() override;
   void progress(uint64_t now_ns, uint64_t stall_ns) override;
+  uint64_t moved_total() const override { return moved_total_.load(std::memory_order_relaxed); }
   PollOn poll_on() override;
   Status health() const override;
   uint32_t in_flight() const override { return in_flight_.load(std::memory_order_relaxed); }
@@ -158,6 +159,7 @@ class UcxChannel final : public Channel {
   uint64_t last_progress_ns_ = 0;  // 0: to be set by the next progress()
   bool progressed_ = false;
   std::atomic<uint32_t> in_flight_{0};
+  std::atomic<uint64_t> moved_total_{0};  // requests that ended
   std::vector<std::unique_ptr<Pending>> pool_;
   std::vector<Pending*> pool_free_;
 };

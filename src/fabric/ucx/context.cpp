@@ -32,7 +32,7 @@ Result<std::shared_ptr<Context>> Context::make(const Settings& settings, Role ro
                                           "set allow_emulated if every peer is trusted");
   }
   ucp_config_t* config = nullptr;
-  // A prefix of our own: UCX_* of the environment stay for the user's other libraries to read.
+  // The user's UCX_* first, ONCILLA_UCX_* over them, and below what must be so.
   ucs_status_t status = ucp().ucp_config_read("ONCILLA", nullptr, &config);
   if (status != UCS_OK) return from_ucs(status, "config");
   const auto set = [&](const char* name, const char* value) {
