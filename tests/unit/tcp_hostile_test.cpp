@@ -1,0 +1,488 @@
+// fabric/tcp: what hostile, broken and vanished peers can do, which is nothing to anybody else.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <thread>
+
+#include "fabric/tcp/handshake.h"
+#include "fabric/tcp/socket.h"
+#include "tcp_fixture.h"
+#include "wire/frame.h"
+
+namespace ocm::fabric::tcp {
+namespace {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::kFrameHeaderBytes;
+using Bytes = std::vector<std::byte>;
+
+/// A plain socket that writes what it likes.
+class RawPeer {
+ public:
+  explicit RawPeer(const std::string& address) {
+    auto fd = connect_to(address, soon());
+    EXPECT_TRUE(fd.is_ok());
+    fd_ = std::move(fd).value();
+  }
+  bool write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n < 0 && errno == EAGAIN) {
+        pollfd p{fd_.get(), POLLOUT, 0};
+        if (::poll(&p, 1, 10'000) <= 0) return false;
+        continue;
+      }
+      if (n <= 0) return false;
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  /// False once the peer has closed.
+  bool read(std::span<std::byte> out) {
+    while (!out.empty()) {
+      pollfd p{fd_.get(), POLLIN, 0};
+      if (::poll(&p, 1, 10'000) <= 0) return false;
+      const ssize_t n = ::recv(fd_.get(), out.data(), out.size(), 0);
+      if (n < 0 && errno == EAGAIN) continue;
+      if (n <= 0) return false;
+      out = out.subspan(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  bool is_closed_by_peer() {
+    std::byte sink[4096];
+    for (;;) {
+      pollfd p{fd_.get(), POLLIN, 0};
+      if (::poll(&p, 1, 10'000) <= 0) return false;
+      if (::recv(fd_.get(), sink, sizeof(sink), 0) <= 0 && errno != EAGAIN) return true;
+    }
+  }
+  bool read_header(FrameHeader& header) {
+    std::array<std::byte, kFrameHeaderBytes> bytes;
+    return read(bytes) && wire::decode_frame(bytes.data(), header).is_ok();
+  }
+  void close() { fd_.reset(); }
+
+ private:
+  os::Fd fd_;
+};
+
+Bytes frame(FrameType type, std::span<const std::byte> payload = {},
+            const std::function<void(FrameHeader&)>& change = nullptr) {
+  FrameHeader header;
+  header.type = type;
+  header.length = payload.size();
+  if (change) change(header);
+  Bytes out(kFrameHeaderBytes + payload.size());
+  wire::encode_frame(header, out.data());
+  std::copy(payload.begin(), payload.end(), out.begin() + kFrameHeaderBytes);
+  return out;
+}
+
+class TcpHostileTest : public TcpTest {
+ protected:
+  void SetUp() override {
+    start();
+    extent = directory.add(1 << 20);
+  }
+  /// Another client still gets its answer.
+  void expect_server_lives() {
+    auto channel = connect();
+    ASSERT_NE(channel, nullptr);
+    auto index = channel->attach(describe(*extent), Access::kReadWrite, soon());
+    ASSERT_TRUE(index.is_ok());
+    uint64_t word = 42;
+    EXPECT_EQ(put(*channel, *index, 0, &word, 8), Code::kOk);
+    uint64_t back = 0;
+    EXPECT_EQ(get(*channel, *index, 0, &back, 8), Code::kOk);
+    EXPECT_EQ(back, 42u);
+  }
+  /// Says hello and proves itself; the server's nonce comes back.
+  Nonce authenticate(RawPeer& peer) {
+    const Credentials who = credentials();
+    Bytes hello(kHelloBytes);
+    std::copy(who.session.bytes.begin(), who.session.bytes.end(), hello.begin());
+    EXPECT_TRUE(peer.write(frame(FrameType::kHello, hello)));
+    FrameHeader header;
+    EXPECT_TRUE(peer.read_header(header));
+    EXPECT_EQ(header.type, FrameType::kChallenge);
+    Bytes challenge(kChallengeBytes);
+    EXPECT_TRUE(peer.read(challenge));
+    Nonce nonce;
+    std::copy_n(challenge.begin(), kNonceBytes, nonce.begin());
+    EXPECT_TRUE(peer.write(frame(FrameType::kProof, client_proof(who.session_key, Nonce{}, nonce))));
+    EXPECT_TRUE(peer.read_header(header));
+    EXPECT_EQ(header.type, FrameType::kReply);
+    return nonce;
+  }
+  uint32_t attach(RawPeer& peer, const Nonce& nonce) {
+    wire::AttachBody body;
+    body.address = extent->id.address.bits();
+    body.generation = extent->id.generation;
+    body.access = 3;
+    body.proof = attach_proof(extent->capability, nonce, body);
+    std::array<std::byte, wire::kAttachBodyBytes> bytes;
+    wire::encode_attach(body, bytes.data());
+    EXPECT_TRUE(peer.write(frame(FrameType::kAttach, bytes)));
+    FrameHeader header;
+    EXPECT_TRUE(peer.read_header(header));
+    EXPECT_EQ(header.type, FrameType::kReply);
+    return static_cast<uint32_t>(header.operand);
+  }
+
+  std::shared_ptr<BufferExtent> extent;
+};
+
+TEST_F(TcpHostileTest, GarbageClosesTheConnectionOnly) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    RawPeer peer(server->address());
+    peer.write(pattern(100 + seed * 997, seed));
+    EXPECT_TRUE(peer.is_closed_by_peer());
+  }
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, GarbageAfterAuthenticationClosesTheConnectionOnly) {
+  RawPeer peer(server->address());
+  authenticate(peer);
+  peer.write(pattern(200, 3));
+  EXPECT_TRUE(peer.is_closed_by_peer());
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, OversizedAndMalformedFramesClose) {
+  const Bytes cases[] = {
+      frame(FrameType::kPut, {}, [](FrameHeader& h) { h.length = wire::kFrameBytesMax + 1; }),
+      frame(FrameType::kGet, {}, [](FrameHeader& h) { h.length = ~uint64_t{0}; }),
+      frame(FrameType::kFence, {}, [](FrameHeader& h) { h.length = 100; }),
+      frame(FrameType::kFence, {}, [](FrameHeader& h) { h.flags = 0x80; }),
+      frame(FrameType::kCompareSwap),
+      frame(FrameType::kReply),
+      frame(FrameType::kHello, Bytes(kHelloBytes)),
+      frame(FrameType::kAttach, Bytes(47)),
+      frame(FrameType::kAttach, Bytes(48)),  // access 0
+  };
+  for (const Bytes& bytes : cases) {
+    RawPeer peer(server->address());
+    authenticate(peer);
+    peer.write(bytes);
+    EXPECT_TRUE(peer.is_closed_by_peer());
+  }
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, NothingBeforeAuthentication) {
+  for (const FrameType type : {FrameType::kAttach, FrameType::kGet, FrameType::kPut, FrameType::kFence,
+                               FrameType::kProof, FrameType::kDetach}) {
+    RawPeer peer(server->address());
+    peer.write(frame(type));
+    EXPECT_TRUE(peer.is_closed_by_peer());
+  }
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, TruncatedFramesLeaveNothingBehind) {
+  {
+    RawPeer peer(server->address());
+    const Nonce nonce = authenticate(peer);
+    const uint32_t index = attach(peer, nonce);
+    const Bytes payload(60'000, std::byte{1});
+    Bytes bytes = frame(FrameType::kPut, payload, [&](FrameHeader& h) { h.index = index; });
+    bytes.resize(30'000);
+    peer.write(bytes);
+  }
+  {
+    RawPeer peer(server->address());
+    Bytes bytes = frame(FrameType::kHello, Bytes(kHelloBytes));
+    bytes.resize(20);
+    peer.write(bytes);
+  }
+  expect_server_lives();
+  while (stats.connections.load() > 0) ::sched_yield();  // the test's own deadline limits it
+}
+
+TEST_F(TcpHostileTest, BytesOneByOneAreUnderstood) {
+  RawPeer peer(server->address());
+  const Nonce nonce = authenticate(peer);
+  const uint32_t index = attach(peer, nonce);
+  const Bytes payload = pattern(10, 1);
+  const Bytes bytes = frame(FrameType::kPut, payload, [&](FrameHeader& h) { h.index = index; });
+  for (const std::byte b : bytes) ASSERT_TRUE(peer.write({&b, 1}));
+  FrameHeader header;
+  ASSERT_TRUE(peer.read_header(header));
+  EXPECT_EQ(header.type, FrameType::kReply);
+  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), extent->data));
+}
+
+TEST_F(TcpHostileTest, AFailedPutIsDrainedAndTheStreamStaysInStep) {
+  RawPeer peer(server->address());
+  const Nonce nonce = authenticate(peer);
+  const uint32_t index = attach(peer, nonce);
+  const Bytes payload(3 << 20, std::byte{7});
+  ASSERT_TRUE(peer.write(frame(FrameType::kPut, payload, [&](FrameHeader& h) {
+    h.index = index;
+    h.offset = 16;  // leaves the extent
+  })));
+  ASSERT_TRUE(peer.write(frame(FrameType::kFence, {}, [](FrameHeader& h) { h.tag = 9; })));
+  FrameHeader header;
+  ASSERT_TRUE(peer.read_header(header));
+  EXPECT_EQ(header.type, FrameType::kError);
+  EXPECT_EQ(static_cast<int64_t>(header.operand), static_cast<int64_t>(Code::kOutOfRange));
+  ASSERT_TRUE(peer.read_header(header));
+  EXPECT_EQ(header.type, FrameType::kReply);
+  EXPECT_EQ(header.tag, 9u);
+  EXPECT_EQ(extent->data[100], std::byte{0});
+}
+
+TEST_F(TcpHostileTest, ABadPayloadChecksumIsRefused) {
+  RawPeer peer(server->address());
+  const Nonce nonce = authenticate(peer);
+  const uint32_t index = attach(peer, nonce);
+  ASSERT_TRUE(peer.write(frame(FrameType::kPut, Bytes(100), [&](FrameHeader& h) {
+    h.index = index;
+    h.flags = wire::kFlagPayloadCrc;
+    h.payload_crc = 12345;
+  })));
+  FrameHeader header;
+  ASSERT_TRUE(peer.read_header(header));
+  EXPECT_EQ(header.type, FrameType::kError);
+  EXPECT_EQ(static_cast<int64_t>(header.operand), static_cast<int64_t>(Code::kBadChecksum));
+}
+
+TEST_F(TcpHostileTest, AClientThatNeverReadsIsStoppedAndOthersGoOn) {
+  RawPeer peer(server->address());
+  const Nonce nonce = authenticate(peer);
+  const uint32_t index = attach(peer, nonce);
+  const Bytes ask = frame(FrameType::kGet, {}, [&](FrameHeader& h) {
+    h.index = index;
+    h.length = 1 << 20;
+  });
+  Bytes many;
+  for (int i = 0; i < 2000; ++i) many.insert(many.end(), ask.begin(), ask.end());
+  peer.write(std::span(many).first(many.size() / 4));  // 500 MiB of replies nobody takes
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, AWrongSessionKeyIsRefused) {
+  Credentials who = credentials();
+  who.session_key[0] ^= std::byte{1};
+  TcpConnector connector;
+  const auto made = connector.connect({Fabric::kTcp, server->address(), {}}, who, soon());
+  EXPECT_EQ(made.status().code(), Code::kAuth);
+  // The server's side of it: a client that does not check gets no further.
+  RawPeer peer(server->address());
+  peer.write(frame(FrameType::kHello, Bytes(kHelloBytes)));
+  FrameHeader header;
+  ASSERT_TRUE(peer.read_header(header));
+  Bytes challenge(kChallengeBytes);
+  ASSERT_TRUE(peer.read(challenge));
+  peer.write(frame(FrameType::kProof, Bytes(kProofBytes)));
+  ASSERT_TRUE(peer.read_header(header));
+  EXPECT_EQ(header.type, FrameType::kError);
+  EXPECT_EQ(static_cast<int64_t>(header.operand), static_cast<int64_t>(Code::kAuth));
+  EXPECT_TRUE(peer.is_closed_by_peer());
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, SilenceBeforeAuthenticationIsEnded) {
+  server.reset();
+  start({.authenticate_ns = 20'000'000});
+  RawPeer peer(server->address());
+  EXPECT_TRUE(peer.is_closed_by_peer());
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, TooManyConnectionsAreToldSo) {
+  server.reset();
+  start({.max_connections = 2});
+  auto first = connect();
+  auto second = connect();
+  TcpConnector connector;
+  const auto third = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(), soon());
+  ASSERT_FALSE(third.is_ok());
+  EXPECT_TRUE(third.status().code() == Code::kLimit || third.status().code() == Code::kPeerLost);
+  EXPECT_GE(stats.refused.load(), 1u);
+}
+
+TEST_F(TcpHostileTest, NobodyListeningIsPeerLost) {
+  const std::string address = server->address();
+  server.reset();
+  TcpConnector connector;
+  EXPECT_EQ(connector.connect({Fabric::kTcp, address, {}}, credentials(), soon()).status().code(),
+            Code::kPeerLost);
+  EXPECT_EQ(connector.connect({Fabric::kTcp, "nonsense", {}}, credentials(), soon()).status().code(),
+            Code::kInvalidArgument);
+}
+
+/// One accepted connection of a fake home.
+class FakeServer {
+ public:
+  using Behaviour = std::function<void(int fd)>;
+  explicit FakeServer(Behaviour behaviour) {
+    auto listener = listen_on("127.0.0.1:0");
+    EXPECT_TRUE(listener.is_ok());
+    listener_ = std::move(listener).value();
+    thread_ = std::thread([this, behaviour = std::move(behaviour)] {
+      pollfd p{listener_.get(), POLLIN, 0};
+      if (::poll(&p, 1, 10'000) <= 0) return;
+      const os::Fd fd(::accept(listener_.get(), nullptr, nullptr));
+      behaviour(fd.get());
+    });
+  }
+  ~FakeServer() { thread_.join(); }
+  std::string address() const { return bound_address(listener_.get()).value(); }
+
+  static bool read(int fd, std::span<std::byte> out) {
+    return ::recv(fd, out.data(), out.size(), MSG_WAITALL) == static_cast<ssize_t>(out.size());
+  }
+  static void write(int fd, std::span<const std::byte> bytes) {
+    [[maybe_unused]] const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  /// Plays the home's part until the client is authenticated.
+  static void welcome(int fd, TestDirectory& directory) {
+    Bytes hello(kFrameHeaderBytes + kHelloBytes);
+    ASSERT_TRUE(read(fd, hello));
+    SessionId session;
+    Nonce client;
+    std::memcpy(session.bytes.data(), hello.data() + kFrameHeaderBytes, 16);
+    std::memcpy(client.data(), hello.data() + kFrameHeaderBytes + 16, kNonceBytes);
+    Bytes challenge(kChallengeBytes);
+    const os::Digest proof = server_proof(directory.session_key(session), client, Nonce{});
+    std::copy(proof.begin(), proof.end(), challenge.begin() + kNonceBytes);
+    write(fd, frame(FrameType::kChallenge, challenge));
+    Bytes answer(kFrameHeaderBytes + kProofBytes);
+    ASSERT_TRUE(read(fd, answer));
+    write(fd, frame(FrameType::kReply));
+  }
+
+ private:
+  os::Fd listener_;
+  std::thread thread_;
+};
+
+class TcpBadHomeTest : public TcpTest {
+ protected:
+  Result<std::unique_ptr<Channel>> connect_to_fake(const FakeServer& fake, os::Deadline deadline = soon()) {
+    TcpConnector connector;
+    return connector.connect({Fabric::kTcp, fake.address(), {}}, credentials(), deadline);
+  }
+  /// A get to a home that answers it with `answer` and goes.
+  Code get_answered_with(const Bytes& answer) {
+    FakeServer fake([&](int fd) {
+      FakeServer::welcome(fd, directory);
+      Bytes request(kFrameHeaderBytes);
+      FakeServer::read(fd, request);
+      FakeServer::write(fd, answer);
+      FakeServer::read(fd, request);  // until the client has had enough
+    });
+    auto channel = connect_to_fake(fake);
+    EXPECT_TRUE(channel.is_ok());
+    Bytes target(64);
+    const Code code = get(**channel, 0, 0, target.data(), target.size());
+    EXPECT_EQ((*channel)->in_flight(), 0u);
+    return code;
+  }
+};
+
+TEST_F(TcpBadHomeTest, GarbageWhileConnectingIsAProtocolError) {
+  FakeServer fake([](int fd) {
+    Bytes sink(kFrameHeaderBytes + kHelloBytes);
+    FakeServer::read(fd, sink);
+    FakeServer::write(fd, pattern(500, 1));
+    FakeServer::read(fd, sink);
+  });
+  EXPECT_EQ(connect_to_fake(fake).status().code(), Code::kProtocol);
+}
+
+TEST_F(TcpBadHomeTest, SilenceWhileConnectingMeetsTheDeadline) {
+  FakeServer fake([](int fd) {
+    Bytes sink(kFrameHeaderBytes + kHelloBytes + 1);
+    FakeServer::read(fd, sink);
+  });
+  EXPECT_EQ(connect_to_fake(fake, os::Deadline::after_ns(30'000'000)).status().code(), Code::kDeadline);
+}
+
+TEST_F(TcpBadHomeTest, AServerWithoutTheKeyIsRefused) {
+  FakeServer fake([](int fd) {
+    Bytes sink(kFrameHeaderBytes + kHelloBytes);
+    FakeServer::read(fd, sink);
+    FakeServer::write(fd, frame(FrameType::kChallenge, Bytes(kChallengeBytes)));
+    FakeServer::read(fd, sink);
+  });
+  EXPECT_EQ(connect_to_fake(fake).status().code(), Code::kAuth);
+}
+
+TEST_F(TcpBadHomeTest, RepliesThatFitNoRequestFailTheChannel) {
+  EXPECT_EQ(get_answered_with(pattern(200, 9)), Code::kProtocol);
+  EXPECT_EQ(get_answered_with(frame(FrameType::kReply, Bytes(64), [](FrameHeader& h) { h.tag = 77; })),
+            Code::kProtocol);
+  EXPECT_EQ(get_answered_with(frame(FrameType::kReply, Bytes(65), [](FrameHeader& h) { h.tag = 1; })),
+            Code::kProtocol);
+  EXPECT_EQ(get_answered_with(frame(FrameType::kReply, Bytes(8000), [](FrameHeader& h) { h.tag = 1; })),
+            Code::kProtocol);
+  EXPECT_EQ(get_answered_with(frame(FrameType::kGet, {}, [](FrameHeader& h) { h.tag = 1; })),
+            Code::kProtocol);
+  EXPECT_EQ(get_answered_with(frame(FrameType::kError, {},
+                                    [](FrameHeader& h) {
+                                      h.tag = 1;
+                                      h.operand = 5;
+                                    })),
+            Code::kProtocol);
+}
+
+TEST_F(TcpBadHomeTest, AHomeThatGoesInTheMiddleOfAReplyIsLost) {
+  Bytes half = frame(FrameType::kReply, Bytes(64), [](FrameHeader& h) { h.tag = 1; });
+  half.resize(80);
+  FakeServer fake([&](int fd) {
+    FakeServer::welcome(fd, directory);
+    Bytes request(kFrameHeaderBytes);
+    FakeServer::read(fd, request);
+    FakeServer::write(fd, half);
+  });
+  auto channel = connect_to_fake(fake);
+  ASSERT_TRUE(channel.is_ok());
+  Bytes target(64);
+  EXPECT_EQ(get(**channel, 0, 0, target.data(), target.size()), Code::kPeerLost);
+  EXPECT_EQ((*channel)->health().code(), Code::kPeerLost);
+}
+
+TEST_F(TcpBadHomeTest, AStalledHomeIsLostAfterTheStallTime) {
+  std::atomic<bool> over{false};
+  FakeServer fake([&](int fd) {
+    FakeServer::welcome(fd, directory);
+    while (!over.load()) ::sched_yield();
+  });
+  auto channel = connect_to_fake(fake);
+  ASSERT_TRUE(channel.is_ok());
+  // More than the kernel takes, so that both a put and a waiting get are under way.
+  Bytes data(16 << 20);
+  Op put_op, get_op;
+  set(put_op, OpCode::kPut, 0, 0, data.data(), data.size());
+  set(get_op, OpCode::kGet, 0, 0, data.data(), 64);
+  (*channel)->post(put_op);
+  (*channel)->post(get_op);
+  (*channel)->flush();
+  EXPECT_EQ(wait(**channel, get_op, 50'000'000), Code::kPeerLost);
+  EXPECT_TRUE(put_op.done());
+  EXPECT_EQ(put_op.code, Code::kPeerLost);
+  over.store(true);
+}
+
+TEST_F(TcpBadHomeTest, AttachToAStalledHomeMeetsItsDeadline) {
+  std::atomic<bool> over{false};
+  FakeServer fake([&](int fd) {
+    FakeServer::welcome(fd, directory);
+    while (!over.load()) ::sched_yield();
+  });
+  auto channel = connect_to_fake(fake);
+  ASSERT_TRUE(channel.is_ok());
+  const auto attached = (*channel)->attach({}, Access::kRead, os::Deadline::after_ns(20'000'000));
+  EXPECT_EQ(attached.status().code(), Code::kDeadline);
+  over.store(true);
+}
+
+}  // namespace
+}  // namespace ocm::fabric::tcp
