@@ -215,8 +215,10 @@ Status show_rates(ocm_session* session, uint64_t bytes, const Moved& moved) {
     return format_rate(static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<uint64_t>(ns, 1)));
   };
   printf(
-      "\n%s above, striped: put %s, get %s. memcpy is the limit of shm, raw tcp (a bare send and recv loop,\n"
-      "both sides spinning, the better of two buffer sizes) the limit of tcp.\n",
+      "\n%s above, striped: put %s (which takes the memory's pages, as a first touch does), get %s.\n"
+      "memcpy is the limit of shm; raw tcp, a bare send and recv loop with both sides spinning and the "
+      "better\n"
+      "of two buffer sizes, is the limit of tcp.\n",
       format_bytes(bytes).c_str(), rate(moved.put_ns).c_str(), rate(moved.get_ns).c_str());
   return Status::ok();
 }
@@ -257,6 +259,7 @@ void add_demo(CommandLine& line) {
       .flag("--keep", options->keep, "Leave the cluster running")
       .runs([options] {
         catch_interrupts();
+        setvbuf(stdout, nullptr, _IOLBF, 0);  // in order with the progress on stderr
         const Status status = demo(*options);
         if (interrupted()) print_error("interrupted");
         return status.is_ok() ? kExitOk : fail(status);
