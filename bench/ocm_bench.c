@@ -85,15 +85,25 @@ static void windowed(const call* c, long count, bool is_put) {
   }
 }
 
-static void put_windowed(void* context, long count) {
-  const call* c = context;
-  windowed(c, count, true);
+/* `in_flight` operations are started, then all are waited for; the last batch may be smaller. */
+static void batched(const call* c, long count, bool is_put) {
+  ocm_op* ops[kConcurrent];
+  for (long done = 0; done < count;) {
+    const long now = count - done < c->in_flight ? count - done : c->in_flight;
+    for (long i = 0; i < now; i++) {
+      const uint64_t offset = (uint64_t)i * c->bytes;
+      check("start", is_put ? ocm_put_start(c->allocation, offset, c->local + offset, c->bytes, &ops[i])
+                            : ocm_get_start(c->allocation, offset, c->local + offset, c->bytes, &ops[i]));
+    }
+    for (long i = 0; i < now; i++) check("wait", ocm_op_wait(ops[i], OCM_WAIT_FREE, 0));
+    done += now;
+  }
 }
 
-static void get_windowed(void* context, long count) {
-  const call* c = context;
-  windowed(c, count, false);
-}
+static void put_windowed(void* context, long count) { windowed(context, count, true); }
+static void get_windowed(void* context, long count) { windowed(context, count, false); }
+static void put_batches(void* context, long count) { batched(context, count, true); }
+static void get_batches(void* context, long count) { batched(context, count, false); }
 
 static void check_bytes(call* c) {
   for (uint64_t i = 0; i < c->bytes; i++) c->local[i] = (char)(i * 7 + c->bytes % 251);
@@ -124,21 +134,23 @@ static void put_and_get(const uint64_t* sizes, int count, bool remote) {
     measure_print("get", sizes[i], measure_run(get, &c, seconds));
   }
   if (remote) {
-    /* One at a time and several, over the same places in memory; turn by turn. */
+    /* One at a time and several, over the same places in memory. */
     const struct {
       const char *put, *get;
+      measure_batch put_many, get_many;
       uint64_t bytes;
       int in_flight;
-    } windows[] = {{"put_window1", "get_window1", kMiB, 1},
-                   {"put_window8", "get_window8", kMiB, kInFlight},
-                   {"put_window1", "get_window1", 64, 1},
-                   {"put_window256", "get_window256", 64, kConcurrent}};
-    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-      c.bytes = windows[i].bytes;
-      c.in_flight = windows[i].in_flight;
+    } cases[] = {{"put_window1", "get_window1", put_windowed, get_windowed, kMiB, 1},
+                 {"put_window8", "get_window8", put_windowed, get_windowed, kMiB, kInFlight},
+                 {"put_window1", "get_window1", put_windowed, get_windowed, 64, 1},
+                 {"put_window256", "get_window256", put_windowed, get_windowed, 64, kConcurrent},
+                 {"put_batch256", "get_batch256", put_batches, get_batches, 64, kConcurrent}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+      c.bytes = cases[i].bytes;
+      c.in_flight = cases[i].in_flight;
       c.slots = c.bytes == kMiB ? kInFlight : kConcurrent;
-      measure_print(windows[i].put, c.bytes, measure_run(put_windowed, &c, seconds));
-      measure_print(windows[i].get, c.bytes, measure_run(get_windowed, &c, seconds));
+      measure_print(cases[i].put, c.bytes, measure_run(cases[i].put_many, &c, seconds));
+      measure_print(cases[i].get, c.bytes, measure_run(cases[i].get_many, &c, seconds));
     }
   }
   check("free", ocm_allocation_free(c.allocation));

@@ -198,8 +198,9 @@ class Run:
             print(f"no plot: {failure}")
 
     def run(self):
-        # What comes after the measuring (the table, the plot) has a minute, or ten seconds.
-        programs.end_at(self.progress.began + self.progress.budget_s)
+        # The table and the plot come after the budget: they have two minutes, or fifteen seconds.
+        end = self.progress.began + self.progress.budget_s
+        programs.bound(end)
         busy = busy_percent()
         if busy > 5:
             print(f"NOTE: other programs use {busy:.0f} % of this machine", flush=True)
@@ -207,11 +208,13 @@ class Run:
         self.log.write(record="run", rounds=self.rounds, sizes=self.sizes, busy_percent=busy, peers=install.versions())
         scale_s = 25 if self.options.quick else 60
         self.measure_idle(4 if self.options.quick else 10)
-        turns = self.turns() + self.control_turns()
+        turns = self.control_turns() + self.turns()
         scale_s = scale_s if "control" in self.parts and "loopback" in self.clusters else 0
+        programs.bound(end - scale_s, 20 if self.options.quick else 60)
         rounds = schedule.run_rounds(self.rounds, turns, self.samples, self.progress, self.log.measurements, scale_s + 5)
+        programs.bound(end)
         self.measure_scale()
-        programs.end_at(None)
+        programs.bound(None)
         self.show(rounds, busy)
 
     def close(self):

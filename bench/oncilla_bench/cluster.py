@@ -81,7 +81,7 @@ class Cluster:
     def socket(self, index):
         return self.directory / f"n{index + 1}" / "oncillad.sock"
 
-    def bench(self, mode, sizes=(64,), seconds=0.2, extra=(), deadline_s=90):
+    def bench(self, mode, sizes=(64,), seconds=0.2, extra=(), deadline_s=None):
         """Runs ocm_bench beside n1."""
         try:
             output = programs.run(self.network.at("a", [

@@ -9,11 +9,12 @@ import subprocess
 import time
 
 _running = set()
-_end_at = [None]  # nothing runs past this moment of time.monotonic()
+_bounds = {"end_at": None, "each_s": 60.0}
 
 
-def end_at(moment):
-    _end_at[0] = moment
+def bound(end_at, each_s=60.0):
+    """No program runs past the moment `end_at` of time.monotonic() (None: no such moment) or longer than `each_s`."""
+    _bounds.update(end_at=end_at, each_s=each_s)
 
 
 class Failed(Exception):
@@ -61,10 +62,11 @@ def server(command, env=None, log=None):
         end(process)
 
 
-def run(command, env=None, deadline_s=60.0):
+def run(command, env=None, deadline_s=None):
     """The standard output of a program that ended well."""
-    if _end_at[0] is not None:
-        deadline_s = min(deadline_s, max(1.0, _end_at[0] - time.monotonic()))
+    deadline_s = deadline_s or _bounds["each_s"]
+    if _bounds["end_at"] is not None:
+        deadline_s = min(deadline_s, max(1.0, _bounds["end_at"] - time.monotonic()))
     try:
         process = subprocess.Popen([str(part) for part in command], env={**os.environ, **(env or {})},
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
