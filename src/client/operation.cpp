@@ -268,6 +268,15 @@ void Operation::issue_to(Cut cut) {
   }
 }
 
+bool Operation::is_last_source(const Cut& cut) const {
+  const Allocation& from = *cut.source.allocation;
+  const uint32_t replicas = std::min(from.shape().extents, kReplicasMax);
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if (i != cut.source_extent && (source_failed_ >> i & 1) == 0 && !from.extent(i).lost()) return false;
+  }
+  return true;
+}
+
 void Operation::settle(Leg& finished) {
   bytes_in_flight_ -= finished.cut.bytes;
   const Cut cut = finished.cut;
@@ -277,10 +286,14 @@ void Operation::settle(Leg& finished) {
   finished.channel.reset();
   finished.call.reset();
   if (status.is_ok()) return;
-  const bool blame_source = was_get || (was_call && replicated(cut.source.allocation));
-  const uint64_t failed_before = source_failed_;
+  bool blame_source = was_get || (was_call && replicated(cut.source.allocation));
+  // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
+  // says the same: then it is the target's.
+  if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut))
+    blame_source = false;
   fail_cut(cut, blame_source, status);
-  if (source_failed_ != failed_before && status_.is_ok()) {
+  // Another replica, also when this one was found bad by another leg before.
+  if (blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
   }

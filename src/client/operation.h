@@ -93,6 +93,7 @@ class Operation {
   void fail(Code code, std::string_view where);
   void fail_cut(const Cut& cut, bool blame_source, const Status& status);
   bool choose_source(Cut& cut);
+  bool is_last_source(const Cut& cut) const;
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> resolve(const End& end, uint32_t extent, bool& remote);
   void progress_channels();

@@ -95,7 +95,8 @@ void NetworkCore::step(uint64_t idle_ns) {
 // ---- links
 
 Status NetworkCore::round_trip(const std::string& from, const std::string& to, os::Deadline deadline) {
-  const uint64_t wait_ns = std::min(deadline.left_ns(), kWaitNsMax);
+  // In whole milliseconds: how long the caller took in real time must not change what happens here.
+  const uint64_t wait_ns = (std::min(deadline.left_ns(), kWaitNsMax) + 999'999) / 1'000'000 * 1'000'000;
   const uint64_t until_ns = now_ns + wait_ns;
   while (true) {
     const auto home = nodes_.find(to);

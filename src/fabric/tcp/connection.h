@@ -10,10 +10,10 @@
 //      that fails is drained and answered kError, so the stream stays in step.
 //   C3 Not a byte is read while more than kTxBytesMax or kTxSegmentsMax of replies wait: the peer's own
 //      slowness stops it, and memory for one connection is bounded.
-//   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
-//      the writes that follow them.
 //   C4 Between two frames `saved_` holds less than one scratch buffer; a put's payload goes from the
 //      socket into the extent.
+//   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
+//      the writes that follow them.
 // Threads: its worker only.
 #pragma once
 
