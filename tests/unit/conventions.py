@@ -1,4 +1,10 @@
-"""Fails if an include runs upward: the arrows between the rooms of ARCHITECTURE.md, checked."""
+"""The conventions that are worth a failing test.
+
+- An include never runs upward: the arrows between the rooms of ARCHITECTURE.md.
+- A third party's headers stay inside the folder that wraps it.
+- A file opens with its idea and has at most 800 lines.
+- No co_await inside ?: - GCC 12 destroys its operands twice.
+"""
 import pathlib
 import re
 import sys
@@ -22,6 +28,7 @@ ARROWS = {
 # Headers of a third party and the one folder that may know them.
 PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node", "httplib": "src/node",
                    "prometheus/": "src/node", "CLI/": ("daemon", "cli")}
+CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
@@ -36,7 +43,14 @@ def main() -> int:
     for path in files:
         room = room_of(path)
         where = path.relative_to(ROOT).as_posix()
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        lines = path.read_text().splitlines()
+        if path.suffix == ".h" and not lines[0].startswith(("//", "/*")):
+            faults.append(f"{where}:1: the first comment says the file's idea")
+        if len(lines) > 800:
+            faults.append(f"{where}: {len(lines)} lines; at most 800")
+        for number, line in enumerate(lines, 1):
+            if CONDITIONAL_AWAIT.search(line):
+                faults.append(f"{where}:{number}: co_await inside ?: (GCC 12); write if/else")
             match = INCLUDE.match(line)
             if not match:
                 continue
@@ -47,7 +61,7 @@ def main() -> int:
             for prefix, folders in PRIVATE_HEADERS.items():
                 if included.startswith(prefix) and not where.startswith(folders):
                     faults.append(f"{where}:{number}: {included} belongs inside {folders}")
-    print("\n".join(faults) or f"{len(files)} files, every include runs downward")
+    print("\n".join(faults) or f"{len(files)} files keep the conventions")
     return 1 if faults else 0
 
 
