@@ -37,7 +37,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     auto made = co_await home_.reserve(std::move(request), pool);
     out.status = made.status();
     if (made.is_ok()) out.extent = std::move(made).value();
-    cluster_.note_pool(node, pool);
+    cluster_.note_pool(node, pool, !made.is_ok());
     co_return;
   }
   const std::string address = cluster_.address_of(node);
@@ -55,7 +55,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     }
     cluster_.note_pool(node, reply.value().reserved().pool());
   } else if (refusal.has_reserved()) {
-    cluster_.note_pool(node, refusal.reserved().pool());
+    cluster_.note_pool(node, refusal.reserved().pool(), true);
   } else if (out.status.code() == Code::kDeadline) {
     // It may have been made all the same: this undoes it whenever the node hears it.
     wire::Envelope undo;

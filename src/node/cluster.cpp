@@ -146,7 +146,7 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
 }
 
 void Cluster::renew_lease(uint64_t until_ns) {
-  core_.lease_until_ns.store(until_ns, std::memory_order_release);
+  core_.lease_until_ns->store(until_ns, std::memory_order_release);
 }
 
 void Cluster::update_own_view() {
@@ -221,7 +221,7 @@ void Cluster::rebuild_rooms() {
     for (const auto& pool : node.pools()) {
       if (pool.kind() >= kKinds) continue;
       room.bytes_total[pool.kind()] = pool.bytes_total();
-      room.bytes_used[pool.kind()] = pool.bytes_used();
+      room.bytes_used[pool.kind()] = pool.bytes_used() - std::min(pool.bytes_used(), pool.bytes_reclaiming());
     }
     room_index_[room.name] = rooms_.size();
     rooms_.push_back(std::move(room));
@@ -254,11 +254,12 @@ wire::NameList Cluster::list_names() const {
   return out;
 }
 
-void Cluster::note_pool(const std::string& node, const wire::PoolView& pool) {
+void Cluster::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
   const auto it = room_index_.find(node);
   if (it == room_index_.end() || pool.kind() >= kKinds || pool.bytes_total() == 0) return;
   rooms_[it->second].bytes_total[pool.kind()] = pool.bytes_total();
-  rooms_[it->second].bytes_used[pool.kind()] = pool.bytes_used();
+  const uint64_t coming = full ? 0 : std::min(pool.bytes_used(), pool.bytes_reclaiming());
+  rooms_[it->second].bytes_used[pool.kind()] = pool.bytes_used() - coming;
 }
 
 void Cluster::note_freed(const std::string& node, Kind kind, uint64_t bytes) {

@@ -42,8 +42,9 @@ class Cluster {
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
   /// The registry, for the status page; empty but at the coordinator.
   wire::NameList list_names() const;
-  /// What a home said of its pool after a change.
-  void note_pool(const std::string& node, const wire::PoolView& pool);
+  /// What a home said of its pool after a change. Freed bytes that are on their way back count as room, for
+  /// the home waits for them; `full`: it did, in vain.
+  void note_pool(const std::string& node, const wire::PoolView& pool, bool full = false);
   void note_freed(const std::string& node, Kind kind, uint64_t bytes);
   /// Asks every living node for its pools; the view may be half a second old.
   control::Task<void> refresh_pools();

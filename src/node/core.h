@@ -40,7 +40,8 @@ struct Core {
   std::string http_address;
   std::vector<wire::FabricAddress> addresses;  // of the data servers
   /// Replicas are served until then: renewed by every answered heartbeat.
-  std::atomic<uint64_t> lease_until_ns{0};
+  /// In the table that programs of this host map too.
+  std::atomic<uint64_t>* lease_until_ns = nullptr;
   bool draining = false;
   Metrics metrics;
 

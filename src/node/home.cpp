@@ -44,15 +44,17 @@ Status Home::init() {
   const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);
   OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {}));
   OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));
+  OCM_TRY(os::seal_writes(generations_fd_.get()));
   OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));
   std::vector<memory::PoolConfig> pools;
   memory::DramConfig dram;
   dram.numa_node = core_.config.dram_numa_node;
   pools.push_back({std::make_unique<memory::DramBackend>(dram), core_.config.dram_bytes});
-  auto* entries = reinterpret_cast<std::atomic<uint32_t>*>(generations_.data());
-  table_ =
-      std::make_unique<memory::ExtentTable>(core_.partition, std::move(pools), std::span(entries, slots_));
-  directory_ = std::make_unique<Directory>(*table_, core_.token, core_.lease_until_ns);
+  auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
+  core_.lease_until_ns = &shared->lease_until_ns;
+  table_ = std::make_unique<memory::ExtentTable>(core_.partition, std::move(pools),
+                                                 std::span(&shared->generation[0], slots_));
+  directory_ = std::make_unique<Directory>(*table_, core_.token, *core_.lease_until_ns);
   return {};
 }
 
@@ -258,6 +260,7 @@ wire::PoolView Home::pool(Kind kind) const {
   out.set_kind(static_cast<uint32_t>(kind));
   out.set_bytes_total(use.budget_bytes);
   out.set_bytes_used(use.used_bytes + use.reclaiming_bytes);
+  out.set_bytes_reclaiming(use.reclaiming_bytes);
   return out;
 }
 

@@ -80,6 +80,7 @@ std::string node_json(const wire::NodeView& n) {
   return Object()
       .text("name", n.name())
       .text("state", state_of(n))
+      .text("version", n.version())
       .number("partition", n.partition())
       .text("control_address", n.control_address())
       .text("http_address", n.http_address())

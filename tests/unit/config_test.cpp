@@ -1,0 +1,116 @@
+// The configuration: keys, lines of errors, and what refuses to start.
+#include "node/config.h"
+
+#include <gtest/gtest.h>
+
+namespace ocm::node {
+namespace {
+
+Status parse(const std::string& text, Config& config) { return parse_config(text, "t.toml", config); }
+
+TEST(Config, DefaultsAreGood) { EXPECT_TRUE(Config{}.check().is_ok()); }
+
+TEST(Config, ReadsEverySection) {
+  Config c;
+  const Status status = parse(R"([node]
+name = "a"
+run_dir = "/tmp/x"
+[cluster]
+heartbeat_ms = 100
+failure_deadline_ms = 600
+[offer.dram]
+bytes = "2 GiB"
+hugepages = true
+numa_node = 0
+[limits]
+user_bytes = "1MiB"
+user_bytes_by_uid = { 1000 = "4 KiB", 0 = 5 }
+[tcp]
+lanes = 2
+[ucx]
+enabled = true
+[log]
+level = "warn"
+format = "json"
+)",
+                              c);
+  ASSERT_TRUE(status.is_ok()) << status.to_string();
+  EXPECT_EQ(c.name, "a");
+  EXPECT_EQ(c.dram_bytes, 2 * kGiB);
+  EXPECT_EQ(c.heartbeat_ms, 100u);
+  EXPECT_TRUE(c.dram_hugepages);
+  EXPECT_EQ(c.quota_bytes(1000), 4096u);
+  EXPECT_EQ(c.quota_bytes(0), 5u);
+  EXPECT_EQ(c.quota_bytes(7), kMiB);
+  EXPECT_TRUE(c.ucx_enabled);
+  EXPECT_EQ(c.log_level, log::Level::kWarn);
+  EXPECT_TRUE(c.check().is_ok());
+}
+
+TEST(Config, UnknownKeysAreErrorsWithTheirLine) {
+  Config c;
+  const Status status = parse("[node]\nname = \"a\"\nnmae = \"b\"\n", c);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("t.toml:3: unknown key node.nmae"), std::string::npos) << status.message();
+}
+
+TEST(Config, UnknownSectionsAreErrors) {
+  Config c;
+  EXPECT_FALSE(parse("[nodes]\nname = \"a\"\n", c).is_ok());
+  EXPECT_FALSE(parse("[offer.disk]\nbytes = 1\n", c).is_ok());
+  EXPECT_FALSE(parse("node = 5\n", c).is_ok());
+}
+
+TEST(Config, WrongTypesNameTheKeyAndLine) {
+  Config c;
+  const Status status = parse("[cluster]\nheartbeat_ms = \"soon\"\n", c);
+  EXPECT_NE(status.message().find("t.toml:2: cluster.heartbeat_ms"), std::string::npos) << status.message();
+  EXPECT_FALSE(parse("[cluster]\nheartbeat_ms = -1\n", c).is_ok());
+  EXPECT_FALSE(parse("[offer.dram]\nbytes = \"much\"\n", c).is_ok());
+}
+
+TEST(Config, MalformedTomlSaysWhere) {
+  Config c;
+  EXPECT_NE(parse("[node]\nname = \n", c).message().find("t.toml:2"), std::string::npos);
+}
+
+TEST(Config, BeyondLoopbackNeedsASecret) {
+  Config c;
+  c.control_listen = "0.0.0.0:7600";
+  EXPECT_EQ(c.check().code(), Code::kAuth);
+  c.token_file = "/some/token";
+  EXPECT_TRUE(c.check().is_ok());
+  c.token_file.clear();
+  c.tls_ca = "ca";
+  EXPECT_EQ(c.check().code(), Code::kAuth);
+  c.tls_cert = "cert";
+  c.tls_key = "key";
+  EXPECT_TRUE(c.check().is_ok());
+}
+
+TEST(Config, KindsThatAreNotInThisBuildAreNamed) {
+  Config c;
+  c.gpu_bytes = 1;
+  EXPECT_EQ(c.check().code(), Code::kUnsupported);
+  c.gpu_bytes = 0;
+  c.nvme_bytes = 1;
+  EXPECT_NE(c.check().message().find("nvme"), std::string::npos);
+}
+
+TEST(Config, AddressesAndRangesAreChecked) {
+  Config c;
+  c.data_listen = "localhost";
+  EXPECT_EQ(c.check().code(), Code::kInvalidArgument);
+  c = Config{};
+  c.control_listen = "127.0.0.1:70000";
+  EXPECT_EQ(c.check().code(), Code::kInvalidArgument);
+  c = Config{};
+  c.failure_deadline_ms = c.heartbeat_ms;
+  EXPECT_EQ(c.check().code(), Code::kInvalidArgument);
+  c = Config{};
+  c.name = "no spaces";
+  EXPECT_EQ(c.check().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ocm::node

@@ -1,0 +1,175 @@
+// The coordinator's table and a member's lease, on given time.
+#include "control/membership.h"
+
+#include <gtest/gtest.h>
+
+namespace ocm::control {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kStart = 100 * kSecond;
+
+wire::NodeView node(const std::string& name, uint32_t partition, char incarnation = 'a') {
+  wire::NodeView out;
+  out.set_name(name);
+  out.set_partition(partition);
+  out.set_incarnation(std::string(16, incarnation));
+  out.set_control_address(name + ":1");
+  return out;
+}
+
+Membership table() { return Membership({}, 7, kStart); }
+
+uint32_t state_of(const Membership& m, const std::string& name, uint64_t now) {
+  wire::ClusterView view;
+  m.fill(view, now);
+  for (const auto& n : view.nodes()) {
+    if (n.name() == name) return n.state();
+  }
+  return 0;
+}
+
+TEST(Membership, FirstHeartbeatJoins) {
+  Membership m = table();
+  const auto heard = m.heard(kStart, node("a", 5));
+  ASSERT_TRUE(heard.is_ok());
+  EXPECT_TRUE(heard.value().joined);
+  EXPECT_EQ(state_of(m, "a", kStart), 1u);
+}
+
+TEST(Membership, SilenceMakesSuspectThenDead) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  EXPECT_TRUE(m.tick(kStart + 2 * kSecond).empty());
+  EXPECT_EQ(state_of(m, "a", kStart), 2u);
+  EXPECT_EQ(m.tick(kStart + 3 * kSecond), std::vector<std::string>{"a"});
+  EXPECT_EQ(state_of(m, "a", kStart), 3u);
+  EXPECT_TRUE(m.tick(kStart + 4 * kSecond).empty());
+}
+
+TEST(Membership, ADeadNodeReturnsWithItsPartition) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  m.tick(kStart + 3 * kSecond);
+  const auto heard = m.heard(kStart + 4 * kSecond, node("a", 5));
+  ASSERT_TRUE(heard.is_ok());
+  EXPECT_TRUE(heard.value().returned);
+  EXPECT_FALSE(heard.value().restarted);
+  EXPECT_TRUE(m.may_live("a", 5));
+}
+
+TEST(Membership, APartitionOfAnotherNodeIsRefused) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  EXPECT_EQ(m.heard(kStart, node("b", 5)).status().code(), Code::kExists);
+}
+
+TEST(Membership, ANewIncarnationEndsTheOldPartition) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  const auto heard = m.heard(kStart + 1, node("a", 6, 'b'));
+  ASSERT_TRUE(heard.is_ok());
+  EXPECT_TRUE(heard.value().restarted);
+  EXPECT_FALSE(m.may_live("a", 5));
+  EXPECT_TRUE(m.may_live("a", 6));
+  EXPECT_TRUE(m.surely_gone("a", 5, kStart + 1));
+}
+
+TEST(Membership, TwoLivingNodesCannotShareAName) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  wire::NodeView other = node("a", 6, 'b');
+  other.set_control_address("elsewhere:1");
+  EXPECT_EQ(m.heard(kStart + 1, other).status().code(), Code::kExists);
+  m.tick(kStart + 3 * kSecond);
+  EXPECT_TRUE(m.heard(kStart + 3 * kSecond, other).is_ok());
+}
+
+TEST(Membership, EpochGrowsWithEveryChangeOnly) {
+  Membership m = table();
+  const uint64_t before = m.epoch();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  const uint64_t joined = m.epoch();
+  EXPECT_GT(joined, before);
+  ASSERT_TRUE(m.heard(kStart + 1, node("a", 5)).is_ok());
+  EXPECT_EQ(m.epoch(), joined);
+  m.goodbye("a");
+  EXPECT_GT(m.epoch(), joined);
+}
+
+TEST(Membership, MalformedViewsAreRefused) {
+  Membership m = table();
+  EXPECT_EQ(m.heard(kStart, node("bad name", 5)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(m.heard(kStart, node("", 5)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(m.heard(kStart, node("a", 0)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(m.heard(kStart, node("a", 1u << 24)).status().code(), Code::kInvalidArgument);
+  wire::NodeView view = node("a", 5);
+  view.set_incarnation("short");
+  EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Membership, AnUnknownNodeIsGoneOnlyAfterTheDeadline) {
+  Membership m = table();
+  EXPECT_FALSE(m.surely_gone("a", 5, kStart + 1));
+  EXPECT_TRUE(m.surely_gone("a", 5, kStart + 3 * kSecond));
+}
+
+TEST(Membership, DroppedReplicasAreToldUntilConfirmed) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  m.drop("a", ExtentId{GlobalAddress(5, 4096), 1});
+  for (int i = 0; i < 2; ++i) {
+    wire::ClusterView view;
+    m.fill(view, kStart, "a");
+    ASSERT_EQ(view.dropped_size(), 1);
+    EXPECT_EQ(view.dropped_sequence(), 1u);
+  }
+  ASSERT_TRUE(m.heard(kStart, node("a", 5), 1).is_ok());
+  wire::ClusterView view;
+  m.fill(view, kStart, "a");
+  EXPECT_EQ(view.dropped_size(), 0);
+  EXPECT_EQ(view.dropped_sequence(), 1u);
+}
+
+TEST(Membership, NobodyElseIsToldOfDroppedReplicas) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  ASSERT_TRUE(m.heard(kStart, node("b", 6)).is_ok());
+  m.drop("a", ExtentId{GlobalAddress(5, 4096), 1});
+  wire::ClusterView view;
+  m.fill(view, kStart, "b");
+  EXPECT_EQ(view.dropped_size(), 0);
+}
+
+TEST(Member, LeaseEndsBeforeTheCoordinatorCallsItDead) {
+  Member member(3 * kSecond);
+  wire::ClusterView view;
+  view.set_cluster_id(7);
+  member.replied(kStart, view);
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  EXPECT_FALSE(m.surely_gone("a", 5, member.lease_until_ns()));
+  EXPECT_GT(member.lease_until_ns(), kStart);
+}
+
+TEST(Member, ANewCoordinatorRunWantsEverything) {
+  Member member(3 * kSecond);
+  wire::ClusterView view;
+  view.set_cluster_id(7);
+  EXPECT_TRUE(member.replied(kStart, view));
+  EXPECT_FALSE(member.replied(kStart + 1, view));
+  view.set_cluster_id(8);
+  EXPECT_TRUE(member.replied(kStart + 2, view));
+}
+
+TEST(Member, ALateReplyDoesNotShortenTheLease) {
+  Member member(3 * kSecond);
+  wire::ClusterView view;
+  member.replied(kStart + 5, view);
+  const uint64_t lease = member.lease_until_ns();
+  member.replied(kStart, view);
+  EXPECT_EQ(member.lease_until_ns(), lease);
+}
+
+}  // namespace
+}  // namespace ocm::control

@@ -1,0 +1,120 @@
+// The registry of published allocations.
+#include "control/names.h"
+
+#include <gtest/gtest.h>
+
+#include "os/crypto.h"
+
+namespace ocm::control {
+namespace {
+
+wire::Allocation allocation(const std::string& name, char id, uint32_t uid = 1000, uint32_t mode = 0600) {
+  wire::Allocation out;
+  out.set_allocation_id(std::string(16, id));
+  out.set_name(name);
+  out.set_owner_uid(uid);
+  out.set_mode(mode);
+  auto& extent = *out.add_extents();
+  extent.set_node("a");
+  extent.set_address(4096 + static_cast<uint64_t>(id));
+  extent.set_generation(1);
+  extent.set_capability(std::string(16, 'k'));
+  return out;
+}
+
+TEST(Names, ANameLeadsToOneAllocation) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  EXPECT_EQ(names.publish(allocation("x", '2')).code(), Code::kExists);
+  EXPECT_EQ(names.publish(allocation("y", '1')).code(), Code::kExists);
+}
+
+TEST(Names, ReadersGetTheDerivedCapability) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  const auto read = names.attach("x", Access::kRead, 1000);
+  const auto write = names.attach("x", Access::kReadWrite, 1000);
+  ASSERT_TRUE(read.is_ok() && write.is_ok());
+  Capability full;
+  full.bytes.fill(std::byte{'k'});
+  const Capability derived = os::read_capability(full);
+  EXPECT_EQ(read.value().extents(0).capability(),
+            std::string(reinterpret_cast<const char*>(derived.bytes.data()), 16));
+  EXPECT_EQ(write.value().extents(0).capability(), std::string(16, 'k'));
+}
+
+TEST(Names, ModeBitsDecideWhoOpens) {
+  EXPECT_TRUE(may_access(0600, 5, 5, Access::kReadWrite));
+  EXPECT_FALSE(may_access(0600, 5, 6, Access::kRead));
+  EXPECT_TRUE(may_access(0604, 5, 6, Access::kRead));
+  EXPECT_FALSE(may_access(0604, 5, 6, Access::kReadWrite));
+  EXPECT_TRUE(may_access(0606, 5, 6, Access::kReadWrite));
+  EXPECT_FALSE(may_access(0400, 5, 5, Access::kReadWrite));
+  EXPECT_TRUE(may_access(0, 5, 0, Access::kReadWrite));
+}
+
+TEST(Names, OnlyTheOwnerAndRootRemove) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1', 1000, 0666)).is_ok());
+  EXPECT_EQ(names.remove("x", 1001).status().code(), Code::kPermission);
+  EXPECT_TRUE(names.remove("x", 1000).is_ok());
+  EXPECT_EQ(names.remove("x", 0).status().code(), Code::kNotFound);
+}
+
+TEST(Names, ListsByPrefixWithoutCapabilities) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("t.a", '1', 1000, 0604)).is_ok());
+  ASSERT_TRUE(names.publish(allocation("t.b", '2', 1000, 0600)).is_ok());
+  ASSERT_TRUE(names.publish(allocation("u", '3', 1000, 0604)).is_ok());
+  const auto others = names.list("t.", 5);
+  ASSERT_TRUE(others.is_ok());
+  ASSERT_EQ(others.value().allocations_size(), 1);
+  EXPECT_EQ(others.value().allocations(0).name(), "t.a");
+  EXPECT_TRUE(others.value().allocations(0).extents(0).capability().empty());
+  EXPECT_EQ(names.list("", 1000).value().allocations_size(), 3);
+}
+
+TEST(Names, RebuiltFromWhatTheHomesReport) {
+  Names names(10);
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kAdded);
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kKnown);
+  EXPECT_EQ(names.merge(allocation("x", '2')), Names::Merged::kConflict);
+}
+
+TEST(Names, AHomeThatWasAwayDoesNotBringBackARemovedName) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  ASSERT_TRUE(names.remove("x", 1000).is_ok());
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
+}
+
+TEST(Names, BadNamesAreRefused) {
+  for (const std::string& bad : {std::string(), std::string("a/b"), std::string("a\0b", 3),
+                                 std::string(256, 'a'), std::string("\xff"), std::string("\xc3")}) {
+    EXPECT_FALSE(check_name(bad).is_ok());
+  }
+  EXPECT_TRUE(check_name(std::string(255, 'a')).is_ok());
+  EXPECT_TRUE(check_name("tabelle-\xc3\xa4").is_ok());
+}
+
+TEST(Names, TheRegistryIsBounded) {
+  Names names(1);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  EXPECT_EQ(names.publish(allocation("y", '2')).code(), Code::kLimit);
+}
+
+TEST(Names, ADroppedReplicaLeavesTheAllocationButTheLastStays) {
+  Names names(10);
+  wire::Allocation a = allocation("x", '1');
+  a.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  *a.add_extents() = a.extents(0);
+  a.mutable_extents(1)->set_address(99);
+  ASSERT_TRUE(names.publish(a).is_ok());
+  EXPECT_TRUE(names.drop_extent(ExtentId{GlobalAddress(99), 1}));
+  EXPECT_EQ(names.find("x")->extents_size(), 1);
+  EXPECT_FALSE(names.drop_extent(ExtentId{GlobalAddress(a.extents(0).address()), 1}));
+  EXPECT_EQ(names.find("x")->extents_size(), 1);
+}
+
+}  // namespace
+}  // namespace ocm::control
