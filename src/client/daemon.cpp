@@ -24,7 +24,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   hello.set_program(program);
   if (resume != nullptr) {
     hello.set_resume_session(resume->who_.session.bytes.data(), 16);
-    hello.set_resume_key(resume->who_.session_key.data(), 32);
+    hello.set_resume_key(resume->resume_key_);
   }
   OCM_TRY_ASSIGN(std::shared_ptr<Call> call, daemon->control_->start(request, deadline));
   OCM_TRY(daemon->control_->wait(*call, deadline));
@@ -39,6 +39,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   std::memcpy(daemon->who_.session.bytes.data(), welcome.session_id().data(), 16);
   std::memcpy(daemon->who_.session_key.data(), welcome.session_key().data(), 32);
   daemon->who_.tls = {welcome.tls_ca_file(), welcome.tls_cert_file(), welcome.tls_key_file()};
+  daemon->resume_key_ = welcome.resume_key();
   daemon->node_ = welcome.node();
   daemon->failure_deadline_ns_ = welcome.failure_deadline_ns();
   daemon->slab_bytes_ = welcome.slab_bytes();
@@ -54,27 +55,36 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   OCM_TRY_ASSIGN(daemon->page_,
                  os::Mapping::map(call->reply.fds[1].get(), fabric::shm::kSessionPageBytes, true));
 
-  daemon->stop_ = os::Fd(::eventfd(0, EFD_CLOEXEC));
-  if (!daemon->stop_.is_open()) return Status::from_errno(errno, "eventfd");
   remember_socket(daemon->control_->fd());
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  daemon->watcher_ = std::thread([raw = daemon.get()] { raw->watch(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return daemon;
 }
 
 Daemon::~Daemon() {
-  if (watcher_.joinable()) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof(one));
-    watcher_.join();
-    forget_socket(control_->fd());
-  }
+  stop_watching();
+  forget_socket(control_->fd());
 }
 
-void Daemon::watch() {
+Status Daemon::watch(std::function<bool()> resume) {
+  resume_ = std::move(resume);
+  stop_ = os::Fd(::eventfd(0, EFD_CLOEXEC));
+  if (!stop_.is_open()) return Status::from_errno(errno, "eventfd");
+  // Signals are the program's: none is delivered to this thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  watcher_ = std::thread([this] { run_watcher(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+void Daemon::stop_watching() {
+  if (!watcher_.joinable()) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof(one));
+  watcher_.join();
+}
+
+void Daemon::run_watcher() {
   pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {stop_.get(), POLLIN, 0}};
   for (;;) {
     if (::poll(both, 2, -1) < 0) continue;
@@ -82,14 +92,19 @@ void Daemon::watch() {
     if (both[0].revents != 0) break;
   }
   lost_.store(true, std::memory_order_release);
-  // A reply may still be in the socket: the reader meets the end of the stream by itself, and whoever
+  // A reply may still be in the socket: whoever reads meets the end of the stream by itself, and whoever
   // comes later is told here.
   if (both[0].revents & (POLLHUP | POLLERR)) control_->fail(Status(Code::kNoDaemon, "the daemon hung up"));
+  constexpr int kResumeMsFirst = 50, kResumeMsMax = 1000;
+  for (int pause_ms = kResumeMsFirst;; pause_ms = std::min(2 * pause_ms, kResumeMsMax)) {
+    if (::poll(&both[1], 1, pause_ms) > 0) return;
+    if (resume_()) return;
+  }
 }
 
 Result<const std::atomic<uint32_t>*> Daemon::slot(uint32_t index) const {
   if (index >= slots_) return Status(Code::kProtocol, "the daemon named a slot that its table does not have");
-  return &reinterpret_cast<const fabric::shm::GenerationTable*>(generations_.data())->generation[index];
+  return &generations()->generation[index];
 }
 
 }  // namespace ocm::client

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,27 +34,39 @@ class Daemon {
 
   /// The entry of the generation table. Errors: kProtocol (no such slot).
   Result<const std::atomic<uint32_t>*> slot(uint32_t index) const;
+  /// Until when replicas on this host may be read and written. A slot was given out: the table is mapped.
+  const std::atomic<uint64_t>& lease_until_ns() const { return generations()->lease_until_ns; }
   fabric::shm::SessionPage* page() const { return reinterpret_cast<fabric::shm::SessionPage*>(page_.data()); }
 
   /// Set within moments of the daemon's end, by a thread that sleeps until then.
   const std::atomic<bool>& lost() const { return lost_; }
 
+  /// Starts that thread. After the end it calls `resume` again and again, until that gives true.
+  Status watch(std::function<bool()> resume);
+  /// Ends it; `resume` does not run any more afterwards.
+  void stop_watching();
+
  private:
   Daemon() = default;
-  void watch();
+  void run_watcher();
 
   std::unique_ptr<ControlConnection> control_;
   fabric::Credentials who_;
+  std::string resume_key_;
   std::string node_;
   uint64_t failure_deadline_ns_ = 0;
   uint64_t slab_bytes_ = 0;
   uint64_t window_bytes_ = 0;
   uint32_t lanes_ = 1;
+  const fabric::shm::GenerationTable* generations() const {
+    return reinterpret_cast<const fabric::shm::GenerationTable*>(generations_.data());
+  }
   uint32_t slots_ = 0;
   os::Mapping generations_;
   os::Mapping page_;
   std::atomic<bool> lost_{false};
   os::Fd stop_;  // eventfd: ends the watcher
+  std::function<bool()> resume_;
   std::thread watcher_;
 };
 

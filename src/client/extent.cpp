@@ -7,8 +7,9 @@ namespace ocm::client {
 
 Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<Daemon> daemon,
                                              fabric::ExtentDescriptor descriptor, Access access,
-                                             Fabric wanted) {
-  std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access));
+                                             Fabric wanted, Layout layout) {
+  std::unique_ptr<Extent> extent(
+      new Extent(session, std::move(daemon), std::move(descriptor), access, layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted));
   if (extent->on_this_host()) {
     OCM_TRY_ASSIGN(extent->slot_, extent->daemon_->slot(extent->descriptor_.slot));
@@ -58,6 +59,8 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
   Result<uint32_t> index = channel->attach(descriptor_, access_, deadline);
   if (!index.is_ok()) {
     const Status status = index.status();
+    // The node was started anew: what the descriptor names was there once.
+    if (status.code() == Code::kNotFound) return Status(Code::kRevoked, std::string(status.message()));
     if (status.code() == Code::kDeadline)
       return Status(Code::kPeerLost, "node " + descriptor_.node + " does not answer");
     return status;

@@ -26,7 +26,7 @@ class Extent {
   /// Errors: kUnsupported (no fabric to the node), kProtocol.
   static Result<std::unique_ptr<Extent>> make(Session& session, std::shared_ptr<Daemon> daemon,
                                               fabric::ExtentDescriptor descriptor, Access access,
-                                              Fabric wanted);
+                                              Fabric wanted, Layout layout);
   ~Extent();
 
   const fabric::ExtentDescriptor& descriptor() const { return descriptor_; }
@@ -47,6 +47,10 @@ class Extent {
   Code check_local() const {
     if (daemon_->lost().load(std::memory_order_relaxed)) return Code::kPeerLost;
     if (slot_->load(std::memory_order_acquire) != descriptor_.id.generation) return Code::kRevoked;
+    // As fabric::check_access does at a home: a replica only while its node has the cluster.
+    if (replica_ && os::now_ns() >= daemon_->lease_until_ns().load(std::memory_order_acquire)) {
+      return Code::kPeerLost;
+    }
     return Code::kOk;
   }
   const std::atomic<uint32_t>* slot() const { return slot_; }
@@ -64,13 +68,19 @@ class Extent {
   void avoid_until(uint64_t at_ns) { avoid_until_ns_.store(at_ns, std::memory_order_relaxed); }
 
  private:
-  Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access)
-      : session_(session), daemon_(std::move(daemon)), descriptor_(std::move(descriptor)), access_(access) {}
+  Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access,
+         bool replica)
+      : session_(session),
+        daemon_(std::move(daemon)),
+        descriptor_(std::move(descriptor)),
+        access_(access),
+        replica_(replica) {}
 
   Session& session_;
   const std::shared_ptr<Daemon> daemon_;
   const fabric::ExtentDescriptor descriptor_;
   const Access access_;
+  const bool replica_;
   Fabric fabric_ = Fabric::kShm;
   std::mutex mutex_;  // guards mapping_, attachment_
   os::Mapping mapping_;

@@ -47,8 +47,8 @@ Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_pt
   OCM_TRY(read_shape(message, *lease));
   size_t next_fd = 0;
   for (const wire::ExtentDescriptor& descriptor : message.extents()) {
-    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
-                   Extent::make(session, daemon, descriptor_from(descriptor), lease->access, wanted));
+    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent, Extent::make(session, daemon, descriptor_from(descriptor),
+                                                                lease->access, wanted, lease->shape.layout));
     // Descriptors that travel with the reply belong to the extents of this node, in order.
     if (descriptor.node() == session.node() && next_fd < reply.fds.size()) {
       os::Fd fd = std::move(reply.fds[next_fd++]);

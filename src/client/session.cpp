@@ -46,6 +46,12 @@ Session::Session(SessionOptions options)
     : options_(std::move(options)), slab_source_(std::make_unique<SlabsFromDaemon>(*this)) {}
 
 Session::~Session() {
+  // A watcher may just have taken the session up: its new run has a watcher too.
+  for (std::shared_ptr<Daemon> last; last != daemon_now();) {
+    last = daemon_now();
+    if (last == nullptr) break;
+    for (const std::shared_ptr<Daemon>& run : runs_now()) run->stop_watching();
+  }
   under_way_.drain(nullptr);
   slabs_.reset();
   routes_.reset();
@@ -66,12 +72,18 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   session->page_ = session->daemon_->page();
   session->routes_ = std::make_unique<Routes>(*session);
   session->slabs_ = std::make_unique<Slabs>(*session->slab_source_);
+  OCM_TRY(session->daemon_->watch([raw = session.get()] { return raw->daemon().is_ok(); }));
   return session;
 }
 
 uint64_t Session::call_deadline_ns() const {
   // The daemon itself waits for other nodes up to the failure deadline before it answers.
   return 2 * deadline_ns_ + 1'000'000'000;
+}
+
+std::vector<std::shared_ptr<Daemon>> Session::runs_now() const {
+  std::lock_guard lock(mutex_);
+  return runs_;
 }
 
 std::shared_ptr<Daemon> Session::daemon_now() const {
@@ -103,6 +115,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     return Status(Code::kNoDaemon, "another node's daemon answers at the socket now: open a new session");
   }
   now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
+  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
   std::lock_guard lock(mutex_);
   daemon_ = *fresh;
   runs_.push_back(daemon_);

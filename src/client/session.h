@@ -2,8 +2,9 @@
 //
 // Ownership: the session owns routes and slabs; allocations point to their session and must end before it.
 // Threads:   any thread may call anything; close() only when no other call is running.
-// Loss:      when the daemon goes, extents on this node answer kPeerLost, remote ones go on; the next call
-//            that needs a daemon dials again and takes the session up (resume), see daemon().
+// Loss:      when the daemon goes, extents on this node answer kPeerLost, remote ones go on; the session
+// dials
+//            again in the background, and at the next call that needs a daemon, and is taken up (resume).
 #pragma once
 
 #include <atomic>
@@ -65,6 +66,7 @@ class Session {
  private:
   class SlabsFromDaemon;
   explicit Session(SessionOptions options);
+  std::vector<std::shared_ptr<Daemon>> runs_now() const;
 
   SessionOptions options_;
   std::string node_;
