@@ -176,7 +176,9 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
   const ClusterRecord cluster = cluster_of(socket);
   std::vector<Check> checks{check_socket(socket)};
   std::string token = token_file;
-  if (token.empty()) token = cluster.directory.empty() ? kSystemToken : cluster.directory + "/token";
+  if (token.empty() && !cluster.directory.empty()) token = cluster.directory + "/token";
+  const std::string generated = socket.substr(0, socket.rfind('/') + 1) + "token";  // in the daemon's run_dir
+  if (token.empty()) token = access(generated.c_str(), F_OK) == 0 ? generated : kSystemToken;
   checks.push_back(check_token(token, !token_file.empty()));
   if (checks.front().verdict == Verdict::kFail) {
     checks.push_back(check_free_ports());

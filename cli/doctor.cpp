@@ -68,7 +68,7 @@ void add_doctor(CommandLine& line) {
   line.add("doctor", "Find what is wrong with this machine and its cluster")
       .text("--http", options->http, "HOST:PORT", "The daemon's HTTP interface [as for `ocm top`]")
       .text("--token-file", options->token_file, "FILE",
-            "The cluster's token [that of `ocm up`, or /etc/oncilla/token]")
+            "The cluster's token [that of `ocm up`, beside the socket, or /etc/oncilla/token]")
       .flag("--json", options->json, "Print JSON")
       .runs([options, &globals] { return run(globals, *options); });
 }

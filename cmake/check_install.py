@@ -40,7 +40,7 @@ EXPECTED = [
     "bin/ocm", "sbin/oncillad", "include/oncilla/oncilla.h", "include/oncilla/oncilla.hpp", "include/oncillamem.h",
     "share/man/man1/ocm.1", "share/man/man8/oncillad.8", "share/man/man5/oncillad.toml.5", "share/man/man7/oncilla.7",
     "share/man/man3/ocm_put.3", "share/bash-completion/completions/ocm", "share/zsh/site-functions/_ocm",
-    "share/fish/vendor_completions.d/ocm.fish",
+    "share/fish/vendor_completions.d/ocm.fish", "lib/systemd/system/oncillad.service", "lib/sysusers.d/oncilla.conf",
 ]
 
 
@@ -59,6 +59,9 @@ def check(cmake: str, build: str, cc: str, cxx: str, sanitizers: str, work: path
         missing = [name for name in missing if "/man" not in name or "/man3/" in name]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}")
+    unit = (tree / "lib/systemd/system/oncillad.service").read_text()
+    if f"ExecStart={tree}/sbin/oncillad --config" not in unit:
+        sys.exit(f"the unit does not name the installed daemon:\n{unit}")
     moved = work / "elsewhere"
     shutil.move(tree, moved)
     package = next(moved.glob("lib*/**/pkgconfig/oncilla.pc"))

@@ -33,13 +33,14 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/oncillaConfigVersion.cmake 
 install(FILES ${CMAKE_BINARY_DIR}/oncillaConfig.cmake ${CMAKE_BINARY_DIR}/oncillaConfigVersion.cmake
         DESTINATION ${OCM_PACKAGE_DIR})
 
-# The unit, and the configuration to copy to /etc/oncilla.
-if(EXISTS ${CMAKE_SOURCE_DIR}/packaging/oncillad.service)
-  install(FILES packaging/oncillad.service DESTINATION lib/systemd/system)
-endif()
-if(EXISTS ${CMAKE_SOURCE_DIR}/packaging/oncillad.toml)
-  install(FILES packaging/oncillad.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
-endif()
+# The unit, which names the daemon where it was installed; its user; the configuration to copy to /etc/oncilla.
+install(CODE "
+  file(READ \"${CMAKE_SOURCE_DIR}/packaging/oncillad.service\" unit)
+  string(REGEX REPLACE \"ExecStart=[^ \n]*\" \"ExecStart=\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_SBINDIR}/oncillad\" unit \"\${unit}\")
+  file(WRITE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/systemd/system/oncillad.service\" \"\${unit}\")
+")
+install(FILES packaging/oncilla.sysusers RENAME oncilla.conf DESTINATION lib/sysusers.d)
+install(FILES packaging/oncillad.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(OCM_TESTS)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
