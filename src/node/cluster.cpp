@@ -78,7 +78,13 @@ Task<void> Cluster::beat() {
     co_await beat_once();
     home_.tick(os::now_ns());
     const uint64_t now = os::now_ns();
-    next_ns = std::max(next_ns + core_.config.heartbeat_ns(), now + 1'000'000);
+    uint64_t pause_ns = core_.config.heartbeat_ns();
+    // The coordinator looks more often, so that a death is known soon after the deadline.
+    constexpr size_t kManyNodes = 256;
+    if (is_coordinator() && membership_->nodes() > 1 && membership_->nodes() < kManyNodes) {
+      pause_ns = std::min(pause_ns, core_.config.failure_deadline_ns() / 20);
+    }
+    next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
     co_await core_.loop.sleep_ns(next_ns - now);
   }
 }
@@ -297,7 +303,10 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
     if (!status.is_ok()) co_return status;
     co_return std::move(reply.message);
   }
-  auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), core_.deadline_ns());
+  // A lost replica is confirmed only once its node's lease is over: that takes a failure deadline by itself.
+  const uint64_t more_ns = request.has_lost_replica() ? 2 * core_.config.failure_deadline_ns() : 0;
+  const uint64_t deadline_ns = core_.deadline_ns() + more_ns;
+  auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), deadline_ns);
   if (!reply.is_ok() &&
       (reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kDeadline)) {
     co_return Status(Code::kNoCoordinator, "the coordinator at " + core_.config.coordinator +
@@ -457,6 +466,7 @@ Task<Reply> Cluster::lost_replica(wire::LostReplicaRequest request) {
   const uint64_t give_up_ns = os::now_ns() + core_.config.failure_deadline_ns() * 2;
   while (os::now_ns() < give_up_ns) {
     if (membership_->surely_gone(request.node(), id.address.partition(), os::now_ns())) {
+      update_own_view();  // everyone sees the death that this answer is built on
       membership_->drop(request.node(), id);
       names_.drop_extent(id);
       log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});
