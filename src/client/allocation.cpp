@@ -56,7 +56,7 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
   }
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session, bytes, options));
   if (lease->shape.bytes != bytes) {
-    (void)return_lease(session, *lease);
+    (void)return_lease(session, lease->id);
     return Status(Code::kProtocol, "the daemon granted another length");
   }
   take_lease(session, std::move(lease), options.flags);
@@ -129,14 +129,15 @@ Status Allocation::fill_zeros() {
 Status Allocation::free() {
   OCM_ASSERT(session_ != nullptr);
   session_->under_way().detach(this);
-  Status status;
+  Session& session = *session_;
   if (slab_ != nullptr) {
-    session_->slabs().give(slab_, piece_);
-  } else {
-    status = return_lease(*session_, *lease_);
+    session.slabs().give(slab_, piece_);
+    clear();
+    return {};
   }
+  const AllocationId granted = lease_->id;
   clear();
-  return status;
+  return return_lease(session, granted);
 }
 
 void Allocation::clear() {

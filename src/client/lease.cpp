@@ -102,9 +102,9 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   return lease;
 }
 
-Status return_lease(Session& session, const Lease& lease) {
+Status return_lease(Session& session, const AllocationId& id) {
   wire::Envelope request;
-  request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
+  request.mutable_free()->set_allocation_id(id.bytes.data(), id.bytes.size());
   const Status status = session.call(request).status();
   switch (status.code()) {
     case Code::kNoDaemon:

@@ -44,7 +44,8 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
 /// Errors: kNotFound, kPermission, kLost, kNoCoordinator.
 Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access);
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
-Status return_lease(Session& session, const Lease& lease);
+/// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
+Status return_lease(Session& session, const AllocationId& id);
 
 fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
 void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);

@@ -26,13 +26,17 @@ class Session::SlabsFromDaemon final : public SlabSource {
     if (lease->extents[0]->on_this_host()) {
       const auto opened = lease->extents[0]->open();
       if (!opened.is_ok()) {
-        (void)return_lease(session_, *lease);
+        (void)return_lease(session_, lease->id);
         return opened.status();
       }
     }
     return lease;
   }
-  void give_back(std::unique_ptr<Slab> slab) override { (void)return_lease(session_, *slab->lease); }
+  void give_back(std::unique_ptr<Slab> slab) override {
+    const AllocationId granted = slab->lease->id;
+    slab.reset();
+    (void)return_lease(session_, granted);
+  }
   bool usable(const Slab& slab) override {
     const Extent& extent = slab.extent();
     return extent.on_this_host() ? extent.check_local() == Code::kOk : !extent.avoided(os::now_ns());

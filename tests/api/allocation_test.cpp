@@ -79,7 +79,7 @@ TEST_F(Allocation, MoreThanThePoolSaysWhatIsFree) {
   ocm_allocation* allocation = nullptr;
   EXPECT_EQ(ocm_allocation_create(session, 1024 * kMiB, nullptr, &allocation), OCM_POOL_FULL);
   EXPECT_NE(std::string(ocm_last_error()).find("MiB"), std::string::npos) << ocm_last_error();
-  EXPECT_EQ(ocm_allocation_create(session, ~uint64_t{0}, nullptr, &allocation), OCM_POOL_FULL);
+  EXPECT_EQ(ocm_allocation_create(session, ~uint64_t{0}, nullptr, &allocation), OCM_TOO_LARGE);
 }
 
 TEST_F(Allocation, FreedHandleIsRevoked) {
