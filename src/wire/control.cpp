@@ -1,5 +1,7 @@
 #include "wire/control.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstring>
 
 #include "control.pb.h"
@@ -16,7 +18,8 @@ Status append_control(const Envelope& message, std::string& out) {
   const size_t start = out.size();
   out.resize(start + kControlHeaderBytes + bytes);
   std::memcpy(out.data() + start, &length, sizeof(length));
-  message.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(out.data() + start + kControlHeaderBytes));
+  message.SerializeWithCachedSizesToArray(
+      reinterpret_cast<uint8_t*>(out.data() + start + kControlHeaderBytes));
   return {};
 }
 
@@ -29,7 +32,10 @@ Result<uint32_t> control_length(std::span<const std::byte> header) {
 }
 
 Status parse_control(std::span<const std::byte> bytes, Envelope& message) {
-  if (bytes.size() > kControlBytesMax || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  // Malformed text makes protobuf write to stderr; a hostile peer must not fill it, nor a program's own.
+  const google::protobuf::LogSilencer silence;
+  if (bytes.size() > kControlBytesMax ||
+      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Status(Code::kProtocol, "malformed control message");
   }
   return {};
