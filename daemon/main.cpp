@@ -37,6 +37,8 @@ void notify(const char* state) {
 class Options {
  public:
   Options() {
+    // A flag given twice: the last one holds, so that a script can append to a command line.
+    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_option("--config", file_, "TOML configuration; flags win over its keys");
     app_.add_flag("--check-config", check_only_, "check the configuration and exit");
     app_.set_version_flag("--version", "oncillad 0.1.0");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <numaif.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string>
@@ -17,6 +18,8 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::from_errno(errno, "ftruncate of a memfd");
   }
+  // Born 0777: a holder of a read-only descriptor could open it anew for writing.
+  if (::fchmod(fd.get(), S_IRUSR | S_IWUSR) != 0) return Status::from_errno(errno, "fchmod of a memfd");
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return Status::from_errno(errno, "sealing a memfd");
   }
@@ -33,6 +36,11 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
     return Status::from_errno(errno == ENOSPC ? ENOMEM : errno, "populating a memfd");
   }
   return fd;
+}
+
+Status seal_writes(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) return Status::from_errno(errno, "sealing a memfd");
+  return {};
 }
 
 Result<Fd> reopen_read_only(int fd) {

@@ -17,9 +17,13 @@ struct MemfdOptions {
   int numa_node = -1;      // -1: the kernel's choice
 };
 
-/// An anonymous file of `bytes` zeros, sealed against shrinking and growing, close-on-exec.
+/// An anonymous file of `bytes` zeros, sealed against shrinking and growing, close-on-exec,
+/// and readable and writable by its owner only.
 /// Errors: kNoMemory, kNoFds, kIo.
 Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options);
+
+/// From here on nobody can map or write the memfd anew for writing; writable mappings that exist stay.
+Status seal_writes(int fd);
 
 /// The same memfd opened anew for reading only: nobody who gets it can map it writable.
 Result<Fd> reopen_read_only(int fd);

@@ -38,8 +38,7 @@ def test_a_killed_program_gives_its_memory_back_within_a_second(cluster):
 
 
 def pool_used(status):
-    own = next(n for n in status["nodes"] if n["self"])
-    return own["pools"]["dram"]["used_bytes"]
+    return next(p["bytes_used"] for p in status["pools"] if p["kind"] == "dram")
 
 
 def test_a_program_killed_in_the_middle_of_a_put_harms_nobody(cluster):

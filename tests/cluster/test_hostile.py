@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import wait_for
-from ocmlib import DEDICATED, HUGEPAGES, OcmError, find_binary
+from ocmlib import DEDICATED, OcmError, find_binary
 
 MIB = 1 << 20
 
@@ -116,8 +116,9 @@ def test_no_secret_in_logs_or_metrics(shared):
 def test_metrics_and_status_tell_what_happened(shared):
     works(shared)
     text = shared["n2"].http_get("/metrics")
-    for name in ("oncilla_pool_bytes", "oncilla_pool_used_bytes", "oncilla_fabric_bytes_total", "oncilla_sessions",
-                 "oncilla_heartbeat", "oncilla_errors_total"):
+    for name in ("oncilla_pool_bytes", "oncilla_fabric_bytes_total", "oncilla_fabric_operations_total",
+                 "oncilla_sessions", "oncilla_heartbeats_total", "oncilla_control_request_seconds_bucket",
+                 "oncilla_errors_total", "oncilla_node_state"):
         assert name in text, name
     assert re.search(r'oncilla_fabric_bytes_total\{[^}]*fabric="tcp"[^}]*\} [1-9]', text)
     status = shared["n2"].status()
@@ -146,14 +147,17 @@ def test_running_out_of_descriptors_is_an_error_and_no_more(make_cluster):
     assert program.alloc(4096, nodes=["n2"], flags=DEDICATED)
 
 
-def test_memory_that_the_system_does_not_have_is_an_error(shared):
-    if int(re.search(r"HugePages_Total:\s+(\d+)", open("/proc/meminfo").read()).group(1)):
-        pytest.skip("this machine has huge pages")
-    program = shared.program(shared["n1"])
-    with pytest.raises(OcmError) as caught:
-        program.alloc(4 * MIB, flags=HUGEPAGES | DEDICATED)
-    assert caught.value.name == "NO_MEMORY"
-    works(shared)
+def test_memory_that_the_system_does_not_have_is_an_error(cluster):
+    program = cluster.program(cluster["n1"])
+    a, b = program.alloc(200 * MIB, nodes=["n2"]), program.alloc(MIB, nodes=["n2"])
+    pid = cluster["n2"].process.pid
+    virtual_kib = int(re.search(r"VmSize:\s+(\d+)", open(f"/proc/{pid}/status").read()).group(1))
+    subprocess.run(["prlimit", "--pid", str(pid), f"--as={virtual_kib * 1024 + 32 * MIB}"], check=True)
+    with pytest.raises(OcmError) as caught:  # the home cannot map the extent
+        a.put(0, b"x")
+    assert caught.value.name == "NO_MEMORY", caught.value
+    b.fill(0, 1, MIB)
+    assert b.holds(0, 1, MIB)
 
 
 def test_a_full_disk_under_the_run_directory_is_said(tmp_path):

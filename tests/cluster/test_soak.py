@@ -15,7 +15,7 @@ def test_mixed_operations_match_the_shadow_copy(shared):
     print(f"OCM_SOAK_SEED={seed}")
     rng = random.Random(seed)
     sessions = [ocmlib.Session(str(node.socket_path)) for node in shared.nodes]
-    live: list[tuple[ocmlib.Allocation, bytearray, bool]] = []
+    live: list[tuple[ocmlib.Allocation, bytearray, bool, ocmlib.Session]] = []
     for step in range(int(os.environ.get("OCM_SOAK_OPS", 3000))):
         roll = rng.random()
         where = f"seed {seed} step {step}"
@@ -27,13 +27,13 @@ def test_mixed_operations_match_the_shadow_copy(shared):
                 kwargs["chunk"] = rng.choice([64, 4096, 65536])
             if layout == "single" and rng.random() < 0.7:
                 kwargs["nodes"] = [rng.choice(["n1", "n2", "n3"])]
-            a = rng.choice(sessions).alloc(size, flags=ocmlib.ZERO, **kwargs)
-            live.append((a, bytearray(size), layout == "replicated"))
+            session = rng.choice(sessions)
+            live.append((session.alloc(size, flags=ocmlib.ZERO, **kwargs), bytearray(size), layout == "replicated", session))
         elif roll < 0.08 and len(live) > 3:
-            a, _, _ = live.pop(rng.randrange(len(live)))
+            a = live.pop(rng.randrange(len(live)))[0]
             a.free()
         else:
-            a, shadow, replicated = rng.choice(live)
+            a, shadow, replicated, session = rng.choice(live)
             count = min(len(shadow), rng.choice([8, rng.randint(1, 512), rng.randint(1, 1 * MIB)]))
             offset = rng.randrange(len(shadow) - count + 1)
             if roll < 0.45:
@@ -49,14 +49,14 @@ def test_mixed_operations_match_the_shadow_copy(shared):
                 assert a.fetch_add(word, value) == old, where
                 shadow[word:word + 8] = ((old + value) % (1 << 64)).to_bytes(8, "little")
             else:
-                b, other, _ = rng.choice(live)
-                if b is a:
+                b, other, _, its_session = rng.choice(live)
+                if b is a or its_session is not session:
                     continue
                 n = min(count, len(other))
                 to = rng.randrange(len(other) - n + 1)
                 b.copy_from(to, a, offset, n)
                 other[to:to + n] = shadow[offset:offset + n]
-    for a, shadow, _ in live:
+    for a, shadow, _, _ in live:
         assert a.get(0, len(shadow)) == bytes(shadow), f"seed {seed} at the end"
         a.free()
     for session in sessions:

@@ -5,6 +5,10 @@
 // programs map it read-only and compare (acquire) before every operation, so a freed or removed extent
 // answers kRevoked although its pages are still mapped.
 //
+// The lease at its head is for replicas: a program reads or writes one on this host only before that moment,
+// so that a node that lost the cluster (or a daemon that was stopped) never shows bytes that the others have
+// overwritten meanwhile.
+//
 // The session page holds counters that only the program writes and the daemon shows (`ocm top`); the
 // daemon trusts no number in it.
 #pragma once
@@ -15,9 +19,10 @@
 namespace ocm::fabric::shm {
 
 struct GenerationTable {
+  std::atomic<uint64_t> lease_until_ns;   // monotonic; the daemon's own lease on its replicas
   std::atomic<uint32_t> generation[1];  // `slots` entries; SessionWelcome.slots says how many
 
-  static uint64_t bytes(uint32_t slots) { return uint64_t{slots} * sizeof(std::atomic<uint32_t>); }
+  static uint64_t bytes(uint32_t slots) { return sizeof(uint64_t) + uint64_t{slots} * sizeof(std::atomic<uint32_t>); }
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
