@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "client/fork.h"
+#include "fabric/shm/copy.h"
 
 namespace ocm::client {
 namespace {
@@ -29,7 +30,13 @@ struct Job {
       const size_t slice = next.fetch_add(1, std::memory_order_relaxed);
       if (slice >= slices) return;
       const size_t start = slice * kSliceBytes;
-      std::memcpy(target + start, source + start, std::min(kSliceBytes, bytes - start));
+      const size_t length = std::min(kSliceBytes, bytes - start);
+      // A slice is short, the whole is not: what will not stay in the cache goes around it.
+      if (bytes >= fabric::shm::kStreamBytes) {
+        fabric::shm::copy_streaming(target + start, source + start, length);
+      } else {
+        std::memcpy(target + start, source + start, length);
+      }
     }
   }
 };
@@ -111,7 +118,7 @@ void parallel_copy(void* target, const void* source, size_t bytes) {
   Job job{static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes,
           (bytes + kSliceBytes - 1) / kSliceBytes};
   CopyThreads* pool = copy_threads();
-  if (pool == nullptr || !pool->copy(job)) std::memcpy(target, source, bytes);
+  if (pool == nullptr || !pool->copy(job)) fabric::shm::copy_bytes(target, source, bytes);
 }
 
 }  // namespace ocm::client
