@@ -95,7 +95,9 @@ void Operation::step_locked() {
     fabric::Channel* last = nullptr;
     for (uint32_t i = tail_; i != head_; ++i) {
       fabric::Channel* channel = leg(i).channel.get();
-      if (channel != nullptr && channel != last) channel->flush();
+      // Behind operations of others a small one waits for company: it goes out with the next progress, which
+      // whoever waits makes. 256 gets started together are then a few sends and not 256.
+      if (channel != nullptr && channel != last && channel->in_flight() <= in_flight()) channel->flush();
       last = channel;
     }
   }
@@ -412,7 +414,7 @@ Status Operation::wait(bool local, os::Deadline deadline) {
     if (now - spin_from > spin_ns) {
       sleep(deadline);
     } else {
-      fabric::detail::spin_pause(round++, now - spin_from);
+      fabric::detail::spin_pause(round++);
     }
   }
 }

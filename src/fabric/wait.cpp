@@ -27,9 +27,8 @@ void poll_channels(std::span<Channel* const> channels, os::Deadline deadline) {
   ::ppoll(fds.data(), count, &timeout, nullptr);
 }
 
-void spin_pause(uint64_t round, uint64_t spun_ns) {
-  constexpr uint64_t kPatienceNs = 20'000;
-  if (spun_ns > kPatienceNs && round % 16 == 15) ::sched_yield();
+void spin_pause(uint64_t round) {
+  if (round % kRoundsPerYield == kRoundsPerYield - 1) ::sched_yield();
 }
 
 }  // namespace ocm::fabric::detail

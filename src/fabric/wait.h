@@ -16,8 +16,10 @@ inline constexpr uint64_t kWaitSpinNs = 100'000;
 namespace detail {
 /// Polls on all channels, at most 1 ms and not past the deadline.
 void poll_channels(std::span<Channel* const> channels, os::Deadline deadline);
-/// Lets others run now and then: on a machine with more threads than processors the answer needs it.
-void spin_pause(uint64_t round, uint64_t spun_ns);
+/// Lets others run now and then. Soon, because the home's thread may stand on this very processor: then the answer
+/// comes only after a yield. Alone on a processor a yield costs less than a look at the socket.
+inline constexpr uint64_t kRoundsPerYield = 4;
+void spin_pause(uint64_t round);
 }  // namespace detail
 
 /// Makes progress on `channels` until `predicate()` or the deadline. True if the predicate holds.
@@ -47,7 +49,7 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
     if (deadline.passed_at(now_ns)) return false;
     const uint64_t spun_ns = now_ns - started_ns;
     if (spun_ns < kWaitSpinNs) {
-      detail::spin_pause(round, spun_ns);
+      detail::spin_pause(round);
     } else {
       detail::poll_channels(channels, deadline);
     }

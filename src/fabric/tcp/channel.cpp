@@ -36,9 +36,12 @@ constexpr size_t kFlightsMax = 1024;
 constexpr uint64_t kUnflushedBytesMax = 32 * 1024;
 constexpr uint64_t kReceiveBudgetBytes = uint64_t{1} << 20;
 
-constexpr uint64_t kWindowBytesMin = uint64_t{4} << 20;
 constexpr uint64_t kWindowBytesMax = uint64_t{64} << 20;
-constexpr uint64_t kFrameBytesDefault = uint64_t{1} << 20;
+constexpr uint64_t kFrameBytesFar = uint64_t{1} << 20;
+// Small socket buffers bound what is in the kernel already: longer frames cost fewer answers.
+constexpr uint64_t kFrameBytesNear = uint64_t{4} << 20;
+constexpr int kTransmitTries = 16;
+constexpr uint64_t kWindowBytesMin = 2 * kFrameBytesNear;
 // 100 Gbit/s times the round trip, twice: enough in flight for the links we know.
 constexpr uint64_t kWindowBytesPerUs = 25'000;
 
@@ -68,14 +71,18 @@ uint64_t chosen_window(const ChannelOptions& options, int fd) {
   return std::clamp(rtt_us * kWindowBytesPerUs, kWindowBytesMin, kWindowBytesMax);
 }
 
+uint64_t chosen_frame(const ChannelOptions& options, int fd) {
+  if (options.frame_bytes != 0) return options.frame_bytes;
+  return is_near(fd) ? kFrameBytesNear : kFrameBytesFar;
+}
+
 }  // namespace
 
 TcpChannel::TcpChannel(Stream stream, const Nonce& server_nonce, const ChannelOptions& options)
     : stream_(std::move(stream)),
       server_nonce_(server_nonce),
       window_bytes_(chosen_window(options, stream_.fd())),
-      frame_bytes_(std::min(options.frame_bytes != 0 ? options.frame_bytes : kFrameBytesDefault,
-                            wire::kFrameBytesMax)),
+      frame_bytes_(std::min(chosen_frame(options, stream_.fd()), wire::kFrameBytesMax)),
       rx_(new std::byte[kRxBytes]),
       ahead_bytes_(kRxBytes) {}
 
@@ -399,6 +406,10 @@ void TcpChannel::progress(uint64_t now_ns, uint64_t stall_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || failed_.load(std::memory_order_relaxed)) return;
   bool moved = transmit();
+  // Near peers have small buffers: the next room is a few microseconds away, and a miss empties the pipe.
+  for (int i = 0; i < kTransmitTries && !tx_.empty() && !failed_.load(std::memory_order_relaxed); ++i) {
+    if (transmit()) moved = true;
+  }
   // While the network takes bytes, replies wait: a home that cannot send them stops taking ours.
   if (!failed_.load(std::memory_order_relaxed) && !(moved && !tx_.empty())) {
     if (receive()) moved = true;

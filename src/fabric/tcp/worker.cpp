@@ -1,7 +1,6 @@
 #include "fabric/tcp/worker.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -11,6 +10,7 @@
 
 #include "base/log.h"
 #include "fabric/tcp/socket.h"
+#include "fabric/wait.h"
 #include "os/clock.h"
 
 namespace ocm::fabric::tcp {
@@ -67,10 +67,9 @@ void Worker::loop() {
     const uint64_t now = os::now_ns();
     moved_ = false;
     if (run_hot(now)) busy_ns = now;
-    if (hot_.size() > direct_ || ++rounds % kRoundsPerPoll == 0) {
-      poll_events(0);
-      if (!moved_) ::sched_yield();
-    }
+    ++rounds;
+    if (hot_.size() > direct_ || rounds % kRoundsPerPoll == 0) poll_events(0);
+    if (!moved_) detail::spin_pause(rounds);
     if (moved_) busy_ns = os::now_ns();
     sweep(now);
     const bool more = std::any_of(hot_.begin(), hot_.end(), [](Connection* c) { return c->has_more(); });
