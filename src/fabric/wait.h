@@ -42,9 +42,10 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
       moved_now += channel->moved_total();
     }
     if (predicate()) return true;
-    if (round == 0 || moved_now != moved) {
+    if (started_ns == 0 || moved_now != moved) {
       started_ns = now_ns;
       moved = moved_now;
+      round = 0;  // bytes are coming: no yield now
     }
     if (deadline.passed_at(now_ns)) return false;
     const uint64_t spun_ns = now_ns - started_ns;

@@ -138,6 +138,12 @@ Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
   return last;
 }
 
+int incoming_cpu(int fd) {
+  int cpu = -1;
+  socklen_t length = sizeof(cpu);
+  return ::getsockopt(fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &length) == 0 ? cpu : -1;
+}
+
 uint64_t round_trip_ns(int fd) {
   tcp_info info{};
   socklen_t length = sizeof(info);

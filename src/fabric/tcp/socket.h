@@ -27,6 +27,9 @@ void tune(int fd);
 /// True if tune() capped the buffers.
 bool is_near(int fd);
 
+/// The processor that took the last packet in; over loopback the sender's. -1 if unknown.
+int incoming_cpu(int fd);
+
 /// The kernel's estimate of the round trip, 0 if it has none.
 uint64_t round_trip_ns(int fd);
 

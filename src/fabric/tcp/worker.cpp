@@ -1,6 +1,7 @@
 #include "fabric/tcp/worker.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -12,6 +13,7 @@
 #include "fabric/tcp/socket.h"
 #include "fabric/wait.h"
 #include "os/clock.h"
+#include "os/cpu.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -22,6 +24,9 @@ constexpr int kEventsMax = 64;
 constexpr size_t kDirectMax = 4;
 // Empty rounds between two looks at epoll while spinning.
 constexpr uint32_t kRoundsPerPoll = 32;
+// A yield to nobody takes half a microsecond.
+constexpr uint64_t kCrowdedYieldNs = 3'000;
+constexpr uint64_t kMoveEveryNs = 5'000'000;
 constexpr uint64_t kAcceptPauseNs = 100'000'000;
 constexpr int kAcceptsPerEvent = 64;
 
@@ -69,7 +74,7 @@ void Worker::loop() {
     if (run_hot(now)) busy_ns = now;
     ++rounds;
     if (hot_.size() > direct_ || rounds % kRoundsPerPoll == 0) poll_events(0);
-    if (!moved_) detail::spin_pause(rounds);
+    if (!moved_ && rounds % detail::kRoundsPerYield == 0) make_way();
     if (moved_) busy_ns = os::now_ns();
     sweep(now);
     const bool more = std::any_of(hot_.begin(), hot_.end(), [](Connection* c) { return c->has_more(); });
@@ -83,6 +88,22 @@ void Worker::loop() {
   }
   shared_.stats.connections.fetch_sub(connections_.size(), std::memory_order_relaxed);
   connections_.clear();
+}
+
+void Worker::make_way() {
+  const uint64_t before = os::now_ns();
+  ::sched_yield();
+  const uint64_t after = os::now_ns();
+  if (after - before < kCrowdedYieldNs || after < move_after_ns_) return;
+  // Somebody ran here meanwhile. If it is a peer of this host, the two take turns on one processor, and the scheduler
+  // can leave them so for seconds.
+  const int cpu = os::current_cpu();
+  for (const Connection* connection : hot_) {
+    if (incoming_cpu(connection->fd()) != cpu) continue;
+    os::leave_cpu(cpu);
+    move_after_ns_ = after + kMoveEveryNs;
+    return;
+  }
 }
 
 int Worker::sleep_ms(uint64_t now_ns) const {

@@ -47,6 +47,7 @@ class Worker {
   void loop();
   void poll_events(int timeout_ms);
   int sleep_ms(uint64_t now_ns) const;
+  void make_way();
   bool run_hot(uint64_t now_ns);
   bool run_one(Connection& connection, uint64_t now_ns);
   void heat(Connection& connection, uint64_t now_ns);
@@ -77,6 +78,7 @@ class Worker {
   size_t direct_ = 0;                  // so many of hot_ are `direct`
   std::vector<Connection*> unproved_;  // in order of acceptance
   std::vector<Connection*> closed_;    // to erase from connections_
+  uint64_t move_after_ns_ = 0;
   uint64_t paused_until_ns_ = 0;
   bool accept_paused_ = false;
   bool moved_ = false;
