@@ -1,3 +1,4 @@
+// What doctor looks at in the cluster: sockets, daemons, the coordinator, versions, the token's permissions.
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// What doctor looks at on this machine: limits, huge pages, NUMA, clocks, libraries.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
+scripts/need.sh clang libclang-rt-14-dev
 cmake --preset fuzz >build/configure-fuzz.log
 cmake --build --preset fuzz -j "$(nproc)"
 for target in build/fuzz/tests/fuzz/*_fuzz; do

@@ -220,11 +220,15 @@ class Cluster:
             for i, name in enumerate(names):
                 self.nodes.append(Node(self, name, "127.0.0.1", ports[3 * i:3 * i + 3], None))
         if start:
-            for node in self.nodes:
-                node.start()
-            for node in self.nodes:
-                node.wait_ready()
-            self.wait_members()
+            try:
+                for node in self.nodes:
+                    node.start()
+                for node in self.nodes:
+                    node.wait_ready()
+                self.wait_members()
+            except BaseException:
+                self.close()
+                raise
 
     def _make_network(self, names):
         tag = f"ocm{os.getpid() % 100000}-{next(_serial)}"

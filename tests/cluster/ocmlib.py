@@ -3,10 +3,14 @@ import ctypes as c
 import os
 import pathlib
 
+# Where to look first: a sanitizer's daemons serve the release library, which Python can load as it is.
+DAEMON_DIR = os.environ.get("OCM_DAEMON_DIR")
 BIN_DIR = pathlib.Path(os.environ.get("OCM_BIN_DIR", pathlib.Path(__file__).resolve().parents[2] / "build/release"))
 
 
 def find_binary(name: str) -> pathlib.Path:
+    if DAEMON_DIR and name == "oncillad":
+        return pathlib.Path(DAEMON_DIR) / "daemon" / name
     for folder in ("", "cli", "daemon", "src/capi", "bin", "lib"):
         path = BIN_DIR / folder / name
         if path.is_file():

@@ -1,3 +1,4 @@
+// libucp as this fabric opens it: the settings, each with what it is for, and one context for each end.
 #include <cstdio>
 #include <cstring>
 #include <utility>
