@@ -210,8 +210,10 @@ int ocm_get(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t 
     const std::byte* source = object->direct_now(offset, bytes, false);
     if (source != nullptr && target != nullptr) [[likely]] {
       client::big_copy(target, source, bytes);
-      client::count_get(*object->session(), bytes);
-      return OCM_OK;
+      if (object->direct_good()) [[likely]] {
+        client::count_get(*object->session(), bytes);
+        return OCM_OK;
+      }
     }
   }
   return get_long_way(allocation, offset, target, bytes);

@@ -103,9 +103,7 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {
-  generation_ = extent.slot();
-  generation_value_ = extent.descriptor().id.generation;
-  daemon_lost_ = extent.daemon_lost();
+  life_ = extent.local().life();
   direct_.store(data + base_, std::memory_order_release);
 }
 

@@ -68,6 +68,9 @@ class Allocation {
     return direct + offset;
   }
 
+  /// After a copy out of direct_now(): the bytes are the allocation's. Cost: one load.
+  bool direct_good() const { return life_.alive_after_loads(); }
+
   /// Maps a single extent of this host so that direct_now() works from now on; null if it cannot be.
   std::byte* open_directly();
 
@@ -77,8 +80,7 @@ class Allocation {
 
  private:
   bool extent_usable() const {
-    return generation_->load(std::memory_order_acquire) == generation_value_ &&
-           !daemon_lost_->load(std::memory_order_relaxed) && busy_.load(std::memory_order_acquire) == 0;
+    return life_.alive() && !life_.daemon_lost() && busy_.load(std::memory_order_acquire) == 0;
   }
   void take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags);
   void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
@@ -88,10 +90,8 @@ class Allocation {
 
   // ---- one cache line: the fast path
   std::atomic<std::byte*> direct_{nullptr};
-  Shape shape_;  // bytes first
-  const std::atomic<uint32_t>* generation_ = nullptr;
-  const std::atomic<bool>* daemon_lost_ = nullptr;
-  uint32_t generation_value_ = 0;
+  Shape shape_;             // bytes first
+  fabric::shm::Life life_;  // written before direct_
   std::atomic<uint32_t> busy_{0};
   Access access_ = Access::kReadWrite;
   Kind kind_ = Kind::kDram;

@@ -3,9 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
+#include "client/big_copy.h"
 #include "client/session.h"
 #include "client/transfer.h"
 #include "fabric/served.h"
@@ -74,7 +74,10 @@ Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t 
   Extent& extent = allocation.extent(piece.extent);
   if (extent.on_this_host()) {
     OCM_TRY_ASSIGN(std::byte * data, extent.open());
-    return fabric::apply_atomic(opcode, data + piece.offset, operand, expected);
+    uint64_t before = 0;
+    const Code code = extent.local().atomic(opcode, data + piece.offset, operand, expected, before);
+    if (code != Code::kOk) return code;
+    return before;
   }
   fabric::Op op;
   op.opcode = opcode;
@@ -103,9 +106,11 @@ Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* sour
   Extent& extent = allocation.extent(word.extent);
   if (extent.on_this_host()) {
     OCM_TRY_ASSIGN(std::byte * data, extent.open());
-    if (bytes > 0) std::memcpy(data + range.offset, source, bytes);
-    fabric::apply_notify(data + word.offset, value);
-    return {};
+    if (bytes > 0) {
+      const Code code = extent.local().put(data + range.offset, source, bytes, big_copy);
+      if (code != Code::kOk) return code;
+    }
+    return extent.local().notify(data + word.offset, value);
   }
   fabric::Op ops[2];
   ops[0].opcode = fabric::OpCode::kPut;
@@ -138,8 +143,7 @@ Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t
   for (;;) {
     uint64_t seen = 0;
     if (here) {
-      if (const Code code = extent.check_local(); code != Code::kOk) return code;
-      seen = __atomic_load_n(reinterpret_cast<const uint64_t*>(word), __ATOMIC_ACQUIRE);
+      if (const Code code = extent.local().load_word(word, seen); code != Code::kOk) return code;
     } else {
       const Run run{End{nullptr, 0, reinterpret_cast<std::byte*>(&seen)}, End{&allocation, offset, nullptr},
                     8};

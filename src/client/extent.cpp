@@ -12,7 +12,10 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
       new Extent(session, std::move(daemon), std::move(descriptor), access, layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted));
   if (extent->on_this_host()) {
-    OCM_TRY_ASSIGN(extent->slot_, extent->daemon_->slot(extent->descriptor_.slot));
+    const Daemon& home = *extent->daemon_;
+    OCM_TRY_ASSIGN(const std::atomic<uint32_t>* slot, home.slot(extent->descriptor_.slot));
+    extent->local_ = fabric::shm::LocalExtent({slot, &home.lost(), extent->descriptor_.id.generation},
+                                              extent->replica_ ? &home.lease_until_ns() : nullptr);
   } else {
     OCM_TRY_ASSIGN(
         extent->route_,

@@ -12,6 +12,7 @@
 #include "client/daemon.h"
 #include "client/route.h"
 #include "fabric/channel.h"
+#include "fabric/shm/local_extent.h"
 
 namespace ocm::client {
 
@@ -44,17 +45,8 @@ class Extent {
     std::byte* data = data_.load(std::memory_order_acquire);
     return data != nullptr && check_local() == Code::kOk ? data : nullptr;
   }
-  Code check_local() const {
-    if (daemon_->lost().load(std::memory_order_relaxed)) return Code::kPeerLost;
-    if (slot_->load(std::memory_order_acquire) != descriptor_.id.generation) return Code::kRevoked;
-    // As fabric::check_access does at a home: a replica only while its node has the cluster.
-    if (replica_ && os::now_ns() >= daemon_->lease_until_ns().load(std::memory_order_acquire)) {
-      return Code::kPeerLost;
-    }
-    return Code::kOk;
-  }
-  const std::atomic<uint32_t>* slot() const { return slot_; }
-  const std::atomic<bool>* daemon_lost() const { return &daemon_->lost(); }
+  Code check_local() const { return local_.check(); }
+  const fabric::shm::LocalExtent& local() const { return local_; }
 
   // ---- other fabrics
   /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most.
@@ -85,7 +77,7 @@ class Extent {
   std::mutex mutex_;  // guards mapping_, attachment_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};
-  const std::atomic<uint32_t>* slot_ = nullptr;
+  fabric::shm::LocalExtent local_;
   Route* route_ = nullptr;
   Attachment attachment_;
   std::atomic<bool> lost_{false};

@@ -224,6 +224,10 @@ void Operation::issue_to(Cut cut) {
     }
     if (!target_remote && !source_remote) {
       big_copy(target.value(), source.value(), cut.bytes);
+      const Code loaded = source_after(cut);
+      if (loaded == Code::kOk) return;
+      fail_cut(cut, true, loaded);
+      if (source_failed_ != failed_before) continue;
       return;
     }
     Leg& fresh = leg(head_);
@@ -270,6 +274,12 @@ void Operation::issue_to(Cut cut) {
   }
 }
 
+Code Operation::source_after(const Cut& cut) const {
+  if (cut.source.allocation == nullptr) return Code::kOk;
+  const Extent& extent = cut.source.allocation->extent(cut.source_extent);
+  return extent.on_this_host() ? extent.local().check_loaded() : Code::kOk;
+}
+
 bool Operation::is_last_source(const Cut& cut) const {
   const Allocation& from = *cut.source.allocation;
   const uint32_t replicas = std::min(from.shape().extents, kReplicasMax);
@@ -287,8 +297,12 @@ void Operation::settle(Leg& finished) {
   Status status = was_call ? finished.call->status : Status(finished.op.code);
   finished.channel.reset();
   finished.call.reset();
-  if (status.is_ok()) return;
   bool blame_source = was_get || (was_call && replicated(cut.source.allocation));
+  if (status.is_ok() && !was_call && !was_get) {
+    status = source_after(cut);
+    blame_source = true;
+  }
+  if (status.is_ok()) return;
   // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
   // says the same: then it is the target's.
   if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut))

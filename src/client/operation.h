@@ -94,6 +94,8 @@ class Operation {
   void fail_cut(const Cut& cut, bool blame_source, const Status& status);
   bool choose_source(Cut& cut);
   bool is_last_source(const Cut& cut) const;
+  /// What was loaded from an extent of this host is good: it lived to the end. Errors: kRevoked, kPeerLost.
+  Code source_after(const Cut& cut) const;
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> resolve(const End& end, uint32_t extent, bool& remote);
   void progress_channels();

@@ -301,6 +301,8 @@ void ExtentTable::Core::reap() {
     const uint64_t bytes = dead->reserved_bytes;
     Pool& pool = pools_[static_cast<size_t>(dead->kind)];
     lock.unlock();
+    // A program of this host that still maps the extent must not keep pages that are budgeted anew.
+    if (dead->backing) dead->backing->discard();
     dead.reset();
     lock.lock();
     pool.reclaiming_bytes -= bytes;

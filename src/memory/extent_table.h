@@ -1,7 +1,8 @@
 // The extents of one node: which offsets of its partition live, whose budget they take, and in which life.
 //
 // A removed extent leaves the table at once; its pages go when the last holder lets go, in a thread of their
-// own, because giving gigabytes back takes the kernel milliseconds. The budget is given back with the pages.
+// own, because giving gigabytes back takes the kernel milliseconds. The budget is given back with the pages,
+// whether programs of this host still map them or not: they compare the generation after they read.
 //
 //   create ----> live ----remove----> held by ops ----last holder----> reclaimed by the reaper
 //   [creating]   [used]               [reclaiming .......................]   budget given back

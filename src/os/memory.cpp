@@ -43,6 +43,11 @@ Status seal_writes(int fd) {
   return {};
 }
 
+void discard(int fd, uint64_t bytes) {
+  // Fails where the file system cannot: then the pages go with the last mapping.
+  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes));
+}
+
 Result<Fd> reopen_read_only(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   Fd copy(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -52,16 +57,22 @@ Result<Fd> reopen_read_only(int fd) {
 
 Result<Mapping> Mapping::map(int fd, uint64_t bytes, bool writable) {
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  // st_blksize of a memfd is its page size.
+  struct stat file {};
+  if (::fstat(fd, &file) != 0) return Status::from_errno(errno, "fstat of an extent");
+  const uint64_t page_bytes = file.st_blksize > 0 ? static_cast<uint64_t>(file.st_blksize) : 1;
+  const uint64_t tail = bytes % page_bytes;
+  const uint64_t mapped_bytes = tail == 0 ? bytes : bytes + (page_bytes - tail);
+  void* data = ::mmap(nullptr, mapped_bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) {
     if (errno == EACCES) return Status(Code::kPermission, "the extent is attached read-only");
     return Status::from_errno(errno, "mmap of an extent");
   }
-  return Mapping(static_cast<std::byte*>(data), bytes);
+  return Mapping(static_cast<std::byte*>(data), bytes, mapped_bytes);
 }
 
 Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (data_ != nullptr) ::munmap(data_, mapped_bytes_);
 }
 
 }  // namespace ocm::os

@@ -25,6 +25,9 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
 /// From here on nobody can map or write the memfd anew for writing; writable mappings that exist stay.
 Status seal_writes(int fd);
 
+/// Gives back every page of the memfd, also those that others map; its bytes are zeros again.
+void discard(int fd, uint64_t bytes);
+
 /// The same memfd opened anew for reading only: nobody who gets it can map it writable.
 Result<Fd> reopen_read_only(int fd);
 
@@ -32,13 +35,17 @@ Result<Fd> reopen_read_only(int fd);
 class Mapping {
  public:
   Mapping() = default;
-  /// Maps [0, bytes) of `fd`. Errors: kNoMemory, kPermission (fd is read-only), kIo.
+  /// Maps [0, bytes) of `fd`, rounded up to its pages (huge ones cannot be mapped or unmapped in part).
+  /// Errors: kNoMemory, kPermission (fd is read-only), kIo.
   static Result<Mapping> map(int fd, uint64_t bytes, bool writable);
   Mapping(Mapping&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(mapped_bytes_, other.mapped_bytes_);
     return *this;
   }
   Mapping(const Mapping&) = delete;
@@ -50,9 +57,11 @@ class Mapping {
   bool is_mapped() const { return data_ != nullptr; }
 
  private:
-  Mapping(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  Mapping(std::byte* data, uint64_t bytes, uint64_t mapped_bytes)
+      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes) {}
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;
 };
 
 }  // namespace ocm::os

@@ -1,6 +1,7 @@
 // memory/dram: an extent's bytes are zeros, shared, and read-only for those who may only read.
 #include <gtest/gtest.h>
 #include <numa.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,53 @@ TEST(Dram, PopulateTakesThePagesNow) {
   struct stat file {};
   ASSERT_EQ(::fstat(fd->get(), &file), 0);
   EXPECT_GE(static_cast<uint64_t>(file.st_blocks) * 512, kMiB);
+}
+
+TEST(Dram, PagesOfARemovedExtentComeBackAlthoughAProgramMapsThem) {
+  std::vector<std::atomic<uint32_t>> generations(4);
+  std::vector<PoolConfig> pools;
+  pools.push_back({std::make_unique<DramBackend>(), 4 * kMiB});
+  ExtentTable table(1, std::move(pools), generations);
+  auto extent = table.create(4 * kMiB, Kind::kDram);
+  ASSERT_TRUE(extent.is_ok());
+  auto fd = (*extent)->backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  auto mapping = os::Mapping::map(fd->get(), 4 * kMiB, true);
+  ASSERT_TRUE(mapping.is_ok());
+  std::memset(mapping->data(), 1, 4 * kMiB);
+  const ExtentId id = (*extent)->id;
+  extent->reset();
+  ASSERT_TRUE(table.remove(id).is_ok());
+  while (table.reclaiming_bytes(Kind::kDram) != 0) std::this_thread::yield();
+  struct stat file {};
+  ASSERT_EQ(::fstat(fd->get(), &file), 0);
+  EXPECT_EQ(file.st_blocks, 0) << "pages beyond the budget";
+  EXPECT_EQ(mapping->data()[0], std::byte{0});
+}
+
+TEST(Dram, AMappingOfAPartOfAPageIsUnmappedWhole) {
+  const auto backing = make(8192);
+  auto fd = backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  auto mapping = os::Mapping::map(fd->get(), 4097, true);
+  ASSERT_TRUE(mapping.is_ok());
+  EXPECT_EQ(mapping->bytes(), 4097u);
+  std::byte* data = mapping->data();
+  *mapping = os::Mapping();
+  unsigned char resident[2];
+  EXPECT_NE(::mincore(data, 8192, resident), 0) << "pages stayed mapped";
+}
+
+TEST(Dram, HugePagesAreUnmapped) {
+  const uint64_t huge = huge_page_bytes();
+  auto fd = os::make_memfd("huge", huge != 0 ? huge : 4096, {.hugepages = huge != 0});
+  if (huge == 0 || !fd.is_ok()) GTEST_SKIP() << "this host has no huge pages";
+  auto mapping = os::Mapping::map(fd->get(), 5, true);
+  if (!mapping.is_ok()) GTEST_SKIP() << "this host has no free huge pages";
+  std::byte* data = mapping->data();
+  *mapping = os::Mapping();
+  unsigned char resident[1];
+  EXPECT_NE(::mincore(data, 4096, resident), 0) << "the huge page stayed mapped";
 }
 
 TEST(Dram, HugePagesFallBackWhereTheNodeHasNone) {

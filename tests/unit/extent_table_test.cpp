@@ -52,6 +52,7 @@ class GateBackend final : public KindBackend {
     uint64_t bytes() const override { return bytes_; }
     Result<std::byte*> data() override { return Status(Code::kUnsupported); }
     Result<os::Fd> share(Access) override { return Status(Code::kUnsupported); }
+    void discard() override {}
 
    private:
     const uint64_t bytes_;

@@ -22,8 +22,8 @@ Result<uint32_t> ShmChannel::attach(const ExtentDescriptor& extent, Access acces
   OCM_TRY_ASSIGN(attached.mapping, os::Mapping::map(fd.get(), extent.bytes, access == Access::kReadWrite));
   attached.bytes = extent.bytes;
   attached.access = access;
-  attached.generation = extent.id.generation;
-  attached.live = &home_.generations->generation[extent.slot];
+  attached.local =
+      LocalExtent({&home_.generations->generation[extent.slot], home_.lost, extent.id.generation}, nullptr);
   const std::unique_lock lock(mutex_);
   const uint32_t index = next_index_++;
   attached_.emplace(index, std::move(attached));
@@ -48,28 +48,27 @@ void ShmChannel::post(Op& op) {
 }
 
 Code ShmChannel::run(const Attached& extent, Op& op) const {
-  const auto revoked = [&] { return extent.live->load(std::memory_order_acquire) != extent.generation; };
-  if (revoked()) return Code::kRevoked;
+  if (const Code code = extent.local.check(); code != Code::kOk) return code;
   const Code allowed = check_bounds(extent.bytes, extent.access, op.opcode, op.offset, op.bytes);
   if (allowed != Code::kOk) return allowed;
   std::byte* at = extent.mapping.data() + op.offset;
+  Code code = Code::kOk;
   switch (op.opcode) {
     case OpCode::kPut:
-      copy_bytes(at, op.local, op.bytes);
+      code = extent.local.put(at, op.local, op.bytes, copy_bytes);
       // A put that completed remotely is visible to every later get: of other programs too.
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      break;
-    case OpCode::kGet:
-      copy_bytes(op.local, at, op.bytes);
-      // Bytes read after a revocation may be nobody's; they are not handed out as good.
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (revoked()) return Code::kRevoked;
-      break;
-    case OpCode::kFence: std::atomic_thread_fence(std::memory_order_seq_cst); break;
-    case OpCode::kNotify: apply_notify(at, op.operand); break;
-    default: op.old_value = apply_atomic(op.opcode, at, op.operand, op.expected); break;
+      return code;
+    case OpCode::kGet: return extent.local.get(at, op.local, op.bytes, copy_bytes);
+    case OpCode::kFence: std::atomic_thread_fence(std::memory_order_seq_cst); return code;
+    case OpCode::kNotify: return extent.local.notify(at, op.operand);
+    default: {
+      uint64_t before = 0;
+      code = extent.local.atomic(op.opcode, at, op.operand, op.expected, before);
+      op.old_value = before;
+      return code;
+    }
   }
-  return Code::kOk;
 }
 
 Status ShmChannel::health() const {

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "fabric/channel.h"
+#include "fabric/shm/local_extent.h"
 #include "fabric/shm/tables.h"
 #include "os/fd.h"
 #include "os/memory.h"
@@ -49,8 +50,7 @@ class ShmChannel final : public Channel {
     os::Mapping mapping;
     uint64_t bytes = 0;
     Access access = Access::kRead;
-    uint32_t generation = 0;
-    const std::atomic<uint32_t>* live = nullptr;  // the extent's entry in the generation table
+    LocalExtent local;
   };
   Code run(const Attached& extent, Op& op) const;
 

@@ -34,6 +34,8 @@ class DramBacking final : public Backing {
     return copy;
   }
 
+  void discard() override { os::discard(fd_.get(), bytes_); }
+
  private:
   const os::Fd fd_;
   const uint64_t bytes_;
