@@ -68,7 +68,7 @@ void wait_for_notify(const std::byte* word, uint64_t seen, os::Deadline deadline
 class ExtentDirectory {
  public:
   virtual ~ExtentDirectory() = default;
-  /// The extent, mapped. Errors: kNotFound, kRevoked (another generation), kNoMemory.
+  /// The extent, mapped. It lives until it is revoked: a server keeps it weakly between ops. Errors: kNotFound, kRevoked (another generation), kNoMemory.
   virtual Result<std::shared_ptr<ServedExtent>> open(ExtentId id) = 0;
   /// The key that `session` must prove; any id gives a key, only the right program knows it.
   virtual std::array<std::byte, 32> session_key(const SessionId& session) = 0;

@@ -11,9 +11,8 @@ struct Directory::Served final : fabric::ServedExtent {
 Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> extent, table_.find(id));
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<Served>& known = served_[id.address];
-  if (auto served = known.lock(); served && served->id == id)
-    return std::shared_ptr<fabric::ServedExtent>(served);
+  if (const auto known = served_.find(id.address); known != served_.end() && known->second->id == id)
+    return std::shared_ptr<fabric::ServedExtent>(known->second);
   OCM_TRY_ASSIGN(std::byte * data, extent->backing->data());
   auto served = std::make_shared<Served>();
   served->id = id;
@@ -23,13 +22,9 @@ Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   const auto leased = leased_.find(id.address);
   if (leased != leased_.end() && leased->second == id.generation) served->lease_until_ns = &lease_;
   served->extent = std::move(extent);
-  known = served;
   // Removed between find() and here: revoke() may have come before the entry was there to be found.
-  if (served->extent->revoked()) {
-    served->revoked.store(true, std::memory_order_release);
-    served_.erase(id.address);
-    return Status(Code::kRevoked);
-  }
+  if (served->extent->revoked()) return Status(Code::kRevoked);
+  served_[id.address] = served;
   return std::shared_ptr<fabric::ServedExtent>(served);
 }
 
@@ -48,9 +43,11 @@ void Directory::revoke(ExtentId id) {
     const std::lock_guard lock(mutex_);
     leased_.erase(id.address);
     const auto it = served_.find(id.address);
-    if (it != served_.end()) served = it->second.lock();
-    if (served && served->id == id) served->revoked.store(true, std::memory_order_release);
-    if (it != served_.end() && (!served || served->id == id)) served_.erase(it);
+    if (it != served_.end() && it->second->id == id) {
+      served = std::move(it->second);
+      served->revoked.store(true, std::memory_order_release);
+      served_.erase(it);
+    }
   }
   if (on_revoke_) on_revoke_(id);
 }

@@ -4,6 +4,8 @@
 //   D1 an extent is served by at most one ServedExtent, shared by all connections.
 //   D2 revoke() marks it before the extent leaves the table's generation: no op passes after a free was
 //   answered.
+//   D3 it is kept until revoke(), so that connections hold it only while an operation uses it: a reader that
+//   sits idle does not keep the pages of a removed extent.
 // Threads: any.
 #pragma once
 
@@ -41,8 +43,8 @@ class Directory final : public fabric::ExtentDirectory {
   const std::atomic<uint64_t>& lease_;
   std::function<void(ExtentId)> on_revoke_;
   std::mutex mutex_;
-  std::unordered_map<GlobalAddress, std::weak_ptr<Served>> served_;
-  std::unordered_map<GlobalAddress, uint32_t> leased_;  // replicas, with their generation
+  std::unordered_map<GlobalAddress, std::shared_ptr<Served>> served_;  // D3
+  std::unordered_map<GlobalAddress, uint32_t> leased_;                 // replicas, with their generation
 };
 
 }  // namespace ocm::node

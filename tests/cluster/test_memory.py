@@ -205,6 +205,49 @@ def _fits(program, count):
             a.free()
 
 
+def _shmem_bytes():
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Shmem:"))
+
+
+def test_programs_that_map_removed_memory_do_not_keep_its_pages(make_cluster):
+    cluster = make_cluster(names=("n1",), dram=100 * MIB)
+    publisher, reader = cluster.program(cluster["n1"]), cluster.program(cluster["n1"])
+    before = _shmem_bytes()
+    for i in range(3):
+        def publish(i=i):
+            try:
+                return publisher.alloc(90 * MIB, flags=LOCAL | DEDICATED)
+            except OcmError:
+                return None
+        a = wait_for("the pool has room again", publish, 5)
+        a.fill(0, i + 1, 90 * MIB)
+        a.publish(f"kept-{i}")
+        held = reader.attach(f"kept-{i}")
+        assert held.get(0, 8) != bytes(8)
+        publisher.session("remove", f"kept-{i}")
+        fails("REVOKED", lambda: held.get(0, 8))
+        fails("REVOKED", lambda: held.fetch_add(0, 1))
+        a.free()
+    wait_for("the pages are back", lambda: _shmem_bytes() - before < 45 * MIB, 5)
+
+
+def test_an_idle_remote_reader_does_not_keep_removed_memory(shared, p):
+    home = lambda: p.nodes()["n1"]["used"]  # noqa: E731
+    before = home()
+    a = p.alloc(64 * MIB, nodes=["n1"])
+    a.fill(0, 9, 64 * MIB)
+    a.publish("idle")
+    reader = shared.program(shared["n2"]).attach("idle", "r")
+    assert reader.holds(0, 9, MIB)
+    p.session("remove", "idle")
+    wait_for("the budget is back", lambda: home() <= before, 2)
+    again = [p.alloc(60 * MIB, nodes=["n1"]) for _ in range(3)]
+    fails("REVOKED", lambda: reader.get(0, 8))
+    for one in again:
+        one.free()
+
+
 def test_no_daemon_says_so(tmp_path):
     from ocmlib import Session
     with pytest.raises(OcmError) as caught:

@@ -183,8 +183,9 @@ bool Connection::must_wait(const FrameHeader& header) const {
   if (!writes(op_code(header.type))) return false;
   const Attached* target = attached(header.index);
   const uint64_t bytes = header.type == FrameType::kPut ? header.length : 8;
-  if (target == nullptr || header.offset > target->extent->bytes) return false;
-  return tx_.refers_to(target->extent->data + header.offset, bytes);
+  const std::shared_ptr<ServedExtent> extent = target != nullptr ? target->extent.lock() : nullptr;
+  if (extent == nullptr || header.offset > extent->bytes) return false;
+  return tx_.refers_to(extent->data + header.offset, bytes);
 }
 
 void Connection::take_payload(const std::byte* data, size_t bytes) {
@@ -306,34 +307,39 @@ void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
   } else {
     extents_.emplace_back();
   }
-  extents_[index] = {std::move(extent), static_cast<Access>(wanted.access)};
+  extents_[index] = {extent, static_cast<Access>(wanted.access), true};
   reply(header, index);
 }
 
 void Connection::on_detach(const FrameHeader& header) {
   if (attached(header.index) == nullptr) return refuse(header, Code::kNotFound);
-  extents_[header.index].extent.reset();
+  extents_[header.index] = {};
   free_indexes_.push_back(header.index);
   reply(header, 0);
 }
 
+Code Connection::admit(uint32_t index, OpCode opcode, uint64_t offset, uint64_t bytes,
+                       std::shared_ptr<ServedExtent>& extent) const {
+  const Attached* named = attached(index);
+  if (named == nullptr) return Code::kNotFound;
+  extent = named->extent.lock();
+  if (extent == nullptr) return Code::kRevoked;
+  return check_access(*extent, named->access, opcode, offset, bytes);
+}
+
 void Connection::on_put(const FrameHeader& header) {
-  const Attached* target = attached(header.index);
-  Code code = Code::kNotFound;
-  if (target != nullptr) {
-    code = check_access(*target->extent, target->access, OpCode::kPut, header.offset, header.length);
-    if (code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) &&
-        header.length > kChecksumFrameBytesMax) {
-      code = Code::kTooLarge;
-    }
+  std::shared_ptr<ServedExtent> extent;
+  Code code = admit(header.index, OpCode::kPut, header.offset, header.length, extent);
+  if (code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) && header.length > kChecksumFrameBytesMax) {
+    code = Code::kTooLarge;
   }
   incoming_.header = header;
   incoming_.code = code;
   incoming_.left = header.length;
   incoming_.crc = 0;
   if (code == Code::kOk) {
-    incoming_.extent = target->extent;
-    incoming_.target = target->extent->data + header.offset;
+    incoming_.target = extent->data + header.offset;
+    incoming_.extent = std::move(extent);
     if (header.length >= kLongPutBytes) ahead_bytes_ = kAheadOfLongPutBytes;
   } else {
     incoming_.extent.reset();
@@ -342,9 +348,8 @@ void Connection::on_put(const FrameHeader& header) {
 }
 
 void Connection::on_get(const FrameHeader& header) {
-  const Attached* source = attached(header.index);
-  if (source == nullptr) return refuse(header, Code::kNotFound);
-  const Code code = check_access(*source->extent, source->access, OpCode::kGet, header.offset, header.length);
+  std::shared_ptr<ServedExtent> extent;
+  const Code code = admit(header.index, OpCode::kGet, header.offset, header.length, extent);
   if (code != Code::kOk) return refuse(header, code);
   const bool checksum = header.flags & wire::kFlagPayloadCrc;
   if (checksum && header.length > kChecksumFrameBytesMax) return refuse(header, Code::kTooLarge);
@@ -354,10 +359,10 @@ void Connection::on_get(const FrameHeader& header) {
   out.type = FrameType::kReply;
   out.tag = header.tag;
   out.length = header.length;
-  const std::byte* data = source->extent->data + header.offset;
+  const std::byte* data = extent->data + header.offset;
   if (header.length > kInlineBytes && !checksum) {
     wire::encode_frame(out, tx_.append(kFrameHeaderBytes));
-    tx_.append_reference(data, header.length, source->extent);
+    tx_.append_reference(data, header.length, std::move(extent));
     return;
   }
   // A copy, so that checksum and bytes agree whatever others write meanwhile.
@@ -371,12 +376,11 @@ void Connection::on_get(const FrameHeader& header) {
 }
 
 void Connection::on_atomic(const FrameHeader& header, const std::byte* body) {
-  const Attached* target = attached(header.index);
-  if (target == nullptr) return refuse(header, Code::kNotFound);
+  std::shared_ptr<ServedExtent> extent;
   const OpCode opcode = op_code(header.type);
-  const Code code = check_access(*target->extent, target->access, opcode, header.offset, 8);
+  const Code code = admit(header.index, opcode, header.offset, 8, extent);
   if (code != Code::kOk) return refuse(header, code);
-  std::byte* word = target->extent->data + header.offset;
+  std::byte* word = extent->data + header.offset;
   count(stats_.atomic_ops);
   if (opcode == OpCode::kNotify) {
     apply_notify(word, header.operand);

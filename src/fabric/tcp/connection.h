@@ -14,6 +14,7 @@
 //      socket into the extent.
 //   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
 //      the writes that follow them.
+//   C6 An extent is held only while an op or a reply uses its bytes: an idle peer keeps no removed memory.
 // Threads: its worker only.
 #pragma once
 
@@ -71,8 +72,9 @@ class Connection {
  private:
   enum class State { kHello, kProof, kOpen, kClosing, kClosed };
   struct Attached {
-    std::shared_ptr<ServedExtent> extent;  // null: a free index
+    std::weak_ptr<ServedExtent> extent;  // its directory's, until it is revoked
     Access access = Access::kRead;
+    bool taken = false;  // else a free index
   };
   /// A put whose payload is under way, or is being drained (extent null).
   struct Incoming {
@@ -112,8 +114,11 @@ class Connection {
   void put_complete();
 
   const Attached* attached(uint32_t index) const {
-    return index < extents_.size() && extents_[index].extent ? &extents_[index] : nullptr;
+    return index < extents_.size() && extents_[index].taken ? &extents_[index] : nullptr;
   }
+  /// The extent that `index` names, held for one op that passed check_access(). Errors: those, kNotFound.
+  Code admit(uint32_t index, OpCode opcode, uint64_t offset, uint64_t bytes,
+             std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
   void refuse(const wire::FrameHeader& to, Code code);
 
