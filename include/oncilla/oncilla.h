@@ -4,7 +4,7 @@
  * and moves bytes by one-sided put and get. Memory is non-coherent by contract: a get sees a put that
  * completed remotely before the get started; fences and atomics order the rest.
  *
- * Conventions that hold for every function here:
+ * Conventions that hold for every function here (C99 or later, C++11 or later):
  *  - The result is 0 or a negative `ocm_status`. Outputs are written on success only.
  *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do.
  *  - Sized structs: set `size = sizeof(struct)`, or start from the matching `*_INIT`; zeros are defaults.
@@ -12,6 +12,15 @@
  *    order; others in none.
  *  - Times are nanoseconds, lengths and offsets are bytes. A deadline of 0 means the session's default
  *    (the failure deadline, 3 s): it bounds the time without progress, not the whole transfer.
+ *  - A put or get that returned an error does nothing more to the program's buffer. After DEADLINE or
+ *    PEER_LOST a put may have reached the memory in whole, in part or not at all, and what was sent may
+ *    still land there while its node lives: put again, or get, to know. (ocm_op_wait's DEADLINE is not the
+ *    operation's end: buffer and memory stay in use until it completes.)
+ *  - Freeing or closing waits for operations that were started and not ended. No other call on the same
+ *    allocation or session may be running in another thread then: its memory is unmapped under it.
+ *  - After fork() the child's handles are INVALID_ARGUMENT; it opens a session of its own. The parent's
+ *    go on.
+ *  - A `visit` callback may call any function here.
  */
 #ifndef ONCILLA_ONCILLA_H
 #define ONCILLA_ONCILLA_H
@@ -92,6 +101,7 @@ typedef enum ocm_layout {
 typedef enum ocm_fabric {
   OCM_FABRIC_ANY = 0, OCM_FABRIC_SHM = 1, OCM_FABRIC_TCP = 2, OCM_FABRIC_UCX = 3, OCM_FABRIC_FAKE = 4
 } ocm_fabric;
+/* What an attachment may do. */
 typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3 } ocm_access;
 
 typedef struct ocm_session ocm_session;       /* a program's connection to its local daemon */
@@ -104,6 +114,7 @@ enum {
   OCM_SESSION_EMBEDDED = 1u << 0,          /* no daemon: a single node inside this process */
   OCM_SESSION_EMBEDDED_FALLBACK = 1u << 1, /* the same, only if no daemon answers */
 };
+/* How a session is opened. */
 typedef struct ocm_session_options {
   size_t size;
   const char *socket_path;      /* NULL: $OCM_SOCKET, else /run/oncilla/oncillad.sock */
@@ -129,15 +140,16 @@ enum {
   OCM_ALLOCATION_POPULATE = 1u << 2,  /* take the pages now rather than at first touch */
   OCM_ALLOCATION_HUGEPAGES = 1u << 3, /* back with huge pages if the node has them */
   OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node */
-  OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own */
+  OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own; POOL_FULL if it is alone */
   OCM_ALLOCATION_CHECKSUM = 1u << 6,  /* CRC32C over payloads on the wire */
 };
+/* What is to be allocated. */
 typedef struct ocm_allocation_options {
   size_t size;
   ocm_kind kind;
   ocm_layout layout;
-  uint32_t extents;           /* stripes or replicas; 0: named nodes' count, else 2 for REPLICATED, all
-                                 nodes with room for STRIPED */
+  uint32_t extents;           /* stripes, or replicas (at most 64); 0: named nodes' count, else 2 for
+                                 REPLICATED, all nodes with room for STRIPED */
   uint64_t chunk_bytes;       /* STRIPED: a multiple of 64; 0: 1 MiB */
   const char *const *nodes;   /* "transparent" placement: equal shares on these nodes, by name */
   size_t nodes_count;         /* 0: "opaque" placement, the cluster chooses */
@@ -154,10 +166,13 @@ typedef struct ocm_allocation_options {
  * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
 OCM_API int ocm_allocation_create(ocm_session *session, uint64_t bytes,
                                   const ocm_allocation_options *options, ocm_allocation **allocation);
-/* Gives the memory back and ends the handle. A published allocation is detached, not removed. */
+/* Gives the memory back and ends the handle. A published allocation is detached, not removed. Waits for
+ * its started operations; see the conventions for calls of other threads. Errors: REVOKED (freed before). */
 OCM_API int ocm_allocation_free(ocm_allocation *allocation);
+/* Its length as asked for; 0 for what is no handle. */
 OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation *allocation);
 
+/* What an allocation is. */
 typedef struct ocm_allocation_info {
   size_t size;
   uint64_t bytes;
@@ -169,8 +184,12 @@ typedef struct ocm_allocation_info {
   bool published;
   bool slab; /* a piece of a slab leased to the session */
 } ocm_allocation_info;
+#define OCM_ALLOCATION_INFO_INIT \
+  {sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false}
+/* Shapes: info->size is set (OCM_ALLOCATION_INFO_INIT); so much of it is written. */
 OCM_API int ocm_allocation_query(const ocm_allocation *allocation, ocm_allocation_info *info);
 
+/* What one extent is. */
 typedef struct ocm_extent_info {
   size_t size;
   uint64_t global_address; /* 24 bits partition, 40 bits offset (DPGAS 3.4) */
@@ -181,12 +200,15 @@ typedef struct ocm_extent_info {
   bool lost;         /* its node is known to be gone */
   char node[64];
 } ocm_extent_info;
-/* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last. */
+#define OCM_EXTENT_INFO_INIT {sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, {0}}
+/* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last.
+ * Shapes: info->size is set (OCM_EXTENT_INFO_INIT). */
 OCM_API int ocm_allocation_extent(const ocm_allocation *allocation, uint32_t index,
                                   ocm_extent_info *info);
 
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
- * It is valid until the allocation is freed. After a read-only attach, a store through it faults.
+ * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once the
+ * allocation is removed by another program the bytes are nobody's: loads give anything.
  * Errors: UNSUPPORTED (remote, or crosses a stripe), OUT_OF_RANGE. */
 OCM_API int ocm_allocation_pointer(ocm_allocation *allocation, uint64_t offset, uint64_t bytes,
                                    void **pointer);
@@ -194,14 +216,16 @@ OCM_API int ocm_allocation_pointer(ocm_allocation *allocation, uint64_t offset, 
 /* ------------------------------------------------------------------ put and get */
 
 /* Writes [source, source + bytes) to the allocation at `offset`, and returns when it is complete
- * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive.
+ * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive; two programs that
+ * put to the same bytes at once may leave the replicas different (order them by fences or atomics).
  * Cost: no allocation, lock or system call below 2 KiB on shm.
  * Errors: OUT_OF_RANGE, PERMISSION, REVOKED, PEER_LOST. Source: Oncilla (Cluster '13) IV, ocm_copy. */
 OCM_API int ocm_put(ocm_allocation *allocation, uint64_t offset, const void *source, uint64_t bytes);
 /* Reads [offset, offset + bytes) of the allocation into `target`. On an error the bytes of `target`
- * are unspecified. */
+ * are unspecified. Errors: OUT_OF_RANGE, REVOKED (also when it was removed meanwhile), PEER_LOST, LOST. */
 OCM_API int ocm_get(ocm_allocation *allocation, uint64_t offset, void *target, uint64_t bytes);
 
+/* One piece of a vectored transfer. */
 typedef struct ocm_segment {
   uint64_t offset; /* in the allocation */
   void *pointer;   /* in this program; read by putv, written by getv */
@@ -234,7 +258,8 @@ static inline ocm_place ocm_place_at(const void *pointer) {
   return place;
 }
 /* Copies `bytes` between any two of {pointer, allocation}. Remote to remote goes from node to node and
- * not through the program. Overlapping ranges of one allocation are INVALID_ARGUMENT. */
+ * not through the program. Overlapping ranges of one allocation, and allocations of two sessions, are
+ * INVALID_ARGUMENT. */
 OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 
 /* ------------------------------------------------------------------ asynchronous forms */
@@ -287,7 +312,8 @@ OCM_API int ocm_atomic_xor(ocm_allocation *a, uint64_t offset, uint64_t operand,
  * sees only after the bytes. Both in the same extent. Source: GPU RMA thesis, notified access. */
 OCM_API int ocm_put_notify(ocm_allocation *allocation, uint64_t offset, const void *source,
                            uint64_t bytes, uint64_t notify_offset, uint64_t value);
-/* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL. */
+/* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL.
+ * Errors: DEADLINE, REVOKED, PEER_LOST, INVALID_ARGUMENT (alignment). */
 OCM_API int ocm_wait_at_least(ocm_allocation *allocation, uint64_t offset, uint64_t value,
                               uint64_t deadline_ns, uint64_t *seen);
 
@@ -298,12 +324,15 @@ OCM_API int ocm_wait_at_least(ocm_allocation *allocation, uint64_t offset, uint6
  * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
  * read and write of the owner (0600) and of others (0006). Errors: EXISTS, NO_COORDINATOR. */
 OCM_API int ocm_publish(ocm_allocation *allocation, const char *name, uint32_t mode);
-/* Attaches a published allocation. READ is enforced by the mapping and by the remote node. */
+/* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
+ * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
 OCM_API int ocm_attach(ocm_session *session, const char *name, ocm_access access,
                        ocm_allocation **allocation);
-/* Removes the name; its memory is freed, and attached handles get REVOKED. */
+/* Removes the name; its memory is freed, and attached handles get REVOKED.
+ * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
 OCM_API int ocm_name_remove(ocm_session *session, const char *name);
 
+/* What a published name stands for. */
 typedef struct ocm_name_info {
   size_t size;
   char name[256];
@@ -315,15 +344,19 @@ typedef struct ocm_name_info {
   uint32_t mode;
   bool lost; /* part of it was on a node that died */
 } ocm_name_info;
+#define OCM_NAME_INFO_INIT \
+  {sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false}
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
 OCM_API int ocm_name_list(ocm_session *session, const char *prefix,
                           bool (*visit)(const ocm_name_info *info, void *context), void *context);
 
 /* ------------------------------------------------------------------ cluster */
 
+/* A node as the coordinator sees it. */
 typedef enum ocm_node_state {
   OCM_NODE_ALIVE = 1, OCM_NODE_SUSPECT = 2, OCM_NODE_DEAD = 3, OCM_NODE_DRAINING = 4
 } ocm_node_state;
+/* What a node is and offers. */
 typedef struct ocm_node_info {
   size_t size;
   char name[64];
@@ -337,6 +370,8 @@ typedef struct ocm_node_info {
   uint64_t extents;
   uint64_t heartbeat_age_ns;
 } ocm_node_info;
+#define OCM_NODE_INFO_INIT \
+  {sizeof(ocm_node_info), {0}, 0, OCM_NODE_ALIVE, false, false, {0}, {0}, 0, 0, 0}
 /* Calls `visit` for each node that the session's daemon knows of until it returns false. */
 OCM_API int ocm_node_list(ocm_session *session, bool (*visit)(const ocm_node_info *info, void *context),
                           void *context);

@@ -36,8 +36,11 @@ class Error {
     const char* text = ocm_last_error();
     return {status, *text != '\0' ? text : ocm_strerror(status)};
   }
+  /// The ocm_status.
   int status() const noexcept { return status_; }
+  /// Such as "POOL_FULL".
   const char* name() const noexcept { return ocm_status_name(status_); }
+  /// What went wrong and what to do.
   const std::string& message() const noexcept { return message_; }
 
  private:
@@ -50,6 +53,7 @@ class Exception : public std::runtime_error {
  public:
   explicit Exception(Error error)
       : std::runtime_error(std::string(error.name()) + ": " + error.message()), error_(std::move(error)) {}
+  /// What value() or check() met.
   const Error& error() const noexcept { return error_; }
 
  private:
@@ -60,10 +64,12 @@ class Exception : public std::runtime_error {
 template <class T>
 class [[nodiscard]] Expected {
  public:
+  /// Holds a value, or an error.
   Expected(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
   Expected(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool has_value() const noexcept { return state_.index() == 0; }
+  /// True with a value. The operators below need one; error() needs none.
   explicit operator bool() const noexcept { return has_value(); }
   T& operator*() & { return *std::get_if<0>(&state_); }
   const T& operator*() const& { return *std::get_if<0>(&state_); }
@@ -73,6 +79,7 @@ class [[nodiscard]] Expected {
   const Error& error() const { return *std::get_if<1>(&state_); }
   int status() const noexcept { return has_value() ? OCM_OK : error().status(); }
 
+  /// The value; throws Exception without one.
   T& value() & {
     if (!has_value()) throw Exception(error());
     return **this;
@@ -81,6 +88,7 @@ class [[nodiscard]] Expected {
     if (!has_value()) throw Exception(error());
     return std::move(**this);
   }
+  /// The value, or `other` without one.
   template <class U>
   T value_or(U&& other) && {
     return has_value() ? std::move(**this) : static_cast<T>(std::forward<U>(other));
@@ -96,12 +104,14 @@ class [[nodiscard]] Expected<void> {
  public:
   Expected() = default;
   Expected(Error error) : error_(std::move(error)) {}  // NOLINT
+  /// Of a C call that has just returned in this thread.
   static Expected from(int status) { return status < 0 ? Expected(Error::last(status)) : Expected(); }
 
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
   const Error& error() const { return *error_; }
   int status() const noexcept { return error_ ? error_->status() : OCM_OK; }
+  /// Throws Exception if there is an error.
   void value() const {
     if (error_) throw Exception(*error_);
   }
@@ -110,8 +120,10 @@ class [[nodiscard]] Expected<void> {
  private:
   std::optional<Error> error_;
 };
+/// The outcome of what gives no value.
 using Done = Expected<void>;
 
+/// Deadlines; 0 is the session's default.
 using Nanoseconds = std::chrono::nanoseconds;
 
 namespace detail {
@@ -160,6 +172,7 @@ class Op {
     if (status < 0) return Error::last(status);
     return status == 1;
   }
+  /// The C handle; release() leaves its end to the caller.
   ocm_op* get() const noexcept { return op_.get(); }
   ocm_op* release() noexcept { return op_.release(); }
 
@@ -167,6 +180,7 @@ class Op {
   detail::Owner<ocm_op, ocm_op_free> op_;
 };
 
+/// As ocm_allocation_options; the nodes are copied.
 struct AllocationOptions {
   ocm_kind kind = OCM_KIND_DRAM;
   ocm_layout layout = OCM_LAYOUT_SINGLE;
@@ -183,13 +197,16 @@ class Allocation {
   Allocation() = default;
   explicit Allocation(ocm_allocation* allocation) : allocation_(allocation) {}
 
+  /// Its length as asked for.
   uint64_t size_bytes() const { return ocm_allocation_bytes(get()); }
+  /// Kind, layout, access and whether it is published.
   Expected<ocm_allocation_info> info() const {
     ocm_allocation_info info{};
     info.size = sizeof(info);
     if (const int status = ocm_allocation_query(get(), &info); status < 0) return Error::last(status);
     return info;
   }
+  /// Errors: OUT_OF_RANGE (index).
   Expected<ocm_extent_info> extent(uint32_t index) const {
     ocm_extent_info info{};
     info.size = sizeof(info);
@@ -199,9 +216,11 @@ class Allocation {
   /// Ends it now, with the outcome that the destructor would swallow.
   Done free() { return Done::from(allocation_.reset()); }
 
+  /// Completion: remote; a later get by anyone sees it. Errors: OUT_OF_RANGE, PERMISSION, REVOKED, PEER_LOST.
   Done put(uint64_t offset, std::span<const std::byte> source) {
     return Done::from(ocm_put(get(), offset, source.data(), source.size()));
   }
+  /// On an error the bytes of `target` are unspecified. Errors: as put, LOST.
   Done get(uint64_t offset, std::span<std::byte> target) const {
     return Done::from(ocm_get(get(), offset, target.data(), target.size()));
   }
@@ -219,33 +238,40 @@ class Allocation {
       return done.error();
     return value;
   }
+  /// Vectored, in one window. On an error any segment may have been moved.
   Done put(std::span<const ocm_segment> segments) {
     return Done::from(ocm_putv(get(), segments.data(), segments.size()));
   }
+  /// The same, into the segments.
   Done get(std::span<const ocm_segment> segments) const {
     return Done::from(ocm_getv(get(), segments.data(), segments.size()));
   }
+  /// Shapes: row i lies at offset + i * stride there and pointer + i * pointer_stride here.
   Done put_strided(uint64_t offset, uint64_t stride, const void* pointer, uint64_t pointer_stride,
                    uint64_t row_bytes, uint64_t rows) {
     return Done::from(ocm_put_strided(get(), offset, stride, pointer, pointer_stride, row_bytes, rows));
   }
+  /// The same, from there to here.
   Done get_strided(uint64_t offset, uint64_t stride, void* pointer, uint64_t pointer_stride,
                    uint64_t row_bytes, uint64_t rows) const {
     return Done::from(ocm_get_strided(get(), offset, stride, pointer, pointer_stride, row_bytes, rows));
   }
 
+  /// `source` stays unchanged until local completion.
   Expected<Op> put_start(uint64_t offset, std::span<const std::byte> source) {
     ocm_op* op = nullptr;
     if (const int status = ocm_put_start(get(), offset, source.data(), source.size(), &op); status < 0)
       return Error::last(status);
     return Op(op);
   }
+  /// `target` stays alive until the operation is complete.
   Expected<Op> get_start(uint64_t offset, std::span<std::byte> target) const {
     ocm_op* op = nullptr;
     if (const int status = ocm_get_start(get(), offset, target.data(), target.size(), &op); status < 0)
       return Error::last(status);
     return Op(op);
   }
+  /// Completion: remote, of all that this session started here; tells the first error nobody asked for.
   Done fence() { return Done::from(ocm_fence(get())); }
 
   /// The bytes where they are contiguous on this host; valid until the allocation is freed.
@@ -256,6 +282,7 @@ class Allocation {
     return std::span(static_cast<std::byte*>(pointer), count);
   }
 
+  /// Atomics give the value before. Shapes: offset % 8 == 0. Errors: UNSUPPORTED (replicated).
   Expected<uint64_t> fetch_add(uint64_t offset, uint64_t operand) {
     return atomic(ocm_atomic_fetch_add, offset, operand);
   }
@@ -278,10 +305,12 @@ class Allocation {
       return Error::last(status);
     return old;
   }
+  /// The put, then `value` is added to the word at `notify_offset`, in the same extent.
   Done put_notify(uint64_t offset, std::span<const std::byte> source, uint64_t notify_offset,
                   uint64_t value) {
     return Done::from(ocm_put_notify(get(), offset, source.data(), source.size(), notify_offset, value));
   }
+  /// Until the word is at least `value`; what it was then. Errors: DEADLINE.
   Expected<uint64_t> wait_at_least(uint64_t offset, uint64_t value, Nanoseconds deadline = {}) const {
     uint64_t seen = 0;
     if (const int status = ocm_wait_at_least(get(), offset, value, detail::count(deadline), &seen);
@@ -290,10 +319,12 @@ class Allocation {
     return seen;
   }
 
+  /// Shapes: 1 to 255 bytes of UTF-8 without '/'. Errors: EXISTS, NO_COORDINATOR.
   Done publish(const std::string& name, uint32_t mode = 0600) {
     return Done::from(ocm_publish(get(), name.c_str(), mode));
   }
 
+  /// The C handle; release() leaves its end to the caller.
   ocm_allocation* get() const noexcept { return allocation_.get(); }
   ocm_allocation* release() noexcept { return allocation_.release(); }
 
@@ -312,9 +343,11 @@ struct Place : ocm_place {
   Place(const Allocation& in, uint64_t at) : ocm_place{in.get(), at, nullptr} {}
   Place(const void* here) : ocm_place(ocm_place_at(here)) {}  // NOLINT
 };
+/// Between any two of {pointer, allocation}, of one session. Errors: INVALID_ARGUMENT (overlap).
 inline Done copy(const Place& target, const Place& source, uint64_t bytes) {
   return Done::from(ocm_place_copy(target, source, bytes));
 }
+/// The same, only started.
 inline Expected<Op> copy_start(const Place& target, const Place& source, uint64_t bytes) {
   ocm_op* op = nullptr;
   if (const int status = ocm_place_copy_start(target, source, bytes, &op); status < 0)
@@ -322,6 +355,7 @@ inline Expected<Op> copy_start(const Place& target, const Place& source, uint64_
   return Op(op);
 }
 
+/// As ocm_session_options.
 struct SessionOptions {
   std::string socket_path;  // empty: $OCM_SOCKET, else the system's
   std::string program;
@@ -337,6 +371,7 @@ class Session {
   Session() = default;
   explicit Session(ocm_session* session) : session_(session) {}
 
+  /// Errors: NO_DAEMON, LIMIT, AUTH, DRAINING.
   static Expected<Session> open(const SessionOptions& options = {}) {
     ocm_session_options c = OCM_SESSION_OPTIONS_INIT;
     c.socket_path = options.socket_path.empty() ? nullptr : options.socket_path.c_str();
@@ -349,8 +384,10 @@ class Session {
     if (const int status = ocm_session_open(&c, &session); status < 0) return Error::last(status);
     return Session(session);
   }
+  /// Ends it now, with the outcome that the destructor would swallow.
   Done close() { return Done::from(session_.reset()); }
 
+  /// Shapes: bytes > 0. Errors: POOL_FULL, QUOTA, UNKNOWN_NODE, UNSUPPORTED.
   Expected<Allocation> allocate(uint64_t bytes, const AllocationOptions& options = {}) {
     ocm_allocation_options c = OCM_ALLOCATION_OPTIONS_INIT;
     std::vector<const char*> nodes;
@@ -368,15 +405,19 @@ class Session {
       return Error::last(status);
     return Allocation(allocation);
   }
+  /// Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR.
   Expected<Allocation> attach(const std::string& name, ocm_access access = OCM_ACCESS_READ_WRITE) {
     ocm_allocation* allocation = nullptr;
     if (const int status = ocm_attach(get(), name.c_str(), access, &allocation); status < 0)
       return Error::last(status);
     return Allocation(allocation);
   }
+  /// Frees its memory; attached handles get REVOKED. Errors: NOT_FOUND, PERMISSION.
   Done remove(const std::string& name) { return Done::from(ocm_name_remove(get(), name.c_str())); }
+  /// Allocation::fence() of every allocation.
   Done fence() { return Done::from(ocm_session_fence(get())); }
 
+  /// Published names that start with `prefix`.
   Expected<std::vector<ocm_name_info>> names(const std::string& prefix = {}) {
     std::vector<ocm_name_info> all;
     const auto visit = [](const ocm_name_info* info, void* context) {
@@ -387,6 +428,7 @@ class Session {
       return Error::last(status);
     return all;
   }
+  /// The nodes that the session's daemon knows of.
   Expected<std::vector<ocm_node_info>> nodes() {
     std::vector<ocm_node_info> all;
     const auto visit = [](const ocm_node_info* info, void* context) {
@@ -397,6 +439,7 @@ class Session {
     return all;
   }
 
+  /// The C handle.
   ocm_session* get() const noexcept { return session_.get(); }
 
  private:
