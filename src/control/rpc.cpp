@@ -10,6 +10,7 @@ namespace ocm::control {
 namespace {
 
 constexpr size_t kReadBytes = 16384;
+constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
 
 asio::steady_timer::time_point at_ns(uint64_t ns) {
   return asio::steady_timer::time_point(std::chrono::nanoseconds(ns));  // steady_clock is CLOCK_MONOTONIC
@@ -241,9 +242,11 @@ Status Connection::send_piece(Outgoing& piece) {
     const ssize_t n = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == ETOOMANYREFS) return {};
+      starved_ = errno == ETOOMANYREFS;
+      if (errno == EAGAIN || starved_) return {};
       return Status(Code::kPeerLost, std::string("send: ") + std::strerror(errno));
     }
+    starved_ = false;
     piece.fds.clear();
     piece.sent += static_cast<size_t>(n);
   }
@@ -265,6 +268,8 @@ Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> s
     if (front.sent == front.bytes.size()) {
       queued_bytes_ -= front.bytes.size();
       out_.pop_front();
+    } else if (starved_) {
+      co_await loop_.sleep_ns(kStarvedNs);
     }
   }
   writing_ = false;

@@ -107,6 +107,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t bytes_max_;
   bool open_ = true;
   bool writing_ = false;  // write_loop() runs
+  bool starved_ =
+      false;  // too many descriptors of this user are in flight: the socket is writable all the same
   std::string in_;
   size_t in_begin_ = 0;
   std::deque<Outgoing> out_;
