@@ -11,6 +11,8 @@ using control::Task;
 namespace {
 
 constexpr int kPlansMax = 6;
+/// Releases that wait for their nodes; what is beyond is freed at its session's end.
+constexpr size_t kUnheardMax = 65536;
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
@@ -44,9 +46,15 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
   session->homes.insert(node);
   wire::Envelope message;
   const std::string allocation = request.allocation_id();
+  // Pages that are to be taken at once take time; never more than the program waits.
+  uint64_t deadline_ns = core_.deadline_ns();
+  if ((request.flags() & control::kFlagPopulate) != 0) {
+    deadline_ns += std::min(request.bytes_total(), core_.config.failure_deadline_ns());  // 1 GB/s
+  }
   *message.mutable_reserve() = std::move(request);
   wire::Envelope refusal;
-  auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns(), &refusal);
+  bool sent = false;
+  auto reply = co_await peers_.call(address, std::move(message), deadline_ns, &refusal, &sent);
   out.status = reply.status();
   if (reply.is_ok()) {
     out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
@@ -56,14 +64,31 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     cluster_.note_pool(node, reply.value().reserved().pool());
   } else if (refusal.has_reserved()) {
     cluster_.note_pool(node, refusal.reserved().pool(), true);
-  } else if (out.status.code() == Code::kDeadline) {
-    // It may have been made all the same: this undoes it whenever the node hears it.
-    wire::Envelope undo;
-    undo.mutable_release()->set_session_id(id_field(session->id));
-    undo.mutable_release()->set_allocation_id(allocation);
-    (void)co_await peers_.call(address, std::move(undo), os::now_ns() + 1'000'000);
+  } else if (out.status.code() == Code::kDeadline || out.status.code() == Code::kPeerLost) {
+    // It may have been made all the same.
+    if (sent) core_.loop.spawn(undo(session, node, allocation));
     out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
   }
+}
+
+Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, std::string allocation) {
+  if (unheard_ >= kUnheardMax) co_return;
+  ++unheard_;
+  const wire::NodeView* known = cluster_.find(node);
+  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
+  while (!session->ended && !core_.draining) {
+    known = cluster_.find(node);
+    if (known == nullptr || known->incarnation() != incarnation) break;  // it died with its incarnation
+    wire::Envelope message;
+    message.mutable_release()->set_session_id(id_field(session->id));
+    message.mutable_release()->set_allocation_id(allocation);
+    const auto reply =
+        co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
+    const Code code = reply.status().code();
+    if (code != Code::kPeerLost && code != Code::kDeadline) break;
+    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+  }
+  --unheard_;
 }
 
 Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
@@ -185,7 +210,6 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, wire::ExtentDesc
   const Code code = reply.status().code();
   const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
-  constexpr size_t kUnheardMax = 65536;  // beyond: freed at the session's end
   if (unheard && unheard_ < kUnheardMax)
     core_.loop.spawn(release_later(std::move(session), std::move(extent)));
 }

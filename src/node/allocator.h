@@ -39,6 +39,8 @@ class Allocator {
   control::Task<void> reserve(std::shared_ptr<Session> session, std::string node,
                               wire::ReserveRequest request, Making& out);
   control::Task<void> release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  /// Frees what the node may have made although its reply was not heard, as soon as it answers.
+  control::Task<void> undo(std::shared_ptr<Session> session, std::string node, std::string allocation);
   control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);

@@ -74,13 +74,26 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
   if (r.kind() >= kKinds || !table_->has(static_cast<Kind>(r.kind()))) {
     return Status(Code::kUnsupported, "node " + core_.name + " offers no such kind");
   }
-  const uint64_t quota = core_.config.quota_bytes(r.uid());
-  const uint64_t held = leases_.uid_bytes(r.uid());
-  if (quota != 0 && (r.bytes_total() > quota || held > quota - r.bytes_total())) {
-    return Status(Code::kQuota, "uid " + std::to_string(r.uid()) + " holds " + format_bytes(held) +
-                                    " of its " + format_bytes(quota) + " on node " + core_.name);
+  return check_quota(r.uid(), r.bytes_total());
+}
+
+Status Home::check_quota(uint32_t uid, uint64_t bytes) const {
+  const uint64_t quota = core_.config.quota_bytes(uid);
+  const uint64_t held = leases_.uid_bytes(uid);
+  if (quota != 0 && (bytes > quota || held > quota - bytes)) {
+    return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
+                                    format_bytes(quota) + " on node " + core_.name);
   }
   return {};
+}
+
+control::Task<Home::Made> Home::make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options) {
+  constexpr uint64_t kPopulatedAtOnceMax = uint64_t{1} << 20;
+  if (!options.populate || bytes <= kPopulatedAtOnceMax) co_return table_->try_create(bytes, kind, options);
+  std::function<Made()> work = [this, bytes, kind, options] {
+    return table_->try_create(bytes, kind, options);
+  };
+  co_return co_await side_.run(std::move(work));
 }
 
 control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
@@ -94,23 +107,32 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   options.hugepages = core_.config.dram_hugepages || (r.flags() & control::kFlagHugepages) != 0;
   options.populate = core_.config.dram_populate || (r.flags() & control::kFlagPopulate) != 0;
   const uint64_t give_up_ns = os::now_ns() + memory::ExtentTable::kReclaimWaitNs;
-  auto made = table_->try_create(r.bytes_total(), kind, options);
-  // What was freed a moment ago is on its way back to the budget.
-  while (!made.is_ok() && made.status().code() == Code::kPoolFull && os::now_ns() < give_up_ns) {
-    const memory::PoolUse use = table_->use(kind);
-    if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
-    co_await core_.loop.sleep_ns(200'000);
-    made = table_->try_create(r.bytes_total(), kind, options);
-  }
-  view = pool(kind);
-  if (!made.is_ok()) co_return made.status();
-  const std::shared_ptr<memory::Extent> extent = std::move(made).value();
   SessionId session;
   AllocationId allocation;
   control::Incarnation incarnation;
   read_id(r.session_id(), session);
   read_id(r.allocation_id(), allocation);
   read_id(r.owner_incarnation(), incarnation);
+  const auto making = making_.insert(making_.end(), {session, allocation});
+  auto made = co_await make_extent(r.bytes_total(), kind, options);
+  // What was freed a moment ago is on its way back to the budget.
+  while (!made.is_ok() && made.status().code() == Code::kPoolFull && os::now_ns() < give_up_ns) {
+    const memory::PoolUse use = table_->use(kind);
+    if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
+    co_await core_.loop.sleep_ns(200'000);
+    made = co_await make_extent(r.bytes_total(), kind, options);
+  }
+  const bool cancelled = making->cancelled;
+  making_.erase(making);
+  // Others may have taken of the quota meanwhile.
+  Status kept = cancelled ? Status(Code::kCancelled) : check_quota(r.uid(), r.bytes_total());
+  if (made.is_ok() && !kept.is_ok()) {
+    (void)table_->remove(made.value()->id);
+    made = kept;
+  }
+  view = pool(kind);
+  if (!made.is_ok()) co_return made.status();
+  const std::shared_ptr<memory::Extent> extent = std::move(made).value();
   leases_.add(extent->id, session, r.owner_node(), incarnation, allocation, r.uid(), r.bytes_total());
   if (r.layout() == static_cast<uint32_t>(Layout::kReplicated)) directory_->require_lease(extent->id);
   co_return describe(*extent);
@@ -146,6 +168,9 @@ Status Home::release(const wire::ReleaseRequest& request) {
       const control::Lease* lease = leases_.find(id);
       if (lease != nullptr && lease->allocation == allocation) (void)remove(id);
     }
+    for (Making& making : making_) {
+      if (making.session == session && making.allocation == allocation) making.cancelled = true;
+    }
     return {};
   }
   const ExtentId id = extent_id(request.address(), request.generation());
@@ -158,6 +183,9 @@ Status Home::release(const wire::ReleaseRequest& request) {
 
 void Home::end_session(const SessionId& session) {
   for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
+  for (Making& making : making_) {
+    if (making.session == session) making.cancelled = true;
+  }
 }
 
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
@@ -184,7 +212,7 @@ Status Home::publish(const wire::PublishExtents& request) {
   if (request.undo() && !has_owner) return Code::kInvalidArgument;
   if (allocation.allocation_id().size() != 16) return Code::kInvalidArgument;
   if (!request.remove() && !request.undo()) {
-    OCM_TRY(control::check_name(allocation.name()));
+    OCM_TRY(check_name(allocation.name()));
     for (const auto& extent : allocation.extents()) {
       if (extent.node() != core_.name) continue;
       OCM_TRY(find(extent, Access::kReadWrite).status());

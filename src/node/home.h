@@ -4,11 +4,13 @@
 // Threads: the loop's; the table and the directory below are thread-safe.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <unordered_map>
 
 #include "node/core.h"
 #include "node/directory.h"
+#include "node/side_thread.h"
 
 namespace ocm::node {
 
@@ -48,9 +50,12 @@ class Home {
   Directory& directory() { return *directory_; }
 
  private:
-  explicit Home(Core& core) : core_(core) {}
+  explicit Home(Core& core) : core_(core), side_(core.loop) {}
   Status init();
   Status check_reserve(const wire::ReserveRequest& request) const;
+  Status check_quota(uint32_t uid, uint64_t bytes) const;
+  using Made = Result<std::shared_ptr<memory::Extent>>;
+  control::Task<Made> make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options);
   wire::ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
 
@@ -62,7 +67,15 @@ class Home {
   std::unique_ptr<memory::ExtentTable> table_;
   std::unique_ptr<Directory> directory_;
   control::Leases leases_;
+  /// Reservations under way; cancelled ones are undone as soon as they are there.
+  struct Making {
+    SessionId session;
+    AllocationId allocation;
+    bool cancelled = false;
+  };
+  std::list<Making> making_;
   std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
+  SideThread side_;                                              // last: its work uses the table
 };
 
 }  // namespace ocm::node

@@ -60,10 +60,12 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& re
 }
 
 control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Envelope request,
-                                                  uint64_t deadline_ns, wire::Envelope* reply_on_error) {
+                                                  uint64_t deadline_ns, wire::Envelope* reply_on_error,
+                                                  bool* sent) {
   auto connected = co_await connect(address, deadline_ns);
   if (!connected.is_ok()) co_return connected.status();
   const std::shared_ptr<control::Connection> connection = std::move(connected).value();
+  if (sent != nullptr) *sent = true;
   auto reply = co_await connection->call(std::move(request), deadline_ns);
   if (!reply.is_ok()) co_return reply.status();
   const Status status = control::reply_status(reply.value());

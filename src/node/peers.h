@@ -1,7 +1,7 @@
 // Connections to other daemons: dialled when first needed, proved both ways by the cluster token, kept.
 //
 //   NodeHello{nonce} -> NodeChallenge{nonce, proof} -> NodeProof{proof} -> OK
-//   proof = HMAC(token, role || own name || both nonces); without a token (TLS only) the key is empty.
+//   proof = HMAC(token, role || own name || both nonces).
 //
 // Each side dials for its own requests, so no connection is shared and none is dialled at once from both
 // ends. Threads: the loop's.
@@ -21,9 +21,11 @@ class Peers {
   explicit Peers(Core& core) : core_(core) {}
 
   /// A request to the daemon at `address`. The reply's code becomes the status; `reply_on_error` (may be
-  /// null) gets the envelope whatever its code. Errors: kPeerLost, kAuth, kDeadline, and the peer's own.
+  /// null) gets the envelope whatever its code, `sent` (may be null) whether the peer may have heard it.
+  /// Errors: kPeerLost, kAuth, kDeadline, and the peer's own.
   control::Task<Result<wire::Envelope>> call(std::string address, wire::Envelope request,
-                                             uint64_t deadline_ns, wire::Envelope* reply_on_error = nullptr);
+                                             uint64_t deadline_ns, wire::Envelope* reply_on_error = nullptr,
+                                             bool* sent = nullptr);
   /// Closes the connection: the node is known to be gone or changed.
   void forget(const std::string& address);
   void close_all();

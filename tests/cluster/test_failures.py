@@ -128,6 +128,17 @@ def test_a_stopped_replica_never_answers_with_old_bytes(cluster):
     assert late.attach("replicas").holds(0, 2, MIB)
 
 
+def test_what_a_stopped_node_makes_too_late_is_given_back(cluster):
+    p = cluster.program(cluster["n1"])
+    p.alloc(MIB, nodes=["n2"], flags=DEDICATED).free()  # there is a connection
+    cluster["n2"].signal(signal.SIGSTOP)
+    assert error_of(lambda: p.alloc(32 * MIB, nodes=["n2"], flags=DEDICATED)) != "OK"
+    cluster["n2"].signal(signal.SIGCONT)
+    wait_for("n2 is back", lambda: p.nodes()["n2"]["state"] == "alive")
+    time.sleep(1.0)  # what was sent to it has been read
+    wait_for("it keeps nothing", lambda: pool_used(cluster["n2"].status()) == 0)
+
+
 def test_the_coordinator_killed_and_started_again_loses_nothing(cluster):
     p = cluster.program(cluster["n2"])
     private, named = p.alloc(MIB, nodes=["n3"]), p.alloc(MIB, layout="striped", nodes=["n2", "n3"])

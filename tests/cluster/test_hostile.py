@@ -209,3 +209,20 @@ def _opens(cluster):
         return True
     except OcmError:
         return False
+def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
+    cluster = make_cluster(dram=3 << 30, extra=["--limit-user-bytes", str(3 << 29)])
+    programs = [cluster.program(cluster[name]) for name in ("n1", "n2")]
+    for program in programs:
+        program.start({"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [1 << 30],
+                       "kwargs": {"nodes": ["n3"], "flags": POPULATE | DEDICATED}})
+    outcomes = []
+    for program in programs:
+        try:
+            program.finish()
+            outcomes.append("made")
+        except OcmError as error:
+            outcomes.append(error.name)
+    assert sorted(outcomes) == ["QUOTA", "made"]
+    wait_for("nothing is left of the other", lambda: cluster["n3"].status()["pools"][0]["bytes_used"] == 1 << 30)
+
+
