@@ -33,7 +33,9 @@ struct Metrics {
   uint64_t heartbeats_failed = 0;
   uint64_t heartbeats_received = 0;
   uint64_t connections = 0;  // control connections open now
-  uint64_t connections_refused = 0;
+  uint64_t connections_total = 0;
+  uint64_t connections_refused = 0;   // over a limit
+  uint64_t connections_unproved = 0;  // closed: they did not prove themselves in time
 
   void request(std::string_view name, uint64_t ns, int code);
 };

@@ -1,6 +1,7 @@
 #include "node/service.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -44,14 +45,17 @@ wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
 
 }  // namespace
 
-void Service::accept(os::Fd socket, Connection::Options options, Connection::Handler handler,
+void Service::refuse(std::string_view who) {
+  if (core_.metrics.connections_refused++ % 1024 == 0) log::warn("connection_refused", {{"who", who}});
+}
+
+void Service::accept(Door& door, os::Fd socket, Connection::Options options, Connection::Handler handler,
                      std::function<void()> closed) {
-  if (connections_.size() >= core_.config.connections) {
-    ++core_.metrics.connections_refused;
-    return;  // closed by its owner
-  }
   auto connection = std::make_shared<Connection>(core_.loop, std::move(socket), std::move(options));
-  connections_.emplace(connection.get(), connection);
+  const auto place = door.unproved.insert(door.unproved.end(), {connection.get(), os::now_ns()});
+  connections_.emplace(connection.get(), Accepted{connection, &door, place});
+  ++door.open;
+  ++core_.metrics.connections_total;
   core_.metrics.connections = connections_.size();
   auto ended = [this, closed = std::move(closed)](const std::shared_ptr<Connection>& which,
                                                   const Status& why) {
@@ -59,7 +63,10 @@ void Service::accept(os::Fd socket, Connection::Options options, Connection::Han
       log::warn("connection_closed", {{"why", why.message()}});
       ++core_.metrics.errors[static_cast<int>(why.code())];
     }
-    connections_.erase(which.get());
+    proved(which.get());  // whatever it was: nobody waits for it
+    const auto gone = connections_.find(which.get());
+    --gone->second.door->open;
+    connections_.erase(gone);
     core_.metrics.connections = connections_.size();
     closed();
   };
@@ -71,15 +78,59 @@ void Service::accept_program(os::Fd socket) {
   socklen_t length = sizeof(peer);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
   auto program = std::make_shared<Program>();
-  program->uid = peer.uid;
+  program->uid = uid;
   program->pid = static_cast<uint32_t>(peer.pid);
   auto handler = [this, program](std::shared_ptr<Connection> connection, wire::Envelope request) {
+  if (!closing_unproved_) {
+    closing_unproved_ = true;
+    core_.loop.spawn(close_unproved());
+  }
+}
+
+void Service::proved(Connection* connection) {
+  const auto it = connections_.find(connection);
+  if (it == connections_.end() || !it->second.unproved) return;
+  it->second.door->unproved.erase(*it->second.unproved);
+  it->second.unproved.reset();
+}
+
+Task<void> Service::close_unproved() {
+  while (true) {
+    uint64_t oldest_ns = ~uint64_t{0};
+    for (const Door* door : {&programs_, &daemons_}) {
+      if (!door->unproved.empty()) oldest_ns = std::min(oldest_ns, door->unproved.front().since_ns);
+    }
+    if (oldest_ns == ~uint64_t{0}) break;
+    const uint64_t now_ns = os::now_ns();
+    if (now_ns < oldest_ns + kProveNs) {
+      co_await core_.loop.sleep_ns(oldest_ns + kProveNs - now_ns);
+      continue;
+    }
+    for (Door* door : {&programs_, &daemons_}) {
+      if (door->unproved.empty() || now_ns < door->unproved.front().since_ns + kProveNs) continue;
+      ++core_.metrics.connections_unproved;
+      const auto late = connections_.at(door->unproved.front().connection).connection;
+      late->close(Status(Code::kDeadline, "it did not prove itself in time"));
+    }
+  }
+  closing_unproved_ = false;
     return program_request(program, std::move(connection), std::move(request));
   };
-  accept(std::move(socket), {}, std::move(handler), [this, program] {
+  ++connections_by_uid_[uid];
+  accept(programs_, std::move(socket), {}, std::move(handler), [this, program] {
+    const auto it = connections_by_uid_.find(program->uid);
+    if (--it->second == 0) connections_by_uid_.erase(it);
     if (program->session) core_.loop.spawn(allocator_.end_session(program->session));
   });
 }
+  const uint32_t uid = peer.uid;
+  const size_t mine = connections_by_uid_[uid];
+  const bool trusted = uid == 0 || uid == ::geteuid();
+  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
+  if (programs_.open >= core_.config.connections || mine >= share) {
+    if (mine == 0) connections_by_uid_.erase(uid);
+    return refuse("a program");
+  }
 
 void Service::accept_peer(os::Fd socket) {
   auto gate = std::make_shared<PeerGate>();
@@ -89,12 +140,20 @@ void Service::accept_peer(os::Fd socket) {
   Connection::Options options;
   options.tls = core_.tls;
   options.outstanding_max = 4096;
-  accept(std::move(socket), std::move(options), std::move(handler), [] {});
+  accept(daemons_, std::move(socket), std::move(options), std::move(handler), [] {});
 }
 
+  const size_t proven = daemons_.open - daemons_.unproved.size();
+  if (proven >= core_.config.connections) return refuse("a daemon");
+  if (daemons_.unproved.size() >= kUnprovedMax) {
+    ++core_.metrics.connections_unproved;
+    const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
+    oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
+  }
 void Service::close_all() {
-  const auto connections = connections_;
-  for (const auto& [raw, connection] : connections) {
+  std::vector<std::shared_ptr<Connection>> all;
+  for (const auto& [raw, accepted] : connections_) all.push_back(accepted.connection);
+  for (const auto& connection : all) {
     connection->close(Status(Code::kDraining, "the daemon is shutting down"));
   }
 }
@@ -119,7 +178,7 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, std::shar
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Connection> connection,
                            wire::SessionHello request) {
-  if (program->session || program->opening) co_return Status(Code::kProtocol, "the session is open");
+  if (program->session) co_return Status(Code::kProtocol, "the session is open");
   auto opened = sessions_.open(request, program->uid, program->pid);
   if (!opened.is_ok()) co_return opened.status();
   const std::shared_ptr<Session> session = opened.value().session;
@@ -140,6 +199,7 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Con
   welcome.set_node(core_.name);
   welcome.set_partition(core_.partition);
   welcome.set_failure_deadline_ns(core_.config.failure_deadline_ns());
+  proved(connection.get());
   welcome.set_slab_bytes(core_.config.slab_bytes);
   welcome.set_tls_ca_file(core_.config.tls_ca);
   welcome.set_tls_cert_file(core_.config.tls_cert);
@@ -352,7 +412,10 @@ Task<Reply> Service::peer_request(std::shared_ptr<PeerGate> gate, std::shared_pt
                                   wire::Envelope request) {
   if (!gate->proven()) {
     auto step = gate->step(core_, request);
-    if (gate->proven()) connection->trust();
+    if (gate->proven()) {
+      connection->trust();
+      proved(connection.get());
+    }
     if (!step.is_ok()) {
       log::warn("peer_refused", {{"node", gate->node()}, {"why", step.status().message()}});
       ++core_.metrics.errors[static_cast<int>(step.status().code())];

@@ -1,10 +1,19 @@
 // The requests that a daemon answers: from the programs of this host, and from other daemons.
 //
+// Invariants
+//   V1 a connection that has not proved itself (TCP: the token; Unix: an accepted hello) lives kProveNs at
+//   most. V2 of TCP connections at most kUnprovedMax are unproved: the oldest of them makes room for a new
+//   one, so
+//      that silent ones never shut a daemon out. They do not count towards [limits] connections.
+//   V3 programs and daemons are counted apart, and one uid has at most half of the programs' connections;
+//      root and the daemon's own user may have all.
 // Threads: the loop's.
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
+#include <optional>
 
 #include "fabric/served.h"
 #include "node/allocator.h"
@@ -37,6 +46,22 @@ class Service {
   /// A connection of another daemon.
   void accept_peer(os::Fd socket);
   /// Ends every session and connection that was accepted.
+  static constexpr uint64_t kProveNs = 5'000'000'000;
+  static constexpr size_t kUnprovedMax = 128;
+  struct Unproved {
+    control::Connection* connection;
+    uint64_t since_ns;
+  };
+  /// Connections of one socket: those that proved themselves count, the others wait here, oldest first.
+  struct Door {
+    size_t open = 0;
+    std::list<Unproved> unproved;
+  };
+  struct Accepted {
+    std::shared_ptr<control::Connection> connection;
+    Door* door;
+    std::optional<std::list<Unproved>::iterator> unproved;
+  };
   void close_all();
 
   wire::Stats stats() const;
@@ -45,7 +70,6 @@ class Service {
  private:
   struct Program {
     uint32_t uid = 0, pid = 0;
-    bool opening = false;
     std::shared_ptr<Session> session;
   };
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program,
@@ -65,8 +89,12 @@ class Service {
                                              std::shared_ptr<control::Connection> connection,
                                              wire::Envelope request);
   control::Task<control::Reply> home_request(wire::Envelope request);
-  void accept(os::Fd socket, control::Connection::Options options, control::Connection::Handler handler,
-              std::function<void()> closed);
+  void accept(Door& door, os::Fd socket, control::Connection::Options options,
+              control::Connection::Handler handler, std::function<void()> closed);
+  /// V1 and V2 do not hold for it any more.
+  void proved(control::Connection* connection);
+  void refuse(std::string_view who);
+  control::Task<void> close_unproved();
 
   Core& core_;
   Home& home_;
@@ -76,7 +104,10 @@ class Service {
   Allocator& allocator_;
   Copier& copier_;
   const ServedStats& served_;
-  std::unordered_map<control::Connection*, std::shared_ptr<control::Connection>> connections_;
+  std::unordered_map<control::Connection*, Accepted> connections_;
+  Door programs_, daemons_;
+  std::unordered_map<uint32_t, size_t> connections_by_uid_;  // of programs
+  bool closing_unproved_ = false;
 };
 
 }  // namespace ocm::node

@@ -68,6 +68,30 @@ def test_many_silent_connections_do_not_shut_others_out(shared):
 
 
 def test_a_second_daemon_on_the_same_directory_refuses(shared):
+def test_silent_control_connections_shut_nobody_out(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--limit-connections", "64"])
+    silent = []
+    for node in cluster.nodes:
+        for _ in range(250):
+            silent.append(socket.create_connection(address_of(node.control)))
+        for _ in range(30):  # of root, who may have them all; but they are not all
+            silent.append(socket.socket(socket.AF_UNIX))
+            silent[-1].connect(str(node.socket_path))
+    works(cluster)
+    cluster["n2"].kill()
+    cluster["n2"].start().wait_ready()  # it dials anew, through the crowd
+    cluster.wait_members(2)
+    works(cluster)
+    for s in silent:
+        s.settimeout(10)
+        try:
+            assert s.recv(1) == b""  # closed by the daemon: they have not proved themselves
+        except ConnectionError:
+            pass
+    assert cluster["n1"].process.poll() is None
+    works(cluster)
+
+
     node = shared["n1"]
     second = subprocess.run(node.arguments(["--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
                                             "--http-listen", "127.0.0.1:0"]), capture_output=True, text=True, timeout=20)
