@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "capi/objects.h"
 #include "client/cluster.h"
 
@@ -163,7 +164,7 @@ int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode) {
     client::Allocation* object = find(allocation);
     if (object == nullptr) return fail_handle(allocation);
     if (name == nullptr) return fail(Code::kInvalidArgument, "`name` is null");
-    if (const Status status = client::check_name(name); !status.is_ok()) return fail(status);
+    if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     if ((mode & ~0666u) != 0) return fail(Code::kInvalidArgument, "`mode` has bits other than 0666");
     return finish(object->publish(name, mode != 0 ? mode : 0600));
   });
@@ -177,7 +178,7 @@ int ocm_attach(ocm_session* session, const char* name, ocm_access access, ocm_al
     if (access != OCM_ACCESS_READ && access != OCM_ACCESS_READ_WRITE) {
       return fail(Code::kInvalidArgument, "an unknown access");
     }
-    if (const Status status = client::check_name(name); !status.is_ok()) return fail(status);
+    if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     return make_allocation(allocation, [&](client::Allocation& fresh) {
       return fresh.attach(*object->session, name, static_cast<Access>(access));
     });

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/text.h"
 #include "capi/objects.h"
 #include "client/cluster.h"
 #include "client/fork.h"
@@ -150,7 +151,7 @@ int ocm_name_remove(ocm_session* session, const char* name) {
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);
     if (name == nullptr) return fail(Code::kInvalidArgument, "`name` is null");
-    if (const Status status = client::check_name(name); !status.is_ok()) return fail(status);
+    if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     return finish(client::remove_name(*object->session, name));
   });
 }

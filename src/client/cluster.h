@@ -33,8 +33,6 @@ struct NodeInfo {
   uint64_t heartbeat_age_ns = 0;
 };
 
-/// 1 to 255 bytes of UTF-8 without '\0' or '/'. Errors: kInvalidArgument, kTooLarge.
-Status check_name(const std::string& name);
 Result<std::vector<NameInfo>> list_names(Session& session, const std::string& prefix);
 Status remove_name(Session& session, const std::string& name);
 Result<std::vector<NodeInfo>> list_nodes(Session& session);

@@ -5,36 +5,6 @@
 #include "os/crypto.h"
 
 namespace ocm::control {
-namespace {
-
-/// Well-formed UTF-8: lengths and continuation bytes.
-bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80         ? 1
-                          : (lead >> 5) == 6  ? 2
-                          : (lead >> 4) == 14 ? 3
-                          : (lead >> 3) == 30 ? 4
-                                              : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) >> 6) != 2) return false;
-    }
-    i += length;
-  }
-  return true;
-}
-
-}  // namespace
-
-Status check_name(std::string_view name) {
-  const bool good = !name.empty() && name.size() <= kNameBytesMax &&
-                    name.find('\0') == std::string_view::npos && name.find('/') == std::string_view::npos &&
-                    is_utf8(name);
-  if (good) return {};
-  return Status(Code::kInvalidArgument, "a name is 1 to 255 bytes of UTF-8 without NUL and '/'");
-}
-
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   if (uid == 0) return true;
   const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;

@@ -16,16 +16,13 @@
 #include <unordered_set>
 
 #include "base/ids.h"
+#include "base/text.h"
 #include "control.pb.h"
 
 namespace ocm::control {
 
-inline constexpr size_t kNameBytesMax = 255;
 inline constexpr uint32_t kModeDefault = 0600;
 inline constexpr size_t kNamesListedMax = 8192;
-
-/// 1 to 255 bytes without '\0' and '/', valid UTF-8. Errors: kInvalidArgument.
-Status check_name(std::string_view name);
 
 /// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -80,3 +81,9 @@ Result<log::Level> parse_log_level(const std::string& text);
 Result<log::Format> parse_log_format(const std::string& text);
 
 }  // namespace ocm::node
+/// 0 to 4294967294.
+Result<uint32_t> parse_uid(const std::string& text);
+/// "UID=BYTES" into user_bytes_by_uid.
+Status add_user_limit(const std::string& text, Config& config);
+/// The token in the file. Errors: kAuth (unreadable, of a wrong length, readable by others).
+Result<std::vector<std::byte>> read_token(const std::string& path);

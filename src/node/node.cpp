@@ -68,29 +68,35 @@ Result<os::Fd> take_lock(const std::string& run_dir) {
   return fd;
 }
 
-/// The cluster token: from its file, or drawn and written for the other daemons of this host.
+/// The token that an earlier run of this daemon drew: its sessions prove themselves by it when they come
+/// back. Empty if there is none that nobody else can have read or written.
+std::string kept_token(const std::string& path) {
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat file {};
+  if (!fd.is_open() || ::fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) ||
+      file.st_uid != ::geteuid() || (file.st_mode & 07777) != 0600 || file.st_size != 2 * kTokenBytes) {
+    return {};
+  }
+  std::string text(2 * kTokenBytes, '\0');
+  if (::read(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return {};
+  return text.find_first_not_of("0123456789abcdef") == std::string::npos ? text : std::string();
+}
+
+/// The cluster token: from its file, or drawn once and written for the other daemons of this host.
 Result<std::vector<std::byte>> load_token(const Config& config) {
-  if (config.token_file.empty()) {
-    std::vector<std::byte> token(32);
-    os::fill_random(token);
-    if (config.embedded) return token;
-    const std::string path = config.run_dir + "/token";
-    const std::string text = to_hex(token.data(), token.size());
+  if (!config.token_file.empty()) return read_token(config.token_file);
+  std::vector<std::byte> token(kTokenBytes);
+  os::fill_random(token);
+  if (config.embedded) return token;
+  const std::string path = config.run_dir + "/token";
+  std::string text = kept_token(path);
+  if (text.empty()) {
+    text = to_hex(token.data(), token.size());
     ::unlink(path.c_str());
     const os::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd.is_open() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
       return Status::from_errno(errno, "writing " + path);
     }
-    const auto bytes = os::bytes_of(text);
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
-  }
-  std::ifstream file(config.token_file);
-  std::string text;
-  if (!file) return Status(Code::kAuth, "cannot read token_file " + config.token_file);
-  std::getline(file, text, '\0');
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
-  if (text.size() < 16 || text.size() > 4096) {
-    return Status(Code::kAuth, "the token in " + config.token_file + " is not 16 to 4096 bytes long");
   }
   const auto bytes = os::bytes_of(text);
   return std::vector<std::byte>(bytes.begin(), bytes.end());
@@ -143,9 +149,7 @@ Status Node::Impl::prepare() {
   if (config.tls()) {
     OCM_TRY_ASSIGN(core.tls, control::TlsContext::load(config.tls_ca, config.tls_cert, config.tls_key));
   }
-  if (!config.token_file.empty() || !config.tls()) {
-    OCM_TRY_ASSIGN(core.token, load_token(config));
-  }
+  OCM_TRY_ASSIGN(core.token, load_token(config));
   return {};
 }
 

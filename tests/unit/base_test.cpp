@@ -3,6 +3,7 @@
 
 #include "base/crc32c.h"
 #include "base/ids.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace ocm {
@@ -56,6 +57,22 @@ TEST(Crc32c, ContinuesOverPieces) {
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     EXPECT_EQ(crc32c(crc32c(0, text.data(), cut), text.data() + cut, text.size() - cut), whole);
   }
+}
+
+TEST(Text, NamesAreStrictUtf8WithoutSlashAndNul) {
+  for (const std::string good : {"a", "tabelle-\xc3\xa4", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(check_name(good).is_ok());
+  const std::string bad[] = {"",
+                             "a/b",
+                             std::string("a\0b", 3),
+                             "\xc0\x80",
+                             "\xed\xa0\x80",
+                             "\xe2\x82",
+                             "\xf5\x80\x80\x80",
+                             "\x80",
+                             "\xe0\x80\x80"};
+  for (const std::string& name : bad) EXPECT_EQ(check_name(name).code(), Code::kInvalidArgument) << name;
+  EXPECT_EQ(check_name(std::string(256, 'a')).code(), Code::kTooLarge);
 }
 
 }  // namespace

@@ -1,0 +1,19 @@
+// Text from outside: what is well-formed UTF-8, and what may name an allocation.
+#pragma once
+
+#include <string_view>
+
+#include "base/status.h"
+
+namespace ocm {
+
+inline constexpr size_t kNameBytesMax = 255;
+
+/// Well-formed UTF-8. Source: RFC 3629, section 4 (overlong forms, surrogates and what lies above U+10FFFF
+/// are refused).
+bool is_utf8(std::string_view text);
+
+/// 1 to kNameBytesMax bytes of UTF-8 without '\0' and '/'. Errors: kInvalidArgument, kTooLarge.
+Status check_name(std::string_view name);
+
+}  // namespace ocm
