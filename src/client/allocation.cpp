@@ -24,6 +24,11 @@ Status check_options(const AllocationOptions& options) {
   if (options.layout == Layout::kSingle && (options.extents > 1 || options.nodes.size() > 1)) {
     return Status(Code::kInvalidArgument, "a single allocation has one extent on one node");
   }
+  if (options.layout == Layout::kReplicated &&
+      (options.extents > kReplicasMax || options.nodes.size() > kReplicasMax)) {
+    return Status(Code::kInvalidArgument,
+                  "an allocation has at most " + std::to_string(kReplicasMax) + " replicas");
+  }
   if (options.chunk_bytes % 64 != 0) {
     return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64");
   }

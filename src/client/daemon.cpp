@@ -98,7 +98,10 @@ void Daemon::run_watcher() {
   constexpr int kResumeMsFirst = 50, kResumeMsMax = 1000;
   for (int pause_ms = kResumeMsFirst;; pause_ms = std::min(2 * pause_ms, kResumeMsMax)) {
     if (::poll(&both[1], 1, pause_ms) > 0) return;
-    if (resume_()) return;
+    if (resume_()) {
+      watched_.store(true, std::memory_order_release);
+      return;
+    }
   }
 }
 

@@ -45,6 +45,8 @@ class Daemon {
   Status watch(std::function<bool()> resume);
   /// Ends it; `resume` does not run any more afterwards.
   void stop_watching();
+  /// The thread will not touch anything any more: the end of the run was met and dealt with.
+  bool watched_to_the_end() const { return watched_.load(std::memory_order_acquire); }
 
  private:
   Daemon() = default;
@@ -67,6 +69,7 @@ class Daemon {
   std::atomic<bool> lost_{false};
   os::Fd stop_;  // eventfd: ends the watcher
   std::function<bool()> resume_;
+  std::atomic<bool> watched_{false};
   std::thread watcher_;
 };
 

@@ -12,6 +12,9 @@
 
 namespace ocm::client {
 
+/// An operation keeps a bit for each replica.
+inline constexpr uint32_t kReplicasMax = 64;
+
 struct Shape {
   uint64_t bytes = 0;
   uint64_t chunk_bytes = 0;  // striped: > 0

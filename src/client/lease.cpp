@@ -30,6 +30,9 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   if (lease.shape.layout == Layout::kSingle && lease.shape.extents != 1) {
     return Status(Code::kProtocol, "a single allocation of several extents");
   }
+  if (lease.shape.layout == Layout::kReplicated && lease.shape.extents > kReplicasMax) {
+    return Status(Code::kProtocol, "more replicas than an allocation can have");
+  }
   for (uint32_t i = 0; i < lease.shape.extents; ++i) {
     const wire::ExtentDescriptor& extent = message.extents(static_cast<int>(i));
     if (extent.bytes() < extent_bytes(lease.shape, i) || extent.capability().size() != 16) {

@@ -82,7 +82,6 @@ class Operation {
   };
   static constexpr uint32_t kInlineLegs = 4;
   static constexpr uint32_t kWindowLegs = 128;
-  static constexpr uint32_t kReplicasMax = 64;
   static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
 
   void step_locked();

@@ -10,6 +10,8 @@ namespace {
 constexpr uint64_t kDefaultDeadlineNs = 3'000'000'000;
 /// After a failed dial the next calls fail at once for so long.
 constexpr uint64_t kRedialNs = 100'000'000;
+/// A thread may still be counting on the page of a run that has just ended; never on one so far back.
+constexpr size_t kRunsKept = 8;
 
 }  // namespace
 
@@ -128,9 +130,14 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   }
   now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
   OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
+  std::shared_ptr<Daemon> oldest;  // let go after the lock
   std::lock_guard lock(mutex_);
   daemon_ = *fresh;
   runs_.push_back(daemon_);
+  if (runs_.size() > kRunsKept && runs_.front()->watched_to_the_end()) {
+    oldest = std::move(runs_.front());
+    runs_.erase(runs_.begin());
+  }
   page_.store(daemon_->page(), std::memory_order_release);
   return daemon_;
 }

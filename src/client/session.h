@@ -75,7 +75,7 @@ class Session {
   std::mutex dial_mutex_;     // one resume at a time; guards dial_failed_at_ns_
   uint64_t dial_failed_at_ns_ = 0;
   std::shared_ptr<Daemon> daemon_;
-  std::vector<std::shared_ptr<Daemon>> runs_;  // every run spoken to: keeps their pages mapped
+  std::vector<std::shared_ptr<Daemon>> runs_;  // the last runs spoken to: keeps their pages mapped
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;

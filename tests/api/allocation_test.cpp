@@ -25,6 +25,15 @@ TEST_F(Allocation, NullArgumentsAreInvalid) {
   EXPECT_STRNE(ocm_last_error(), "");
 }
 
+TEST_F(Allocation, MoreReplicasThanAnOperationFollowsAreRefused) {
+  ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.layout = OCM_LAYOUT_REPLICATED;
+  options.extents = 65;
+  ocm_allocation* allocation = nullptr;
+  EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ocm_last_error()).find("64 replicas"), std::string::npos);
+}
+
 TEST_F(Allocation, NumbersThatNeverWereHandlesAreInvalid) {
   const uint64_t values[] = {1, 0x7fff12345678, ~uint64_t{0}, uint64_t{2} << 60};
   for (const uint64_t value : values) {
