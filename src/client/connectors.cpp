@@ -1,5 +1,4 @@
 // Which fabrics this process can use as a client.
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -28,10 +27,7 @@ fabric::Connector* tcp_connector(uint64_t window_bytes) {
 /// Null on a machine without libucp, or without a transport that may be used.
 fabric::Connector* ucx_connector() {
   static fabric::Connector* const connector = []() -> fabric::Connector* {
-    fabric::ucx::Settings settings;
-    if (const char* tls = std::getenv("OCM_UCX_TLS")) settings.tls = tls;
-    if (const char* devices = std::getenv("OCM_UCX_NET_DEVICES")) settings.net_devices = devices;
-    auto made = fabric::ucx::make_connector(settings);
+    auto made = fabric::ucx::make_connector(fabric::ucx::settings_from_environment());
     return made.is_ok() ? std::move(*made).release() : nullptr;
   }();
   return connector;

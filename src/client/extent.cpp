@@ -10,16 +10,17 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                              Fabric wanted, Layout layout) {
   std::unique_ptr<Extent> extent(
       new Extent(session, std::move(daemon), std::move(descriptor), access, layout == Layout::kReplicated));
-  OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted));
+  OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
+  extent->any_fabric_ = wanted == Fabric::kAny;
   if (extent->on_this_host()) {
     const Daemon& home = *extent->daemon_;
     OCM_TRY_ASSIGN(const std::atomic<uint32_t>* slot, home.slot(extent->descriptor_.slot));
     extent->local_ = fabric::shm::LocalExtent({slot, &home.lost(), extent->descriptor_.id.generation},
                                               extent->replica_ ? &home.lease_until_ns() : nullptr);
   } else {
-    OCM_TRY_ASSIGN(
-        extent->route_,
-        session.routes().choose(extent->descriptor_.node, *extent->descriptor_.address_for(extent->fabric_)));
+    OCM_TRY_ASSIGN(extent->route_,
+                   session.routes().choose(extent->descriptor_.node,
+                                           *extent->descriptor_.address_for(extent->fabric())));
   }
   return extent;
 }
@@ -57,6 +58,20 @@ Status Extent::adopt(os::Fd fd) {
 Result<Attachment> Extent::attach(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
   if (attachment_.channel != nullptr && attachment_.channel->health().is_ok()) return attachment_;
+  Result<Attachment> fresh = attach_by_route(deadline);
+  const Code code = fresh.status().code();
+  const fabric::FabricAddress* tcp = descriptor_.address_for(Fabric::kTcp);
+  if (any_fabric_ && fabric() == Fabric::kUcx && tcp != nullptr &&
+      (code == Code::kUnsupported || code == Code::kLimit)) {
+    // Nobody asked for ucx in particular: tcp serves what it cannot.
+    OCM_TRY_ASSIGN(route_, session_.routes().choose(descriptor_.node, *tcp));
+    fabric_.store(Fabric::kTcp, std::memory_order_relaxed);
+    fresh = attach_by_route(deadline);
+  }
+  return fresh;
+}
+
+Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
   attachment_.channel.reset();
   OCM_TRY_ASSIGN(std::shared_ptr<fabric::Channel> channel, route_->channel(deadline));
   Result<uint32_t> index = channel->attach(descriptor_, access_, deadline);

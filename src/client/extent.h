@@ -31,8 +31,8 @@ class Extent {
   ~Extent();
 
   const fabric::ExtentDescriptor& descriptor() const { return descriptor_; }
-  Fabric fabric() const { return fabric_; }
-  bool on_this_host() const { return fabric_ == Fabric::kShm; }
+  Fabric fabric() const { return fabric_.load(std::memory_order_relaxed); }
+  bool on_this_host() const { return fabric() == Fabric::kShm; }
 
   // ---- shm
   /// The mapping, made now if there is none. Errors: kPeerLost (the daemon went), kRevoked, kNoFds,
@@ -68,13 +68,17 @@ class Extent {
         access_(access),
         replica_(replica) {}
 
+  /// Holds mutex_.
+  Result<Attachment> attach_by_route(os::Deadline deadline);
+
   Session& session_;
   const std::shared_ptr<Daemon> daemon_;
   const fabric::ExtentDescriptor descriptor_;
   const Access access_;
   const bool replica_;
-  Fabric fabric_ = Fabric::kShm;
-  std::mutex mutex_;  // guards mapping_, attachment_
+  std::atomic<Fabric> fabric_{Fabric::kShm};  // ucx may become tcp at an attach; never to or from shm
+  bool any_fabric_ = true;                    // the program left the choice to us
+  std::mutex mutex_;                          // guards mapping_, attachment_, route_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;

@@ -37,19 +37,25 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
 }
 
 Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
-                             Fabric wanted) {
+                             Fabric wanted, Layout layout) {
   const bool own = extent.node == own_node;
   if (wanted == Fabric::kShm || (wanted == Fabric::kAny && own)) {
     if (own) return Fabric::kShm;
     return Status(Code::kUnsupported, "shm reaches only this node, and the extent is on " + extent.node);
   }
-  for (const fabric::FabricAddress& address : extent.addresses) {
-    if (wanted != Fabric::kAny && address.fabric != wanted) continue;
-    if (connector_for(address.fabric, 0) != nullptr) return address.fabric;
+  const auto usable = [&extent](Fabric fabric) {
+    return extent.address_for(fabric) != nullptr && connector_for(fabric, 0) != nullptr;
+  };
+  if (wanted != Fabric::kAny) {
+    if (usable(wanted)) return wanted;
+    return Status(Code::kUnsupported,
+                  std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node);
   }
-  return Status(Code::kUnsupported, "no " +
-                                        std::string(wanted == Fabric::kAny ? "common" : fabric_name(wanted)) +
-                                        " fabric to node " + extent.node);
+  for (const Fabric fabric : {Fabric::kUcx, Fabric::kTcp}) {  // best first
+    if (fabric == Fabric::kUcx && layout == Layout::kReplicated) continue;
+    if (usable(fabric)) return fabric;
+  }
+  return Status(Code::kUnsupported, "no common fabric to node " + extent.node);
 }
 
 }  // namespace ocm::client

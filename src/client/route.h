@@ -48,10 +48,10 @@ class Routes {
   std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
 };
 
-/// How an extent is to be reached: shm if it is of this node and `wanted` allows, else the first of its
-/// addresses that this build can use. Errors: kUnsupported.
+/// How an extent is to be reached. kAny: shm if it is of this node, else the first of ucx and tcp that both
+/// sides have; never ucx for a replica, whose home cannot check its lease there. Errors: kUnsupported.
 Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
-                             Fabric wanted);
+                             Fabric wanted, Layout layout);
 /// The connector of a fabric in this process, or null.
 fabric::Connector* connector_for(Fabric fabric, uint64_t window_bytes);
 

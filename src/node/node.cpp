@@ -209,7 +209,9 @@ Status Node::Impl::listen() {
 
 /// Optional: a machine without libucp, or without a transport, serves tcp only.
 void Node::Impl::start_ucx() {
-  auto started = fabric::ucx::UcxServer::start({}, home->directory(), served.ucx);
+  fabric::ucx::ServerOptions options;
+  options.settings = fabric::ucx::settings_from_environment();
+  auto started = fabric::ucx::UcxServer::start(options, home->directory(), served.ucx);
   if (!started.is_ok()) {
     log::warn("ucx_not_served", {{"why", started.status().message()}});
     return;

@@ -1,0 +1,40 @@
+// client/route: which fabric an extent of another node is reached by.
+#include "client/route.h"
+
+#include <gtest/gtest.h>
+
+namespace ocm::client {
+namespace {
+
+fabric::ExtentDescriptor on(const char* node, std::initializer_list<Fabric> fabrics) {
+  fabric::ExtentDescriptor extent;
+  extent.node = node;
+  for (const Fabric fabric : fabrics) extent.addresses.push_back({fabric, "address", {}});
+  return extent;
+}
+
+TEST(ChooseFabric, SharedMemoryReachesTheOwnNode) {
+  EXPECT_EQ(*choose_fabric(on("n1", {Fabric::kTcp}), "n1", Fabric::kAny, Layout::kSingle), Fabric::kShm);
+  EXPECT_FALSE(choose_fabric(on("n2", {Fabric::kTcp}), "n1", Fabric::kShm, Layout::kSingle).is_ok());
+}
+
+TEST(ChooseFabric, AnyTakesTheBestWhateverTheOrderOfTheAddresses) {
+  const Fabric best = connector_for(Fabric::kUcx, 0) != nullptr ? Fabric::kUcx : Fabric::kTcp;
+  for (const auto& extent :
+       {on("n2", {Fabric::kTcp, Fabric::kUcx}), on("n2", {Fabric::kUcx, Fabric::kTcp})}) {
+    EXPECT_EQ(*choose_fabric(extent, "n1", Fabric::kAny, Layout::kSingle), best);
+  }
+}
+
+TEST(ChooseFabric, ReplicasAreNotReachedByUcxUnlessAskedFor) {
+  const auto extent = on("n2", {Fabric::kUcx, Fabric::kTcp});
+  EXPECT_EQ(*choose_fabric(extent, "n1", Fabric::kAny, Layout::kReplicated), Fabric::kTcp);
+}
+
+TEST(ChooseFabric, ANamedFabricIsThatOrNone) {
+  const auto extent = on("n2", {Fabric::kUcx});
+  EXPECT_EQ(choose_fabric(extent, "n1", Fabric::kTcp, Layout::kSingle).status().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace ocm::client
