@@ -132,6 +132,30 @@ int start(const Status& prepared_well, Prepared& prepared, ocm_op** op) {
   return OCM_OK;
 }
 
+/// The head of every function on one allocation: `prepare_on(object, prepared)`, then to the end.
+template <class Prepare>
+int run_on(ocm_allocation* allocation, Prepare prepare_on) {
+  return guarded([&] {
+    client::Allocation* object = find(allocation);
+    if (object == nullptr) return fail_handle(allocation);
+    Prepared prepared;
+    const Status status = prepare_on(*object, prepared);
+    return run(status, prepared);
+  });
+}
+/// The same, only started.
+template <class Prepare>
+int start_on(ocm_allocation* allocation, ocm_op** op, Prepare prepare_on) {
+  return guarded([&] {
+    client::Allocation* object = find(allocation);
+    if (object == nullptr) return fail_handle(allocation);
+    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
+    Prepared prepared;
+    const Status status = prepare_on(*object, prepared);
+    return start(status, prepared, op);
+  });
+}
+
 /// The object is retired already. The first error that nobody saw is kept for the next fence.
 void end_operation(OpObject& object, uint64_t handle) {
   client::Operation& operation = *object.operation;
@@ -220,44 +244,26 @@ int ocm_get(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t 
 }
 
 int ocm_putv(ocm_allocation* allocation, const ocm_segment* segments, size_t count) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    Prepared prepared;
-    const Status status = prepare_vectored(*object, true, segments, count, false, prepared);
-    return run(status, prepared);
+  return run_on(allocation, [&](client::Allocation& object, Prepared& out) {
+    return prepare_vectored(object, true, segments, count, false, out);
   });
 }
 int ocm_getv(ocm_allocation* allocation, const ocm_segment* segments, size_t count) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    Prepared prepared;
-    const Status status = prepare_vectored(*object, false, segments, count, false, prepared);
-    return run(status, prepared);
+  return run_on(allocation, [&](client::Allocation& object, Prepared& out) {
+    return prepare_vectored(object, false, segments, count, false, out);
   });
 }
 
 int ocm_put_strided(ocm_allocation* allocation, uint64_t offset, uint64_t stride, const void* pointer,
                     uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    Prepared prepared;
-    const Status status =
-        prepare_strided(*object, true, offset, stride, pointer, pointer_stride, row_bytes, rows, prepared);
-    return run(status, prepared);
+  return run_on(allocation, [&](client::Allocation& object, Prepared& out) {
+    return prepare_strided(object, true, offset, stride, pointer, pointer_stride, row_bytes, rows, out);
   });
 }
 int ocm_get_strided(ocm_allocation* allocation, uint64_t offset, uint64_t stride, void* pointer,
                     uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    Prepared prepared;
-    const Status status =
-        prepare_strided(*object, false, offset, stride, pointer, pointer_stride, row_bytes, rows, prepared);
-    return run(status, prepared);
+  return run_on(allocation, [&](client::Allocation& object, Prepared& out) {
+    return prepare_strided(object, false, offset, stride, pointer, pointer_stride, row_bytes, rows, out);
   });
 }
 
@@ -276,43 +282,23 @@ int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes) {
 
 int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                   ocm_op** op) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
-    Prepared prepared;
-    const Status status = prepare(*object, true, offset, source, bytes, prepared);
-    return start(status, prepared, op);
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare(object, true, offset, source, bytes, out);
   });
 }
 int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes, ocm_op** op) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
-    Prepared prepared;
-    const Status status = prepare(*object, false, offset, target, bytes, prepared);
-    return start(status, prepared, op);
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare(object, false, offset, target, bytes, out);
   });
 }
 int ocm_putv_start(ocm_allocation* allocation, const ocm_segment* segments, size_t count, ocm_op** op) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
-    Prepared prepared;
-    const Status status = prepare_vectored(*object, true, segments, count, true, prepared);
-    return start(status, prepared, op);
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare_vectored(object, true, segments, count, true, out);
   });
 }
 int ocm_getv_start(ocm_allocation* allocation, const ocm_segment* segments, size_t count, ocm_op** op) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
-    Prepared prepared;
-    const Status status = prepare_vectored(*object, false, segments, count, true, prepared);
-    return start(status, prepared, op);
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare_vectored(object, false, segments, count, true, out);
   });
 }
 int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op** op) {
