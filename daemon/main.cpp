@@ -41,7 +41,7 @@ class Options {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_option("--config", file_, "TOML configuration; flags win over its keys");
     app_.add_flag("--check-config", check_only_, "check the configuration and exit");
-    app_.set_version_flag("--version", "oncillad 0.1.0");
+    app_.set_version_flag("--version", std::string("oncillad ") + ocm::node::Node::version());
     text("--node-name", "name of this node; the host's name by default", &Config::name);
     text("--run-dir", "directory of the socket, the lock and the token", &Config::run_dir);
     text("--control-listen", "host:port for other daemons", &Config::control_listen);
@@ -53,6 +53,9 @@ class Options {
     text("--tls-ca", "certificate authority of the cluster", &Config::tls_ca);
     text("--tls-cert", "certificate of this node", &Config::tls_cert);
     text("--tls-key", "private key of this node", &Config::tls_key);
+    text("--tls-client-cert", "certificate of this host's programs; empty: they present none",
+         &Config::tls_client_cert);
+    text("--tls-client-key", "its private key, readable by them", &Config::tls_client_key);
     length("--dram", "bytes of DRAM offered, such as 4GiB", &Config::dram_bytes);
     length("--nvme", "bytes of NVMe offered (not in this build)", &Config::nvme_bytes);
     length("--gpu", "bytes of GPU memory offered (not in this build)", &Config::gpu_bytes);
@@ -69,6 +72,10 @@ class Options {
     number("--limit-names", "published names (coordinator)", &Config::names);
     number("--limit-copies", "node-to-node copies at once", &Config::copies);
     length("--limit-user-bytes", "bytes that one uid may hold; 0: any", &Config::user_bytes);
+    app_.add_option("--limit-user", user_limits_, "UID=BYTES: what this uid may hold; may be given again")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->allow_extra_args(false);
     number("--tcp-threads", "threads of the tcp fabric", &Config::tcp_threads);
     number("--tcp-spin-us", "how long these spin before they sleep", &Config::tcp_spin_us);
     length("--tcp-window-bytes", "bytes in flight to one peer; 0: chosen", &Config::tcp_window_bytes);
@@ -90,7 +97,9 @@ class Options {
     if (!log_format_.empty()) {
       OCM_TRY_ASSIGN(config.log_format, ocm::node::parse_log_format(log_format_));
     }
-    return config.check();
+    for (const std::string& limit : user_limits_) OCM_TRY(ocm::node::add_user_limit(limit, config));
+    OCM_TRY(config.check());
+    return config.check_files();
   }
 
  private:
@@ -134,12 +143,16 @@ class Options {
   std::string file_, log_level_, log_format_;
   bool check_only_ = false;
   int numa_node_ = kUnset;
+  std::vector<std::string> user_limits_;
   std::vector<std::function<Status(Config&)>> setters_;
 };
 
-int fail(const Status& status) {
+constexpr int kFailed = 1;
+constexpr int kMisused = 2;  // a wrong command line or configuration
+
+int fail(const Status& status, int code) {
   std::fprintf(stderr, "oncillad: %s\n", status.to_string().c_str());
-  return 1;
+  return code;
 }
 
 }  // namespace
@@ -149,11 +162,11 @@ int main(int argc, char** argv) {
   try {
     options.app().parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return options.app().exit(e);
+    return options.app().exit(e) == 0 ? 0 : kMisused;
   }
   Config config;
   const Status good = options.apply(config);
-  if (!good.is_ok()) return fail(good);
+  if (!good.is_ok()) return fail(good, kMisused);
   if (options.check_only()) {
     std::puts("configuration: good");
     return 0;
@@ -167,7 +180,7 @@ int main(int argc, char** argv) {
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   auto node = ocm::node::Node::start(config);
-  if (!node.is_ok()) return fail(node.status());
+  if (!node.is_ok()) return fail(node.status(), kFailed);
   notify("READY=1");
   int signal = 0;
   ::sigwait(&ends, &signal);

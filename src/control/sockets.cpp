@@ -1,5 +1,6 @@
 #include "control/sockets.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -61,6 +62,30 @@ std::string HostPort::to_string() const {
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+bool is_wildcard(const std::string& host) {
+  if (host == "*") return true;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) return v4.sin_addr.s_addr == INADDR_ANY;
+  if (::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) return IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
+  return false;
+}
+
+bool same_place(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto one = HostPort::parse(a), other = HostPort::parse(b);
+  if (!one.is_ok() || !other.is_ok()) return false;
+  if (std::stoul(one.value().port) != std::stoul(other.value().port)) return false;
+  const AddressInfo mine = lookup(one.value(), 0), theirs = lookup(other.value(), 0);
+  for (const addrinfo* i = mine.get(); i != nullptr; i = i->ai_next) {
+    for (const addrinfo* j = theirs.get(); j != nullptr; j = j->ai_next) {
+      if (i->ai_addrlen == j->ai_addrlen && std::memcmp(i->ai_addr, j->ai_addr, i->ai_addrlen) == 0)
+        return true;
+    }
+  }
+  return false;
 }
 
 Result<os::Fd> listen_unix(const std::string& path) {

@@ -22,6 +22,11 @@ struct HostPort {
 /// True if the host is a loopback address or "localhost".
 bool is_loopback(const std::string& host);
 
+/// True for a host that means every interface.
+bool is_wildcard(const std::string& host);
+/// True if both texts stand for one place: equal, or the same port and an address in common.
+bool same_place(const std::string& a, const std::string& b);
+
 /// Binds and listens. A stale socket file (nobody answers there) is replaced. Errors: kExists, kIo.
 Result<os::Fd> listen_unix(const std::string& path);
 /// `bound` gets the address with the real port. Errors: kInvalidArgument, kExists (in use), kIo.

@@ -33,8 +33,7 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       member_(core.config.failure_deadline_ns()),
       names_(core.config.names) {
   const std::string& coordinator = core.config.coordinator;
-  if (coordinator.empty() || coordinator == core.control_address ||
-      coordinator == core.config.control_listen) {
+  if (coordinator.empty() || core.coordinates) {
     uint64_t run = 0;
     os::fill_random(std::as_writable_bytes(std::span(&run, 1)));
     control::Membership::Options options;

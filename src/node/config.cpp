@@ -3,17 +3,26 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <toml++/toml.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <sstream>
 
 #include "control/membership.h"
 #include "control/sockets.h"
+#include "control/tls.h"
+#include "os/crypto.h"
+#include "os/fd.h"
 
 namespace ocm::node {
 namespace {
+
+constexpr size_t kTokenBytesMax = 4096;
 
 using Setter = std::function<Status(const toml::node&)>;
 
@@ -65,10 +74,9 @@ Setter user_table(std::map<uint32_t, uint64_t>& out) {
     out.clear();
     for (const auto& [key, value] : *n.as_table()) {
       const std::string uid(key.str());
-      if (uid.empty() || uid.size() > 9 || uid.find_first_not_of("0123456789") != std::string::npos) {
-        return wrong("a table of uid = length");
-      }
-      OCM_TRY(read_length(value, out[static_cast<uint32_t>(std::stoul(uid))]));
+      const auto parsed = parse_uid(uid);
+      if (!parsed.is_ok()) return wrong("a table of uid = length");
+      OCM_TRY(read_length(value, out[parsed.value()]));
     }
     return {};
   };
@@ -91,6 +99,8 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"security.tls_ca", text(c.tls_ca)},
       {"security.tls_cert", text(c.tls_cert)},
       {"security.tls_key", text(c.tls_key)},
+      {"security.tls_client_cert", text(c.tls_client_cert)},
+      {"security.tls_client_key", text(c.tls_client_key)},
       {"offer.dram.bytes", length(c.dram_bytes)},
       {"offer.dram.hugepages", flag(c.dram_hugepages)},
       {"offer.dram.populate", flag(c.dram_populate)},
@@ -163,16 +173,44 @@ Status check_address(const char* key, const std::string& address, const Config& 
   const auto parsed = control::HostPort::parse(address);
   if (!parsed.is_ok())
     return Status(Code::kInvalidArgument, std::string(key) + ": " + std::string(parsed.status().message()));
-  const bool guarded = !config.token_file.empty() || config.tls();
-  if (control && !guarded && !control::is_loopback(parsed.value().host)) {
+  if (control && config.token_file.empty() && !control::is_loopback(parsed.value().host)) {
     return Status(Code::kAuth, std::string(key) + " " + address +
-                                   " is reachable from other hosts: give [security] token_file, or tls_ca, "
-                                   "tls_cert and tls_key");
+                                   " is reachable from other hosts: give [security] token_file");
   }
   return {};
 }
 
+/// "0.0.0.0" and the like: good to listen on, but no address that others could use.
+Status check_reachable(const char* key, const std::string& address, const Config& config) {
+  OCM_TRY_ASSIGN(const control::HostPort at, control::HostPort::parse(address));
+  if (!config.advertise.empty() || !control::is_wildcard(at.host)) return {};
+  return Status(Code::kInvalidArgument, std::string(key) + " " + address +
+                                            " listens on every interface: give [node] advertise, the host "
+                                            "under which the other nodes reach this one");
+}
+
 }  // namespace
+
+Result<uint32_t> parse_uid(const std::string& text) {
+  constexpr size_t kDigitsMax = 10;
+  constexpr uint64_t kNobody = ~uint32_t{0};  // (uid_t)-1 is no user
+  const bool digits =
+      !text.empty() && text.size() <= kDigitsMax && text.find_first_not_of("0123456789") == std::string::npos;
+  const uint64_t uid = digits ? std::stoull(text) : kNobody;
+  if (uid >= kNobody) return Status(Code::kInvalidArgument, "is not a uid");
+  return static_cast<uint32_t>(uid);
+}
+
+Status add_user_limit(const std::string& text, Config& config) {
+  const size_t equals = text.find('=');
+  const auto uid = parse_uid(text.substr(0, equals));
+  const auto bytes = parse_bytes(equals == std::string::npos ? std::string() : text.substr(equals + 1));
+  if (!uid.is_ok() || !bytes.is_ok()) {
+    return Status(Code::kInvalidArgument, "a user's limit is UID=BYTES, such as 1000=4GiB, not " + text);
+  }
+  config.user_bytes_by_uid[uid.value()] = bytes.value();
+  return {};
+}
 
 Result<log::Level> parse_log_level(const std::string& name) {
   if (name == "debug") return log::Level::kDebug;
@@ -208,14 +246,60 @@ Status Config::check() const {
   if (tls() && (tls_ca.empty() || tls_cert.empty() || tls_key.empty())) {
     return Status(Code::kAuth, "TLS needs all three: tls_ca, tls_cert and tls_key");
   }
+  if (wants_tls() && token_file.empty()) {
+    return Status(Code::kAuth, "TLS needs [security] token_file too: session keys derive from the token");
+  }
+  if (tls_client_cert.empty() != tls_client_key.empty() || (!tls_client_cert.empty() && !tls())) {
+    return Status(Code::kAuth,
+                  "programs' certificates need TLS, and both tls_client_cert and tls_client_key");
+  }
   if (embedded) return {};
   if (run_dir.empty() || run_dir.size() > 90) {
     return Status(Code::kInvalidArgument, "[node] run_dir has 1 to 90 characters (a socket path is short)");
   }
   OCM_TRY(check_address("[node] control_listen", control_listen, *this, true));
   OCM_TRY(check_address("[node] data_listen", data_listen, *this, true));
+  OCM_TRY(check_reachable("[node] control_listen", control_listen, *this));
+  OCM_TRY(check_reachable("[node] data_listen", data_listen, *this));
+  if (!advertise.empty() &&
+      (control::is_wildcard(advertise) || advertise.find_first_of("/ ") != advertise.npos)) {
+    return Status(Code::kInvalidArgument, "[node] advertise is a host without a port, not " + advertise);
+  }
   if (!http_listen.empty()) OCM_TRY(check_address("[node] http_listen", http_listen, *this, false));
   if (!coordinator.empty()) OCM_TRY(check_address("[cluster] coordinator", coordinator, *this, true));
+  return {};
+}
+
+Result<std::vector<std::byte>> read_token(const std::string& path) {
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat file {};
+  if (!fd.is_open() || ::fstat(fd.get(), &file) != 0) {
+    return Status(Code::kAuth, "cannot read token_file " + path + ": " + std::strerror(errno));
+  }
+  if (!S_ISREG(file.st_mode)) return Status(Code::kAuth, "token_file " + path + " is no regular file");
+  // root may let the daemon's group read it.
+  const mode_t too_much = file.st_uid == 0 ? 037 : 077;
+  if ((file.st_mode & too_much) != 0) {
+    return Status(Code::kAuth,
+                  "token_file " + path + " is open to others than its owner: chmod 0600 " + path);
+  }
+  std::string text(kTokenBytesMax + 64, '\0');
+  const ssize_t bytes = ::read(fd.get(), text.data(), text.size());
+  text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
+  if (text.size() < 16 || text.size() > kTokenBytesMax) {
+    return Status(Code::kAuth, "the token in " + path + " is not 16 to 4096 bytes long");
+  }
+  const auto token = os::bytes_of(text);
+  return std::vector<std::byte>(token.begin(), token.end());
+}
+
+Status Config::check_files() const {
+  if (!token_file.empty()) OCM_TRY(read_token(token_file).status());
+  if (tls()) OCM_TRY(control::TlsContext::load(tls_ca, tls_cert, tls_key).status());
+  if (!tls_client_cert.empty()) {
+    OCM_TRY(control::TlsContext::load(tls_ca, tls_client_cert, tls_client_key).status());
+  }
   return {};
 }
 

@@ -27,6 +27,7 @@ struct Config {
   // [security]
   std::string token_file;
   std::string tls_ca, tls_cert, tls_key;
+  std::string tls_client_cert, tls_client_key;  // for programs; empty: they present none
   // [offer.*]
   uint64_t dram_bytes = kGiB;
   bool dram_hugepages = false;
@@ -62,6 +63,7 @@ struct Config {
   uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }
   uint64_t orphan_grace_ns() const { return orphan_grace_ms * 1'000'000; }
   std::string socket_path() const { return run_dir + "/oncillad.sock"; }
+  bool wants_tls() const { return tls() || !tls_client_cert.empty() || !tls_client_key.empty(); }
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
   /// 0: no quota.
   uint64_t quota_bytes(uint32_t uid) const {
@@ -70,20 +72,22 @@ struct Config {
   }
 
   /// Every rule that does not need the system: names, addresses, ranges, and that nothing beyond loopback is
-  /// served without a token or TLS. Errors: kInvalidArgument (names the key), kAuth, kUnsupported.
+  /// served without a token. Errors: kInvalidArgument (names the key), kAuth, kUnsupported.
   Status check() const;
+  /// The secrets that it names: readable, well-formed, and kept from others. Errors: kAuth (says which).
+  Status check_files() const;
 };
 
 /// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.
 Status load_config(const std::string& path, Config& config);
 Status parse_config(const std::string& text, const std::string& source, Config& config);
-Result<log::Level> parse_log_level(const std::string& text);
-Result<log::Format> parse_log_format(const std::string& text);
-
-}  // namespace ocm::node
 /// 0 to 4294967294.
 Result<uint32_t> parse_uid(const std::string& text);
 /// "UID=BYTES" into user_bytes_by_uid.
 Status add_user_limit(const std::string& text, Config& config);
 /// The token in the file. Errors: kAuth (unreadable, of a wrong length, readable by others).
 Result<std::vector<std::byte>> read_token(const std::string& path);
+Result<log::Level> parse_log_level(const std::string& text);
+Result<log::Format> parse_log_format(const std::string& text);
+
+}  // namespace ocm::node

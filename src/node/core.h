@@ -34,10 +34,11 @@ struct Core {
   control::Incarnation incarnation;
   uint32_t partition = 0;
   std::string host_id;
-  std::vector<std::byte> token;              // empty: TLS only
+  std::vector<std::byte> token;
   std::shared_ptr<control::TlsContext> tls;  // null: plain
   std::string control_address;               // as others reach it; empty when embedded
   std::string http_address;
+  bool coordinates = false;                    // [cluster] coordinator stands for this node
   std::vector<wire::FabricAddress> addresses;  // of the data servers
   /// Replicas are served until then: renewed by every answered heartbeat.
   /// In the table that programs of this host map too.

@@ -22,6 +22,8 @@
 namespace ocm::node {
 namespace {
 
+constexpr size_t kTokenBytes = 32;  // drawn; as hex digits in its file
+
 /// Extents take a descriptor each: as many as the system gives.
 void raise_nofile() {
   rlimit limit{};
@@ -135,6 +137,7 @@ struct Node::Impl {
 Status Node::Impl::prepare() {
   const Config& config = core.config;
   OCM_TRY(config.check());
+  OCM_TRY(config.check_files());
   core.name = config.name.empty() ? host_name() : config.name;
   core.incarnation = os::random_id<control::Incarnation>();
   core.host_id = host_id();
@@ -185,6 +188,9 @@ Status Node::Impl::listen() {
     socket_path = config.socket_path();
     OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));
   }
+  const std::string& coordinator = config.coordinator;
+  core.coordinates = coordinator.empty() || coordinator == config.control_listen ||
+                     control::same_place(coordinator, core.control_address);
   peers = std::make_unique<Peers>(core);
   cluster = std::make_unique<Cluster>(core, *home, *peers);
   sessions = std::make_unique<Sessions>(core);
@@ -272,6 +278,7 @@ void Node::stop() {
   log::info("stopped", {{"node", impl.core.name}});
 }
 
+const char* Node::version() { return kVersion; }
 const std::string& Node::socket_path() const { return impl_->socket_path; }
 const std::string& Node::name() const { return impl_->core.name; }
 const std::string& Node::control_address() const { return impl_->core.control_address; }

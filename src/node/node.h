@@ -20,6 +20,8 @@ class Node {
   /// Errors: kInvalidArgument (configuration), kExists (another daemon), kAuth (secrets), kIo, kNoMemory.
   static Result<std::unique_ptr<Node>> start(Config config);
   ~Node();
+  /// "0.1.0": the project's.
+  static const char* version();
 
   /// Refuses new work, tells the coordinator, closes sessions and servers, joins the threads. Once.
   void stop();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "node/report.h"
 #include "os/crypto.h"
@@ -22,6 +23,13 @@ Reply body_of(Result<wire::Envelope> result) {
   message.set_code(0);
   message.clear_detail();
   return Reply(std::move(message));
+}
+
+/// The program may run in another directory.
+std::string absolute(const std::string& path) {
+  std::error_code failed;
+  const auto full = path.empty() ? std::filesystem::path() : std::filesystem::absolute(path, failed);
+  return failed ? path : full.string();
 }
 
 /// "allocate": the name of the request's field, for metrics.
@@ -201,9 +209,10 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Con
   welcome.set_failure_deadline_ns(core_.config.failure_deadline_ns());
   proved(connection.get());
   welcome.set_slab_bytes(core_.config.slab_bytes);
-  welcome.set_tls_ca_file(core_.config.tls_ca);
-  welcome.set_tls_cert_file(core_.config.tls_cert);
-  welcome.set_tls_key_file(core_.config.tls_key);
+  // Never the node's own key: it makes a daemon.
+  welcome.set_tls_ca_file(absolute(core_.config.tls_ca));
+  welcome.set_tls_cert_file(absolute(core_.config.tls_client_cert));
+  welcome.set_tls_key_file(absolute(core_.config.tls_client_key));
   welcome.set_slots(home_.slots());
   welcome.set_version(kVersion);
   welcome.set_tcp_window_bytes(core_.config.tcp_window_bytes);

@@ -265,3 +265,13 @@ def test_a_cluster_of_one(tmp_path):
         fails("POOL_FULL", lambda: program.alloc(MIB, flags=REMOTE))
     finally:
         alone.close()
+
+
+def test_a_coordinator_given_by_name_knows_itself(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    by_name = "localhost:" + cluster["n1"].control.rsplit(":", 1)[1]
+    for node in cluster.nodes:
+        node.start(["--coordinator", by_name])
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2)

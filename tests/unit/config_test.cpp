@@ -74,18 +74,56 @@ TEST(Config, MalformedTomlSaysWhere) {
   EXPECT_NE(parse("[node]\nname = \n", c).message().find("t.toml:2"), std::string::npos);
 }
 
-TEST(Config, BeyondLoopbackNeedsASecret) {
+TEST(Config, BeyondLoopbackNeedsAToken) {
   Config c;
-  c.control_listen = "0.0.0.0:7600";
+  c.control_listen = "10.0.0.1:7600";
   EXPECT_EQ(c.check().code(), Code::kAuth);
   c.token_file = "/some/token";
   EXPECT_TRUE(c.check().is_ok());
-  c.token_file.clear();
+}
+
+TEST(Config, TlsNeedsItsFilesAndAToken) {
+  Config c;
+  c.token_file = "/some/token";
   c.tls_ca = "ca";
   EXPECT_EQ(c.check().code(), Code::kAuth);
   c.tls_cert = "cert";
   c.tls_key = "key";
   EXPECT_TRUE(c.check().is_ok());
+  c.tls_client_cert = "program";
+  EXPECT_EQ(c.check().code(), Code::kAuth);
+  c.tls_client_key = "program's";
+  EXPECT_TRUE(c.check().is_ok());
+  c.token_file.clear();
+  EXPECT_EQ(c.check().code(), Code::kAuth);
+}
+
+TEST(Config, ListeningEverywhereNeedsAnAddressForOthers) {
+  for (const char* host : {"0.0.0.0", "[::]", "[0:0::0]"}) {
+    for (std::string Config::*member : {&Config::control_listen, &Config::data_listen}) {
+      Config c;
+      c.token_file = "/some/token";
+      c.*member = std::string(host) + ":7600";
+      EXPECT_EQ(c.check().code(), Code::kInvalidArgument) << host;
+      c.advertise = "0.0.0.0";
+      EXPECT_EQ(c.check().code(), Code::kInvalidArgument) << host;
+      c.advertise = "node-a";
+      EXPECT_TRUE(c.check().is_ok()) << host << c.check().to_string();
+    }
+  }
+}
+
+TEST(Config, UsersLimitsTakeEveryUid) {
+  Config c;
+  EXPECT_TRUE(parse("[limits.user_bytes_by_uid]\n4294967294 = \"1 GiB\"\n", c).is_ok());
+  EXPECT_EQ(c.quota_bytes(4294967294u), kGiB);
+  EXPECT_FALSE(parse("[limits.user_bytes_by_uid]\n4294967295 = 1\n", c).is_ok());
+  EXPECT_FALSE(parse("[limits.user_bytes_by_uid]\n42949672941 = 1\n", c).is_ok());
+  EXPECT_TRUE(add_user_limit("1000=2MiB", c).is_ok());
+  EXPECT_EQ(c.quota_bytes(1000), 2 * kMiB);
+  for (const char* wrong : {"", "=", "1000", "1000=", "=5", "x=5", "-1=5", "1000=much"}) {
+    EXPECT_EQ(add_user_limit(wrong, c).code(), Code::kInvalidArgument) << wrong;
+  }
 }
 
 TEST(Config, KindsThatAreNotInThisBuildAreNamed) {

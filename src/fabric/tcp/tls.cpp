@@ -63,6 +63,17 @@ BIO_METHOD* bio_method() {
 
 constexpr size_t kRecordBytes = 16 * 1024;
 
+Status load_certificate(SSL_CTX* context, const TlsFiles& files) {
+  if (SSL_CTX_use_certificate_chain_file(context, files.cert_file.c_str()) != 1) {
+    return openssl_error("certificate file " + files.cert_file);
+  }
+  if (SSL_CTX_use_PrivateKey_file(context, files.key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return openssl_error("key file " + files.key_file);
+  }
+  if (SSL_CTX_check_private_key(context) != 1) return openssl_error("key and certificate");
+  return {};
+}
+
 }  // namespace
 
 struct TlsContext::Impl {
@@ -77,19 +88,17 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const TlsFiles& files, TlsR
   SslCtx context(SSL_CTX_new(TLS_method()));
   if (!context) return openssl_error("TLS");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  // A client's certificate is verified if it shows one; programs need none, their session's key is their
+  // proof.
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   if (SSL_CTX_load_verify_locations(context.get(), files.ca_file.c_str(), nullptr) != 1) {
     return openssl_error("CA file " + files.ca_file);
   }
-  if (SSL_CTX_use_certificate_chain_file(context.get(), files.cert_file.c_str()) != 1) {
-    return openssl_error("certificate file " + files.cert_file);
+  if (role == TlsRole::kServer || !files.cert_file.empty()) {
+    OCM_TRY(load_certificate(context.get(), files));
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), files.key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return openssl_error("key file " + files.key_file);
-  }
-  if (SSL_CTX_check_private_key(context.get()) != 1) return openssl_error("key and certificate");
   auto impl = std::make_unique<Impl>(Impl{std::move(context), role});
   return std::shared_ptr<TlsContext>(new TlsContext(std::move(impl)));
 }

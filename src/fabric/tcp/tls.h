@@ -1,4 +1,5 @@
-// TLS 1.3 with mutual verification against one CA, over a non-blocking socket. OpenSSL stays in tls.cpp.
+// TLS 1.3 against one CA, over a non-blocking socket. The server shows a certificate; a client may, and then
+// it must be good. OpenSSL stays in tls.cpp.
 //
 // Threads: a context is shared; a connection is used by one thread at a time.
 #pragma once
@@ -16,7 +17,7 @@ namespace ocm::fabric::tcp {
 
 enum class TlsRole { kClient, kServer };
 
-/// One end's certificate, key and CA, loaded once.
+/// One end's CA, certificate and key, loaded once. A client's certificate and key may be empty.
 class TlsContext {
  public:
   /// Errors: kAuth with OpenSSL's words (no such file, key and certificate do not match, ...).
