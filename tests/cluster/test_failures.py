@@ -172,6 +172,34 @@ def test_sessions_of_the_coordinators_node_go_on_after_its_restart(cluster):
     wait_for("the session allocates again", lambda: _allocates(p))
 
 
+@pytest.mark.parametrize("token", ["kept", "lost"])
+def test_sessions_go_on_after_the_restart_of_a_daemon_without_a_token_file(make_cluster, token):
+    cluster = make_cluster(names=("n1",), start=False)
+    node = cluster["n1"]
+    drawn = ["--token-file", ""]  # the last one holds: none
+    node.start(drawn).wait_ready()
+    p = cluster.program(node)
+    before = p.alloc(MIB)
+    before.fill(0, 1, MIB)
+    kept = (node.run_dir / "token").read_text()
+    assert (node.run_dir / "token").stat().st_mode & 0o777 == 0o600
+    node.kill()
+    if token == "lost":
+        (node.run_dir / "token").unlink()
+    node.start(drawn).wait_ready()
+
+    def allocates():
+        try:
+            a = p.alloc(MIB)
+            a.fill(0, 2, MIB)
+            return a.holds(0, 2, MIB)
+        except OcmError:
+            return False
+    wait_for("the session allocates again", allocates)
+    assert error_of(lambda: before.get(0, 1)) in ("PEER_LOST", "REVOKED")
+    assert ((node.run_dir / "token").read_text() == kept) == (token == "kept")
+
+
 def _allocates(program):
     try:
         program.alloc(MIB, nodes=["n3"]).fill(0, 1, MIB)
