@@ -6,7 +6,10 @@
 //      waits for nobody, and the memory is nobody else's until the last holder lets go.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,7 +36,8 @@ struct ServedExtent {
 /// kOk if `opcode` on [offset, offset + bytes) of an extent of `extent_bytes` is allowed with `access`.
 /// Overflow-safe. Atomics and notify: 8 bytes, aligned.
 /// Errors: kPermission, kOutOfRange, kInvalidArgument (alignment).
-inline Code check_bounds(uint64_t extent_bytes, Access access, OpCode opcode, uint64_t offset, uint64_t bytes) {
+inline Code check_bounds(uint64_t extent_bytes, Access access, OpCode opcode, uint64_t offset,
+                         uint64_t bytes) {
   if (writes(opcode) && access != Access::kReadWrite) return Code::kPermission;
   if (opcode == OpCode::kFence) return Code::kOk;
   if (is_atomic(opcode) || opcode == OpCode::kNotify) {
@@ -68,7 +72,8 @@ void wait_for_notify(const std::byte* word, uint64_t seen, os::Deadline deadline
 class ExtentDirectory {
  public:
   virtual ~ExtentDirectory() = default;
-  /// The extent, mapped. It lives until it is revoked: a server keeps it weakly between ops. Errors: kNotFound, kRevoked (another generation), kNoMemory.
+  /// The extent, mapped. It lives until it is revoked: a server keeps it weakly between ops. Errors:
+  /// kNotFound, kRevoked (another generation), kNoMemory.
   virtual Result<std::shared_ptr<ServedExtent>> open(ExtentId id) = 0;
   /// The key that `session` must prove; any id gives a key, only the right program knows it.
   virtual std::array<std::byte, 32> session_key(const SessionId& session) = 0;
@@ -78,6 +83,27 @@ class ExtentDirectory {
 struct ServerStats {
   std::atomic<uint64_t> put_bytes{0}, get_bytes{0}, put_ops{0}, get_ops{0}, atomic_ops{0};
   std::atomic<uint64_t> errors{0}, connections{0}, connections_total{0}, refused{0};
+  static constexpr size_t kCodes = 100;  // codes are 0 to -99
+  std::array<std::atomic<uint64_t>, kCodes> errors_by_code{};
+  /// Of one request in kTimedOneIn: from its frame, decoded, to its reply, queued. A put's payload arrives in
+  /// between. The bucket at `i` counts those up to 256 ns << i, the last one all others.
+  static constexpr uint32_t kTimedOneIn = 64;
+  static constexpr size_t kLatencyBuckets = 24;
+  static constexpr uint64_t kLatencyFirstNs = 256;
+  std::array<std::atomic<uint64_t>, kLatencyBuckets + 1> latency{};
+  std::atomic<uint64_t> latency_sum_ns{0};
+
+  void failed(Code code) {
+    errors.fetch_add(1, std::memory_order_relaxed);
+    const auto index = static_cast<size_t>(-static_cast<int>(code));
+    if (index < kCodes) errors_by_code[index].fetch_add(1, std::memory_order_relaxed);
+  }
+  void answered(uint64_t ns) {
+    const auto bucket =
+        static_cast<size_t>(std::bit_width((std::max<uint64_t>(ns, 1) - 1) / kLatencyFirstNs));
+    latency[std::min(bucket, kLatencyBuckets)].fetch_add(1, std::memory_order_relaxed);
+    latency_sum_ns.fetch_add(ns, std::memory_order_relaxed);
+  }
 };
 
 }  // namespace ocm::fabric

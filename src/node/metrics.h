@@ -25,6 +25,11 @@ class Histogram {
   uint64_t count_ = 0;
 };
 
+/// What programs say that they moved, over every fabric.
+struct Moved {
+  uint64_t put_bytes = 0, get_bytes = 0, put_ops = 0, get_ops = 0, atomic_ops = 0;
+};
+
 struct Metrics {
   std::map<std::string, Histogram, std::less<>> requests;  // by request
   std::map<int, uint64_t> errors;                          // by code

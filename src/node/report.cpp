@@ -101,6 +101,8 @@ std::string fabric_json(const wire::FabricStats& f) {
       .number("atomic_ops", f.atomic_ops())
       .number("errors", f.errors())
       .number("connections", f.connections())
+      .number("connections_total", f.connections_total())
+      .number("refused", f.refused())
       .done();
 }
 
@@ -143,21 +145,76 @@ void print_fabrics(Text& t, const wire::Stats& stats) {
     t.value("oncilla_fabric_operations_total", fabric + ",direction=\"get\"", f.get_ops());
     t.value("oncilla_fabric_operations_total", fabric + ",direction=\"atomic\"", f.atomic_ops());
   }
-  t.type("oncilla_fabric_errors_total", "counter", "Operations refused.");
-  t.type("oncilla_fabric_connections", "gauge", "Data connections open.");
-  for (const auto& f : stats.fabrics()) {
-    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
-    t.value("oncilla_fabric_errors_total", fabric, f.errors());
-    t.value("oncilla_fabric_connections", fabric, f.connections());
+  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    t.type(name, type, help);
+    for (const auto& f : stats.fabrics()) {
+      t.value(name, std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"", value(f));
+    }
+  };
+  each("oncilla_fabric_connections", "gauge", "Data connections open.",
+       [](auto& f) { return f.connections(); });
+  each("oncilla_fabric_connections_total", "counter", "Data connections accepted.",
+       [](auto& f) { return f.connections_total(); });
+  each("oncilla_fabric_connections_refused_total", "counter", "Data connections refused.",
+       [](auto& f) { return f.refused(); });
+}
+
+void print_errors(Text& t, Fabric fabric, const fabric::ServerStats& served) {
+  uint64_t coded = 0;
+  const std::string label = std::string("fabric=\"") + fabric_name(fabric) + "\",code=";
+  for (size_t i = 0; i < fabric::ServerStats::kCodes; ++i) {
+    const uint64_t count = served.errors_by_code[i].load(std::memory_order_relaxed);
+    if (count == 0) continue;
+    coded += count;
+    t.value("oncilla_fabric_errors_total", label + quote(code_name(static_cast<Code>(-static_cast<int>(i)))),
+            count);
   }
+  if (coded == 0) t.value("oncilla_fabric_errors_total", label + "\"OK\"", 0);
+}
+
+/// Seconds from a request's frame, decoded, to its reply, queued.
+void print_latency(Text& t, Fabric fabric, const fabric::ServerStats& served) {
+  const std::string name = "oncilla_fabric_request_seconds";
+  const std::string label = std::string("fabric=\"") + fabric_name(fabric) + "\"";
+  uint64_t below = 0;
+  char text[32];
+  for (size_t i = 0; i <= fabric::ServerStats::kLatencyBuckets; ++i) {
+    below += served.latency[i].load(std::memory_order_relaxed);
+    std::snprintf(text, sizeof(text), "%g",
+                  static_cast<double>(fabric::ServerStats::kLatencyFirstNs << i) / 1e9);
+    const bool last = i == fabric::ServerStats::kLatencyBuckets;
+    t.value((name + "_bucket").c_str(), label + ",le=\"" + (last ? "+Inf" : text) + "\"", below);
+  }
+  std::snprintf(text, sizeof(text), "%.9f",
+                static_cast<double>(served.latency_sum_ns.load(std::memory_order_relaxed)) / 1e9);
+  t.out() += name + "_sum{" + label + "} " + text + "\n";
+  t.value((name + "_count").c_str(), label, below);
+}
+
+void print_programs(Text& t, const Moved& moved) {
+  t.type("oncilla_program_bytes_total", "counter",
+         "Payload bytes that this host's programs say they moved, through shared memory and every fabric.");
+  t.value("oncilla_program_bytes_total", "direction=\"put\"", moved.put_bytes);
+  t.value("oncilla_program_bytes_total", "direction=\"get\"", moved.get_bytes);
+  t.type("oncilla_program_operations_total", "counter", "The same in operations.");
+  t.value("oncilla_program_operations_total", "direction=\"put\"", moved.put_ops);
+  t.value("oncilla_program_operations_total", "direction=\"get\"", moved.get_ops);
+  t.value("oncilla_program_operations_total", "direction=\"atomic\"", moved.atomic_ops);
 }
 
 }  // namespace
 
-std::string prometheus_text(const Metrics& metrics, const wire::Stats& stats, const wire::ClusterView& view,
-                            size_t names) {
+std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
+                            const wire::Stats& stats, const wire::ClusterView& view, size_t names) {
   Text t;
   print_fabrics(t, stats);
+  t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
+  print_errors(t, Fabric::kTcp, served.tcp);
+  print_errors(t, Fabric::kUcx, served.ucx);
+  t.type("oncilla_fabric_request_seconds", "histogram",
+         "One of 64 data requests at its home: from its frame, decoded, to its reply, queued.");
+  print_latency(t, Fabric::kTcp, served.tcp);
+  print_programs(t, moved);
   t.type("oncilla_pool_bytes", "gauge", "Bytes of the pools of this node.");
   for (const auto& p : stats.pools()) {
     const std::string kind = std::string("kind=\"") + kind_name(static_cast<Kind>(p.kind())) + "\"";
@@ -174,6 +231,12 @@ std::string prometheus_text(const Metrics& metrics, const wire::Stats& stats, co
   t.value("oncilla_names", "", names);
   t.type("oncilla_control_connections", "gauge", "Control connections open.");
   t.value("oncilla_control_connections", "", metrics.connections);
+  t.type("oncilla_control_connections_total", "counter", "Control connections accepted.");
+  t.value("oncilla_control_connections_total", "", metrics.connections_total);
+  t.type(
+      "oncilla_control_connections_unproved_total", "counter",
+      "Control connections closed because they did not prove themselves in time, or made room for others.");
+  t.value("oncilla_control_connections_unproved_total", "", metrics.connections_unproved);
   t.type("oncilla_control_connections_refused_total", "counter", "Control connections over the limit.");
   t.value("oncilla_control_connections_refused_total", "", metrics.connections_refused);
   t.type("oncilla_heartbeats_total", "counter", "Heartbeats.");

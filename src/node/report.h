@@ -4,13 +4,20 @@
 #include <string>
 
 #include "control.pb.h"
+#include "fabric/served.h"
 #include "node/metrics.h"
 
 namespace ocm::node {
 
+/// The servers' counters, by fabric.
+struct ServedStats {
+  fabric::ServerStats tcp;
+  fabric::ServerStats ucx;
+};
+
 /// Prometheus text format 0.0.4.
-std::string prometheus_text(const Metrics& metrics, const wire::Stats& stats, const wire::ClusterView& view,
-                            size_t names);
+std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
+                            const wire::Stats& stats, const wire::ClusterView& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "sessions": [...], "names": [...]}
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names);
 

@@ -48,6 +48,8 @@ wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
   out.set_atomic_ops(from.atomic_ops.load(std::memory_order_relaxed));
   out.set_errors(from.errors.load(std::memory_order_relaxed));
   out.set_connections(from.connections.load(std::memory_order_relaxed));
+  out.set_connections_total(from.connections_total.load(std::memory_order_relaxed));
+  out.set_refused(from.refused.load(std::memory_order_relaxed));
   return out;
 }
 
@@ -79,16 +81,6 @@ void Service::accept(Door& door, os::Fd socket, Connection::Options options, Con
     closed();
   };
   connection->start(std::move(handler), std::move(ended));
-}
-
-void Service::accept_program(os::Fd socket) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
-  auto program = std::make_shared<Program>();
-  program->uid = uid;
-  program->pid = static_cast<uint32_t>(peer.pid);
-  auto handler = [this, program](std::shared_ptr<Connection> connection, wire::Envelope request) {
   if (!closing_unproved_) {
     closing_unproved_ = true;
     core_.loop.spawn(close_unproved());
@@ -122,6 +114,24 @@ Task<void> Service::close_unproved() {
     }
   }
   closing_unproved_ = false;
+}
+
+void Service::accept_program(os::Fd socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  const uint32_t uid = peer.uid;
+  const size_t mine = connections_by_uid_[uid];
+  const bool trusted = uid == 0 || uid == ::geteuid();
+  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
+  if (programs_.open >= core_.config.connections || mine >= share) {
+    if (mine == 0) connections_by_uid_.erase(uid);
+    return refuse("a program");
+  }
+  auto program = std::make_shared<Program>();
+  program->uid = uid;
+  program->pid = static_cast<uint32_t>(peer.pid);
+  auto handler = [this, program](std::shared_ptr<Connection> connection, wire::Envelope request) {
     return program_request(program, std::move(connection), std::move(request));
   };
   ++connections_by_uid_[uid];
@@ -131,16 +141,15 @@ Task<void> Service::close_unproved() {
     if (program->session) core_.loop.spawn(allocator_.end_session(program->session));
   });
 }
-  const uint32_t uid = peer.uid;
-  const size_t mine = connections_by_uid_[uid];
-  const bool trusted = uid == 0 || uid == ::geteuid();
-  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
-  if (programs_.open >= core_.config.connections || mine >= share) {
-    if (mine == 0) connections_by_uid_.erase(uid);
-    return refuse("a program");
-  }
 
 void Service::accept_peer(os::Fd socket) {
+  const size_t proven = daemons_.open - daemons_.unproved.size();
+  if (proven >= core_.config.connections) return refuse("a daemon");
+  if (daemons_.unproved.size() >= kUnprovedMax) {
+    ++core_.metrics.connections_unproved;
+    const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
+    oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
+  }
   auto gate = std::make_shared<PeerGate>();
   auto handler = [this, gate](std::shared_ptr<Connection> connection, wire::Envelope request) {
     return peer_request(gate, std::move(connection), std::move(request));
@@ -151,13 +160,6 @@ void Service::accept_peer(os::Fd socket) {
   accept(daemons_, std::move(socket), std::move(options), std::move(handler), [] {});
 }
 
-  const size_t proven = daemons_.open - daemons_.unproved.size();
-  if (proven >= core_.config.connections) return refuse("a daemon");
-  if (daemons_.unproved.size() >= kUnprovedMax) {
-    ++core_.metrics.connections_unproved;
-    const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
-    oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
-  }
 void Service::close_all() {
   std::vector<std::shared_ptr<Connection>> all;
   for (const auto& [raw, accepted] : connections_) all.push_back(accepted.connection);
@@ -197,6 +199,7 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Con
   }
   session->connection = connection;
   program->session = session;
+  proved(connection.get());
   if (opened.value().resumed) co_await allocator_.resume(session);
   connection->trust();
   Reply reply;
@@ -207,7 +210,6 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Con
   welcome.set_node(core_.name);
   welcome.set_partition(core_.partition);
   welcome.set_failure_deadline_ns(core_.config.failure_deadline_ns());
-  proved(connection.get());
   welcome.set_slab_bytes(core_.config.slab_bytes);
   // Never the node's own key: it makes a daemon.
   welcome.set_tls_ca_file(absolute(core_.config.tls_ca));
@@ -373,18 +375,18 @@ wire::Stats Service::stats() const {
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
   constexpr int kSessionsMax = 4096;
+  (void)sessions_.moved();
   for (const auto& [id, session] : sessions_.all()) {
     if (out.sessions_size() >= kSessionsMax) break;
     auto& s = *out.add_sessions();
-    const auto* page = reinterpret_cast<const fabric::shm::SessionPage*>(session->page.data());
     s.set_session(to_hex(id).substr(0, 8));
     s.set_program(session->program);
     s.set_pid(session->pid);
     s.set_uid(session->uid);
     s.set_bytes_held(session->bytes_held);
     s.set_allocations(session->allocations.size());
-    s.set_put_bytes(page->put_bytes.load(std::memory_order_relaxed));
-    s.set_get_bytes(page->get_bytes.load(std::memory_order_relaxed));
+    s.set_put_bytes(session->moved.put_bytes);
+    s.set_get_bytes(session->moved.get_bytes);
   }
   return out;
 }
@@ -392,7 +394,8 @@ wire::Stats Service::stats() const {
 HttpServer::Answer Service::http(const std::string& path) const {
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8",
-            prometheus_text(core_.metrics, stats(), cluster_.fresh_view(), cluster_.names())};
+            prometheus_text(core_.metrics, served_, sessions_.moved(), stats(), cluster_.fresh_view(),
+                            cluster_.names())};
   }
   if (path == "/status") {
     return {200, "application/json", status_json(stats(), cluster_.fresh_view(), cluster_.list_names())};

@@ -15,18 +15,12 @@
 #include <memory>
 #include <optional>
 
-#include "fabric/served.h"
 #include "node/allocator.h"
 #include "node/copier.h"
 #include "node/http.h"
+#include "node/report.h"
 
 namespace ocm::node {
-
-/// The servers' counters, by fabric.
-struct ServedStats {
-  fabric::ServerStats tcp;
-  fabric::ServerStats ucx;
-};
 
 class Service {
  public:
@@ -46,6 +40,12 @@ class Service {
   /// A connection of another daemon.
   void accept_peer(os::Fd socket);
   /// Ends every session and connection that was accepted.
+  void close_all();
+
+  wire::Stats stats() const;
+  HttpServer::Answer http(const std::string& path) const;
+
+ private:
   static constexpr uint64_t kProveNs = 5'000'000'000;
   static constexpr size_t kUnprovedMax = 128;
   struct Unproved {
@@ -62,12 +62,6 @@ class Service {
     Door* door;
     std::optional<std::list<Unproved>::iterator> unproved;
   };
-  void close_all();
-
-  wire::Stats stats() const;
-  HttpServer::Answer http(const std::string& path) const;
-
- private:
   struct Program {
     uint32_t uid = 0, pid = 0;
     std::shared_ptr<Session> session;

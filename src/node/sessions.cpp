@@ -39,14 +39,40 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
+  session.moved_at_ns = os::now_ns();
   sessions_.emplace(session.id, out.session);
   ++core_.metrics.sessions_total;
   return out;
 }
 
+void Sessions::look_at_page(Session& session) {
+  constexpr uint64_t kBytesPerNsMax = 1000, kOpsPerNsMax = 1;  // a program may write there what it likes
+  const uint64_t now_ns = os::now_ns();
+  const uint64_t passed_ns = now_ns - session.moved_at_ns;
+  session.moved_at_ns = now_ns;
+  const auto* page = reinterpret_cast<const fabric::shm::SessionPage*>(session.page.data());
+  const auto take = [&](const std::atomic<uint64_t>& said, uint64_t& seen, uint64_t& sum, uint64_t per_ns) {
+    const uint64_t now = said.load(std::memory_order_relaxed);
+    const uint64_t more = now > seen ? std::min(now - seen, passed_ns * per_ns) : 0;
+    seen += more;
+    sum += more;
+  };
+  take(page->put_bytes, session.moved.put_bytes, moved_.put_bytes, kBytesPerNsMax);
+  take(page->get_bytes, session.moved.get_bytes, moved_.get_bytes, kBytesPerNsMax);
+  take(page->put_ops, session.moved.put_ops, moved_.put_ops, kOpsPerNsMax);
+  take(page->get_ops, session.moved.get_ops, moved_.get_ops, kOpsPerNsMax);
+  take(page->atomic_ops, session.moved.atomic_ops, moved_.atomic_ops, kOpsPerNsMax);
+}
+
+Moved Sessions::moved() {
+  for (const auto& [id, session] : sessions_) look_at_page(*session);
+  return moved_;
+}
+
 void Sessions::remove(const std::shared_ptr<Session>& session) {
   for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
   session->allocations.clear();
+  look_at_page(*session);
   sessions_.erase(session->id);
 }
 

@@ -40,6 +40,8 @@ struct Session {
   std::set<std::string> homes;  // other nodes that may hold something of it
   uint64_t bytes_held = 0;
   os::Mapping page;  // fabric/shm/tables.h: written by the program, shown only
+  Moved moved;       // of the page: never falls, nor grows faster than any machine could
+  uint64_t moved_at_ns = 0;
 };
 
 class Sessions {
@@ -60,12 +62,18 @@ class Sessions {
   Status charge(uint32_t uid, uint64_t bytes);
   void refund(uint32_t uid, uint64_t bytes);
 
+  /// Reads the pages. The sum over all sessions, also those that have ended; never falls.
+  Moved moved();
+
   size_t count() const { return sessions_.size(); }
   const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
   std::string resume_key(const SessionId& id) const;
 
  private:
+  void look_at_page(Session& session);
+
   Core& core_;
+  Moved moved_;
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
 };

@@ -2,6 +2,7 @@
 import os
 import random
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 from harness import wait_for
-from ocmlib import DEDICATED, OcmError, find_binary
+from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
 
 MIB = 1 << 20
 
@@ -67,7 +68,6 @@ def test_many_silent_connections_do_not_shut_others_out(shared):
         s.close()
 
 
-def test_a_second_daemon_on_the_same_directory_refuses(shared):
 def test_silent_control_connections_shut_nobody_out(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-connections", "64"])
     silent = []
@@ -92,6 +92,7 @@ def test_silent_control_connections_shut_nobody_out(make_cluster):
     works(cluster)
 
 
+def test_a_second_daemon_on_the_same_directory_refuses(shared):
     node = shared["n1"]
     second = subprocess.run(node.arguments(["--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
                                             "--http-listen", "127.0.0.1:0"]), capture_output=True, text=True, timeout=20)
@@ -145,8 +146,103 @@ def test_metrics_and_status_tell_what_happened(shared):
                  "oncilla_errors_total", "oncilla_node_state"):
         assert name in text, name
     assert re.search(r'oncilla_fabric_bytes_total\{[^}]*fabric="tcp"[^}]*\} [1-9]', text)
+    for name in ("oncilla_fabric_errors_total", "oncilla_fabric_connections_refused_total",
+                 "oncilla_control_connections_refused_total", "oncilla_control_connections_unproved_total"):
+        assert re.search(name + r"(\{[^}]*\})? \d", text), name
+    assert number(text, 'oncilla_fabric_connections_total{fabric="tcp"}') >= 1
+    assert number(text, "oncilla_control_connections_total") >= 1
+    assert number(text, 'oncilla_heartbeats_total{what="sent"}') >= 1
+    assert number(shared["n1"].http_get("/metrics"), 'oncilla_heartbeats_total{what="received"}') >= 1
+
+    program = shared.program(shared["n1"])
+    before = moved(shared["n1"])
+    here, there = program.alloc(MIB, nodes=["n1"], flags=DEDICATED), program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    for a in (here, there):
+        for i in range(100):
+            a.put(i, b"12345678")
+    during = moved(shared["n1"])
+    assert during >= before + 1600
+    program.close()  # the sum keeps what its session moved
+    wait_for("the session has ended", lambda: not shared["n1"].status()["sessions"])
+    assert moved(shared["n1"]) >= during
+    text = shared["n2"].http_get("/metrics")
+    timed = number(text, 'oncilla_fabric_request_seconds_count{fabric="tcp"}')
+    assert 1 <= timed == number(text, 'oncilla_fabric_request_seconds_bucket{fabric="tcp",le="+Inf"}')
     status = shared["n2"].status()
     assert {n["name"] for n in status["nodes"]} == {"n1", "n2", "n3"}
+
+
+def number(text, name):
+    return int(re.search("^" + re.escape(name) + r" (\d+)$", text, re.M).group(1))
+
+
+def moved(node):
+    return number(node.http_get("/metrics"), 'oncilla_program_bytes_total{direction="put"}')
+
+
+def test_errors_of_the_data_plane_are_counted_by_code(shared):
+    with socket.create_connection(address_of(shared["n3"].data)) as s:
+        s.sendall(random.Random(6).randbytes(4096))
+        s.settimeout(2)
+        try:
+            s.recv(100)
+        except OSError:
+            pass
+    wait_for("it is counted", lambda: re.search(
+        r'oncilla_fabric_errors_total\{fabric="tcp",code="PROTOCOL"\} [1-9]', shared["n3"].http_get("/metrics")))
+
+
+def test_a_page_of_lies_moves_no_counter_by_more_than_a_machine_could(make_cluster):
+    cluster = make_cluster(names=("n1",))
+    program = cluster.program(cluster["n1"])
+    pages = [line for line in open(f"/proc/{program.process.pid}/maps") if "oncilla-session" in line]
+    first = int(pages[0].split("-")[0], 16)
+    for lie in (1 << 62, 0, (1 << 64) - 1):
+        before = moved(cluster["n1"])
+        with open(f"/proc/{program.process.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(first)
+            memory.write(struct.pack("<Q", lie))
+        assert before <= moved(cluster["n1"]) < 1 << 53
+    assert "oncilla_sessions 1" in cluster["n1"].http_get("/metrics")
+
+
+def test_taking_many_pages_at_once_does_not_hold_up_the_daemon(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), dram=3 << 30)
+    program = cluster.program(cluster["n1"])
+    command = {"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [2 << 30],
+               "kwargs": {"nodes": ["n2"], "flags": POPULATE}}
+    program.start(command)
+    answers = 0
+    while not select.select([program.process.stdout], [], [], 0)[0]:
+        assert cluster["n2"].http_get("/healthz") == "ok\n"
+        answers += 1
+    program.finish()
+    assert answers >= 3
+    assert program.nodes()["n2"]["state"] == "alive"
+
+
+def test_exit_codes_tell_misuse_from_failure(tmp_path):
+    def code(*arguments):
+        return subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), *arguments],
+                              capture_output=True, timeout=20).returncode
+    assert code("--check-config") == 0
+    assert code("--check-config", "--limit-user", "4294967294=1GiB", "--limit-user", "7=5MiB") == 0
+    assert code("--check-config", "--limit-user", "7") == 2
+    assert code("--no-such-flag") == 2
+    assert code("--dram", "much") == 2
+    assert code("--config", str(tmp_path / "none.toml")) == 2
+    taken = socket.create_server(("127.0.0.1", 0))
+    assert code("--control-listen", "127.0.0.1:0", "--http-listen", "", "--data-listen",
+                f"127.0.0.1:{taken.getsockname()[1]}") == 1
+
+
+def test_a_user_has_a_limit_of_his_own(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-user", f"{os.getuid()}={8 * MIB}", "--limit-user", "77=1GiB"])
+    program = cluster.program(cluster["n1"])
+    assert program.alloc(6 * MIB)
+    with pytest.raises(OcmError) as caught:
+        program.alloc(6 * MIB)
+    assert caught.value.name == "QUOTA"
 
 
 def test_running_out_of_descriptors_is_an_error_and_no_more(make_cluster):
@@ -217,22 +313,6 @@ def test_a_users_quota_is_held(make_cluster):
     assert program.alloc(24 * MIB)
 
 
-def test_the_limit_on_sessions_is_an_error(make_cluster):
-    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "3"])
-    programs = [cluster.program(cluster["n1"]) for _ in range(3)]
-    with pytest.raises(OcmError) as caught:
-        cluster.program(cluster["n1"])
-    assert caught.value.name == "LIMIT"
-    programs[0].close()
-    wait_for("a place is free", lambda: _opens(cluster), 5)
-
-
-def _opens(cluster):
-    try:
-        cluster.program(cluster["n1"]).close()
-        return True
-    except OcmError:
-        return False
 def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
     cluster = make_cluster(dram=3 << 30, extra=["--limit-user-bytes", str(3 << 29)])
     programs = [cluster.program(cluster[name]) for name in ("n1", "n2")]
@@ -250,3 +330,19 @@ def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
     wait_for("nothing is left of the other", lambda: cluster["n3"].status()["pools"][0]["bytes_used"] == 1 << 30)
 
 
+def test_the_limit_on_sessions_is_an_error(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "3"])
+    programs = [cluster.program(cluster["n1"]) for _ in range(3)]
+    with pytest.raises(OcmError) as caught:
+        cluster.program(cluster["n1"])
+    assert caught.value.name == "LIMIT"
+    programs[0].close()
+    wait_for("a place is free", lambda: _opens(cluster), 5)
+
+
+def _opens(cluster):
+    try:
+        cluster.program(cluster["n1"]).close()
+        return True
+    except OcmError:
+        return False

@@ -153,7 +153,7 @@ void Connection::parse(Scratch& scratch) {
     if (is_congested() || have < kFrameHeaderBytes) return;
     FrameHeader header;
     if (!wire::decode_frame(data, header).is_ok()) {
-      count(stats_.errors);
+      stats_.failed(Code::kProtocol);
       close();
       return;
     }
@@ -165,7 +165,7 @@ void Connection::parse(Scratch& scratch) {
             ? header.type > FrameType::kProof && header.type <= FrameType::kNotify
             : header.type == (state_ == State::kHello ? FrameType::kHello : FrameType::kProof);
     if (!sized || !allowed) {
-      count(stats_.errors);
+      stats_.failed(Code::kProtocol);
       close();
       return;
     }
@@ -181,7 +181,11 @@ void Connection::parse(Scratch& scratch) {
 
 bool Connection::must_wait(const FrameHeader& header) const {
   if (!writes(op_code(header.type))) return false;
+    if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]] timed_since_ns_ = os::now_ns();
   const Attached* target = attached(header.index);
+    if (timed_since_ns_ != 0 && incoming_.left == 0) [[unlikely]] {
+      answered();
+    }
   const uint64_t bytes = header.type == FrameType::kPut ? header.length : 8;
   const std::shared_ptr<ServedExtent> extent = target != nullptr ? target->extent.lock() : nullptr;
   if (extent == nullptr || header.offset > extent->bytes) return false;
@@ -224,12 +228,18 @@ void Connection::reply(const FrameHeader& to, uint64_t operand) {
   FrameHeader header;
   header.type = FrameType::kReply;
   header.tag = to.tag;
+  if (timed_since_ns_ != 0) [[unlikely]] answered();
+}
+
+void Connection::answered() {
+  stats_.answered(os::now_ns() - timed_since_ns_);
+  timed_since_ns_ = 0;
   header.operand = operand;
   wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
 }
 
 void Connection::refuse(const FrameHeader& to, Code code) {
-  count(stats_.errors);
+  stats_.failed(code);
   FrameHeader header;
   header.type = FrameType::kError;
   header.tag = to.tag;
@@ -283,7 +293,7 @@ void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
 void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
   wire::AttachBody wanted;
   if (!wire::decode_attach({body, wire::kAttachBodyBytes}, wanted).is_ok()) {
-    count(stats_.errors);
+    stats_.failed(Code::kProtocol);
     return close();
   }
   if (extents_.size() >= kExtentsMax && free_indexes_.empty()) return refuse(header, Code::kLimit);

@@ -121,12 +121,15 @@ class Connection {
              std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
   void refuse(const wire::FrameHeader& to, Code code);
+  void answered();
 
   Stream stream_;
   ExtentDirectory& directory_;
   ServerStats& stats_;
   State state_ = State::kHello;
   bool more_ = false;
+  uint32_t frames_ = 0;
+  uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed
   bool held_ = false;  // the next frame waits for replies to leave (C5)
   TxQueue tx_;
 

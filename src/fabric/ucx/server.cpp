@@ -126,7 +126,7 @@ void UcxServer::Impl::on_message(const Message& message, ucp_ep_h reply_to) {
     case MessageType::kBye:
       if (auto found = by_name_.find(message.connection); found != by_name_.end()) forget(found->second);
       return;
-    default: stats_.errors.fetch_add(1, std::memory_order_relaxed);
+    default: stats_.failed(Code::kProtocol);
   }
 }
 
@@ -226,7 +226,7 @@ void UcxServer::Impl::on_attach(const Message& message, ucp_ep_h reply_to) {
       reply.rkey = opened->rkey;
     }
   }
-  if (reply.code != Code::kOk) stats_.errors.fetch_add(1, std::memory_order_relaxed);
+  if (reply.code != Code::kOk) stats_.failed(reply.code);
   send_message(reply_to, reply);
 }
 
