@@ -110,8 +110,6 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   if (socket.is_ok()) {
     fresh =
         Daemon::greet(std::move(*socket), options_.program, now.get(), os::Deadline::after_ns(deadline_ns_));
-  } else {
-    fresh = socket.status();
     if (fresh.status().code() == Code::kAuth) {
       // It has another token than the one that it gave this session's key by: nothing that was held can be
       // reached any more, but the program goes on.
@@ -120,6 +118,8 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
         fresh = Daemon::greet(std::move(*socket), options_.program, nullptr, os::Deadline::after_ns(deadline_ns_));
       }
     }
+  } else {
+    fresh = socket.status();
   }
   if (!fresh.is_ok()) {
     dial_failed_at_ns_ = os::now_ns();
