@@ -66,13 +66,17 @@ bool Connection::run(Scratch& scratch) {
   begin_ = 0;
   end_ = saved_.size();
   uint64_t budget = kRunBudgetBytes;
+  bool full = false;
   while (state_ != State::kClosed) {
     parse(scratch);
     if (state_ == State::kClosed) break;
     if (state_ == State::kClosing || is_congested()) {
       if (flush()) moved = true;
       if (state_ == State::kClosing && !wants_write()) close();
-      if (state_ != State::kOpen || is_congested()) break;
+      if (state_ != State::kOpen || is_congested()) {
+        full = true;
+        break;
+      }
       continue;  // there is room again: what was received before is understood first
     }
     if (budget == 0) {
@@ -99,6 +103,8 @@ bool Connection::run(Scratch& scratch) {
   if (state_ == State::kClosed) return true;
   if (!tx_.empty() && flush()) moved = true;
   if (state_ == State::kClosing && !wants_write()) close();
+  // The last bytes of the replies just left: what arrived behind them waits here, and no event will tell of it.
+  if (full && !is_congested()) more_ = true;
   saved_.assign(scratch.bytes.begin() + static_cast<ptrdiff_t>(begin_),
                 scratch.bytes.begin() + static_cast<ptrdiff_t>(end_));
   return moved;
@@ -175,17 +181,17 @@ void Connection::parse(Scratch& scratch) {
       return;
     }
     begin_ += kFrameHeaderBytes + body;
+    if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]] timed_since_ns_ = os::now_ns();
     on_frame(header, data + kFrameHeaderBytes);
+    if (timed_since_ns_ != 0 && incoming_.left == 0) [[unlikely]] {
+      answered();
+    }
   }
 }
 
 bool Connection::must_wait(const FrameHeader& header) const {
   if (!writes(op_code(header.type))) return false;
-    if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]] timed_since_ns_ = os::now_ns();
   const Attached* target = attached(header.index);
-    if (timed_since_ns_ != 0 && incoming_.left == 0) [[unlikely]] {
-      answered();
-    }
   const uint64_t bytes = header.type == FrameType::kPut ? header.length : 8;
   const std::shared_ptr<ServedExtent> extent = target != nullptr ? target->extent.lock() : nullptr;
   if (extent == nullptr || header.offset > extent->bytes) return false;
@@ -222,18 +228,18 @@ void Connection::put_complete() {
     refuse(header, incoming_.code);
   }
   incoming_.extent.reset();
-}
-
-void Connection::reply(const FrameHeader& to, uint64_t operand) {
-  FrameHeader header;
-  header.type = FrameType::kReply;
-  header.tag = to.tag;
   if (timed_since_ns_ != 0) [[unlikely]] answered();
 }
 
 void Connection::answered() {
   stats_.answered(os::now_ns() - timed_since_ns_);
   timed_since_ns_ = 0;
+}
+
+void Connection::reply(const FrameHeader& to, uint64_t operand) {
+  FrameHeader header;
+  header.type = FrameType::kReply;
+  header.tag = to.tag;
   header.operand = operand;
   wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
 }
