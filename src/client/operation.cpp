@@ -16,9 +16,6 @@ namespace ocm::client {
 namespace {
 
 constexpr uint64_t kSpinNs = 50'000;
-/// A slow link's speed: while so many bytes are under way, waiting spins a little longer than kSpinNs.
-constexpr uint64_t kSpinBytesPerUs = 1000;
-constexpr uint64_t kSpinNsMax = 5'000'000;
 constexpr uint64_t kAvoidNs = 1'000'000'000;
 
 bool replicated(const Allocation* allocation) {
@@ -107,6 +104,7 @@ void Operation::step_locked() {
 void Operation::progress_channels() {
   if (in_flight() == 0) return;
   const uint64_t now = os::now_ns();
+  moved_total_ = 0;
   std::array<fabric::Channel*, 8> seen{};
   size_t count = 0;
   for (uint32_t i = tail_; i != head_; ++i) {
@@ -120,6 +118,7 @@ void Operation::progress_channels() {
     if (std::find(seen.begin(), seen.begin() + count, channel) != seen.begin() + count) continue;
     if (count < seen.size()) seen[count++] = channel;
     channel->progress(now, session_->deadline_ns());
+    moved_total_ += channel->moved_total();
   }
 }
 
@@ -268,7 +267,6 @@ void Operation::issue_to(Cut cut) {
       fresh.channel->post(fresh.op);
     }
     if (in_flight() == 0) moved_at_ns_ = os::now_ns();
-    bytes_in_flight_ += cut.bytes;
     ++head_;
     return;
   }
@@ -290,7 +288,6 @@ bool Operation::is_last_source(const Cut& cut) const {
 }
 
 void Operation::settle(Leg& finished) {
-  bytes_in_flight_ -= finished.cut.bytes;
   const Cut cut = finished.cut;
   const bool was_call = finished.call != nullptr;
   const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
@@ -414,22 +411,22 @@ bool Operation::locally_done() {
 Status Operation::wait(bool local, os::Deadline deadline) {
   uint64_t spin_from = os::now_ns();
   uint32_t tail_seen = tail_;
+  uint64_t moved_seen = 0;
   uint64_t round = 0;
   for (;;) {
     if (local ? locally_done() : step()) return done() ? status_ : Status();
     const uint64_t now = os::now_ns();
-    uint64_t spin_ns = kSpinNs;
     {
       std::lock_guard lock(mutex_);
-      if (tail_ != tail_seen) tail_seen = tail_, spin_from = now;
-      spin_ns += std::min(bytes_in_flight_ * 1000 / kSpinBytesPerUs, kSpinNsMax);
+      if (tail_ != tail_seen || moved_total_ != moved_seen) {
+        tail_seen = tail_;
+        moved_seen = moved_total_;
+        spin_from = now;
+        round = 0;  // bytes are coming: no yield now
+      }
     }
     if (deadline.passed()) return Status(Code::kDeadline, "the operation is still under way");
-    if (now - spin_from > spin_ns) {
-      sleep(deadline);
-    } else {
-      fabric::detail::spin_pause(round++);
-    }
+    if (now - spin_from > kSpinNs || !fabric::detail::spin_pause(round++)) sleep(deadline);
   }
 }
 

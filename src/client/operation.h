@@ -121,7 +121,7 @@ class Operation {
   uint64_t source_failed_ = 0;
   Status failure_;  // the first replica's
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
-  uint64_t bytes_in_flight_ = 0;
+  uint64_t moved_total_ = 0;  // of the channels, at the last look
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
   Leg* legs_ = inline_legs_.data();
   std::unique_ptr<Leg[]> more_legs_;

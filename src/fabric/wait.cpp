@@ -27,8 +27,11 @@ void poll_channels(std::span<Channel* const> channels, os::Deadline deadline) {
   ::ppoll(fds.data(), count, &timeout, nullptr);
 }
 
-void spin_pause(uint64_t round) {
-  if (round % kRoundsPerYield == kRoundsPerYield - 1) ::sched_yield();
+bool spin_pause(uint64_t round) {
+  if (round % kRoundsPerYield != kRoundsPerYield - 1) return true;
+  const uint64_t before = os::now_ns();
+  ::sched_yield();
+  return os::now_ns() - before < kCrowdedYieldNs;
 }
 
 }  // namespace ocm::fabric::detail

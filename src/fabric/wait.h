@@ -19,7 +19,11 @@ void poll_channels(std::span<Channel* const> channels, os::Deadline deadline);
 /// Lets others run now and then. Soon, because the home's thread may stand on this very processor: then the answer
 /// comes only after a yield. Alone on a processor a yield costs less than a look at the socket.
 inline constexpr uint64_t kRoundsPerYield = 4;
-void spin_pause(uint64_t round);
+/// A yield that took so long gave a time slice away: others need the processor, and a sleeper is woken sooner than a
+/// spinner gets its next turn.
+inline constexpr uint64_t kCrowdedYieldNs = 100'000;
+/// False: the processor is wanted by others, sleep now.
+bool spin_pause(uint64_t round);
 }  // namespace detail
 
 /// Makes progress on `channels` until `predicate()` or the deadline. True if the predicate holds.
@@ -49,11 +53,7 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
     }
     if (deadline.passed_at(now_ns)) return false;
     const uint64_t spun_ns = now_ns - started_ns;
-    if (spun_ns < kWaitSpinNs) {
-      detail::spin_pause(round);
-    } else {
-      detail::poll_channels(channels, deadline);
-    }
+    if (spun_ns >= kWaitSpinNs || !detail::spin_pause(round)) detail::poll_channels(channels, deadline);
   }
 }
 

@@ -286,6 +286,30 @@ TEST_F(TcpChannelTest, TinyWindowStillMovesEverything) {
   round_trip(50'001, true);
 }
 
+// The replies of one run fill the socket; the frames that were received behind them are answered although no
+// further byte arrives and the worker does not spin.
+TEST_F(TcpChannelTest, FramesHeldBackByLongRepliesAreAnsweredWithoutSpinning) {
+  TcpServerOptions options;
+  options.spin_ns = 0;
+  start(options);
+  // A little over what may wait at the home, so that a late look at the socket often finds room for all the rest.
+  constexpr uint64_t kLength = 140'000;
+  auto extent = directory.add(kLength);
+  auto channel = connect();
+  const auto index = channel->attach(describe(*extent), Access::kReadWrite, soon());
+  ASSERT_TRUE(index.is_ok());
+  std::vector<std::byte> target(kLength);
+  for (int round = 0; round < 1200; ++round) {
+    std::array<Op, 12> ops;
+    for (Op& op : ops) {
+      set(op, OpCode::kGet, index.value(), 0, target.data(), kLength - static_cast<uint64_t>(round % 64) * 128);
+      channel->post(op);
+    }
+    channel->flush();
+    for (Op& op : ops) ASSERT_EQ(wait(*channel, op, kSecondNs), Code::kOk) << "round " << round;
+  }
+}
+
 TEST_F(TcpChannelTest, ServerStopFailsOpsWithPeerLost) {
   std::vector<std::byte> bytes(8);
   server->stop();

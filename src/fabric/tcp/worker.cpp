@@ -25,7 +25,7 @@ constexpr size_t kDirectMax = 4;
 // Empty rounds between two looks at epoll while spinning.
 constexpr uint32_t kRoundsPerPoll = 32;
 // A yield to nobody takes half a microsecond.
-constexpr uint64_t kCrowdedYieldNs = 3'000;
+constexpr uint64_t kSharedYieldNs = 3'000;
 constexpr uint64_t kMoveEveryNs = 5'000'000;
 constexpr uint64_t kAcceptPauseNs = 100'000'000;
 constexpr int kAcceptsPerEvent = 64;
@@ -74,11 +74,11 @@ void Worker::loop() {
     if (run_hot(now)) busy_ns = now;
     ++rounds;
     if (hot_.size() > direct_ || rounds % kRoundsPerPoll == 0) poll_events(0);
-    if (!moved_ && rounds % detail::kRoundsPerYield == 0) make_way();
+    const bool crowded = !moved_ && rounds % detail::kRoundsPerYield == 0 && !make_way();
     if (moved_) busy_ns = os::now_ns();
     sweep(now);
     const bool more = std::any_of(hot_.begin(), hot_.end(), [](Connection* c) { return c->has_more(); });
-    if (!more && now > busy_ns && now - busy_ns > shared_.options.spin_ns) {
+    if (!more && (crowded || (now > busy_ns && now - busy_ns > shared_.options.spin_ns))) {
       cool_all();
       poll_events(sleep_ms(now));
       sweep(os::now_ns());
@@ -90,11 +90,12 @@ void Worker::loop() {
   connections_.clear();
 }
 
-void Worker::make_way() {
+bool Worker::make_way() {
   const uint64_t before = os::now_ns();
   ::sched_yield();
   const uint64_t after = os::now_ns();
-  if (after - before < kCrowdedYieldNs || after < move_after_ns_) return;
+  if (after - before >= detail::kCrowdedYieldNs) return false;
+  if (after - before < kSharedYieldNs || after < move_after_ns_) return true;
   // Somebody ran here meanwhile. If it is a peer of this host, the two take turns on one processor, and the scheduler
   // can leave them so for seconds.
   const int cpu = os::current_cpu();
@@ -102,8 +103,9 @@ void Worker::make_way() {
     if (incoming_cpu(connection->fd()) != cpu) continue;
     os::leave_cpu(cpu);
     move_after_ns_ = after + kMoveEveryNs;
-    return;
+    break;
   }
+  return true;
 }
 
 int Worker::sleep_ms(uint64_t now_ns) const {

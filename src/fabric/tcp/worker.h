@@ -47,7 +47,8 @@ class Worker {
   void loop();
   void poll_events(int timeout_ms);
   int sleep_ms(uint64_t now_ns) const;
-  void make_way();
+  /// Yields. False: others need the processor, sleep.
+  bool make_way();
   bool run_hot(uint64_t now_ns);
   bool run_one(Connection& connection, uint64_t now_ns);
   void heat(Connection& connection, uint64_t now_ns);
