@@ -14,9 +14,9 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   if (extent->on_this_host()) {
     OCM_TRY_ASSIGN(extent->slot_, extent->daemon_->slot(extent->descriptor_.slot));
   } else {
-    OCM_TRY_ASSIGN(
-        extent->route_,
-        session.routes().choose(extent->descriptor_.node, *extent->descriptor_.address_for(extent->fabric_)));
+    OCM_TRY_ASSIGN(extent->route_, session.routes().choose(extent->descriptor_.node,
+                                                           *extent->descriptor_.address_for(extent->fabric_),
+                                                           extent->descriptor_.id));
   }
   return extent;
 }
