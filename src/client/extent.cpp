@@ -20,7 +20,8 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   } else {
     OCM_TRY_ASSIGN(extent->route_,
                    session.routes().choose(extent->descriptor_.node,
-                                           *extent->descriptor_.address_for(extent->fabric())));
+                                           *extent->descriptor_.address_for(extent->fabric()),
+                                           extent->descriptor_.id));
   }
   return extent;
 }

@@ -1,15 +1,42 @@
 #include "client/route.h"
 
+#include <span>
+
 #include "client/session.h"
+#include "os/crypto.h"
 
 namespace ocm::client {
+namespace {
+
+uint64_t random_route() {
+  uint64_t route = 0;
+  while (route == 0) os::fill_random(std::as_writable_bytes(std::span(&route, 1)));
+  return route;
+}
+
+/// Spreads addresses evenly, also those of one size in a row: the golden ratio's multiples.
+uint32_t lane_of(ExtentId extent, uint32_t lanes) {
+  const auto spread = static_cast<uint32_t>((extent.address.bits() >> 12) * 0x9E3779B97F4A7C15ull >> 32);
+  return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
+}
+
+}  // namespace
+
+Route::Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address)
+    : session_(session),
+      connector_(connector),
+      node_(std::move(node)),
+      address_(std::move(address)),
+      id_(random_route()) {}
 
 Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
   if (channel_ != nullptr && channel_->health().is_ok()) return channel_;
   channel_.reset();
-  Result<std::unique_ptr<fabric::Channel>> connected =
-      connector_.connect(address_, session_.daemon_now()->who(), deadline);
+  fabric::Credentials who = session_.daemon_now()->who();
+  who.route = id_;
+  who.attempt = ++attempt_;
+  Result<std::unique_ptr<fabric::Channel>> connected = connector_.connect(address_, who, deadline);
   if (!connected.is_ok()) {
     const Status status = connected.status();
     const Code code = status.code() == Code::kDeadline ? Code::kPeerLost : status.code();
@@ -19,7 +46,8 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   return channel_;
 }
 
-Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddress& address) {
+Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddress& address,
+                              ExtentId extent) {
   const std::shared_ptr<Daemon> daemon = session_.daemon_now();
   fabric::Connector* connector = connector_for(address.fabric, daemon->window_bytes());
   if (connector == nullptr) {
@@ -27,7 +55,7 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
                                           " fabric is not available in this program");
   }
   std::lock_guard lock(mutex_);
-  const uint32_t lane = next_lane_++ % daemon->lanes();
+  const uint32_t lane = lane_of(extent, daemon->lanes());
   std::unique_ptr<Route>& route = routes_[{node, address.fabric, address.address, lane}];
   if (route == nullptr) {
     route = std::make_unique<Route>(session_, *connector, node,

@@ -1,7 +1,8 @@
 // Ways to other nodes: one channel for each node, fabric and lane, connected when first used and connected
 // anew after it was lost.
 //
-// An extent keeps its route, so operations of one thread to one extent stay in order.
+// An extent has one route, whatever handles there are to it: operations of one thread to it stay in order,
+// and one that failed with its channel is never applied after one that the next channel brought.
 // Threads: any. Lifetime: routes live as long as their session; channels as long as somebody uses them.
 #pragma once
 
@@ -19,8 +20,7 @@ class Session;
 
 class Route {
  public:
-  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address)
-      : session_(session), connector_(connector), node_(std::move(node)), address_(std::move(address)) {}
+  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address);
 
   /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
   Result<std::shared_ptr<fabric::Channel>> channel(os::Deadline deadline);
@@ -31,20 +31,21 @@ class Route {
   fabric::Connector& connector_;
   const std::string node_;
   const fabric::FabricAddress address_;
+  const uint64_t id_;  // at the home: a newer attempt of it ends the older one
   std::mutex mutex_;
+  uint64_t attempt_ = 0;
   std::shared_ptr<fabric::Channel> channel_;
 };
 
 class Routes {
  public:
   explicit Routes(Session& session) : session_(session) {}
-  /// The next lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
-  Result<Route*> choose(const std::string& node, const fabric::FabricAddress& address);
+  /// The extent's lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
+  Result<Route*> choose(const std::string& node, const fabric::FabricAddress& address, ExtentId extent);
 
  private:
   Session& session_;
   std::mutex mutex_;
-  uint32_t next_lane_ = 0;
   std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
 };
 

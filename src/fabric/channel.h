@@ -53,6 +53,10 @@ struct Credentials {
   SessionId session;
   std::array<std::byte, 32> session_key{};
   TlsFiles tls;
+  /// Which of the session's ways to the node, and how often it was connected: a home that accepted an attempt
+  /// applies nothing of earlier ones. Route 0: the channel stands for itself.
+  uint64_t route = 0;
+  uint64_t attempt = 0;
 };
 
 class Channel {

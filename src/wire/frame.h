@@ -27,7 +27,7 @@ namespace ocm::wire {
 
 enum class FrameType : uint8_t {
   // requests
-  kHello = 1,   // payload: SessionId(16) + client nonce(16)
+  kHello = 1,   // payload: SessionId(16) + client nonce(16); operand: route, 0: none; offset: its attempt
   kProof = 2,   // payload: HMAC(32)
   kAttach = 3,  // payload: AttachBody
   kDetach = 4,

@@ -112,6 +112,27 @@ def test_a_stopped_node_is_lost_in_time_and_usable_when_it_goes_on(cluster):
     assert b.holds(0, 3, MIB)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_put_that_failed_never_overwrites_a_newer_one(make_cluster, threads):
+    cluster = make_cluster(extra=["--tcp-threads", str(threads)])
+    p = cluster.program(cluster["n1"], deadline_s=0.7)
+    a = p.alloc(16 * MIB, flags=DEDICATED, nodes=["n3"])
+    a.publish("overwritten")
+    newer = p.attach("overwritten")
+    for i in range(6):
+        a.fill(0, 1, 16 * MIB)
+        cluster["n3"].signal(signal.SIGSTOP)
+        assert error_of(lambda: a.fill(0, 2, 16 * MIB)) == "PEER_LOST"  # much of it lies in sockets
+        place, count = i * MIB, 64 * 1024
+        p.start({"do": "call", "on": newer.name, "method": "put", "args": [place, {"pattern": [3, count]}]})
+        time.sleep(0.1)  # the new connection waits at the home too
+        cluster["n3"].signal(signal.SIGCONT)
+        p.finish()
+        for _ in range(10):
+            assert newer.holds(place, 3, count)
+            time.sleep(0.02)
+
+
 def test_a_stopped_replica_never_answers_with_old_bytes(cluster):
     p, q = cluster.program(cluster["n1"]), cluster.program(cluster["n1"])
     a = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])

@@ -266,6 +266,45 @@ TEST_F(TcpHostileTest, AClientThatNeverReadsIsStoppedAndOthersGoOn) {
   expect_server_lives();
 }
 
+TEST_F(TcpHostileTest, AGetAnswersWithWhatWasThereBeforeTheWritesBehindIt) {
+  constexpr size_t kGets = 100;
+  const Bytes source = pattern(100'000, 5);
+  for (const bool with_atomic : {false, true}) {
+    std::copy(source.begin(), source.end(), extent->data);
+    RawPeer peer(server->address());
+    const Nonce nonce = authenticate(peer);
+    const uint32_t index = attach(peer, nonce);
+    Bytes asks;
+    for (size_t i = 0; i < kGets; ++i) {
+      const Bytes ask = frame(FrameType::kGet, {}, [&](FrameHeader& h) {
+        h.index = index;
+        h.length = source.size();
+      });
+      asks.insert(asks.end(), ask.begin(), ask.end());
+    }
+    const auto aim = [&](FrameHeader& h) {
+      h.index = index;
+      h.operand = 1;
+    };
+    const Bytes write = with_atomic ? frame(FrameType::kFetchAdd, {}, aim)
+                                    : frame(FrameType::kPut, Bytes(source.size(), std::byte{7}), aim);
+    asks.insert(asks.end(), write.begin(), write.end());
+    ASSERT_TRUE(peer.write(asks));  // more replies than the kernel keeps for one who does not read
+    FrameHeader header;
+    for (size_t i = 0; i < kGets; ++i) {
+      ASSERT_TRUE(peer.read_header(header));
+      ASSERT_EQ(header.type, FrameType::kReply);
+      Bytes got(source.size());
+      for (size_t at = 0; at < got.size(); at += 1000)
+        ASSERT_TRUE(peer.read(std::span(got).subspan(at, 1000)));
+      ASSERT_TRUE(got == source) << i;
+    }
+    ASSERT_TRUE(peer.read_header(header));
+    EXPECT_EQ(header.type, FrameType::kReply);
+    EXPECT_NE(extent->data[0], source[0]);
+  }
+}
+
 TEST_F(TcpHostileTest, AWrongSessionKeyIsRefused) {
   Credentials who = credentials();
   who.session_key[0] ^= std::byte{1};

@@ -59,6 +59,14 @@ bool Connection::flush() {
 }
 
 bool Connection::run(Scratch& scratch) {
+  const std::lock_guard lock(seat_->in_use);
+  if (!seat_->fenced.load(std::memory_order_acquire)) [[likely]]
+    return move(scratch);
+  close();
+  return true;
+}
+
+bool Connection::move(Scratch& scratch) {
   bool moved = false;
   more_ = false;
   if (wants_write()) moved = flush();
@@ -272,6 +280,8 @@ void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
   std::memcpy(session.bytes.data(), body, session.bytes.size());
   std::memcpy(client_nonce_.data(), body + session.bytes.size(), kNonceBytes);
   session_key_ = directory_.session_key(session);
+  route_ = {session, header.operand};
+  attempt_ = header.offset;
   os::fill_random(server_nonce_);
   const os::Digest proof = server_proof(session_key_, client_nonce_, server_nonce_);
   FrameHeader out;
@@ -289,6 +299,11 @@ void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
   const os::Digest expected = client_proof(session_key_, client_nonce_, server_nonce_);
   if (!os::equal_secrets(expected, {body, kProofBytes})) {
     refuse(header, Code::kAuth);
+    state_ = State::kClosing;
+    return;
+  }
+  if (!fences_.enter(route_, attempt_, seat_)) {
+    refuse(header, Code::kProtocol);
     state_ = State::kClosing;
     return;
   }

@@ -15,7 +15,8 @@
 //   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
 //      the writes that follow them.
 //   C6 An extent is held only while an op or a reply uses its bytes: an idle peer keeps no removed memory.
-// Threads: its worker only.
+//   C7 After a newer connection of the same route was accepted, nothing of this one is applied (fence.h).
+// Threads: its worker only; `seat_` is shared with those who fence it.
 #pragma once
 
 #include <array>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "fabric/served.h"
+#include "fabric/tcp/fence.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/stream.h"
 #include "fabric/tcp/tx_queue.h"
@@ -45,8 +47,12 @@ class Connection {
   /// A checksummed payload is copied or read twice, so its frames are shorter.
   static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
 
-  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats)
-      : stream_(std::move(stream)), directory_(directory), stats_(stats) {}
+  /// `directory`, `stats` and `fences` outlive it.
+  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences)
+      : stream_(std::move(stream)), directory_(directory), stats_(stats), fences_(fences) {
+    seat_->fd = stream_.fd();
+  }
+  ~Connection() { abort(); }
 
   /// Moves what can be moved without blocking, within a budget. True if any byte moved.
   bool run(Scratch& scratch);
@@ -55,7 +61,10 @@ class Connection {
   bool is_closed() const { return state_ == State::kClosed; }
   bool is_encrypted() const { return stream_.is_encrypted(); }
   /// Ends it at once.
-  void abort() { close(); }
+  void abort() {
+    const std::lock_guard lock(seat_->in_use);
+    close();
+  }
   bool is_authenticated() const { return state_ == State::kOpen; }
   /// There is certainly more to do: run again without asking epoll.
   bool has_more() const { return more_; }
@@ -89,11 +98,16 @@ class Connection {
   /// C5 for the frame of `header`.
   bool must_wait(const wire::FrameHeader& header) const;
   bool is_congested() const { return held_ || tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax; }
+  /// seat_->in_use is held.
   void close() {
+    if (state_ == State::kClosed) return;
     state_ = State::kClosed;
+    seat_->fd = -1;
     stream_.close();
     tx_.clear();
+    fences_.leave(route_, seat_);
   }
+  bool move(Scratch& scratch);
 
   // Input: [begin_, end_) of the scratch buffer is what was received and not yet understood.
   void parse(Scratch& scratch);
@@ -126,6 +140,8 @@ class Connection {
   Stream stream_;
   ExtentDirectory& directory_;
   ServerStats& stats_;
+  Fences& fences_;
+  const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
   bool more_ = false;
   uint32_t frames_ = 0;
@@ -140,6 +156,8 @@ class Connection {
   size_t ahead_bytes_ = Scratch::kBytes;
   Incoming incoming_;
 
+  RouteKey route_;  // from the hello
+  uint64_t attempt_ = 0;
   std::array<std::byte, 32> session_key_{};
   Nonce client_nonce_{};
   Nonce server_nonce_{};

@@ -21,9 +21,7 @@ class Talk {
  public:
   Talk(Stream& stream, os::Deadline deadline) : stream_(stream), deadline_(deadline) {}
 
-  Status send(FrameType type, std::span<const std::byte> first, std::span<const std::byte> second) {
-    FrameHeader header;
-    header.type = type;
+  Status send(FrameHeader header, std::span<const std::byte> first, std::span<const std::byte> second) {
     header.length = first.size() + second.size();
     TxQueue queue;
     std::byte* out = queue.append(kFrameHeaderBytes + header.length);
@@ -123,7 +121,11 @@ Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& addr
 
   Nonce client_nonce;
   os::fill_random(client_nonce);
-  OCM_TRY(talk.send(FrameType::kHello, who.session.bytes, client_nonce));
+  FrameHeader hello;
+  hello.type = FrameType::kHello;
+  hello.operand = who.route;
+  hello.offset = who.attempt;
+  OCM_TRY(talk.send(hello, who.session.bytes, client_nonce));
   std::array<std::byte, kChallengeBytes> challenge;
   OCM_TRY(talk.expect(FrameType::kChallenge, challenge));
   Nonce server_nonce;
@@ -132,7 +134,9 @@ Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& addr
   if (!os::equal_secrets(expected, std::span(challenge).subspan(kNonceBytes))) {
     return Status(Code::kAuth, "the server does not know this session's key");
   }
-  OCM_TRY(talk.send(FrameType::kProof, client_proof(who.session_key, client_nonce, server_nonce), {}));
+  FrameHeader proof;
+  proof.type = FrameType::kProof;
+  OCM_TRY(talk.send(proof, client_proof(who.session_key, client_nonce, server_nonce), {}));
   OCM_TRY(talk.expect(FrameType::kReply, {}));
   return std::unique_ptr<Channel>(new TcpChannel(std::move(stream), server_nonce, options_));
 }

@@ -24,6 +24,7 @@ struct ServerShared {
   ExtentDirectory& directory;
   ServerStats& stats;
   std::shared_ptr<TlsContext> tls;  // null: plain
+  Fences fences;
   os::Fd listener;
   std::atomic<uint32_t> connections{0};
   std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
