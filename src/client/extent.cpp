@@ -65,7 +65,7 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
   if (any_fabric_ && fabric() == Fabric::kUcx && tcp != nullptr &&
       (code == Code::kUnsupported || code == Code::kLimit)) {
     // Nobody asked for ucx in particular: tcp serves what it cannot.
-    OCM_TRY_ASSIGN(route_, session_.routes().choose(descriptor_.node, *tcp));
+    OCM_TRY_ASSIGN(route_, session_.routes().choose(descriptor_.node, *tcp, descriptor_.id));
     fabric_.store(Fabric::kTcp, std::memory_order_relaxed);
     fresh = attach_by_route(deadline);
   }
