@@ -224,7 +224,8 @@ class Cluster:
                 node.start()
             for node in self.nodes:
                 node.wait_ready()
-            self.wait_members()
+            for node in self.nodes:  # each has heard of all
+                self.wait_members(at=node)
 
     def _make_network(self, names):
         tag = f"ocm{os.getpid() % 100000}-{next(_serial)}"
