@@ -38,8 +38,7 @@ class Membership {
     size_t nodes_max = 4096;
   };
   /// `run` names this run of the coordinator; not 0.
-  Membership(Options options, uint64_t run)
-      : options_(options), run_(run) {}
+  Membership(Options options, uint64_t run) : options_(options), run_(run) {}
 
   struct Heard {
     bool joined = false;     // not known before

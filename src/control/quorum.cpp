@@ -110,11 +110,10 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
     uint64_t& until = voted_until_ns_[vote.partition()];
     until = std::max(until, now_ns + std::min(vote.left_ns(), lease_ns_));
   }
-  for (const wire::ExtentRef& ref : request.state().dropped()) {
-    const ExtentId id = id_of(ref);
+  for (const wire::ExtentRef& ref : request.state().dropped()) dropped_.try_emplace(id_of(ref), 0);
+  // Votes of others may still run that did not name it, also where this voter noted it before: as if now.
+  for (auto& [id, lost_ns] : dropped_) {
     const auto voted = voted_until_ns_.find(id.address.partition());
-    // A vote of this voter may still run that did not name it: as if it were noted now.
-    uint64_t& lost_ns = dropped_[id];
     lost_ns = std::max(lost_ns, voted == voted_until_ns_.end() ? now_ns + lease_ns_ : voted->second);
   }
   return {};
@@ -276,9 +275,8 @@ std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vect
 
 bool same_voters(const wire::Council& council, const std::vector<wire::Voter>& voters) {
   return static_cast<size_t>(council.voters_size()) == voters.size() &&
-         std::all_of(voters.begin(), voters.end(), [&](const wire::Voter& v) {
-           return has(council, v.name(), v.incarnation());
-         });
+         std::all_of(voters.begin(), voters.end(),
+                     [&](const wire::Voter& v) { return has(council, v.name(), v.incarnation()); });
 }
 
 }  // namespace ocm::control

@@ -1,14 +1,15 @@
-// Who may serve replicas, and when a replica is surely lost: decided by a council of voters, so that it goes on
-// when any one node is gone. Pure: time is given.
+// Who may serve replicas, and when a replica is surely lost: decided by a council of voters, so that it goes
+// on when any one node is gone. Pure: time is given.
 //
-// The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has granted
-// it a lease; a replica is lost once a majority has promised that none of its votes lets the home serve it.
-// The coordinator is needed to change the council and for nothing else here.
+// The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has
+// granted it a lease; a replica is lost once a majority has promised that none of its votes lets the home
+// serve it. The coordinator is needed to change the council and for nothing else here.
 //
 // Invariants
-//   Q1 a voter answers "lost" for a replica only when every vote is over that it gave the home before it noted
-//      the loss; each later vote names the replica, and the home frees it before the vote counts. Two majorities
-//      share a voter, so no home serves a replica that was answered as lost.
+//   Q1 a voter answers "lost" for a replica only when every vote is over that it gave the home before it
+//   noted
+//      the loss; each later vote names the replica, and the home frees it before the vote counts. Two
+//      majorities share a voter, so no home serves a replica that was answered as lost.
 //   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a
 //      twentieth less. The clocks only need the same speed.
 //   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed.
@@ -30,8 +31,8 @@
 
 namespace ocm::control {
 
-/// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended in
-/// the other too.
+/// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
+/// in the other too.
 bool continues(const wire::Council& newer, const wire::Council& older);
 inline size_t majority(const wire::Council& council) {
   return static_cast<size_t>(council.voters_size()) / 2 + 1;
@@ -117,8 +118,8 @@ class Convener {
   /// For each attempt anew.
   wire::SealCouncil seal_request(const wire::Council& base);
   /// True if `sealed` answers are enough. `self`: the coordinator's node, whose earlier runs are surely over;
-  /// a council of one of them alone is over with it, if it was the last of its chain: true only when `all_heard`,
-  /// after a time in which every living node has reported what it knows.
+  /// a council of one of them alone is over with it, if it was the last of its chain: true only when
+  /// `all_heard`, after a time in which every living node has reported what it knows.
   static bool is_sealed(const wire::Council& base, size_t sealed, const wire::Voter& self, bool all_heard);
   /// Lets `next` continue a sealed council of an earlier run.
   static void join(wire::Council& next, const wire::Council& base);

@@ -482,7 +482,8 @@ Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
   if (!released.is_ok() && released.code() != Code::kRevoked && released.code() != Code::kNotFound) {
     const Status lost = co_await quorum_.lose(id, give_up_ns);
     if (!lost.is_ok()) {
-      co_return Status(lost.code(), "node " + request.node() + " does not answer, and " + std::string(lost.message()));
+      co_return Status(lost.code(),
+                       "node " + request.node() + " does not answer, and " + std::string(lost.message()));
     }
   }
   log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});

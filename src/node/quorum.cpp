@@ -160,8 +160,7 @@ void Quorum::reported(const wire::NodeView& node, const wire::Council& council) 
 
 Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope request) {
   Answers answers;
-  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message,
-                      Answers& out) -> Task<void> {
+  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message, Answers& out) -> Task<void> {
     if (quorum.is_self(voter)) {
       if (voter.incarnation() != quorum.self_.incarnation()) co_return;
       Reply reply = quorum.answer(message);
@@ -262,7 +261,8 @@ Task<Status> Quorum::lose(ExtentId id, uint64_t give_up_ns) {
     }
     co_await core_.loop.sleep_ns(pause_ns + 1'000'000);
   }
-  co_return Status(Code::kDeadline, "the voters that are reached are no majority, or the node may still serve");
+  co_return Status(Code::kDeadline,
+                   "the voters that are reached are no majority, or the node may still serve");
 }
 
 }  // namespace ocm::node

@@ -1,5 +1,5 @@
-// The node's part in the council that decides about replicas (control/quorum.h): it votes where it is a voter,
-// asks for its own lease, asks for the loss of others' replicas, and convenes the council if it is the
+// The node's part in the council that decides about replicas (control/quorum.h): it votes where it is a
+// voter, asks for its own lease, asks for the loss of others' replicas, and convenes the council if it is the
 // coordinator.
 //
 // Threads: the loop's.
@@ -47,7 +47,8 @@ class Quorum {
   control::Task<void> keep_lease();
   void ask_round();
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
-  void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns, const wire::LeaseGranted& vote);
+  void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
+               const wire::LeaseGranted& vote);
   void renew();
   void start_over(const wire::Council& council);
   /// The same request to all voters of a council; gives the answers of those that agreed.

@@ -106,6 +106,7 @@ def test_a_stopped_node_is_lost_in_time_and_usable_when_it_goes_on(cluster):
     cluster["n3"].signal(signal.SIGCONT)
     wait_for("n3 is back", lambda: p.nodes()["n3"]["state"] == "alive")
     q = cluster.program(cluster["n2"])
+    wait_for("n2 has heard of it", lambda: q.nodes()["n3"]["state"] == "alive")
     b = q.alloc(MIB, nodes=["n3"])
     b.fill(0, 3, MIB)
     assert b.holds(0, 3, MIB)

@@ -133,6 +133,17 @@ TEST_F(One, TakesOverWhatTheSealedOnesKnew) {
   EXPECT_EQ(out.dropped_size(), 1);
 }
 
+TEST_F(One, ALossThatOnlyItNotedWaitsForTheVotesOfOthers) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  auto next = council(2, {voter("a")});  // made of what b and c knew: they voted later, and noted nothing
+  auto& others = *next.mutable_state()->add_votes();
+  others.set_partition(kHome);
+  others.set_left_ns(kLease);
+  ASSERT_TRUE(v.install(kStart + kLease / 2, next).is_ok());
+  EXPECT_EQ(v.lose(kStart + kLease, loss(next.council())).value(), kLease / 2);
+}
+
 TEST_F(One, RefusesACouncilThatDoesNotContinueItsOwn) {
   EXPECT_FALSE(v.install(kStart, council(2, {voter("a")}, {2})).is_ok());
   EXPECT_FALSE(v.install(kStart, council(1, {voter("a")}, {1, 2})).is_ok()) << "not newer";
@@ -273,7 +284,9 @@ class World {
     if (what >= 600 && what < 700) convene();
     if (what >= 700 && what < 800) lose(n);
     if (what >= 800 && what < 850) {
-      n.replicas.insert(GlobalAddress(n.partition, (n.next_replica = n.next_replica % 1000 + 1) * 4096 + (++unique_ << 24)).bits());
+      n.replicas.insert(
+          GlobalAddress(n.partition, (n.next_replica = n.next_replica % 1000 + 1) * 4096 + (++unique_ << 24))
+              .bits());
     }
     for (Node& home : nodes_) check(home);
   }
@@ -295,14 +308,17 @@ class World {
       auto request = vote(in, n.partition);
       for (const auto& ref : n.freed[v.name()]) *request.add_freed() = ref;
       const uint64_t sent = now_;
-      const auto answered = [this, i, in, name = v.name(), sent, run = n.run](Node& voting, const wire::LeaseVote& r) {
+      const auto answered = [this, i, in, name = v.name(), sent, run = n.run](Node& voting,
+                                                                              const wire::LeaseVote& r) {
         wire::LeaseGranted out;
         voting.voter->grant(now_, r, out);
         const auto take = [in, name, sent, out](Node& home) {
           for (const auto& ref : out.dropped()) home.replicas.erase(ref.address());
           home.freed[name].assign(out.dropped().begin(), out.dropped().end());
-          if (out.granted()) home.holder->granted(in.id(), name, sent);
-          else if (out.has_council()) home.holder->adopt(out.council());
+          if (out.granted())
+            home.holder->granted(in.id(), name, sent);
+          else if (out.has_council())
+            home.holder->adopt(out.council());
         };
         if (nodes_[i].run != run) return;  // its connections ended with it
         if (voting.name == nodes_[i].name)
@@ -313,7 +329,8 @@ class World {
       if (to.name == n.name)
         answered(to, request);
       else
-        send(static_cast<size_t>(v.name()[0] - 'a'), [answered, request](Node& voting) { answered(voting, request); });
+        send(static_cast<size_t>(v.name()[0] - 'a'),
+             [answered, request](Node& voting) { answered(voting, request); });
     }
   }
 
@@ -441,7 +458,7 @@ class World {
 
 TEST(Quorum, NoReplicaIsServedThatWasAnsweredAsLost) {
   size_t losses = 0, checks = 0, councils = 0;
-  for (uint64_t seed = 1; seed <= 6000; ++seed) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
     World world(seed);
     world.run(4000);
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
