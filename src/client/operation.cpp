@@ -125,10 +125,17 @@ void Operation::progress_channels() {
 bool Operation::test_call(Call& call, uint64_t now_ns) {
   ControlConnection& control = session_->daemon_now()->control();
   if (control.test(call)) return true;
-  if (now_ns - moved_at_ns_ > session_->call_deadline_ns()) {
+  if (now_ns - moved_at_ns_ > call_patience_ns()) {
     control.cancel(call, Status(Code::kDeadline, "the daemon did not answer in time"));
   }
   return call.done.load(std::memory_order_acquire);
+}
+
+uint64_t Operation::call_patience_ns() const {
+  // A replica is lost only once its node's lease is over, whatever the session's own bound is.
+  const bool confirming = state_.load(std::memory_order_relaxed) == State::kConfirming;
+  const uint64_t leases_ns = confirming ? 4 * session_->daemon_now()->failure_deadline_ns() : 0;
+  return std::max(session_->call_deadline_ns(), leases_ns);
 }
 
 bool Operation::next_cut(Cut& cut) {

@@ -99,6 +99,7 @@ class Operation {
   Result<std::byte*> resolve(const End& end, uint32_t extent, bool& remote);
   void progress_channels();
   bool test_call(Call& call, uint64_t now_ns);
+  uint64_t call_patience_ns() const;
   void conclude();
   void conclude_confirmed();
   void finish();

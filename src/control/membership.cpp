@@ -53,8 +53,7 @@ Status Membership::admit(const wire::NodeView& view, uint64_t now_ns) const {
   return {};
 }
 
-Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeView& view,
-                                            uint64_t dropped_seen) {
+Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeView& view) {
   if (nodes_.size() >= options_.nodes_max) evict(now_ns);
   OCM_TRY(admit(view, now_ns));
   Heard out;
@@ -63,14 +62,12 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeVie
   out.joined = fresh;
   out.restarted = !fresh && node.view.incarnation() != view.incarnation();
   out.returned = !fresh && node.state == NodeState::kDead;
-  if (out.restarted) node.dropped.clear();  // they died with their incarnation
   const bool draining = view.state() == static_cast<uint32_t>(NodeState::kDraining);
   const NodeState state = draining ? NodeState::kDraining : NodeState::kAlive;
   if (fresh || out.restarted || node.state != state) ++epoch_;
   node.view = view;
   node.state = state;
   node.heard_ns = now_ns;
-  while (!node.dropped.empty() && node.dropped.front().sequence <= dropped_seen) node.dropped.pop_front();
   return out;
 }
 
@@ -103,8 +100,7 @@ void Membership::evict(uint64_t now_ns) {
   const bool crowded = nodes_.size() >= options_.nodes_max;
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     const Node& node = it->second;
-    // A dead node with replicas to drop is kept, or it would come back with them.
-    const bool old = now_ns > node.heard_ns + options_.forget_ns && node.dropped.empty();
+    const bool old = now_ns > node.heard_ns + options_.forget_ns;
     if (node.state == NodeState::kDead && (old || crowded)) {
       it = nodes_.erase(it);
       ++epoch_;
@@ -114,24 +110,10 @@ void Membership::evict(uint64_t now_ns) {
   }
 }
 
-bool Membership::surely_gone(const std::string& name, uint32_t partition, uint64_t now_ns) const {
-  const auto it = nodes_.find(name);
-  // An unknown node may hold a lease that an earlier run of the coordinator gave.
-  if (it == nodes_.end()) return now_ns >= started_ns_ + options_.failure_deadline_ns;
-  if (it->second.view.partition() != partition) return true;
-  return now_ns >= it->second.heard_ns + options_.failure_deadline_ns;
-}
-
 bool Membership::may_live(const std::string& name, uint32_t partition) const {
   const auto it = nodes_.find(name);
   return it != nodes_.end() && it->second.view.partition() == partition &&
          it->second.state != NodeState::kDead;
-}
-
-void Membership::drop(const std::string& name, ExtentId id) {
-  const auto it = nodes_.find(name);
-  if (it == nodes_.end() || it->second.view.partition() != id.address.partition()) return;
-  it->second.dropped.push_back({++it->second.sequence, id});
 }
 
 const wire::NodeView* Membership::find(const std::string& name) const {
@@ -139,7 +121,7 @@ const wire::NodeView* Membership::find(const std::string& name) const {
   return it == nodes_.end() ? nullptr : &it->second.view;
 }
 
-void Membership::fill(wire::ClusterView& view, uint64_t now_ns, const std::string& asker) const {
+void Membership::fill(wire::ClusterView& view, uint64_t now_ns) const {
   view.set_epoch(epoch_);
   view.set_cluster_id(run_);
   for (const auto& [name, node] : nodes_) {
@@ -148,17 +130,6 @@ void Membership::fill(wire::ClusterView& view, uint64_t now_ns, const std::strin
     out.set_state(static_cast<uint32_t>(node.state));
     out.set_heartbeat_age_ns(now_ns > node.heard_ns ? now_ns - node.heard_ns : 0);
   }
-  const auto it = nodes_.find(asker);
-  if (it == nodes_.end()) return;
-  constexpr int kDroppedMax = 65536;  // 2 MiB of a reply; the rest comes with the next one
-  for (const Dropped& dropped : it->second.dropped) {
-    if (view.dropped_size() >= kDroppedMax) break;
-    wire::ExtentRef& ref = *view.add_dropped();
-    ref.set_address(dropped.id.address.bits());
-    ref.set_generation(dropped.id.generation);
-    view.set_dropped_sequence(dropped.sequence);
-  }
-  if (it->second.dropped.empty()) view.set_dropped_sequence(it->second.sequence);
 }
 
 }  // namespace ocm::control

@@ -30,6 +30,7 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
     : core_(core),
       home_(home),
       peers_(peers),
+      quorum_(core, home, peers),
       member_(core.config.failure_deadline_ns()),
       names_(core.config.names) {
   const std::string& coordinator = core.config.coordinator;
@@ -38,12 +39,13 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
     os::fill_random(std::as_writable_bytes(std::span(&run, 1)));
     control::Membership::Options options;
     options.failure_deadline_ns = core.config.failure_deadline_ns();
-    membership_ = std::make_unique<control::Membership>(options, run | 1, os::now_ns());
+    membership_ = std::make_unique<control::Membership>(options, run | 1);
   }
 }
 
 void Cluster::start(std::function<uint64_t()> sessions) {
   sessions_ = std::move(sessions);
+  quorum_.start(is_coordinator() ? membership_->run() : 0);
   if (is_coordinator()) {
     update_own_view();
   } else {  // usable before the coordinator answers: this node alone
@@ -102,7 +104,7 @@ Task<void> Cluster::beat_once() {
     *beat.mutable_self() = self_view();
     beat.set_epoch_known(view_.epoch());
     beat.set_coordinator_run(member_.run());
-    beat.set_dropped_seen(member_.dropped_seen());
+    *beat.mutable_council() = quorum_.newest();
     if (more) more = !add_published(beat, next);
     ++core_.metrics.heartbeats_sent;
     const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
@@ -119,8 +121,7 @@ Task<void> Cluster::beat_once() {
       co_return;
     }
     wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
-    // Replicas that the cluster goes on without are freed before the lease is renewed.
-    for (const auto& dropped : view.dropped()) home_.drop(extent_id(dropped.address(), dropped.generation()));
+    quorum_.saw(view.council());
     if (member_.replied(sent_ns, view)) {
       log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
       send_names_ = more = true;
@@ -131,7 +132,6 @@ Task<void> Cluster::beat_once() {
     } else if (!more) {
       send_names_ = false;
     }
-    renew_lease(member_.lease_until_ns());
     apply(std::move(view));
   } while (more);
 }
@@ -150,20 +150,24 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
   return true;
 }
 
-void Cluster::renew_lease(uint64_t until_ns) {
-  core_.lease_until_ns->store(until_ns, std::memory_order_release);
-}
-
 void Cluster::update_own_view() {
   const uint64_t now = os::now_ns();
   const auto heard = membership_->heard(now, self_view());
   OCM_ASSERT(heard.is_ok());
   for (const std::string& name : membership_->tick(now)) log::warn("node_dead", {{"node", name}});
-  renew_lease(now + core_.config.failure_deadline_ns() - core_.config.failure_deadline_ns() / 20);
   wire::ClusterView view;
   membership_->fill(view, now);
   view.set_coordinator(core_.name);
+  std::vector<wire::Voter> living;
+  for (const auto& node : view.nodes()) {
+    if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
+    wire::Voter& voter = living.emplace_back();
+    voter.set_name(node.name());
+    voter.set_incarnation(node.incarnation());
+    voter.set_address(node.control_address());
+  }
   apply(std::move(view));
+  core_.loop.spawn(quorum_.convene(std::move(living)));
 }
 
 wire::ClusterView Cluster::fresh_view() const {
@@ -179,7 +183,7 @@ wire::ClusterView Cluster::fresh_view() const {
 }
 
 void Cluster::apply(wire::ClusterView view) {
-  view.clear_dropped();
+  view.clear_council();
   view.set_self(core_.name);
   if (os::now_ns() < keep_until_ns_) {
     for (const auto& node : view.nodes()) kept_.erase(node.name());
@@ -302,10 +306,7 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
     if (!status.is_ok()) co_return status;
     co_return std::move(reply.message);
   }
-  // A lost replica is confirmed only once its node's lease is over: that takes a failure deadline by itself.
-  const uint64_t more_ns = request.has_lost_replica() ? 2 * core_.config.failure_deadline_ns() : 0;
-  const uint64_t deadline_ns = core_.deadline_ns() + more_ns;
-  auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), deadline_ns);
+  auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), core_.deadline_ns());
   if (!reply.is_ok() &&
       (reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kDeadline)) {
     co_return Status(Code::kNoCoordinator, "the coordinator at " + core_.config.coordinator +
@@ -315,6 +316,7 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
 }
 
 bool Cluster::handles(const wire::Envelope& request) const {
+  if (quorum_.handles(request)) return true;
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat:
     case wire::Envelope::kPublish:
@@ -328,6 +330,7 @@ bool Cluster::handles(const wire::Envelope& request) const {
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request) {
+  if (quorum_.handles(request)) co_return quorum_.answer(request);
   if (!is_coordinator())
     co_return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator");
   switch (request.body_case()) {
@@ -336,7 +339,9 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
     case wire::Envelope::kNameRemove:
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
     case wire::Envelope::kLostReplica:
-      co_return co_await lost_replica(std::move(*request.mutable_lost_replica()));
+      // It is lost already; names are given out without it from now on.
+      names_.drop_extent(extent_id(request.lost_replica().address(), request.lost_replica().generation()));
+      co_return Status();
     case wire::Envelope::kGoodbye:
       membership_->goodbye(request.goodbye().node());
       update_own_view();
@@ -367,9 +372,9 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
 Reply Cluster::heard(const wire::Heartbeat& beat) {
   ++core_.metrics.heartbeats_received;
   const uint64_t now = os::now_ns();
-  const bool same_run = beat.coordinator_run() == membership_->run();
-  const auto heard = membership_->heard(now, beat.self(), same_run ? beat.dropped_seen() : 0);
+  const auto heard = membership_->heard(now, beat.self());
   if (!heard.is_ok()) return heard.status();
+  quorum_.reported(beat.self(), beat.council());
   const auto& what = heard.value();
   const std::string& name = beat.self().name();
   if (what.joined || what.restarted || what.returned) {
@@ -390,12 +395,13 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   }
   wire::Envelope out;
   auto& view = *out.mutable_cluster_view();
-  membership_->fill(view, now, name);
+  membership_->fill(view, now);
   view.set_coordinator(core_.name);
+  *view.mutable_council() = quorum_.newest();
   return out;
 }
 
-Task<Status> Cluster::tell_home(std::string node, wire::Envelope request) {
+Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns) {
   if (node == core_.name) {
     if (request.has_publish_extents()) co_return home_.publish(request.publish_extents());
     if (request.has_release()) co_return home_.release(request.release());
@@ -403,7 +409,8 @@ Task<Status> Cluster::tell_home(std::string node, wire::Envelope request) {
   }
   const std::string address = address_of(node);
   if (address.empty()) co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster");
-  const auto reply = co_await peers_.call(address, std::move(request), core_.deadline_ns());
+  if (deadline_ns == 0) deadline_ns = core_.deadline_ns();
+  const auto reply = co_await peers_.call(address, std::move(request), deadline_ns);
   co_return reply.status();
 }
 
@@ -460,30 +467,32 @@ Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation
   if (!status.is_ok()) log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
 }
 
-Task<Reply> Cluster::lost_replica(wire::LostReplicaRequest request) {
+Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
   const ExtentId id = extent_id(request.address(), request.generation());
-  const uint64_t give_up_ns = os::now_ns() + core_.config.failure_deadline_ns() * 2;
-  while (os::now_ns() < give_up_ns) {
-    if (membership_->surely_gone(request.node(), id.address.partition(), os::now_ns())) {
-      update_own_view();  // everyone sees the death that this answer is built on
-      membership_->drop(request.node(), id);
-      names_.drop_extent(id);
-      log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});
-      co_return Status();
+  const uint64_t give_up_ns = os::now_ns() + 3 * core_.config.failure_deadline_ns();
+  wire::Envelope release;
+  release.mutable_release()->set_address(request.address());
+  release.mutable_release()->set_generation(request.generation());
+  release.mutable_release()->set_capability(request.capability());
+  // Most often the node is gone; where it is not, its answer is the quickest.
+  const uint64_t patience_ns = core_.config.failure_deadline_ns() / 8;
+  const Status released = co_await tell_home(request.node(), std::move(release), os::now_ns() + patience_ns);
+  if (released.code() == Code::kPermission) co_return released;
+  if (!released.is_ok() && released.code() != Code::kRevoked && released.code() != Code::kNotFound) {
+    const Status lost = co_await quorum_.lose(id, give_up_ns);
+    if (!lost.is_ok()) {
+      co_return Status(lost.code(),
+                       "node " + request.node() + " does not answer, and " + std::string(lost.message()));
     }
-    wire::Envelope release;
-    release.mutable_release()->set_address(request.address());
-    release.mutable_release()->set_generation(request.generation());
-    release.mutable_release()->set_capability(request.capability());
-    const Status status = co_await tell_home(request.node(), std::move(release));
-    if (status.is_ok() || status.code() == Code::kRevoked || status.code() == Code::kNotFound) {
-      names_.drop_extent(id);
-      co_return Status();
-    }
-    if (status.code() == Code::kPermission) co_return status;
-    co_await core_.loop.sleep_ns(core_.config.failure_deadline_ns() / 16);
   }
-  co_return Status(Code::kDeadline, "node " + request.node() + " neither answers nor is known to be dead");
+  log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});
+  const auto tell_names = [](Cluster& cluster, wire::LostReplicaRequest lost) -> Task<void> {
+    wire::Envelope message;
+    *message.mutable_lost_replica() = std::move(lost);
+    (void)co_await cluster.ask_coordinator(std::move(message));
+  };
+  core_.loop.spawn(tell_names(*this, std::move(request)));
+  co_return Status();
 }
 
 void Cluster::mark_lost(wire::Allocation& allocation) const {

@@ -17,6 +17,7 @@
 #include "control/rpc.h"
 #include "node/home.h"
 #include "node/peers.h"
+#include "node/quorum.h"
 
 namespace ocm::node {
 
@@ -49,6 +50,8 @@ class Cluster {
   /// Asks every living node for its pools; the view may be half a second old.
   control::Task<void> refresh_pools();
 
+  /// Returns once nobody can read the replica any more; needs no coordinator. Errors: kDeadline, kPermission.
+  control::Task<Status> lose_replica(wire::LostReplicaRequest request);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// The coordinator's answers. kNoCoordinator at any other node.
@@ -64,21 +67,20 @@ class Cluster {
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
   void apply(wire::ClusterView view);
   void rebuild_rooms();
-  void renew_lease(uint64_t until_ns);
   void update_own_view();
 
   control::Reply heard(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
-  control::Task<control::Reply> lost_replica(wire::LostReplicaRequest request);
   control::Task<void> remove_at_home(std::string node, wire::Allocation allocation);
   /// To the home of `node`, which may be this one.
-  control::Task<Status> tell_home(std::string node, wire::Envelope request);
+  control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
   void mark_lost(wire::Allocation& allocation) const;
 
   Core& core_;
   Home& home_;
   Peers& peers_;
+  Quorum quorum_;
   std::function<uint64_t()> sessions_;
   std::function<void(const wire::NodeView&)> on_node_;
   const uint64_t started_ns_ = os::now_ns();

@@ -37,6 +37,13 @@ void Directory::require_lease(ExtentId id) {
   leased_[id.address] = id.generation;
 }
 
+std::vector<ExtentId> Directory::replicas() {
+  const std::lock_guard lock(mutex_);
+  std::vector<ExtentId> out;
+  for (const auto& [address, generation] : leased_) out.push_back({address, generation});
+  return out;
+}
+
 void Directory::revoke(ExtentId id) {
   std::shared_ptr<Served> served;  // let go after the lock
   {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "fabric/served.h"
 #include "memory/extent_table.h"
@@ -30,6 +31,8 @@ class Directory final : public fabric::ExtentDirectory {
 
   /// From here on the extent answers only while the node's lease runs. Before it is given out.
   void require_lease(ExtentId id);
+  /// What answers only under the lease.
+  std::vector<ExtentId> replicas();
   /// The extent is freed: ops under way may end, no new one passes.
   void revoke(ExtentId id);
   /// Also called by revoke(), for a fabric that keeps registrations of its own. Set before serving.

@@ -351,10 +351,8 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   request.set_node(node);
   request.set_capability(capability);
   const uint64_t address = request.address();
-  wire::Envelope message;
-  *message.mutable_lost_replica() = std::move(request);
-  const auto reply = co_await cluster_.ask_coordinator(std::move(message));
-  if (!reply.is_ok()) co_return reply.status();
+  const Status lost = co_await cluster_.lose_replica(std::move(request));
+  if (!lost.is_ok()) co_return lost;
   const auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return Status();
   auto& extents = *again->second.allocation.mutable_extents();

@@ -225,7 +225,8 @@ class Cluster:
                     node.start()
                 for node in self.nodes:
                     node.wait_ready()
-                self.wait_members()
+                for node in self.nodes:  # each has heard of all
+                    self.wait_members(at=node)
             except BaseException:
                 self.close()
                 raise

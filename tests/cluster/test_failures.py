@@ -181,6 +181,101 @@ def test_the_coordinator_killed_and_started_again_loses_nothing(cluster):
     assert error_of(lambda: p.alloc(MIB, flags=DEDICATED).publish("survives")) == "EXISTS"
 
 
+def council_of(cluster, size):
+    """Waits until as many nodes vote; the coordinator's log says so."""
+    wait_for(f"{size} voters", lambda: [line for line in cluster["n1"].log().splitlines() if "council" in line
+                                        and len(line.split("voters=")[-1].strip().strip('"').split()) == size])
+
+
+def test_replicas_go_on_when_the_coordinator_is_killed_for_good(cluster):
+    p, q = cluster.program(cluster["n2"]), cluster.program(cluster["n3"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    b = p.alloc(MIB, layout="replicated", nodes=["n1", "n3"])
+    b.fill(0, 9, MIB)
+    a.publish("orphan", 0o606)
+    reader = q.attach("orphan")
+    council_of(cluster, 3)
+    cluster["n1"].kill()
+    began, seed = time.monotonic(), 0
+    while time.monotonic() < began + 4 * FAILURE_DEADLINE_S:
+        seed += 1
+        a.fill(0, seed, MIB)
+        assert reader.holds(0, seed, MIB)
+        time.sleep(0.02)
+    assert b.holds(0, 9, MIB)
+    b.fill(0, 10, MIB)  # acknowledged once n1 could not serve it any more
+    assert p.seconds < 3 * FAILURE_DEADLINE_S
+    assert b.holds(0, 10, MIB)
+    late = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    late.fill(0, 11, MIB)
+    assert late.holds(0, 11, MIB)
+
+
+def test_a_replica_on_the_coordinators_node_is_lost_within_its_lease(cluster):
+    p = cluster.program(cluster["n2"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n1", "n3"])
+    a.fill(0, 1, MIB)
+    council_of(cluster, 3)
+    cluster["n1"].kill()
+    a.fill(0, 2, MIB)
+    assert p.seconds < 3 * FAILURE_DEADLINE_S
+    assert a.holds(0, 2, MIB)
+
+
+def test_a_stopped_coordinator_never_serves_the_replica_that_was_dropped(cluster):
+    p, behind = cluster.program(cluster["n2"]), cluster.program(cluster["n1"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n1", "n3"])
+    a.publish("stopped", 0o606)
+    a.fill(0, 1, MIB)
+    b = behind.attach("stopped", "r")
+    assert b.holds(0, 1, MIB)
+    council_of(cluster, 3)
+    cluster["n1"].signal(signal.SIGSTOP)
+    a.fill(0, 2, MIB)
+    assert p.seconds < 3 * FAILURE_DEADLINE_S + SLACK_S
+    for _ in range(3):
+        assert b.holds(0, 2, MIB)  # its own replica has no lease: the bytes come from n3
+    cluster["n1"].signal(signal.SIGCONT)
+    for _ in range(60):
+        assert b.holds(0, 2, MIB)
+        time.sleep(0.05)
+    cluster.wait_members(3)
+    fresh = cluster.program(cluster["n1"])
+    assert fresh.attach("stopped").holds(0, 2, MIB)
+
+
+def test_replicas_outlive_a_new_run_of_the_coordinator(cluster):
+    p = cluster.program(cluster["n2"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    a.fill(0, 1, MIB)
+    council_of(cluster, 3)
+    for seed in (2, 3):
+        cluster["n1"].kill()
+        a.fill(0, seed, MIB)
+        cluster["n1"].log_path.unlink()
+        cluster["n1"].start().wait_ready()
+        cluster.wait_members(3)
+        council_of(cluster, 3)
+        assert a.holds(0, seed, MIB)
+    time.sleep(2 * FAILURE_DEADLINE_S)  # no lease of before runs any more
+    a.fill(0, 4, MIB)
+    assert a.holds(0, 4, MIB)
+    cluster["n3"].kill()
+    a.fill(0, 5, MIB)
+    assert a.holds(0, 5, MIB)
+
+
+def test_two_nodes_go_on_without_the_one_that_is_not_the_coordinator(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"))
+    p = cluster.program(cluster["n1"])
+    a = p.alloc(MIB, layout="replicated", nodes=["n1", "n2"])
+    a.fill(0, 1, MIB)
+    cluster["n2"].kill()
+    a.fill(0, 2, MIB)
+    assert p.seconds < 3 * FAILURE_DEADLINE_S
+    assert a.holds(0, 2, MIB)
+
+
 def test_sessions_of_the_coordinators_node_go_on_after_its_restart(cluster):
     p = cluster.program(cluster["n1"])
     a = p.alloc(MIB, nodes=["n2"])

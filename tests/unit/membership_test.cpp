@@ -1,4 +1,4 @@
-// The coordinator's table and a member's lease, on given time.
+// The coordinator's table and a member's side of it, on given time.
 #include "control/membership.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ wire::NodeView node(const std::string& name, uint32_t partition, char incarnatio
   return out;
 }
 
-Membership table() { return Membership({}, 7, kStart); }
+Membership table() { return Membership({}, 7); }
 
 uint32_t state_of(const Membership& m, const std::string& name, uint64_t now) {
   wire::ClusterView view;
@@ -72,7 +72,6 @@ TEST(Membership, ANewIncarnationEndsTheOldPartition) {
   EXPECT_TRUE(heard.value().restarted);
   EXPECT_FALSE(m.may_live("a", 5));
   EXPECT_TRUE(m.may_live("a", 6));
-  EXPECT_TRUE(m.surely_gone("a", 5, kStart + 1));
 }
 
 TEST(Membership, TwoLivingNodesCannotShareAName) {
@@ -108,50 +107,6 @@ TEST(Membership, MalformedViewsAreRefused) {
   EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
 }
 
-TEST(Membership, AnUnknownNodeIsGoneOnlyAfterTheDeadline) {
-  Membership m = table();
-  EXPECT_FALSE(m.surely_gone("a", 5, kStart + 1));
-  EXPECT_TRUE(m.surely_gone("a", 5, kStart + 3 * kSecond));
-}
-
-TEST(Membership, DroppedReplicasAreToldUntilConfirmed) {
-  Membership m = table();
-  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
-  m.drop("a", ExtentId{GlobalAddress(5, 4096), 1});
-  for (int i = 0; i < 2; ++i) {
-    wire::ClusterView view;
-    m.fill(view, kStart, "a");
-    ASSERT_EQ(view.dropped_size(), 1);
-    EXPECT_EQ(view.dropped_sequence(), 1u);
-  }
-  ASSERT_TRUE(m.heard(kStart, node("a", 5), 1).is_ok());
-  wire::ClusterView view;
-  m.fill(view, kStart, "a");
-  EXPECT_EQ(view.dropped_size(), 0);
-  EXPECT_EQ(view.dropped_sequence(), 1u);
-}
-
-TEST(Membership, NobodyElseIsToldOfDroppedReplicas) {
-  Membership m = table();
-  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
-  ASSERT_TRUE(m.heard(kStart, node("b", 6)).is_ok());
-  m.drop("a", ExtentId{GlobalAddress(5, 4096), 1});
-  wire::ClusterView view;
-  m.fill(view, kStart, "b");
-  EXPECT_EQ(view.dropped_size(), 0);
-}
-
-TEST(Member, LeaseEndsBeforeTheCoordinatorCallsItDead) {
-  Member member(3 * kSecond);
-  wire::ClusterView view;
-  view.set_cluster_id(7);
-  member.replied(kStart, view);
-  Membership m = table();
-  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
-  EXPECT_FALSE(m.surely_gone("a", 5, member.lease_until_ns()));
-  EXPECT_GT(member.lease_until_ns(), kStart);
-}
-
 TEST(Member, ANewCoordinatorRunWantsEverything) {
   Member member(3 * kSecond);
   wire::ClusterView view;
@@ -160,15 +115,6 @@ TEST(Member, ANewCoordinatorRunWantsEverything) {
   EXPECT_FALSE(member.replied(kStart + 1, view));
   view.set_cluster_id(8);
   EXPECT_TRUE(member.replied(kStart + 2, view));
-}
-
-TEST(Member, ALateReplyDoesNotShortenTheLease) {
-  Member member(3 * kSecond);
-  wire::ClusterView view;
-  member.replied(kStart + 5, view);
-  const uint64_t lease = member.lease_until_ns();
-  member.replied(kStart, view);
-  EXPECT_EQ(member.lease_until_ns(), lease);
 }
 
 }  // namespace

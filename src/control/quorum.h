@@ -1,0 +1,147 @@
+// Who may serve replicas, and when a replica is surely lost: decided by a council of voters, so that it goes
+// on when any one node is gone. Pure: time is given.
+//
+// The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has
+// granted it a lease; a replica is lost once a majority has promised that none of its votes lets the home
+// serve it. The coordinator is needed to change the council and for nothing else here.
+//
+// Invariants
+//   Q1 a voter answers "lost" for a replica only when every vote is over that it gave the home before it
+//   noted
+//      the loss; each later vote names the replica, and the home frees it before the vote counts. Two
+//      majorities share a voter, so no home serves a replica that was answered as lost.
+//   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a
+//      twentieth less. The clocks only need the same speed.
+//   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed.
+//   Q4 a council acts only after a majority of the council before it was sealed, and what those voters knew
+//      (losses, running votes) is with every voter of the new one.
+//   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that
+//      was made with it.
+//   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "control.pb.h"
+
+namespace ocm::control {
+
+/// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
+/// in the other too.
+bool continues(const wire::Council& newer, const wire::Council& older);
+inline size_t majority(const wire::Council& council) {
+  return static_cast<size_t>(council.voters_size()) / 2 + 1;
+}
+/// How many of `nodes` living nodes vote: odd, so that an even cluster gains nothing by one more.
+inline size_t voters_for(size_t nodes) { return nodes >= 5 ? 5 : nodes >= 3 ? 3 : 1; }
+
+/// One node's votes.
+class Voter {
+ public:
+  static constexpr size_t kDroppedMax = 65536;  // what a voter remembers, and what fits a message
+  static constexpr size_t kHomesMax = 65536;
+
+  /// `name` and `incarnation`: this daemon. `lease_ns`: what a vote is good for.
+  Voter(std::string name, std::string incarnation, uint64_t lease_ns)
+      : name_(std::move(name)), incarnation_(std::move(incarnation)), lease_ns_(lease_ns) {}
+
+  void grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out);
+  /// Nanoseconds until this voter's vote is "lost". Errors: kPeerLost (another council, or a home that this
+  /// council never gave a lease), kLimit.
+  Result<uint64_t> lose(uint64_t now_ns, const wire::LoseReplica& request);
+  /// Votes no more in the council. Errors: kPeerLost (it is not this voter's, or another run seals it).
+  Result<wire::VoterState> seal(uint64_t now_ns, const wire::SealCouncil& request);
+  /// Errors: kPeerLost (without this voter, older than what it has, or of another chain), kProtocol.
+  Status install(uint64_t now_ns, const wire::InstallCouncil& request);
+  /// Leaves its council for good.
+  void leave();
+
+  const wire::Council& council() const { return council_; }  // id 0: none
+  bool votes() const { return council_.id() != 0 && sealed_number_ <= council_.number(); }
+
+ private:
+  using Dropped = std::map<ExtentId, uint64_t>;  // -> from when on the vote is "lost"
+
+  void make_room();
+
+  const std::string name_, incarnation_;
+  const uint64_t lease_ns_;
+  wire::Council council_;
+  uint64_t sealed_number_ = 0, sealed_run_ = 0;
+  Dropped dropped_;
+  std::map<uint32_t, uint64_t> voted_until_ns_;  // by the home's partition; also of votes that are over
+};
+
+/// Adds what one sealed voter knew.
+void merge(wire::VoterState& into, const wire::VoterState& from);
+
+/// A home's side: the council that it knows and the votes that it holds.
+class LeaseHolder {
+ public:
+  explicit LeaseHolder(uint64_t lease_ns) : lease_ns_(lease_ns) {}
+
+  const wire::Council& council() const { return council_; }
+  /// True if the council is another now. False where it would not continue the present one (Q6).
+  bool adopt(const wire::Council& council);
+  /// True if the node can never come to `council` without freeing its replicas.
+  bool is_stranger(const wire::Council& council) const;
+  /// After the replicas were freed.
+  void start_over(const wire::Council& council);
+  /// A voter's grant for a request sent at `sent_ns`, after what it named was freed.
+  void granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns);
+  uint64_t until_ns() const { return until_ns_; }
+
+ private:
+  const uint64_t lease_ns_;
+  wire::Council council_;
+  std::map<std::string, uint64_t> asked_ns_;  // by voter: when the newest granted request was sent
+  uint64_t until_ns_ = 0;
+};
+
+/// The coordinator's side: which council there is, and the next one while it is being made.
+class Convener {
+ public:
+  /// `run` names this run of the coordinator.
+  explicit Convener(uint64_t run) : run_(run) {}
+
+  /// A council of the coordinator alone. `id`: random.
+  wire::InstallCouncil found(uint64_t id, const wire::Voter& self);
+  const wire::Council& council() const { return council_; }
+  /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
+  void reported(const wire::Council& council);
+  const std::map<uint64_t, wire::Council>& foreign() const { return foreign_; }
+  /// For each attempt anew.
+  wire::SealCouncil seal_request(const wire::Council& base);
+  /// True if `sealed` answers are enough. `self`: the coordinator's node, whose earlier runs are surely over;
+  /// a council of one of them alone is over with it, if it was the last of its chain: true only when
+  /// `all_heard`, after a time in which every living node has reported what it knows.
+  static bool is_sealed(const wire::Council& base, size_t sealed, const wire::Voter& self, bool all_heard);
+  /// Lets `next` continue a sealed council of an earlier run.
+  static void join(wire::Council& next, const wire::Council& base);
+  /// The next council: after a majority of council() and of each of `merged` was sealed.
+  const wire::InstallCouncil& propose(uint64_t id, std::vector<wire::Voter> voters,
+                                      const std::vector<wire::Council>& merged, wire::VoterState state);
+  bool has_proposal() const { return next_.council().id() != 0; }
+  const wire::InstallCouncil& proposal() const { return next_; }
+  /// `installed` voters have it: true if it is the council now.
+  bool installed(size_t count);
+
+ private:
+  const uint64_t run_;
+  uint64_t number_ = 0;
+  wire::Council council_;
+  wire::InstallCouncil next_;
+  std::map<uint64_t, wire::Council> foreign_;  // by id
+};
+
+/// The voters that a council should have: those of `now` that are among `living` first, `living` in its order
+/// after them; living[0] is the coordinator and always votes.
+std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vector<wire::Voter>& living);
+bool same_voters(const wire::Council& council, const std::vector<wire::Voter>& voters);
+
+}  // namespace ocm::control

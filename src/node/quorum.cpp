@@ -1,0 +1,268 @@
+#include "node/quorum.h"
+
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+namespace {
+
+uint64_t random_id() {
+  uint64_t id = 0;
+  os::fill_random(std::as_writable_bytes(std::span(&id, 1)));
+  return id | 1;
+}
+
+}  // namespace
+
+Quorum::Quorum(Core& core, Home& home, Peers& peers)
+    : core_(core), home_(home), peers_(peers), holder_(core.config.failure_deadline_ns()) {}
+
+void Quorum::start(uint64_t coordinator_run) {
+  self_.set_name(core_.name);
+  self_.set_incarnation(id_field(core_.incarnation));
+  self_.set_address(core_.control_address);
+  voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
+  if (coordinator_run != 0) {
+    convener_.emplace(coordinator_run);
+    const Status alone = voter_->install(os::now_ns(), convener_->found(random_id(), self_));
+    OCM_ASSERT(alone.is_ok());
+  }
+  ask_round();
+  core_.loop.spawn(keep_lease());
+}
+
+bool Quorum::handles(const wire::Envelope& request) const {
+  switch (request.body_case()) {
+    case wire::Envelope::kLeaseVote:
+    case wire::Envelope::kLoseReplica:
+    case wire::Envelope::kSealCouncil:
+    case wire::Envelope::kInstallCouncil: return true;
+    default: return false;
+  }
+}
+
+Reply Quorum::answer(const wire::Envelope& request) {
+  const uint64_t now = os::now_ns();
+  wire::Envelope out;
+  switch (request.body_case()) {
+    case wire::Envelope::kLeaseVote:
+      voter_->grant(now, request.lease_vote(), *out.mutable_lease_granted());
+      return out;
+    case wire::Envelope::kLoseReplica: {
+      const auto wait = voter_->lose(now, request.lose_replica());
+      if (!wait.is_ok()) return wait.status();
+      out.mutable_replica_losing()->set_wait_ns(wait.value());
+      return out;
+    }
+    case wire::Envelope::kSealCouncil: {
+      auto state = voter_->seal(now, request.seal_council());
+      if (!state.is_ok()) return state.status();
+      *out.mutable_voter_state() = std::move(state).value();
+      return out;
+    }
+    case wire::Envelope::kInstallCouncil: {
+      const Status status = voter_->install(now, request.install_council());
+      if (status.is_ok()) ask_round();
+      return status;
+    }
+    default: return Status(Code::kProtocol, "not a request to a voter");
+  }
+}
+
+Task<void> Quorum::keep_lease() {
+  const uint64_t pause_ns = std::min(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 8);
+  while (!core_.draining) {
+    co_await core_.loop.sleep_ns(pause_ns);
+    ask_round();
+  }
+}
+
+void Quorum::ask_round() {
+  holder_.adopt(voter_->council());
+  if (convener_) holder_.adopt(convener_->council());
+  const wire::Council council = holder_.council();  // a vote may bring another
+  for (const wire::Voter& voter : council.voters()) {
+    wire::Envelope request;
+    auto& vote = *request.mutable_lease_vote();
+    vote.set_council_id(council.id());
+    vote.set_partition(core_.partition);
+    for (const wire::ExtentRef& ref : freed_[voter.name()]) *vote.add_freed() = ref;
+    if (is_self(voter)) {
+      const uint64_t sent_ns = os::now_ns();
+      wire::LeaseGranted out;
+      voter_->grant(sent_ns, vote, out);
+      granted(voter.name(), vote.council_id(), sent_ns, out);
+    } else if (asking_.insert(voter.name()).second) {
+      core_.loop.spawn(ask(voter, std::move(request)));
+    }
+  }
+}
+
+Task<void> Quorum::ask(wire::Voter voter, wire::Envelope request) {
+  const uint64_t sent_ns = os::now_ns();
+  const uint64_t council = request.lease_vote().council_id();
+  const auto reply = co_await peers_.call(voter.address(), std::move(request), sent_ns + patience_ns());
+  asking_.erase(voter.name());
+  if (reply.is_ok()) granted(voter.name(), council, sent_ns, reply.value().lease_granted());
+}
+
+void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
+                     const wire::LeaseGranted& vote) {
+  // Replicas that the cluster goes on without are freed before the vote counts.
+  for (const auto& dropped : vote.dropped()) home_.drop(extent_id(dropped.address(), dropped.generation()));
+  freed_[voter].assign(vote.dropped().begin(), vote.dropped().end());
+  if (vote.granted())
+    holder_.granted(council_id, voter, sent_ns);
+  else if (vote.has_council())
+    holder_.adopt(vote.council());
+  renew();
+}
+
+void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
+
+void Quorum::saw(const wire::Council& council) {
+  if (holder_.adopt(council)) ask_round();
+  const uint64_t now = os::now_ns();
+  if (!holder_.is_stranger(council)) {
+    stranger_since_ns_ = 0;
+    return;
+  }
+  // The coordinator started anew and could not bring this node's council over: its voters are gone.
+  constexpr uint64_t kPatienceDeadlines = 10;
+  if (stranger_since_ns_ == 0) stranger_since_ns_ = now;
+  if (now < stranger_since_ns_ + kPatienceDeadlines * core_.config.failure_deadline_ns()) return;
+  if (now >= holder_.until_ns()) start_over(council);
+}
+
+void Quorum::start_over(const wire::Council& council) {
+  log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
+  for (const ExtentId& id : home_.directory().replicas()) home_.drop(id);
+  voter_->leave();
+  holder_.start_over(council);
+  stranger_since_ns_ = 0;
+  renew();
+  ask_round();
+}
+
+const wire::Council& Quorum::newest() const {
+  const wire::Council& mine = holder_.council();
+  const wire::Council& voted = voter_->council();
+  return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
+}
+
+void Quorum::reported(const wire::NodeView& node, const wire::Council& council) {
+  convener_->reported(council);
+  reported_[node.name()] = {node.incarnation(), council};
+}
+
+Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope request) {
+  Answers answers;
+  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message, Answers& out) -> Task<void> {
+    if (quorum.is_self(voter)) {
+      if (voter.incarnation() != quorum.self_.incarnation()) co_return;
+      Reply reply = quorum.answer(message);
+      if (control::reply_status(reply.message).is_ok()) out.push_back(std::move(reply.message));
+      co_return;
+    }
+    const uint64_t deadline_ns = os::now_ns() + quorum.patience_ns();
+    auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
+    if (reply.is_ok()) out.push_back(std::move(reply).value());
+  };
+  std::vector<Task<void>> tasks;
+  for (const wire::Voter& voter : council.voters()) tasks.push_back(one(*this, voter, request, answers));
+  co_await core_.loop.join(std::move(tasks));
+  co_return answers;
+}
+
+Task<bool> Quorum::seal(wire::Council base, wire::VoterState& state) {
+  wire::Envelope request;
+  *request.mutable_seal_council() = convener_->seal_request(base);
+  const Answers answers = co_await ask_all(base, std::move(request));
+  for (const wire::Envelope& answer : answers) control::merge(state, answer.voter_state());
+  const bool all_heard = os::now_ns() > started_ns_ + core_.config.failure_deadline_ns();
+  co_return control::Convener::is_sealed(base, answers.size(), self_, all_heard);
+}
+
+Task<void> Quorum::install() {
+  wire::Envelope request;
+  *request.mutable_install_council() = convener_->proposal();
+  const wire::Council next = convener_->proposal().council();
+  const Answers answers = co_await ask_all(next, std::move(request));
+  if (!convener_->installed(answers.size())) co_return;
+  std::string names;
+  for (const wire::Voter& voter : next.voters()) names += (names.empty() ? "" : " ") + voter.name();
+  log::info("council", {{"number", next.number()}, {"voters", names}});
+  ask_round();
+}
+
+Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
+  if (convening_) co_return;
+  convening_ = true;
+  if (convener_->has_proposal()) {
+    co_await install();
+    convening_ = false;
+    co_return;
+  }
+  wire::VoterState state;
+  std::vector<wire::Council> merged;
+  wire::Council together;  // the chains of the council to come
+  *together.mutable_chains() = convener_->council().chains();
+  *together.mutable_after() = convener_->council().after();
+  const auto foreign = convener_->foreign();
+  for (const auto& [id, council] : foreign) {
+    wire::VoterState theirs;
+    const bool sealed = co_await seal(council, theirs);
+    if (!sealed) continue;
+    control::merge(state, theirs);
+    control::Convener::join(together, council);
+    merged.push_back(council);
+  }
+  std::vector<wire::Voter> living{self_};
+  for (wire::Voter& node : nodes) {
+    if (is_self(node) || node.address().empty()) continue;
+    const auto it = reported_.find(node.name());
+    if (it == reported_.end() || it->second.first != node.incarnation()) continue;
+    if (control::continues(together, it->second.second)) living.push_back(std::move(node));
+  }
+  std::vector<wire::Voter> voters = control::choose_voters(convener_->council(), living);
+  if (!merged.empty() || sealing_ || !control::same_voters(convener_->council(), voters)) {
+    sealing_ = true;
+    const bool sealed = co_await seal(convener_->council(), state);
+    if (sealed) {
+      sealing_ = false;
+      convener_->propose(random_id(), std::move(voters), merged, std::move(state));
+      co_await install();
+    }
+  }
+  convening_ = false;
+}
+
+Task<Status> Quorum::lose(ExtentId id, uint64_t give_up_ns) {
+  while (os::now_ns() < give_up_ns) {
+    const wire::Council council = newest();
+    wire::Envelope request;
+    auto& lose = *request.mutable_lose_replica();
+    lose.set_council_id(council.id());
+    lose.set_address(id.address.bits());
+    lose.set_generation(id.generation);
+    const Answers answers = co_await ask_all(council, std::move(request));
+    std::vector<uint64_t> waits;
+    for (const wire::Envelope& answer : answers) waits.push_back(answer.replica_losing().wait_ns());
+    const size_t needed = control::majority(council);
+    const size_t lost = static_cast<size_t>(std::count(waits.begin(), waits.end(), 0));
+    if (council.id() != 0 && lost >= needed) co_return Status();
+    uint64_t pause_ns = core_.config.failure_deadline_ns() / 16;
+    if (waits.size() >= needed) {
+      std::sort(waits.begin(), waits.end());
+      pause_ns = std::min(pause_ns, waits[needed - 1]);
+    }
+    co_await core_.loop.sleep_ns(pause_ns + 1'000'000);
+  }
+  co_return Status(Code::kDeadline,
+                   "the voters that are reached are no majority, or the node may still serve");
+}
+
+}  // namespace ocm::node

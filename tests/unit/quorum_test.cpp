@@ -1,0 +1,475 @@
+// The council: its voters, a home's lease, the loss of a replica, and all of them by chance, on given time.
+#include "control/quorum.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <random>
+
+namespace ocm::control {
+namespace {
+
+constexpr uint64_t kLease = 3'000'000'000;
+constexpr uint64_t kStart = 100 * kLease;
+constexpr uint32_t kHome = 7;
+
+wire::Voter voter(const std::string& name, char incarnation = 'a') {
+  wire::Voter out;
+  out.set_name(name);
+  out.set_incarnation(std::string(16, incarnation));
+  return out;
+}
+
+wire::InstallCouncil council(uint64_t number, const std::vector<wire::Voter>& voters,
+                             std::vector<uint64_t> chains = {1}) {
+  wire::InstallCouncil out;
+  out.mutable_council()->set_id(number * 100 + chains.back());
+  out.mutable_council()->set_number(number);
+  for (const uint64_t chain : chains) out.mutable_council()->add_chains(chain);
+  for (const auto& v : voters) *out.mutable_council()->add_voters() = v;
+  return out;
+}
+
+wire::LeaseVote vote(const wire::Council& in, uint32_t partition = kHome) {
+  wire::LeaseVote out;
+  out.set_council_id(in.id());
+  out.set_partition(partition);
+  return out;
+}
+
+wire::LoseReplica loss(const wire::Council& in, uint32_t partition = kHome, uint64_t offset = 4096) {
+  wire::LoseReplica out;
+  out.set_council_id(in.id());
+  out.set_address(GlobalAddress(partition, offset).bits());
+  out.set_generation(1);
+  return out;
+}
+
+wire::SealCouncil sealing(const wire::Council& in, uint64_t number, uint64_t run = 1) {
+  wire::SealCouncil out;
+  out.set_council_id(in.id());
+  out.set_number(number);
+  out.set_run(run);
+  return out;
+}
+
+struct One : testing::Test {
+  One() { EXPECT_TRUE(v.install(kStart, first).is_ok()); }
+  wire::LeaseGranted grant(uint64_t now, const wire::LeaseVote& request) {
+    wire::LeaseGranted out;
+    v.grant(now, request, out);
+    return out;
+  }
+  Voter v{"a", std::string(16, 'a'), kLease};
+  wire::InstallCouncil first = council(1, {voter("a"), voter("b"), voter("c")});
+  const wire::Council& in = first.council();
+};
+
+TEST_F(One, SaysLostOnlyWhenItsVotesAreOver) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  EXPECT_EQ(v.lose(kStart + 1, loss(in)).value(), kLease - 1);
+  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value(), 0u);
+}
+
+TEST_F(One, NamesTheLossWithEachLaterVote) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart + 1, loss(in)).is_ok());
+  const auto later = grant(kStart + 2, vote(in));
+  ASSERT_EQ(later.dropped_size(), 1);
+  EXPECT_EQ(later.dropped(0).address(), loss(in).address());
+  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value(), 0u) << "votes after the note do not put it off";
+  EXPECT_EQ(grant(kStart + 3, vote(in, kHome + 1)).dropped_size(), 0);
+}
+
+TEST_F(One, ForgetsALossThatTheHomeFreed) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart + 1, loss(in)).is_ok());
+  auto again = vote(in);
+  *again.add_freed() = grant(kStart + 2, vote(in)).dropped(0);
+  EXPECT_EQ(grant(kStart + 3, again).dropped_size(), 0);
+}
+
+TEST_F(One, KnowsNothingOfAHomeThatTheCouncilNeverServed) {
+  EXPECT_EQ(v.lose(kStart, loss(in)).status().code(), Code::kPeerLost);
+}
+
+TEST_F(One, VotesInItsCouncilOnly) {
+  const auto other = council(2, {voter("a")});
+  const auto out = grant(kStart, vote(other.council()));
+  EXPECT_FALSE(out.granted());
+  EXPECT_EQ(out.council().id(), in.id());
+  EXPECT_FALSE(v.lose(kStart, loss(other.council())).is_ok());
+}
+
+TEST_F(One, DoesNotVoteOnceSealed) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  const auto state = v.seal(kStart + 1, sealing(in, 2));
+  ASSERT_TRUE(state.is_ok());
+  EXPECT_EQ(state.value().votes(0).left_ns(), kLease - 1);
+  EXPECT_EQ(state.value().dropped_size(), 1);
+  EXPECT_FALSE(grant(kStart + 2, vote(in)).granted());
+  EXPECT_FALSE(v.lose(kStart + 2, loss(in)).is_ok());
+}
+
+TEST_F(One, IsSealedByOneRunOfTheCoordinator) {
+  ASSERT_TRUE(v.seal(kStart, sealing(in, 2, 1)).is_ok());
+  EXPECT_TRUE(v.seal(kStart, sealing(in, 3, 1)).is_ok());
+  EXPECT_FALSE(v.seal(kStart, sealing(in, 4, 2)).is_ok());
+}
+
+TEST_F(One, TakesOverWhatTheSealedOnesKnew) {
+  Voter fresh("d", std::string(16, 'a'), kLease);
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  auto next = council(2, {voter("d")});
+  *next.mutable_state() = v.seal(kStart + 1, sealing(in, 2)).value();
+  ASSERT_TRUE(fresh.install(kStart + 5, next).is_ok());
+  EXPECT_GE(fresh.lose(kStart + 5, loss(next.council())).value(), kLease - 5);
+  wire::LeaseGranted out;
+  fresh.grant(kStart + 6, vote(next.council()), out);
+  EXPECT_EQ(out.dropped_size(), 1);
+}
+
+TEST_F(One, ALossThatOnlyItNotedWaitsForTheVotesOfOthers) {
+  ASSERT_TRUE(grant(kStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  auto next = council(2, {voter("a")});  // made of what b and c knew: they voted later, and noted nothing
+  auto& others = *next.mutable_state()->add_votes();
+  others.set_partition(kHome);
+  others.set_left_ns(kLease);
+  ASSERT_TRUE(v.install(kStart + kLease / 2, next).is_ok());
+  EXPECT_EQ(v.lose(kStart + kLease, loss(next.council())).value(), kLease / 2);
+}
+
+TEST_F(One, RefusesACouncilThatDoesNotContinueItsOwn) {
+  EXPECT_FALSE(v.install(kStart, council(2, {voter("a")}, {2})).is_ok());
+  EXPECT_FALSE(v.install(kStart, council(1, {voter("a")}, {1, 2})).is_ok()) << "not newer";
+  EXPECT_FALSE(v.install(kStart, council(2, {voter("a", 'b')})).is_ok()) << "another run of this daemon";
+  EXPECT_TRUE(v.install(kStart, council(2, {voter("a")}, {1, 2})).is_ok());
+}
+
+TEST(LeaseHolder, NeedsAMajorityAndCountsFromTheAsking) {
+  LeaseHolder holder(kLease);
+  const auto in = council(1, {voter("a"), voter("b"), voter("c")});
+  ASSERT_TRUE(holder.adopt(in.council()));
+  holder.granted(in.council().id(), "a", kStart);
+  EXPECT_EQ(holder.until_ns(), 0u);
+  holder.granted(in.council().id(), "a", kStart + 9);
+  EXPECT_EQ(holder.until_ns(), 0u);
+  holder.granted(in.council().id(), "c", kStart + 5);
+  EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
+  holder.granted(in.council().id() + 1, "b", kStart + 9);
+  EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
+}
+
+TEST(LeaseHolder, ComesToAContinuedCouncilOnly) {
+  LeaseHolder holder(kLease);
+  ASSERT_TRUE(holder.adopt(council(5, {voter("a")}).council()));
+  EXPECT_FALSE(holder.adopt(council(4, {voter("b")}).council()));
+  EXPECT_FALSE(holder.adopt(council(9, {voter("b")}, {2}).council()));
+  EXPECT_TRUE(holder.is_stranger(council(9, {voter("b")}, {2}).council()));
+  EXPECT_TRUE(holder.adopt(council(9, {voter("b")}, {1, 2}).council()));
+}
+
+TEST(Convener, ACouncilIsOddAndKeepsItsVoters) {
+  const auto now = council(1, {voter("a"), voter("c"), voter("d")}).council();
+  EXPECT_TRUE(same_voters(now, choose_voters(now, {voter("a"), voter("b"), voter("c"), voter("d")})));
+  EXPECT_EQ(choose_voters(now, {voter("a"), voter("c")}).size(), 1u);
+  EXPECT_EQ(choose_voters(now, {voter("a"), voter("b"), voter("c"), voter("d"), voter("e")}).size(), 5u);
+  EXPECT_FALSE(same_voters(now, choose_voters(now, {voter("a"), voter("b"), voter("c", 'b'), voter("d")})));
+}
+
+TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
+  const auto alone = council(1, {voter("a", 'a')}).council();
+  EXPECT_TRUE(Convener::is_sealed(alone, 0, voter("a", 'b'), true));
+  EXPECT_FALSE(Convener::is_sealed(alone, 0, voter("a", 'b'), false)) << "it may not have been the last";
+  EXPECT_FALSE(Convener::is_sealed(alone, 0, voter("a", 'a'), true));
+  const auto three = council(1, {voter("a", 'a'), voter("b"), voter("c")}).council();
+  EXPECT_FALSE(Convener::is_sealed(three, 1, voter("a", 'b'), true));
+  EXPECT_TRUE(Convener::is_sealed(three, 2, voter("a", 'b'), true));
+}
+
+// ---- by chance: messages are lost and late, nodes are stopped and restarted, the coordinator with them. One
+// replica or more on each node; once its loss was answered, its home never serves it again.
+class World {
+ public:
+  explicit World(uint64_t seed) : random_(seed) {
+    for (size_t i = 0; i < kNodes; ++i) restart(i);
+  }
+
+  void run(size_t steps) {
+    for (size_t i = 0; i < steps; ++i) step();
+  }
+  size_t losses = 0, served_checks = 0, councils = 0;
+
+ private:
+  static constexpr size_t kNodes = 4;
+  struct Node {
+    std::string name;
+    uint32_t partition = 0;
+    std::unique_ptr<Voter> voter;
+    std::unique_ptr<LeaseHolder> holder;
+    std::map<std::string, std::vector<wire::ExtentRef>> freed;
+    std::set<uint64_t> replicas;  // addresses that it would serve
+    uint64_t next_replica = 0;
+    uint64_t stopped_until = 0, cut_until = 0, run = 0;
+    wire::Voter self;
+  };
+  struct Late {
+    uint64_t at;
+    size_t to;
+    uint64_t run;
+    std::function<void(Node&)> act;
+  };
+
+  size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
+  bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
+  Node& node(const std::string& name) { return nodes_[static_cast<size_t>(name[0] - 'a')]; }
+
+  void restart(size_t i) {
+    Node& n = nodes_[i];
+    const uint64_t run = n.run + 1;
+    const uint64_t cut = n.cut_until;
+    n = Node{};
+    n.run = run;
+    n.cut_until = cut;
+    n.name = std::string(1, static_cast<char>('a' + i));
+    n.partition = ++partitions_;
+    n.self = voter(n.name, static_cast<char>('a' + run % 26));
+    n.self.set_incarnation(std::string(12, 'x') + std::to_string(1000 + run));
+    n.voter = std::make_unique<Voter>(n.name, n.self.incarnation(), kLease);
+    n.holder = std::make_unique<LeaseHolder>(kLease);
+    if (i != 0) return;
+    convener_ = std::make_unique<Convener>(++runs_);
+    sealing_ = false;
+    (void)n.voter->install(now_, convener_->found(++ids_, n.self));
+    n.holder->adopt(convener_->council());
+  }
+
+  bool reaches(const Node& from, const Node& to) {
+    if (from.stopped_until > now_ || to.stopped_until > now_) return false;
+    if (from.name == to.name) return true;
+    return from.cut_until <= now_ && to.cut_until <= now_ && !chance(0.1);
+  }
+
+  void send(size_t to, std::function<void(Node&)> act) {
+    late_.push_back({now_ + pick(kLease / 2), to, nodes_[to].run, std::move(act)});
+  }
+
+  void step() {
+    now_ += pick(kLease / 20);
+    for (size_t i = 0; i < late_.size();) {
+      if (late_[i].at > now_ || nodes_[late_[i].to].stopped_until > now_) {
+        ++i;
+        continue;
+      }
+      const Late due = std::move(late_[i]);
+      late_.erase(late_.begin() + static_cast<long>(i));
+      if (nodes_[due.to].run == due.run) due.act(nodes_[due.to]);
+    }
+    const size_t i = pick(kNodes);
+    Node& n = nodes_[i];
+    const size_t what = pick(1000);
+    if (what < 6) n.stopped_until = now_ + pick(3 * kLease);
+    if (what >= 6 && what < 12) n.cut_until = now_ + pick(3 * kLease);
+    // A coordinator that votes alone takes what it knew with it: what follows is not promised.
+    const bool alone = i == 0 && (convener_->council().voters_size() == 1 || convener_->has_proposal());
+    if (what >= 12 && what < 14 && !alone) restart(i);
+    if (n.stopped_until > now_) return;
+    if (what < 400) ask(n, i);
+    if (what >= 400 && what < 600) heartbeat(n, i);
+    if (what >= 600 && what < 700) convene();
+    if (what >= 700 && what < 800) lose(n);
+    if (what >= 800 && what < 850) {
+      n.replicas.insert(
+          GlobalAddress(n.partition, (n.next_replica = n.next_replica % 1000 + 1) * 4096 + (++unique_ << 24))
+              .bits());
+    }
+    for (Node& home : nodes_) check(home);
+  }
+
+  void check(const Node& home) {
+    if (home.stopped_until > now_ || now_ >= home.holder->until_ns()) return;
+    for (const uint64_t address : home.replicas) {
+      ++served_checks;
+      ASSERT_FALSE(lost_.contains(address)) << home.name << " serves a replica that was answered as lost";
+    }
+  }
+
+  void ask(Node& n, size_t i) {
+    n.holder->adopt(n.voter->council());
+    const wire::Council in = n.holder->council();
+    for (const auto& v : in.voters()) {
+      Node& to = node(v.name());
+      if (!reaches(n, to)) continue;
+      auto request = vote(in, n.partition);
+      for (const auto& ref : n.freed[v.name()]) *request.add_freed() = ref;
+      const uint64_t sent = now_;
+      const auto answered = [this, i, in, name = v.name(), sent, run = n.run](Node& voting,
+                                                                              const wire::LeaseVote& r) {
+        wire::LeaseGranted out;
+        voting.voter->grant(now_, r, out);
+        const auto take = [in, name, sent, out](Node& home) {
+          for (const auto& ref : out.dropped()) home.replicas.erase(ref.address());
+          home.freed[name].assign(out.dropped().begin(), out.dropped().end());
+          if (out.granted())
+            home.holder->granted(in.id(), name, sent);
+          else if (out.has_council())
+            home.holder->adopt(out.council());
+        };
+        if (nodes_[i].run != run) return;  // its connections ended with it
+        if (voting.name == nodes_[i].name)
+          take(voting);
+        else if (reaches(voting, nodes_[i]))
+          send(i, take);
+      };
+      if (to.name == n.name)
+        answered(to, request);
+      else
+        send(static_cast<size_t>(v.name()[0] - 'a'),
+             [answered, request](Node& voting) { answered(voting, request); });
+    }
+  }
+
+  static const wire::Council& newest(const Node& n) {
+    const auto& mine = n.holder->council();
+    const auto& voted = n.voter->council();
+    return voted.number() > mine.number() && continues(voted, mine) ? voted : mine;
+  }
+
+  void heartbeat(Node& n, size_t i) {
+    if (i == 0) {
+      n.holder->adopt(convener_->council());
+      return;
+    }
+    if (!reaches(n, nodes_[0])) return;
+    convener_->reported(newest(n));
+    heard_[i] = {now_, n.self, newest(n)};
+    if (!reaches(nodes_[0], n)) return;
+    const auto seen = newest(nodes_[0]);
+    n.holder->adopt(seen);
+    if (n.holder->is_stranger(seen) && now_ >= n.holder->until_ns() && chance(0.02)) {
+      n.replicas.clear();
+      n.voter->leave();
+      n.holder->start_over(seen);
+    }
+  }
+
+  size_t seal(const wire::Council& base, wire::VoterState& state) {
+    size_t count = 0;
+    const auto request = convener_->seal_request(base);
+    for (const auto& v : base.voters()) {
+      Node& to = node(v.name());
+      if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
+      const auto answer = to.voter->seal(now_, request);
+      if (!answer.is_ok() || !reaches(to, nodes_[0])) continue;
+      merge(state, answer.value());
+      ++count;
+    }
+    return count;
+  }
+
+  void install() {
+    size_t count = 0;
+    for (const auto& v : convener_->proposal().council().voters()) {
+      Node& to = node(v.name());
+      if (!reaches(nodes_[0], to) || !to.voter->install(now_, convener_->proposal()).is_ok()) continue;
+      if (reaches(to, nodes_[0])) ++count;
+    }
+    if (convener_->installed(count)) ++councils;
+  }
+
+  void convene() {
+    if (nodes_[0].stopped_until > now_) return;
+    if (convener_->has_proposal()) return install();
+    const wire::Voter& self = nodes_[0].self;
+    wire::VoterState state;
+    std::vector<wire::Council> merged;
+    wire::Council together;
+    *together.mutable_chains() = convener_->council().chains();
+    *together.mutable_after() = convener_->council().after();
+    const auto foreign = convener_->foreign();
+    for (const auto& [id, base] : foreign) {
+      wire::VoterState theirs;
+      if (!Convener::is_sealed(base, seal(base, theirs), self, false)) continue;
+      merge(state, theirs);
+      Convener::join(together, base);
+      merged.push_back(base);
+    }
+    std::vector<wire::Voter> living{self};
+    for (const auto& [i, heard] : heard_) {
+      if (heard.at + kLease > now_ && continues(together, heard.council)) living.push_back(heard.who);
+    }
+    auto voters = choose_voters(convener_->council(), living);
+    if (merged.empty() && !sealing_ && same_voters(convener_->council(), voters)) return;
+    sealing_ = true;
+    if (!Convener::is_sealed(convener_->council(), seal(convener_->council(), state), self, true)) return;
+    sealing_ = false;
+    convener_->propose(++ids_, voters, merged, state);
+    if (chance(0.9)) install();
+  }
+
+  void lose(Node& asker) {
+    Node& home = nodes_[pick(kNodes)];
+    if (home.replicas.empty()) return;
+    auto it = home.replicas.begin();
+    std::advance(it, static_cast<long>(pick(home.replicas.size())));
+    if (chance(0.7) && wanted_ != 0) {
+    } else {
+      wanted_ = *it;
+    }
+    const wire::Council in = newest(asker);
+    size_t count = 0;
+    wire::LoseReplica request;
+    request.set_council_id(in.id());
+    request.set_address(wanted_);
+    request.set_generation(0);
+    for (const auto& v : in.voters()) {
+      Node& to = node(v.name());
+      if (!reaches(asker, to)) continue;
+      const auto wait = to.voter->lose(now_, request);
+      if (wait.is_ok() && wait.value() == 0 && reaches(to, asker)) ++count;
+    }
+    if (in.id() == 0 || count < majority(in)) return;
+    lost_.insert(wanted_);
+    wanted_ = 0;
+    ++losses;
+  }
+
+  struct Heard {
+    uint64_t at;
+    wire::Voter who;
+    wire::Council council;
+  };
+  std::mt19937_64 random_;
+  uint64_t now_ = kStart;
+  uint32_t partitions_ = 0;
+  uint64_t ids_ = 0, runs_ = 0, wanted_ = 0, unique_ = 0;
+  bool sealing_ = false;
+  std::vector<Late> late_;
+  std::map<size_t, Heard> heard_;
+  std::unique_ptr<Convener> convener_;
+  std::set<uint64_t> lost_;
+  std::array<Node, kNodes> nodes_;
+};
+
+TEST(Quorum, NoReplicaIsServedThatWasAnsweredAsLost) {
+  size_t losses = 0, checks = 0, councils = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    World world(seed);
+    world.run(4000);
+    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
+    losses += world.losses, checks += world.served_checks, councils += world.councils;
+  }
+  EXPECT_GT(losses, 300u);
+  EXPECT_GT(checks, 100000u);
+  EXPECT_GT(councils, 300u);
+  RecordProperty("losses", static_cast<int>(losses));
+  RecordProperty("councils", static_cast<int>(councils));
+}
+
+}  // namespace
+}  // namespace ocm::control
