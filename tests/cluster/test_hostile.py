@@ -92,6 +92,21 @@ def test_silent_control_connections_shut_nobody_out(make_cluster):
     works(cluster)
 
 
+@pytest.mark.parametrize("who", ["daemon", "program"])
+def test_another_control_version_is_told_so(shared, who):
+    hello = b"\xc2\x02\x02\x08\x63" if who == "daemon" else b"\x52\x02\x08\x63"  # its version is 99
+    message = b"\x08\x01" + hello
+    if who == "daemon":
+        s = socket.create_connection(address_of(shared["n2"].control))
+    else:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(str(shared["n2"].socket_path))
+    with s:
+        s.settimeout(5)
+        s.sendall(struct.pack("<I", len(message)) + message)
+        assert b"control version 99" in s.recv(4096)
+
+
 def test_a_second_daemon_on_the_same_directory_refuses(shared):
     node = shared["n1"]
     second = subprocess.run(node.arguments(["--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
@@ -316,6 +331,8 @@ def test_a_users_quota_is_held(make_cluster):
 def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
     cluster = make_cluster(dram=3 << 30, extra=["--limit-user-bytes", str(3 << 29)])
     programs = [cluster.program(cluster[name]) for name in ("n1", "n2")]
+    for name in ("n1", "n2"):
+        cluster.wait_members(at=cluster[name])
     for program in programs:
         program.start({"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [1 << 30],
                        "kwargs": {"nodes": ["n3"], "flags": POPULATE | DEDICATED}})
