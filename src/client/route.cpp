@@ -79,7 +79,7 @@ Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::
     return Status(Code::kUnsupported,
                   std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node);
   }
-  for (const Fabric fabric : {Fabric::kUcx, Fabric::kTcp}) {  // best first
+  for (const Fabric fabric : {Fabric::kUcx, Fabric::kTcp, Fabric::kFake}) {  // best first
     if (fabric == Fabric::kUcx && layout == Layout::kReplicated) continue;
     if (usable(fabric)) return fabric;
   }
