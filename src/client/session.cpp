@@ -115,7 +115,8 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
       // reached any more, but the program goes on.
       socket = options_.dial();
       if (socket.is_ok()) {
-        fresh = Daemon::greet(std::move(*socket), options_.program, nullptr, os::Deadline::after_ns(deadline_ns_));
+        fresh = Daemon::greet(std::move(*socket), options_.program, nullptr,
+                              os::Deadline::after_ns(deadline_ns_));
       }
     }
   } else {
