@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -37,7 +38,11 @@ class FabricFixture {
   TestHome home;
 };
 
-using MakeFixture = std::function<std::unique_ptr<FabricFixture>()>;
+/// A function that prints as a word: the names of the tests are the same in every run.
+struct MakeFixture : std::function<std::unique_ptr<FabricFixture>()> {
+  using function::function;
+  friend void PrintTo(const MakeFixture& /*make*/, std::ostream* out) { *out << "fixture"; }
+};
 
 /// Hangs the one thread of a server in its directory: it answers nobody until this ends.
 class Freeze {
