@@ -204,7 +204,8 @@ void Cluster::apply(wire::ClusterView view) {
     control::Incarnation alive;
     const bool known = !dead && read_id(node.incarnation(), alive);
     home_.owner_node(node.name(), known ? std::optional(alive) : std::nullopt);
-    if (old != nullptr && (restarted || dead)) peers_.forget(old->control_address());
+    // Also when it returned: a connection from before would wait for its next retransmission.
+    if (old != nullptr) peers_.forget(old->control_address());
   }
   for (const auto& [name, node] : before) {
     if (name != core_.name) home_.owner_node(name, std::nullopt);
