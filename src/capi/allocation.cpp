@@ -12,9 +12,8 @@ namespace {
 constexpr size_t kNodesMax = 4096;
 
 Status read_options(const ocm_allocation_options& in, client::AllocationOptions& out) {
-  if (static_cast<uint32_t>(in.kind) > OCM_KIND_GPU ||
-      static_cast<uint32_t>(in.layout) > OCM_LAYOUT_REPLICATED ||
-      static_cast<uint32_t>(in.fabric) > OCM_FABRIC_FAKE) {
+  if (number_in(in.kind) > OCM_KIND_GPU || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
+      number_in(in.fabric) > OCM_FABRIC_FAKE) {
     return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
   }
   if (in.nodes_count > kNodesMax) return Status(Code::kTooLarge, "more than 4096 nodes are named");

@@ -3,6 +3,7 @@
 
 #include <oncilla/oncilla.h>
 
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -37,6 +38,15 @@ Handle* handle_of(uint64_t value) {
   return reinterpret_cast<Handle*>(value);
 }
 inline client::Allocation* find(const ocm_allocation* handle) { return allocations.find(bits(handle)); }
+
+/// A program in C may store any number in an enum; to load it as the enum is undefined then.
+template <class Enum>
+uint32_t number_in(const Enum& value) {
+  uint32_t number = 0;
+  static_assert(sizeof(number) == sizeof(value));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
 
 /// Remembers why this thread's call failed; returns the number.
 int fail(Code code, std::string_view why);

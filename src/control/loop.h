@@ -7,9 +7,6 @@
 // Threads: run() by one thread; post() and stop() from any; everything else on the loop's thread.
 #pragma once
 
-#ifndef ASIO_STANDALONE
-#define ASIO_STANDALONE
-#endif
 #include <sched.h>
 
 #include <asio/awaitable.hpp>

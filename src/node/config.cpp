@@ -3,6 +3,8 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
+// toml++ 3.3 asserts on some malformed keys before it reports them; a debug build must report them too.
+#define TOML_ASSERT(expression) ((void)0)
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <toml++/toml.h>

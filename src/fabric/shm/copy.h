@@ -22,7 +22,7 @@ void copy_streaming(void* target, const void* source, uint64_t bytes);
 inline void copy_bytes(void* target, const void* source, uint64_t bytes) {
   if (bytes >= kStreamBytes) [[unlikely]] {
     copy_streaming(target, source, bytes);
-  } else {
+  } else if (bytes > 0) {  // of nothing both may be null
     std::memcpy(target, source, bytes);
   }
 }
