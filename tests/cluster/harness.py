@@ -175,6 +175,13 @@ class Node:
 
     def signal(self, number):
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:  # a thread on another processor runs on for a moment
+            wait_for(f"{self.name} stands still", self._stands_still)
+
+    def _stands_still(self) -> bool:
+        states = (stat.read_text().rpartition(")")[2].split()[0]
+                  for stat in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
+        return all(state == "T" for state in states)
 
     def kill(self):
         self.process.kill()
