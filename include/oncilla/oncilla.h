@@ -62,17 +62,17 @@ typedef enum ocm_status {
   OCM_LOST = -25,       /* the bytes are gone: every copy was on nodes that died */
   OCM_QUOTA = -26,      /* the user's quota is used up */
   /* peer: one node, or the connection to it */
-  OCM_PEER_LOST = -40,   /* the node died, was cut off or stopped answering within the deadline */
-  OCM_PROTOCOL = -41,    /* it sent what the protocol does not allow; the connection was closed */
-  OCM_AUTH = -42,        /* wrong token, certificate or session key */
+  OCM_PEER_LOST = -40,    /* the node died, was cut off or stopped answering within the deadline */
+  OCM_PROTOCOL = -41,     /* it sent what the protocol does not allow; the connection was closed */
+  OCM_AUTH = -42,         /* wrong token, certificate or session key */
   OCM_BAD_CHECKSUM = -43, /* a CRC32C did not match */
   /* node: the local machine or daemon */
-  OCM_NO_DAEMON = -60,    /* no daemon at the socket: start one with `ocm up` or `oncillad` */
-  OCM_NO_MEMORY = -61,    /* the operating system refused memory */
-  OCM_NO_FDS = -62,       /* out of file descriptors: raise `ulimit -n` (LimitNOFILE) */
-  OCM_IO = -63,           /* another error of the operating system */
-  OCM_DRAINING = -64,     /* the daemon is shutting down */
-  OCM_LIMIT = -65,        /* a limit of the daemon on sessions, connections or extents */
+  OCM_NO_DAEMON = -60, /* no daemon at the socket: start one with `ocm up` or `oncillad` */
+  OCM_NO_MEMORY = -61, /* the operating system refused memory */
+  OCM_NO_FDS = -62,    /* out of file descriptors: raise `ulimit -n` (LimitNOFILE) */
+  OCM_IO = -63,        /* another error of the operating system */
+  OCM_DRAINING = -64,  /* the daemon is shutting down */
+  OCM_LIMIT = -65,     /* a limit of the daemon on sessions, connections or extents */
   /* cluster */
   OCM_NO_COORDINATOR = -80, /* the coordinator cannot be reached; names wait, data goes on */
   OCM_UNKNOWN_NODE = -81,   /* no node of that name in the cluster */
@@ -80,14 +80,14 @@ typedef enum ocm_status {
 } ocm_status;
 
 /* The fixed sentence for a status; never NULL. */
-OCM_API const char *ocm_strerror(int status);
+OCM_API const char* ocm_strerror(int status);
 /* The short name, such as "POOL_FULL"; never NULL. */
-OCM_API const char *ocm_status_name(int status);
+OCM_API const char* ocm_status_name(int status);
 /* What exactly went wrong in this thread's last failed call and what to do; "" if nothing.
  * Valid until this thread's next call. */
-OCM_API const char *ocm_last_error(void);
+OCM_API const char* ocm_last_error(void);
 /* "MAJOR.MINOR.PATCH" of the library that is loaded. */
-OCM_API const char *ocm_version(void);
+OCM_API const char* ocm_version(void);
 
 /* Where bytes live. A node offers a budget of each (a pool). */
 typedef enum ocm_kind { OCM_KIND_DRAM = 0, OCM_KIND_NVME = 1, OCM_KIND_GPU = 2 } ocm_kind;
@@ -99,7 +99,11 @@ typedef enum ocm_layout {
 } ocm_layout;
 /* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. */
 typedef enum ocm_fabric {
-  OCM_FABRIC_ANY = 0, OCM_FABRIC_SHM = 1, OCM_FABRIC_TCP = 2, OCM_FABRIC_UCX = 3, OCM_FABRIC_FAKE = 4
+  OCM_FABRIC_ANY = 0,
+  OCM_FABRIC_SHM = 1,
+  OCM_FABRIC_TCP = 2,
+  OCM_FABRIC_UCX = 3,
+  OCM_FABRIC_FAKE = 4
 } ocm_fabric;
 /* What an attachment may do. */
 typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3 } ocm_access;
@@ -117,20 +121,21 @@ enum {
 /* How a session is opened. */
 typedef struct ocm_session_options {
   size_t size;
-  const char *socket_path;      /* NULL: $OCM_SOCKET, else /run/oncilla/oncillad.sock */
-  const char *program;          /* a name to show in `ocm top`; NULL: the process' own */
-  uint32_t flags;               /* OCM_SESSION_* */
-  ocm_fabric fabric;            /* the default for allocations of this session */
-  uint64_t deadline_ns;         /* the default deadline; 0: the cluster's failure deadline */
-  uint64_t embedded_bytes;      /* budget of an embedded node; 0: 1 GiB */
+  const char* socket_path; /* NULL: $OCM_SOCKET, else /run/oncilla/oncillad.sock */
+  const char* program;     /* a name to show in `ocm top`; NULL: the process' own */
+  uint32_t flags;          /* OCM_SESSION_* */
+  ocm_fabric fabric;       /* the default for allocations of this session */
+  uint64_t deadline_ns;    /* the default deadline; 0: the cluster's failure deadline */
+  uint64_t embedded_bytes; /* budget of an embedded node; 0: 1 GiB */
 } ocm_session_options;
-#define OCM_SESSION_OPTIONS_INIT {sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0}
+#define OCM_SESSION_OPTIONS_INIT \
+  { sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0 }
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
  * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */
-OCM_API int ocm_session_open(const ocm_session_options *options, ocm_session **session);
+OCM_API int ocm_session_open(const ocm_session_options* options, ocm_session** session);
 /* Waits for what is under way (to its deadline), frees every unpublished allocation and the handles. */
-OCM_API int ocm_session_close(ocm_session *session);
+OCM_API int ocm_session_close(ocm_session* session);
 
 /* ------------------------------------------------------------------ allocation */
 
@@ -148,29 +153,29 @@ typedef struct ocm_allocation_options {
   size_t size;
   ocm_kind kind;
   ocm_layout layout;
-  uint32_t extents;           /* stripes, or replicas (at most 64); 0: named nodes' count, else 2 for
-                                 REPLICATED, all nodes with room for STRIPED */
-  uint64_t chunk_bytes;       /* STRIPED: a multiple of 64; 0: 1 MiB */
-  const char *const *nodes;   /* "transparent" placement: equal shares on these nodes, by name */
-  size_t nodes_count;         /* 0: "opaque" placement, the cluster chooses */
+  uint32_t extents;         /* stripes, or replicas (at most 64); 0: named nodes' count, else 2 for
+                               REPLICATED, all nodes with room for STRIPED */
+  uint64_t chunk_bytes;     /* STRIPED: a multiple of 64; 0: 1 MiB */
+  const char* const* nodes; /* "transparent" placement: equal shares on these nodes, by name */
+  size_t nodes_count;       /* 0: "opaque" placement, the cluster chooses */
   ocm_fabric fabric;
-  uint32_t flags;             /* OCM_ALLOCATION_* */
+  uint32_t flags; /* OCM_ALLOCATION_* */
 } ocm_allocation_options;
 #define OCM_ALLOCATION_OPTIONS_INIT \
-  {sizeof(ocm_allocation_options), OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, NULL, 0, OCM_FABRIC_ANY, 0}
+  { sizeof(ocm_allocation_options), OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, NULL, 0, OCM_FABRIC_ANY, 0 }
 
 /* Allocates `bytes` (> 0). `options` may be NULL: DRAM, single, placed by the cluster, nearest first.
  * Up to 32 KiB of single, opaque DRAM comes out of a slab leased to the session, without a call.
  * Cost: at most 1 us from a slab, one control round trip otherwise.
  * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind).
  * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
-OCM_API int ocm_allocation_create(ocm_session *session, uint64_t bytes,
-                                  const ocm_allocation_options *options, ocm_allocation **allocation);
+OCM_API int ocm_allocation_create(ocm_session* session, uint64_t bytes, const ocm_allocation_options* options,
+                                  ocm_allocation** allocation);
 /* Gives the memory back and ends the handle. A published allocation is detached, not removed. Waits for
  * its started operations; see the conventions for calls of other threads. Errors: REVOKED (freed before). */
-OCM_API int ocm_allocation_free(ocm_allocation *allocation);
+OCM_API int ocm_allocation_free(ocm_allocation* allocation);
 /* Its length as asked for; 0 for what is no handle. */
-OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation *allocation);
+OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation* allocation);
 
 /* What an allocation is. */
 typedef struct ocm_allocation_info {
@@ -185,9 +190,9 @@ typedef struct ocm_allocation_info {
   bool slab; /* a piece of a slab leased to the session */
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT \
-  {sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false}
+  { sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false }
 /* Shapes: info->size is set (OCM_ALLOCATION_INFO_INIT); so much of it is written. */
-OCM_API int ocm_allocation_query(const ocm_allocation *allocation, ocm_allocation_info *info);
+OCM_API int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* info);
 
 /* What one extent is. */
 typedef struct ocm_extent_info {
@@ -200,18 +205,20 @@ typedef struct ocm_extent_info {
   bool lost;         /* its node is known to be gone */
   char node[64];
 } ocm_extent_info;
-#define OCM_EXTENT_INFO_INIT {sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, {0}}
+#define OCM_EXTENT_INFO_INIT                                              \
+  {                                                                       \
+    sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, { 0 } \
+  }
 /* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last.
  * Shapes: info->size is set (OCM_EXTENT_INFO_INIT). */
-OCM_API int ocm_allocation_extent(const ocm_allocation *allocation, uint32_t index,
-                                  ocm_extent_info *info);
+OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info);
 
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once the
  * allocation is removed by another program the bytes are nobody's: loads give anything.
  * Errors: UNSUPPORTED (remote, or crosses a stripe), OUT_OF_RANGE. */
-OCM_API int ocm_allocation_pointer(ocm_allocation *allocation, uint64_t offset, uint64_t bytes,
-                                   void **pointer);
+OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes,
+                                   void** pointer);
 
 /* ------------------------------------------------------------------ put and get */
 
@@ -220,41 +227,40 @@ OCM_API int ocm_allocation_pointer(ocm_allocation *allocation, uint64_t offset, 
  * put to the same bytes at once may leave the replicas different (order them by fences or atomics).
  * Cost: no allocation, lock or system call below 2 KiB on shm.
  * Errors: OUT_OF_RANGE, PERMISSION, REVOKED, PEER_LOST. Source: Oncilla (Cluster '13) IV, ocm_copy. */
-OCM_API int ocm_put(ocm_allocation *allocation, uint64_t offset, const void *source, uint64_t bytes);
+OCM_API int ocm_put(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes);
 /* Reads [offset, offset + bytes) of the allocation into `target`. On an error the bytes of `target`
  * are unspecified. Errors: OUT_OF_RANGE, REVOKED (also when it was removed meanwhile), PEER_LOST, LOST. */
-OCM_API int ocm_get(ocm_allocation *allocation, uint64_t offset, void *target, uint64_t bytes);
+OCM_API int ocm_get(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes);
 
 /* One piece of a vectored transfer. */
 typedef struct ocm_segment {
   uint64_t offset; /* in the allocation */
-  void *pointer;   /* in this program; read by putv, written by getv */
+  void* pointer;   /* in this program; read by putv, written by getv */
   uint64_t bytes;
 } ocm_segment;
 /* Vectored: all segments, in one window of operations. On an error any of them may have been moved. */
-OCM_API int ocm_putv(ocm_allocation *allocation, const ocm_segment *segments, size_t count);
-OCM_API int ocm_getv(ocm_allocation *allocation, const ocm_segment *segments, size_t count);
+OCM_API int ocm_putv(ocm_allocation* allocation, const ocm_segment* segments, size_t count);
+OCM_API int ocm_getv(ocm_allocation* allocation, const ocm_segment* segments, size_t count);
 
 /* Strided in two dimensions: `rows` rows of `row_bytes`; row i lies at offset + i * stride in the
  * allocation and at pointer + i * pointer_stride here. */
-OCM_API int ocm_put_strided(ocm_allocation *allocation, uint64_t offset, uint64_t stride,
-                            const void *pointer, uint64_t pointer_stride, uint64_t row_bytes,
-                            uint64_t rows);
-OCM_API int ocm_get_strided(ocm_allocation *allocation, uint64_t offset, uint64_t stride,
-                            void *pointer, uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows);
+OCM_API int ocm_put_strided(ocm_allocation* allocation, uint64_t offset, uint64_t stride, const void* pointer,
+                            uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows);
+OCM_API int ocm_get_strided(ocm_allocation* allocation, uint64_t offset, uint64_t stride, void* pointer,
+                            uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows);
 
 /* One end of a copy: an allocation and an offset in it, or (allocation NULL) a plain pointer. */
 typedef struct ocm_place {
-  ocm_allocation *allocation;
+  ocm_allocation* allocation;
   uint64_t offset;
-  void *pointer;
+  void* pointer;
 } ocm_place;
-static inline ocm_place ocm_place_in(ocm_allocation *allocation, uint64_t offset) {
+static inline ocm_place ocm_place_in(ocm_allocation* allocation, uint64_t offset) {
   ocm_place place = {allocation, offset, NULL};
   return place;
 }
-static inline ocm_place ocm_place_at(const void *pointer) {
-  ocm_place place = {NULL, 0, (void *)pointer};
+static inline ocm_place ocm_place_at(const void* pointer) {
+  ocm_place place = {NULL, 0, (void*)pointer};
   return place;
 }
 /* Copies `bytes` between any two of {pointer, allocation}. Remote to remote goes from node to node and
@@ -267,15 +273,15 @@ OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 /* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
  * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
  * Progress is made by the thread that waits, tests, fences or starts another operation. */
-OCM_API int ocm_put_start(ocm_allocation *allocation, uint64_t offset, const void *source,
-                          uint64_t bytes, ocm_op **op);
-OCM_API int ocm_get_start(ocm_allocation *allocation, uint64_t offset, void *target, uint64_t bytes,
-                          ocm_op **op);
-OCM_API int ocm_putv_start(ocm_allocation *allocation, const ocm_segment *segments, size_t count,
-                           ocm_op **op);
-OCM_API int ocm_getv_start(ocm_allocation *allocation, const ocm_segment *segments, size_t count,
-                           ocm_op **op);
-OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op **op);
+OCM_API int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
+                          ocm_op** op);
+OCM_API int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes,
+                          ocm_op** op);
+OCM_API int ocm_putv_start(ocm_allocation* allocation, const ocm_segment* segments, size_t count,
+                           ocm_op** op);
+OCM_API int ocm_getv_start(ocm_allocation* allocation, const ocm_segment* segments, size_t count,
+                           ocm_op** op);
+OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op** op);
 
 enum {
   OCM_WAIT_REMOTE = 0,      /* until complete: visible to every later get */
@@ -284,53 +290,53 @@ enum {
 };
 /* Waits at most `deadline_ns` in all (0: the session's default without progress). Returns the
  * operation's own status, or DEADLINE: then it is still under way and the handle stays. */
-OCM_API int ocm_op_wait(ocm_op *op, uint32_t flags, uint64_t deadline_ns);
+OCM_API int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns);
 /* 1: complete and well; 0: under way; negative: complete with that status. Never blocks. */
-OCM_API int ocm_op_test(ocm_op *op);
+OCM_API int ocm_op_test(ocm_op* op);
 /* Ends the handle; waits first if the operation is under way. */
-OCM_API int ocm_op_free(ocm_op *op);
+OCM_API int ocm_op_free(ocm_op* op);
 /* Returns when every put and atomic that this session started on the allocation is complete remotely;
  * the first error among those whose handles were freed early is returned here. */
-OCM_API int ocm_fence(ocm_allocation *allocation);
+OCM_API int ocm_fence(ocm_allocation* allocation);
 /* The same for every allocation of the session. */
-OCM_API int ocm_session_fence(ocm_session *session);
+OCM_API int ocm_session_fence(ocm_session* session);
 
 /* ------------------------------------------------------------------ atomics and notification */
 
 /* 64-bit atomics at the home, sequentially consistent among themselves whatever fabric they came over.
  * `offset` is a multiple of 8. `old` (may be NULL) receives the value before.
  * Errors: INVALID_ARGUMENT (alignment), UNSUPPORTED (REPLICATED). */
-OCM_API int ocm_atomic_fetch_add(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
-OCM_API int ocm_atomic_swap(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
-OCM_API int ocm_atomic_compare_swap(ocm_allocation *a, uint64_t offset, uint64_t expected,
-                                    uint64_t desired, uint64_t *old);
-OCM_API int ocm_atomic_and(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
-OCM_API int ocm_atomic_or(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
-OCM_API int ocm_atomic_xor(ocm_allocation *a, uint64_t offset, uint64_t operand, uint64_t *old);
+OCM_API int ocm_atomic_fetch_add(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
+OCM_API int ocm_atomic_swap(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
+OCM_API int ocm_atomic_compare_swap(ocm_allocation* a, uint64_t offset, uint64_t expected, uint64_t desired,
+                                    uint64_t* old);
+OCM_API int ocm_atomic_and(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
+OCM_API int ocm_atomic_or(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
+OCM_API int ocm_atomic_xor(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
 
 /* Notified access: the put, then `value` is added to the 64-bit word at `notify_offset`, which a waiter
  * sees only after the bytes. Both in the same extent. Source: GPU RMA thesis, notified access. */
-OCM_API int ocm_put_notify(ocm_allocation *allocation, uint64_t offset, const void *source,
-                           uint64_t bytes, uint64_t notify_offset, uint64_t value);
+OCM_API int ocm_put_notify(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
+                           uint64_t notify_offset, uint64_t value);
 /* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL.
  * Errors: DEADLINE, REVOKED, PEER_LOST, INVALID_ARGUMENT (alignment). */
-OCM_API int ocm_wait_at_least(ocm_allocation *allocation, uint64_t offset, uint64_t value,
-                              uint64_t deadline_ns, uint64_t *seen);
+OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint64_t value,
+                              uint64_t deadline_ns, uint64_t* seen);
 
 /* ------------------------------------------------------------------ names */
 
-/* Gives the allocation a name (1 to 255 bytes of UTF-8 without '\0' or '/') under which other sessions attach it;
- * it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
+/* Gives the allocation a name (1 to 255 bytes of UTF-8 without '\0' or '/') under which other sessions attach
+ * it; it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
  * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
  * read and write of the owner (0600) and of others (0006). Errors: EXISTS, NO_COORDINATOR. */
-OCM_API int ocm_publish(ocm_allocation *allocation, const char *name, uint32_t mode);
+OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
-OCM_API int ocm_attach(ocm_session *session, const char *name, ocm_access access,
-                       ocm_allocation **allocation);
+OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
+                       ocm_allocation** allocation);
 /* Removes the name; its memory is freed, and attached handles get REVOKED.
  * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
-OCM_API int ocm_name_remove(ocm_session *session, const char *name);
+OCM_API int ocm_name_remove(ocm_session* session, const char* name);
 
 /* What a published name stands for. */
 typedef struct ocm_name_info {
@@ -345,16 +351,19 @@ typedef struct ocm_name_info {
   bool lost; /* part of it was on a node that died */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \
-  {sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false}
+  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false }
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
-OCM_API int ocm_name_list(ocm_session *session, const char *prefix,
-                          bool (*visit)(const ocm_name_info *info, void *context), void *context);
+OCM_API int ocm_name_list(ocm_session* session, const char* prefix,
+                          bool (*visit)(const ocm_name_info* info, void* context), void* context);
 
 /* ------------------------------------------------------------------ cluster */
 
 /* A node as the coordinator sees it. */
 typedef enum ocm_node_state {
-  OCM_NODE_ALIVE = 1, OCM_NODE_SUSPECT = 2, OCM_NODE_DEAD = 3, OCM_NODE_DRAINING = 4
+  OCM_NODE_ALIVE = 1,
+  OCM_NODE_SUSPECT = 2,
+  OCM_NODE_DEAD = 3,
+  OCM_NODE_DRAINING = 4
 } ocm_node_state;
 /* What a node is and offers. */
 typedef struct ocm_node_info {
@@ -362,7 +371,7 @@ typedef struct ocm_node_info {
   char name[64];
   uint32_t partition;
   ocm_node_state state;
-  bool self;        /* the session's own node */
+  bool self; /* the session's own node */
   bool coordinator;
   uint64_t pool_bytes[3]; /* by ocm_kind: the budget offered */
   uint64_t used_bytes[3];
@@ -371,10 +380,10 @@ typedef struct ocm_node_info {
   uint64_t heartbeat_age_ns;
 } ocm_node_info;
 #define OCM_NODE_INFO_INIT \
-  {sizeof(ocm_node_info), {0}, 0, OCM_NODE_ALIVE, false, false, {0}, {0}, 0, 0, 0}
+  { sizeof(ocm_node_info), {0}, 0, OCM_NODE_ALIVE, false, false, {0}, {0}, 0, 0, 0 }
 /* Calls `visit` for each node that the session's daemon knows of until it returns false. */
-OCM_API int ocm_node_list(ocm_session *session, bool (*visit)(const ocm_node_info *info, void *context),
-                          void *context);
+OCM_API int ocm_node_list(ocm_session* session, bool (*visit)(const ocm_node_info* info, void* context),
+                          void* context);
 
 #ifdef __cplusplus
 }
@@ -389,7 +398,7 @@ OCM_API int ocm_node_list(ocm_session *session, bool (*visit)(const ocm_node_inf
 static inline int ocm_copy(ocm_place target, ocm_place source, uint64_t bytes) {
   return ocm_place_copy(target, source, bytes);
 }
-static inline int ocm_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op **op) {
+static inline int ocm_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op** op) {
   return ocm_place_copy_start(target, source, bytes, op);
 }
 #endif

@@ -446,6 +446,8 @@ class Session {
   detail::Owner<ocm_session, ocm_session_close> session_;
 };
 
+// clang-format off (14 does not know its own comment for an inline namespace)
 }  // namespace ocm::inline api
+// clang-format on
 
 #endif  // ONCILLA_ONCILLA_HPP

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-typedef struct lib_alloc *ocm_alloc_t;
+typedef struct lib_alloc* ocm_alloc_t;
 
 enum ocm_kind {
   OCM_LOCAL_HOST = 1, /* memory of this program */
@@ -41,7 +41,7 @@ struct ocm_alloc_params {
   uint64_t rem_alloc_bytes;   /* of the remote buffer, > 0; the local kinds do not read it */
   enum ocm_kind kind;
 };
-typedef struct ocm_alloc_params *ocm_alloc_param_t;
+typedef struct ocm_alloc_params* ocm_alloc_param_t;
 
 /* What each offset means is said at the call. */
 struct ocm_params {
@@ -52,7 +52,7 @@ struct ocm_params {
   uint64_t bytes;
   int op_flag; /* 0: read; 1 (or anything else): write */
 };
-typedef struct ocm_params *ocm_param_t;
+typedef struct ocm_params* ocm_param_t;
 
 /* Joins the node's daemon. Without one, and unless OCM_NO_EMBEDDED is in the environment, the program
  * is a node by itself. Each success is ended by one ocm_tini; the calls between share one session. */
@@ -66,17 +66,17 @@ ocm_alloc_t ocm_alloc(ocm_alloc_param_t params);
 int ocm_free(ocm_alloc_t allocation);
 
 /* The local buffer: valid until ocm_free or the last ocm_tini. */
-int ocm_localbuf(ocm_alloc_t allocation, void **buf, size_t *len);
+int ocm_localbuf(ocm_alloc_t allocation, void** buf, size_t* len);
 /* True for the remote kinds; false for the others, and for what is no allocation. */
 bool ocm_is_remote(ocm_alloc_t allocation);
 /* The kind that was asked for; 0, which is no kind, for what is no allocation. */
 enum ocm_kind ocm_alloc_kind(ocm_alloc_t allocation);
 /* The bytes of the remote buffer; an error for the local kinds. */
-int ocm_remote_sz(ocm_alloc_t allocation, size_t *len);
+int ocm_remote_sz(ocm_alloc_t allocation, size_t* len);
 
 /* Moves the whole local buffer's length between a plain pointer and the allocation's local buffer. */
-int ocm_copy_out(void *dst, ocm_alloc_t src);
-int ocm_copy_in(ocm_alloc_t dst, void *src);
+int ocm_copy_out(void* dst, ocm_alloc_t src);
+int ocm_copy_in(ocm_alloc_t dst, void* src);
 
 /* Moves `bytes`; every range is checked before the first byte moves. With op_flag 1:
  *   local  -> local:  dst[dest_offset] <- src[src_offset]

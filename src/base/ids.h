@@ -34,8 +34,7 @@ class GlobalAddress {
 
   GlobalAddress() = default;
   explicit GlobalAddress(uint64_t bits) : bits_(bits) {}
-  GlobalAddress(uint32_t partition, uint64_t offset)
-      : bits_((uint64_t{partition} << kOffsetBits) | offset) {
+  GlobalAddress(uint32_t partition, uint64_t offset) : bits_((uint64_t{partition} << kOffsetBits) | offset) {
     OCM_ASSERT(partition <= kPartitionMax && offset <= kOffsetMask);
   }
 

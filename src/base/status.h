@@ -70,9 +70,7 @@ class [[nodiscard]] Status {
   bool is_ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   /// The detail, or the code's fixed sentence.
-  std::string_view message() const {
-    return detail_ ? std::string_view(*detail_) : code_text(code_);
-  }
+  std::string_view message() const { return detail_ ? std::string_view(*detail_) : code_text(code_); }
   /// "POOL_FULL: message"
   std::string to_string() const;
 
@@ -85,7 +83,7 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT
+  Result(T value) : state_(std::move(value)) {}        // NOLINT
   Result(Status status) : state_(std::move(status)) {  // NOLINT
     OCM_ASSERT(!std::get<Status>(state_).is_ok());
   }
@@ -116,11 +114,11 @@ class [[nodiscard]] Result {
 }  // namespace ocm
 
 /// Returns from the enclosing function if `expression` is a bad Status.
-#define OCM_TRY(expression)                        \
-  do {                                             \
-    ::ocm::Status ocm_try_status = (expression);   \
-    if (!ocm_try_status.is_ok()) [[unlikely]]      \
-      return ocm_try_status;                       \
+#define OCM_TRY(expression)                      \
+  do {                                           \
+    ::ocm::Status ocm_try_status = (expression); \
+    if (!ocm_try_status.is_ok()) [[unlikely]]    \
+      return ocm_try_status;                     \
   } while (0)
 
 #define OCM_CONCAT_(a, b) a##b
@@ -128,8 +126,8 @@ class [[nodiscard]] Result {
 /// `OCM_TRY_ASSIGN(auto x, f());`: declares or assigns x from a Result, or returns its status.
 #define OCM_TRY_ASSIGN(target, expression) \
   OCM_TRY_ASSIGN_(OCM_CONCAT(ocm_result_, __LINE__), target, expression)
-#define OCM_TRY_ASSIGN_(result, target, expression)  \
-  auto result = (expression);                        \
-  if (!result.is_ok()) [[unlikely]]                  \
-    return result.status();                          \
+#define OCM_TRY_ASSIGN_(result, target, expression) \
+  auto result = (expression);                       \
+  if (!result.is_ok()) [[unlikely]]                 \
+    return result.status();                         \
   target = std::move(result).value()

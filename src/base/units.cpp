@@ -14,10 +14,9 @@ struct Unit {
   double bytes;
 };
 constexpr std::array kUnits{
-    Unit{"", 1},          Unit{"B", 1},        Unit{"K", 1024.0},   Unit{"KiB", 1024.0},
-    Unit{"kB", 1e3},      Unit{"KB", 1e3},     Unit{"M", 0x1p20},   Unit{"MiB", 0x1p20},
-    Unit{"MB", 1e6},      Unit{"G", 0x1p30},   Unit{"GiB", 0x1p30}, Unit{"GB", 1e9},
-    Unit{"T", 0x1p40},    Unit{"TiB", 0x1p40}, Unit{"TB", 1e12},
+    Unit{"", 1},         Unit{"B", 1},      Unit{"K", 1024.0},   Unit{"KiB", 1024.0}, Unit{"kB", 1e3},
+    Unit{"KB", 1e3},     Unit{"M", 0x1p20}, Unit{"MiB", 0x1p20}, Unit{"MB", 1e6},     Unit{"G", 0x1p30},
+    Unit{"GiB", 0x1p30}, Unit{"GB", 1e9},   Unit{"T", 0x1p40},   Unit{"TiB", 0x1p40}, Unit{"TB", 1e12},
 };
 
 }  // namespace

@@ -18,10 +18,9 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
     extent->local_ = fabric::shm::LocalExtent({slot, &home.lost(), extent->descriptor_.id.generation},
                                               extent->replica_ ? &home.lease_until_ns() : nullptr);
   } else {
-    OCM_TRY_ASSIGN(extent->route_,
-                   session.routes().choose(extent->descriptor_.node,
-                                           *extent->descriptor_.address_for(extent->fabric()),
-                                           extent->descriptor_.id));
+    OCM_TRY_ASSIGN(extent->route_, session.routes().choose(extent->descriptor_.node,
+                                                           *extent->descriptor_.address_for(extent->fabric()),
+                                                           extent->descriptor_.id));
   }
   return extent;
 }

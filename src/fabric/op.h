@@ -18,7 +18,14 @@
 namespace ocm::fabric {
 
 enum class OpCode : uint8_t {
-  kPut, kGet, kFetchAdd, kSwap, kCompareSwap, kAnd, kOr, kXor,
+  kPut,
+  kGet,
+  kFetchAdd,
+  kSwap,
+  kCompareSwap,
+  kAnd,
+  kOr,
+  kXor,
   kFence,   // complete when every earlier op of the channel was applied
   kNotify,  // adds `operand` to the word at `offset` after all earlier puts, and wakes its waiters
 };
@@ -30,13 +37,13 @@ enum class OpState : uint8_t { kIdle, kPosted, kLocal, kDone };
 struct Op {
   // Set by the owner before post().
   OpCode opcode = OpCode::kGet;
-  bool checksum = false;    // CRC32C over the payload
-  uint32_t index = 0;       // from Channel::attach
-  uint64_t offset = 0;      // in the extent
+  bool checksum = false;       // CRC32C over the payload
+  uint32_t index = 0;          // from Channel::attach
+  uint64_t offset = 0;         // in the extent
   std::byte* local = nullptr;  // put: read only; get: written
-  uint64_t bytes = 0;       // any length; the fabric splits what is too long for one frame
+  uint64_t bytes = 0;          // any length; the fabric splits what is too long for one frame
   uint64_t operand = 0;
-  uint64_t expected = 0;    // compare-swap
+  uint64_t expected = 0;  // compare-swap
 
   // Results.
   std::atomic<OpState> state{OpState::kIdle};

@@ -16,11 +16,11 @@ inline constexpr uint64_t kWaitSpinNs = 100'000;
 namespace detail {
 /// Polls on all channels, at most 1 ms and not past the deadline.
 void poll_channels(std::span<Channel* const> channels, os::Deadline deadline);
-/// Lets others run now and then. Soon, because the home's thread may stand on this very processor: then the answer
-/// comes only after a yield. Alone on a processor a yield costs less than a look at the socket.
+/// Lets others run now and then. Soon, because the home's thread may stand on this very processor: then the
+/// answer comes only after a yield. Alone on a processor a yield costs less than a look at the socket.
 inline constexpr uint64_t kRoundsPerYield = 4;
-/// A yield that took so long gave a time slice away: others need the processor, and a sleeper is woken sooner than a
-/// spinner gets its next turn.
+/// A yield that took so long gave a time slice away: others need the processor, and a sleeper is woken sooner
+/// than a spinner gets its next turn.
 inline constexpr uint64_t kCrowdedYieldNs = 100'000;
 /// False: the processor is wanted by others, sleep now.
 bool spin_pause(uint64_t round);

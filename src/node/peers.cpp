@@ -79,7 +79,8 @@ control::Task<Result<std::shared_ptr<control::Connection>>> Peers::connect(std::
   auto& slot = peers_[address];
   if (!slot) slot = std::make_shared<Peer>();
   const std::shared_ptr<Peer> peer = slot;
-  // What another caller's dial came to says little (its deadline may have been short): this one makes its own.
+  // What another caller's dial came to says little (its deadline may have been short): this one makes its
+  // own.
   while ((peer->dialling || os::now_ns() < peer->refused_until_ns) && os::now_ns() < deadline_ns) {
     co_await core_.loop.sleep_ns(200'000);
   }

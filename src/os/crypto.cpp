@@ -15,8 +15,7 @@ void fill_random(std::span<std::byte> out) {
   OCM_ASSERT(done == 1);
 }
 
-Digest hmac_sha256(std::span<const std::byte> key,
-                   std::initializer_list<std::span<const std::byte>> parts) {
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
   std::vector<unsigned char> text;
   for (const auto& part : parts) {
     const auto* p = reinterpret_cast<const unsigned char*>(part.data());

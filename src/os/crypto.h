@@ -22,8 +22,7 @@ Id random_id() {
 }
 
 /// HMAC-SHA256(key, parts one after the other).
-Digest hmac_sha256(std::span<const std::byte> key,
-                   std::initializer_list<std::span<const std::byte>> parts);
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts);
 
 /// Time depends on the length only. False if the lengths differ.
 bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b);

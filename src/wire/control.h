@@ -17,8 +17,8 @@ inline constexpr size_t kControlHeaderBytes = 4;
 inline constexpr size_t kControlBytesMax = size_t{4} << 20;
 /// Descriptors that travel with one message at most.
 inline constexpr uint32_t kControlFdsMax = 16;
-/// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another one
-/// is refused.
+/// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another
+/// one is refused.
 inline constexpr uint32_t kControlVersion = 2;
 
 /// Appends header and message to `out`. Errors: kTooLarge.

@@ -23,8 +23,10 @@ T load(const std::byte* in) {
 }
 
 bool is_known(uint8_t type) {
-  return (type >= static_cast<uint8_t>(FrameType::kHello) && type <= static_cast<uint8_t>(FrameType::kNotify)) ||
-         (type >= static_cast<uint8_t>(FrameType::kReply) && type <= static_cast<uint8_t>(FrameType::kChallenge));
+  return (type >= static_cast<uint8_t>(FrameType::kHello) &&
+          type <= static_cast<uint8_t>(FrameType::kNotify)) ||
+         (type >= static_cast<uint8_t>(FrameType::kReply) &&
+          type <= static_cast<uint8_t>(FrameType::kChallenge));
 }
 
 }  // namespace

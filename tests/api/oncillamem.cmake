@@ -18,8 +18,10 @@ foreach(program ${CMAKE_CURRENT_LIST_DIR}/oncillamem_test.c ${programs})
   ocm_outside_program(Program2013.${name} ${CMAKE_SOURCE_DIR}/include/oncilla "-locm -lm" ${program})
 endforeach()
 
-# The leak checker of a forked child cannot stop the parent's threads and takes what they hold for lost.
-set_tests_properties(Program2013.fork PROPERTIES ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
+# The leak checker of a forked child cannot stop the parent's threads and takes what they hold for lost; the thread
+# sanitizer ends a child that starts threads.
+set_tests_properties(Program2013.fork PROPERTIES
+                     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0;TSAN_OPTIONS=die_after_fork=0")
 
 # The header by itself in every C and C++ that a program may be written in.
 foreach(standard c89 c99 c11 c++98 c++20)

@@ -50,7 +50,8 @@ class Peer {
     int ends[2];
     OCM_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     mine_ = os::Fd(ends[0]);
-    connection_ = std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_);
+    connection_ =
+        std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_);
   }
   /// Sends it, moves the server until nothing moves, and takes the answers.
   void send(std::span<const std::byte> bytes) {

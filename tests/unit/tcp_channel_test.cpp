@@ -292,7 +292,8 @@ TEST_F(TcpChannelTest, FramesHeldBackByLongRepliesAreAnsweredWithoutSpinning) {
   TcpServerOptions options;
   options.spin_ns = 0;
   start(options);
-  // A little over what may wait at the home, so that a late look at the socket often finds room for all the rest.
+  // A little over what may wait at the home, so that a late look at the socket often finds room for all the
+  // rest.
   constexpr uint64_t kLength = 140'000;
   auto extent = directory.add(kLength);
   auto channel = connect();
@@ -302,7 +303,8 @@ TEST_F(TcpChannelTest, FramesHeldBackByLongRepliesAreAnsweredWithoutSpinning) {
   for (int round = 0; round < 1200; ++round) {
     std::array<Op, 12> ops;
     for (Op& op : ops) {
-      set(op, OpCode::kGet, index.value(), 0, target.data(), kLength - static_cast<uint64_t>(round % 64) * 128);
+      set(op, OpCode::kGet, index.value(), 0, target.data(),
+          kLength - static_cast<uint64_t>(round % 64) * 128);
       channel->post(op);
     }
     channel->flush();

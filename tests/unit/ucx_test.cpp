@@ -456,7 +456,8 @@ TEST(UcxApi, EmulatedTransportsMustBeAskedFor) {
 }
 
 TEST(UcxApi, LoadingKeepsTheProgramsSignalHandlers) {
-  struct sigaction before {}, after {};
+  struct sigaction before {
+  }, after{};
   ::sigaction(SIGFPE, nullptr, &before);
   if (!available().is_ok()) GTEST_SKIP() << available().to_string();
   ::sigaction(SIGFPE, nullptr, &after);

@@ -19,10 +19,12 @@
 namespace ocm::fabric::shm {
 
 struct GenerationTable {
-  std::atomic<uint64_t> lease_until_ns;   // monotonic; the daemon's own lease on its replicas
-  std::atomic<uint32_t> generation[1];  // `slots` entries; SessionWelcome.slots says how many
+  std::atomic<uint64_t> lease_until_ns;  // monotonic; the daemon's own lease on its replicas
+  std::atomic<uint32_t> generation[1];   // `slots` entries; SessionWelcome.slots says how many
 
-  static uint64_t bytes(uint32_t slots) { return sizeof(uint64_t) + uint64_t{slots} * sizeof(std::atomic<uint32_t>); }
+  static uint64_t bytes(uint32_t slots) {
+    return sizeof(uint64_t) + uint64_t{slots} * sizeof(std::atomic<uint32_t>);
+  }
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 

@@ -111,7 +111,8 @@ bool Connection::move(Scratch& scratch) {
   if (state_ == State::kClosed) return true;
   if (!tx_.empty() && flush()) moved = true;
   if (state_ == State::kClosing && !wants_write()) close();
-  // The last bytes of the replies just left: what arrived behind them waits here, and no event will tell of it.
+  // The last bytes of the replies just left: what arrived behind them waits here, and no event will tell of
+  // it.
   if (full && !is_congested()) more_ = true;
   saved_.assign(scratch.bytes.begin() + static_cast<ptrdiff_t>(begin_),
                 scratch.bytes.begin() + static_cast<ptrdiff_t>(end_));
@@ -189,7 +190,8 @@ void Connection::parse(Scratch& scratch) {
       return;
     }
     begin_ += kFrameHeaderBytes + body;
-    if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]] timed_since_ns_ = os::now_ns();
+    if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]]
+      timed_since_ns_ = os::now_ns();
     on_frame(header, data + kFrameHeaderBytes);
     if (timed_since_ns_ != 0 && incoming_.left == 0) [[unlikely]] {
       answered();
@@ -236,7 +238,8 @@ void Connection::put_complete() {
     refuse(header, incoming_.code);
   }
   incoming_.extent.reset();
-  if (timed_since_ns_ != 0) [[unlikely]] answered();
+  if (timed_since_ns_ != 0) [[unlikely]]
+    answered();
 }
 
 void Connection::answered() {

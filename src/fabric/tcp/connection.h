@@ -146,7 +146,7 @@ class Connection {
   bool more_ = false;
   uint32_t frames_ = 0;
   uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed
-  bool held_ = false;  // the next frame waits for replies to leave (C5)
+  bool held_ = false;            // the next frame waits for replies to leave (C5)
   TxQueue tx_;
 
   std::vector<std::byte> saved_;  // input kept between runs

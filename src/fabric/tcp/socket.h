@@ -21,8 +21,8 @@ Result<std::string> bound_address(int fd);
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline);
 
 /// No delay, and a peer that vanished without a word is noticed within about 20 s. `fd` is connected.
-/// Buffers of a connection within this host, or whose handshake took less than 50 us, are capped: what is under
-/// way stays in the cache then, and the link is too short to need more.
+/// Buffers of a connection within this host, or whose handshake took less than 50 us, are capped: what is
+/// under way stays in the cache then, and the link is too short to need more.
 void tune(int fd);
 /// True if tune() capped the buffers.
 bool is_near(int fd);

@@ -96,8 +96,8 @@ bool Worker::make_way() {
   const uint64_t after = os::now_ns();
   if (after - before >= detail::kCrowdedYieldNs) return false;
   if (after - before < kSharedYieldNs || after < move_after_ns_) return true;
-  // Somebody ran here meanwhile. If it is a peer of this host, the two take turns on one processor, and the scheduler
-  // can leave them so for seconds.
+  // Somebody ran here meanwhile. If it is a peer of this host, the two take turns on one processor, and the
+  // scheduler can leave them so for seconds.
   const int cpu = os::current_cpu();
   for (const Connection* connection : hot_) {
     if (incoming_cpu(connection->fd()) != cpu) continue;
