@@ -25,7 +25,8 @@
 #include <variant>
 #include <vector>
 
-namespace ocm::inline api {
+namespace ocm {
+inline namespace api {
 
 /// An ocm_status that is not OCM_OK, with the sentence that says what to do.
 class Error {
@@ -446,8 +447,7 @@ class Session {
   detail::Owner<ocm_session, ocm_session_close> session_;
 };
 
-// clang-format off (14 does not know its own comment for an inline namespace)
-}  // namespace ocm::inline api
-// clang-format on
+}  // namespace api
+}  // namespace ocm
 
 #endif  // ONCILLA_ONCILLA_HPP
