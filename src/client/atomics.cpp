@@ -1,7 +1,5 @@
 #include "client/atomics.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <span>
 
@@ -9,6 +7,7 @@
 #include "client/session.h"
 #include "client/transfer.h"
 #include "fabric/served.h"
+#include "fabric/wait.h"
 
 namespace ocm::client {
 namespace {
@@ -34,17 +33,12 @@ Status run_ops(Session& session, Extent& extent, std::span<fabric::Op> ops) {
     channel.post(op);
   }
   channel.flush();
-  const uint64_t spin_until = os::now_ns() + kSpinNs;
-  for (fabric::Op& op : ops) {
-    while (!op.done()) {
-      const uint64_t now = os::now_ns();
-      channel.progress(now, session.deadline_ns());
-      if (op.done() || now < spin_until) continue;
-      const fabric::Channel::PollOn on = channel.poll_on();
-      pollfd p{on.fd, on.events, 0};
-      ::poll(&p, on.fd >= 0 ? 1 : 0, on.fd >= 0 ? 10 : 0);
-    }
-  }
+  fabric::Channel* const one = &channel;
+  // Ends by itself: an op without progress for the session's deadline fails.
+  fabric::wait_until(
+      {&one, 1},
+      [&] { return std::all_of(ops.begin(), ops.end(), [](const fabric::Op& op) { return op.done(); }); },
+      os::Deadline::never(), session.deadline_ns());
   for (const fabric::Op& op : ops) {
     if (op.code != Code::kOk) {
       return Status(op.code == Code::kNotFound ? Code::kRevoked : op.code,

@@ -374,9 +374,6 @@ Status ExtentTable::remove(ExtentId id) { return core_->remove(id); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }
-void ExtentTable::for_each(const std::function<void(const std::shared_ptr<Extent>&)>& visit) const {
-  for (const std::shared_ptr<Extent>& extent : core_->all()) visit(extent);
-}
 bool ExtentTable::is_valid() const { return core_->is_valid(); }
 
 }  // namespace ocm::memory

@@ -105,8 +105,6 @@ class ExtentTable {
   /// Bytes of `kind` that come back by themselves: an asynchronous caller of try_create() that got kPoolFull
   /// tries again while this is not 0.
   uint64_t reclaiming_bytes(Kind kind) const { return use(kind).reclaiming_bytes; }
-  /// Calls `visit` for each extent that lived at the call, in no order, without locks held.
-  void for_each(const std::function<void(const std::shared_ptr<Extent>&)>& visit) const;
 
   /// T1 to T3; O(extents).
   bool is_valid() const;

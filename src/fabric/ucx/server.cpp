@@ -251,10 +251,6 @@ Result<std::unique_ptr<UcxServer>> UcxServer::start(const ServerOptions& options
 
 const std::string& UcxServer::address() const { return impl_->address_; }
 
-Status UcxServer::register_extent(const std::shared_ptr<ServedExtent>& extent) {
-  return impl_->registry_->open(extent).status();
-}
-
 void UcxServer::revoke(const ExtentId& id) { impl_->registry_->close(id); }
 size_t UcxServer::registered_extents() const { return impl_->registry_->size(); }
 bool UcxServer::hardware_checked() const { return ucx::hardware_checked(impl_->options_.settings.tls); }

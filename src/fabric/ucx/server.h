@@ -38,8 +38,6 @@ class UcxServer {
 
   /// For FabricAddress.address.
   const std::string& address() const;
-  /// Registers the extent before its first attach does, which saves that attach the time.
-  Status register_extent(const std::shared_ptr<ServedExtent>& extent);
   /// Ends the extent's registration: later operations get kRevoked, or fail. Call it after `revoked` was
   /// set and before the memory is given to anybody else. Unknown ids are fine.
   void revoke(const ExtentId& id);
