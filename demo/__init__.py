@@ -1,0 +1,1 @@
+"""The main job (`make demo`): TPC-H tables in the memory of several nodes, queried from Python."""
