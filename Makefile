@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 export OCM_BIN_DIR := $(CURDIR)/build/release
 
-.PHONY: help setup build demo test test-unit test-cluster test-sanitizers bench fuzz lint install clean
+.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers bench fuzz lint install clean
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -13,7 +13,7 @@ setup: ## install what the build and the tests need (apt, pip into build/venv)
 	@scripts/setup.sh
 
 build: setup ## Release build into build/release
-	@cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	@cmake --preset release -DPython_EXECUTABLE=$(CURDIR)/build/venv/bin/python >build/configure.log || { cat build/configure.log; exit 1; }
 	@cmake --build --preset release -j $(JOBS)
 
 demo: build ## a three-node cluster on this machine: a gigabyte each way, checked, with rates
@@ -27,6 +27,9 @@ test-unit: build ## unit, conformance, simulation, API
 
 test-cluster: build ## real daemons, killed, stopped and cut off
 	@scripts/test.sh cluster
+
+test-python: build ## the Python package, with real nodes
+	@scripts/test.sh python
 
 test-sanitizers: build ## the same suites under address+undefined and thread sanitizers
 	@scripts/test.sh sanitizers

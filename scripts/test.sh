@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the test suites: all | unit | cluster | sanitizers. Each prints its runner's own summary.
+# Runs the test suites: all | unit | cluster | python | sanitizers. Each prints its runner's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
@@ -25,6 +25,12 @@ run_cluster() {  # what to call it, then pytest's arguments
     "${as_root[@]}" build/venv/bin/python -B -m pytest -p no:cacheprovider -q --basetemp="$scratch/t" "$@"
 }
 
+run_python() {
+  echo "== pytest (Python package)"
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
+    build/venv/bin/python -B -m pytest -p no:cacheprovider -q --basetemp="$scratch/p" tests/python
+}
+
 run_sanitizer() {  # preset
   echo "== build ($1)"
   cmake --preset "$1" >build/configure-"$1".log || { cat build/configure-"$1".log; exit 1; }
@@ -43,12 +49,14 @@ export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/t
 case "$what" in
   unit) run_ctest release ;;
   cluster) run_cluster cluster tests/cluster ;;
+  python) run_python ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
   all)
     run_ctest release
     run_cluster cluster tests/cluster
+    run_python
     run_sanitizer asan-ubsan
     run_sanitizer tsan
     ;;
-  *) echo "usage: scripts/test.sh all|unit|cluster|sanitizers" >&2; exit 2 ;;
+  *) echo "usage: scripts/test.sh all|unit|cluster|python|sanitizers" >&2; exit 2 ;;
 esac

@@ -1,0 +1,51 @@
+"""Oncilla: the memory of a cluster as one address space, with tables that engines query in place.
+
+    import oncilla
+    with oncilla.connect() as pool:
+        block = pool.allocate(1 << 20, remote=True)
+        block[0:5] = b"hello"
+        print(block[0:5], pool.nodes())
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._core import version as _version
+from .allocation import Allocation, acopy, copy
+from .errors import (AllocationError, AuthError, BadChecksum, CallError, Cancelled, ClusterError, DeadlineExceeded,
+                     Draining, Error, Exists, InternalError, InvalidArgument, IoError, LimitReached, Lost,
+                     NoCoordinator, NoDaemon, NodeError, NoFds, NoMemory, NotFound, OutOfRange, PeerError, PeerLost,
+                     Permission, PoolFull, ProtocolError, QueueFull, QuotaExceeded, Revoked, TooLarge, UnknownNode,
+                     Unsupported)
+from .nodes import AllocationInfo, Extent, Name, Node
+from .session import Session, connect
+
+if TYPE_CHECKING:
+    from .aio import aconnect
+    from .progress import progress
+    from .table import Table
+
+__version__ = _version()
+# Loaded at first use: what needs more than the interpreter.
+_LAZY = {"aconnect": "aio", "progress": "progress", "Table": "table"}
+__all__ = [
+    "Allocation", "AllocationError", "AllocationInfo", "AuthError", "BadChecksum", "CallError", "Cancelled",
+    "ClusterError", "DeadlineExceeded", "Draining", "Error", "Exists", "Extent", "InternalError", "InvalidArgument",
+    "IoError", "LimitReached", "Lost", "Name", "NoCoordinator", "NoDaemon", "NoFds", "NoMemory", "Node", "NodeError",
+    "NotFound", "OutOfRange", "PeerError", "PeerLost", "Permission", "PoolFull", "ProtocolError", "QueueFull",
+    "QuotaExceeded", "Revoked", "Session", "Table", "TooLarge", "UnknownNode", "Unsupported", "aconnect", "acopy",
+    "connect", "copy", "progress",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'oncilla' has no attribute {name!r}")
+    from importlib import import_module
+    value = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,155 @@
+// Allocations for Python: create, attach, publish, free, what they are.
+#include "allocation.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace ocm::python {
+namespace {
+
+void create(Allocation* self, const Session& session, uint64_t bytes, int kind, int layout, uint32_t extents,
+            uint64_t chunk_bytes, const std::vector<std::string>& nodes, int fabric, uint32_t flags) {
+  std::vector<const char*> names;
+  for (const std::string& node : nodes) names.push_back(node.c_str());
+  ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.kind = static_cast<ocm_kind>(kind);
+  options.layout = static_cast<ocm_layout>(layout);
+  options.extents = extents;
+  options.chunk_bytes = chunk_bytes;
+  options.nodes = names.empty() ? nullptr : names.data();
+  options.nodes_count = names.size();
+  options.fabric = static_cast<ocm_fabric>(fabric);
+  options.flags = flags;
+  std::shared_ptr<SessionHandle> handle = session.handle();
+  ocm_allocation* allocation = nullptr;
+  check(without_gil([&] { return ocm_allocation_create(handle->get(), bytes, &options, &allocation); }));
+  auto made = std::make_shared<AllocationHandle>(std::move(handle), allocation);
+  check_interrupts(nullptr);
+  new (self) Allocation(session.state(), std::move(made));
+}
+
+void attach(Allocation* self, const Session& session, const std::string& name, int access) {
+  std::shared_ptr<SessionHandle> handle = session.handle();
+  ocm_allocation* allocation = nullptr;
+  check(without_gil([&] {
+    return ocm_attach(handle->get(), name.c_str(), static_cast<ocm_access>(access), &allocation);
+  }));
+  new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
+}
+
+nb::tuple query(const Allocation& self) {
+  const auto handle = self.handle();
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  check(ocm_allocation_query(handle->get(), &info));
+  return nb::make_tuple(info.bytes, static_cast<int>(info.kind), static_cast<int>(info.layout), info.chunk_bytes,
+                        info.extents, info.access == OCM_ACCESS_READ_WRITE, info.published, info.slab);
+}
+
+nb::list extent_list(const Allocation& self) {
+  const auto handle = self.handle();
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  check(ocm_allocation_query(handle->get(), &info));
+  std::vector<ocm_extent_info> extents(info.extents, ocm_extent_info OCM_EXTENT_INFO_INIT);
+  check(without_gil([&] {  // may ask the daemon who is alive
+    for (uint32_t i = 0; i < info.extents; ++i) {
+      const int status = ocm_allocation_extent(handle->get(), i, &extents[i]);
+      if (status < 0) return status;
+    }
+    return static_cast<int>(OCM_OK);
+  }));
+  nb::list out;
+  for (const ocm_extent_info& extent : extents) {
+    out.append(nb::make_tuple(extent.node, extent.bytes, extent.global_address, extent.generation,
+                              static_cast<int>(extent.fabric), extent.local, extent.lost));
+  }
+  return out;
+}
+
+void publish(const Allocation& self, const std::string& name, uint32_t mode) {
+  const auto handle = self.handle();
+  check(without_gil([&] { return ocm_publish(handle->get(), name.c_str(), mode); }));
+}
+
+void fence(const Allocation& self) {
+  const auto handle = self.handle();
+  check(without_gil([&] { return ocm_fence(handle->get()); }));
+}
+
+}  // namespace
+
+AllocationHandle::AllocationHandle(std::shared_ptr<SessionHandle> session, ocm_allocation* allocation)
+    : session_(std::move(session)), allocation_(allocation), bytes_(ocm_allocation_bytes(allocation)) {}
+
+AllocationHandle::~AllocationHandle() { (void)ocm_allocation_free(allocation_); }
+
+bool AllocationHandle::direct() {
+  Reach reach = reach_.load(std::memory_order_relaxed);
+  if (reach != Reach::kUnknown) return reach == Reach::kDirect;
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  if (ocm_allocation_query(allocation_, &info) < 0) return false;
+  void* pointer = nullptr;
+  // A piece of a slab is local; its pointer, once taken, would forbid to publish it.
+  const bool direct = info.slab || (info.layout == OCM_LAYOUT_SINGLE &&
+                                    ocm_allocation_pointer(allocation_, 0, bytes_, &pointer) == OCM_OK);
+  reach_.store(direct ? Reach::kDirect : Reach::kFar, std::memory_order_relaxed);
+  return direct;
+}
+
+Allocation::Allocation(std::shared_ptr<SessionState> state, std::shared_ptr<AllocationHandle> handle)
+    : state_(std::move(state)), handle_(std::move(handle)), bytes_(handle_->bytes()) {
+  state_->allocations.insert(this);
+}
+
+Allocation::~Allocation() { leave(); }
+
+std::shared_ptr<AllocationHandle> Allocation::handle() const {
+  if (handle_ != nullptr) return handle_;
+  if (state_->handle == nullptr) {
+    raise_status(OCM_CANCELLED, "the allocation's session was closed: open another one with oncilla.connect()");
+  }
+  raise_status(OCM_REVOKED, "the allocation was freed: allocate or attach again");
+}
+
+void Allocation::free() {
+  if (handle_ == nullptr) return;
+  if (exports > 0) {
+    const std::string text = "the allocation's memory is in use by " + std::to_string(exports) +
+                             " buffer(s) (memoryview, numpy, arrow): delete them first";
+    PyErr_SetString(PyExc_BufferError, text.c_str());
+    throw nb::python_error();
+  }
+  leave();
+}
+
+void Allocation::leave() {
+  state_->allocations.erase(this);
+  std::shared_ptr<AllocationHandle> handle = std::move(handle_);
+  if (handle != nullptr) without_gil([&] { handle.reset(); });
+}
+
+void register_allocation(nb::module_& module) {
+  nb::class_<Allocation> allocation(module, "Allocation", nb::type_slots(allocation_slots),
+                                    "Memory of the cluster; the base of oncilla.Allocation.");
+  allocation
+      .def("__init__", create, nb::arg("session"), nb::arg("nbytes"), nb::arg("kind"), nb::arg("layout"),
+           nb::arg("extents"), nb::arg("chunk_bytes"), nb::arg("nodes"), nb::arg("fabric"), nb::arg("flags"))
+      .def("__init__", attach, nb::arg("session"), nb::arg("name"), nb::arg("access"))
+      .def_prop_ro("nbytes", &Allocation::bytes, "Its length in bytes, as asked for.")
+      .def_prop_ro("freed", &Allocation::freed, "True after free(), or after its session was closed.")
+      .def("free", &Allocation::free,
+           "Gives the memory back (a published allocation is detached, not removed). Again: does nothing.\n\n"
+           "Raises BufferError while buffers of it are in use.")
+      .def("publish", publish, nb::arg("name"), nb::arg("mode") = 0600,
+           "Gives it a name under which other sessions attach it; it then outlives this session.\n\n"
+           "`mode`: bits like a file's, read and write of the owner (0o600) and of others (0o006).\n"
+           "Raises Exists, NoCoordinator, Unsupported (a small allocation whose memory a buffer points to: allocate\n"
+           "it with dedicated=True).")
+      .def("fence", fence, "Returns when every put and atomic to it is complete remotely.")
+      .def("_query", query)
+      .def("_extent_list", extent_list);
+  register_transfer(allocation, module);
+  register_atomics(allocation);
+}
+
+}  // namespace ocm::python

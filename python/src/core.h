@@ -1,0 +1,95 @@
+// What the parts of oncilla._core share: the session's holder, errors as exceptions, and leaving the GIL.
+//
+// Ownership: SessionHandle closes the session when the last who holds it lets go. Allocations, and arrays that
+//            point into cluster memory, hold it: they outlive `pool.close()`, which refuses new work only.
+// Threads:   everything here under the GIL, except where said otherwise.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <oncilla/oncilla.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "buffer.h"
+
+namespace ocm::python {
+
+namespace nb = nanobind;
+
+/// Raises the exception of `status` with this thread's ocm_last_error() as its text.
+[[noreturn]] void raise_status(int status);
+/// The same with a text of our own.
+[[noreturn]] void raise_status(int status, const std::string& text);
+inline void check(int status) {
+  if (status < 0) raise_status(status);
+}
+
+/// Runs `call` without the GIL and returns what it returns.
+template <class Call>
+auto without_gil(Call call) {
+  nb::gil_scoped_release released;
+  return call();
+}
+
+/// An open session. The last owner's end closes it, on any thread, with the GIL or without.
+class SessionHandle {
+ public:
+  explicit SessionHandle(ocm_session* session) : session_(session) {}
+  ~SessionHandle();
+  SessionHandle(const SessionHandle&) = delete;
+  SessionHandle& operator=(const SessionHandle&) = delete;
+
+  ocm_session* get() const { return session_; }
+
+  /// Keeps an operation whose caller was interrupted, and its buffers, until it has ended. Any thread.
+  void abandon(ocm_op* op, std::shared_ptr<Buffers> buffers);
+  /// Lets go of abandoned operations that have ended.
+  void reap();
+
+ private:
+  struct Abandoned {
+    ocm_op* op;
+    std::shared_ptr<Buffers> buffers;
+  };
+  ocm_session* session_;
+  std::mutex mutex_;  // guards abandoned_
+  std::vector<Abandoned> abandoned_;
+};
+
+class Allocation;
+
+/// What a Session of Python and its allocations share.
+struct SessionState {
+  std::shared_ptr<SessionHandle> handle;  // null when closed
+  std::unordered_set<Allocation*> allocations;
+};
+
+/// `oncilla._core.Session`.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<SessionHandle> handle) : state_(std::make_shared<SessionState>()) {
+    state_->handle = std::move(handle);
+  }
+  ~Session() { close(); }
+  Session(Session&&) = default;
+
+  /// The open session. Raises Cancelled when it is closed.
+  std::shared_ptr<SessionHandle> handle() const;
+  /// Frees every allocation that has no exported buffer, and refuses new work.
+  void close();
+  bool closed() const { return state_->handle == nullptr; }
+  const std::shared_ptr<SessionState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<SessionState> state_;
+};
+
+void register_session(nb::module_& module);
+void register_allocation(nb::module_& module);
+
+}  // namespace ocm::python

@@ -1,0 +1,125 @@
+// Sessions, nodes and names for Python.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+
+#include "allocation.h"
+#include "core.h"
+
+namespace ocm::python {
+namespace {
+
+void open_session(Session* self, const std::optional<std::string>& socket, const std::optional<std::string>& program,
+                  uint32_t flags, int fabric, uint64_t deadline_ns, uint64_t embedded_bytes) {
+  ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
+  options.socket_path = socket ? socket->c_str() : nullptr;
+  options.program = program ? program->c_str() : nullptr;
+  options.flags = flags;
+  options.fabric = static_cast<ocm_fabric>(fabric);
+  options.deadline_ns = deadline_ns;
+  options.embedded_bytes = embedded_bytes;
+  ocm_session* session = nullptr;
+  check(without_gil([&] { return ocm_session_open(&options, &session); }));
+  new (self) Session(std::make_shared<SessionHandle>(session));
+}
+
+/// Everything that `list(session, visit, context)` visits. Without the GIL in between.
+template <class Info, class List>
+std::vector<Info> collect(const Session& self, List list) {
+  std::vector<Info> out;
+  const auto visit = [](const Info* info, void* context) {
+    static_cast<std::vector<Info>*>(context)->push_back(*info);
+    return true;
+  };
+  const std::shared_ptr<SessionHandle> session = self.handle();
+  check(without_gil([&] { return list(session->get(), +visit, &out); }));
+  return out;
+}
+
+nb::list node_list(const Session& self) {
+  nb::list out;
+  for (const ocm_node_info& node : collect<ocm_node_info>(self, ocm_node_list)) {
+    out.append(nb::make_tuple(node.name, node.partition, static_cast<int>(node.state), node.self, node.coordinator,
+                              node.pool_bytes[OCM_KIND_DRAM], node.used_bytes[OCM_KIND_DRAM], node.sessions,
+                              node.extents, static_cast<double>(node.heartbeat_age_ns) * 1e-9));
+  }
+  return out;
+}
+
+nb::list name_list(const Session& self, const std::string& prefix) {
+  const auto list = [&](ocm_session* session, bool (*visit)(const ocm_name_info*, void*), void* context) {
+    return ocm_name_list(session, prefix.c_str(), visit, context);
+  };
+  nb::list out;
+  for (const ocm_name_info& name : collect<ocm_name_info>(self, list)) {
+    out.append(nb::make_tuple(name.name, name.bytes, static_cast<int>(name.layout), name.extents, name.owner_uid,
+                              name.mode, name.lost));
+  }
+  return out;
+}
+
+void remove_name(const Session& self, const std::string& name) {
+  const std::shared_ptr<SessionHandle> session = self.handle();
+  check(without_gil([&] { return ocm_name_remove(session->get(), name.c_str()); }));
+}
+
+void fence(const Session& self) {
+  const std::shared_ptr<SessionHandle> session = self.handle();
+  check(without_gil([&] { return ocm_session_fence(session->get()); }));
+}
+
+}  // namespace
+
+SessionHandle::~SessionHandle() {
+  (void)ocm_session_close(session_);  // ends every operation
+  if (abandoned_.empty() || !Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  abandoned_.clear();
+  PyGILState_Release(state);
+}
+
+void SessionHandle::abandon(ocm_op* op, std::shared_ptr<Buffers> buffers) {
+  std::lock_guard lock(mutex_);
+  abandoned_.push_back({op, std::move(buffers)});
+}
+
+void SessionHandle::reap() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(abandoned_, [](const Abandoned& one) {
+    if (ocm_op_test(one.op) == 0) return false;
+    (void)ocm_op_free(one.op);
+    return true;
+  });
+}
+
+std::shared_ptr<SessionHandle> Session::handle() const {
+  if (closed()) raise_status(OCM_CANCELLED, "the session was closed: open another one with oncilla.connect()");
+  return state_->handle;
+}
+
+void Session::close() {
+  if (state_ == nullptr || closed()) return;
+  std::shared_ptr<SessionHandle> handle = std::move(state_->handle);
+  // One by one: leave() takes it out of the set, and lets other threads run.
+  while (!state_->allocations.empty()) (*state_->allocations.begin())->leave();
+  without_gil([&] { handle.reset(); });
+}
+
+void register_session(nb::module_& module) {
+  nb::class_<Session>(module, "Session", "A connection to the daemon of this node.")
+      .def("__init__", open_session, nb::arg("socket").none(), nb::arg("program").none(), nb::arg("flags"),
+           nb::arg("fabric"), nb::arg("deadline_ns"), nb::arg("embedded_bytes"))
+      .def("close", &Session::close,
+           "Frees every unpublished allocation and closes the session.\n\n"
+           "Arrays that point into local memory stay valid; their memory comes back when they are gone.")
+      .def_prop_ro("closed", &Session::closed, "True after close().")
+      .def("_node_list", node_list)
+      .def("_name_list", name_list, nb::arg("prefix"))
+      .def("remove", remove_name, nb::arg("name"),
+           "Removes a published name and frees its memory; attached allocations get Revoked.\n\n"
+           "Raises NotFound, Permission, NoCoordinator.")
+      .def("fence", fence, "Returns when every put and atomic of this session is complete remotely.");
+}
+
+}  // namespace ocm::python

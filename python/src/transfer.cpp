@@ -1,0 +1,271 @@
+// Put, get, vectored, strided and copy for Python.
+//
+// What lies in one piece on this host is copied at once, in windows; everything else goes as operations (wait.h).
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+
+#include "allocation.h"
+
+namespace ocm::python {
+namespace {
+
+constexpr uint64_t kKeepGilBytes = 4096;  // a copy that takes less than leaving the GIL does
+
+struct Range {
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+/// Checks a range, so that no memory is taken for a wrong one. Negative numbers never get here.
+void check_range(const AllocationHandle& handle, uint64_t offset, uint64_t bytes) {
+  if (offset <= handle.bytes() && bytes <= handle.bytes() - offset) return;
+  raise_status(OCM_OUT_OF_RANGE, "bytes [" + std::to_string(offset) + ", " + std::to_string(offset) + " + " +
+                                     std::to_string(bytes) + ") leave the allocation of " +
+                                     std::to_string(handle.bytes()) + " bytes");
+}
+
+int move_now(AllocationHandle& handle, bool put, uint64_t offset, std::byte* data, uint64_t bytes) {
+  return put ? ocm_put(handle.get(), offset, data, bytes) : ocm_get(handle.get(), offset, data, bytes);
+}
+
+/// Bytes that are copied at once, in windows between which signals are seen.
+void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte* data, uint64_t bytes,
+                 const Cancel* cancel) {
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t window = std::min(bytes - done, kWindowBytes);
+    check(without_gil([&] { return move_now(handle, put, offset + done, data + done, window); }));
+    done += window;
+    if (done < bytes) check_interrupts(cancel);
+  }
+}
+
+/// Moves `bytes` between the allocation at `offset` and the one buffer.
+void move(AllocationHandle& handle, bool put, uint64_t offset, Buffer buffer, uint64_t bytes, const Cancel* cancel) {
+  check_range(handle, offset, bytes);
+  std::byte* data = buffer.data();
+  if (handle.known_direct() && bytes <= kKeepGilBytes) return check(move_now(handle, put, offset, data, bytes));
+  if (without_gil([&] { return handle.direct(); })) return move_direct(handle, put, offset, data, bytes, cancel);
+  auto buffers = std::make_shared<Buffers>();
+  buffers->push_back(std::move(buffer));
+  uint64_t done = 0;
+  const StartNext next = [&](ocm_op** op) {
+    if (done == bytes) return static_cast<int>(OCM_OK);
+    const uint64_t window = std::min(bytes - done, kWindowBytes);
+    const uint64_t at = std::exchange(done, done + window);
+    return put ? ocm_put_start(handle.get(), offset + at, data + at, window, op)
+               : ocm_get_start(handle.get(), offset + at, data + at, window, op);
+  };
+  run_windows(handle.session(), next, std::move(buffers), cancel);
+}
+
+nb::object get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes, const Cancel* cancel) {
+  const auto handle = self.handle();
+  check_range(*handle, offset, bytes.value_or(0));
+  const uint64_t wanted = bytes.value_or(handle->bytes() - offset);
+  Buffer target = Buffer::fresh_bytes(wanted);
+  nb::object made = target.object();
+  move(*handle, false, offset, std::move(target), wanted, cancel);
+  return made;
+}
+
+uint64_t get_into(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
+  const auto handle = self.handle();
+  Buffer target = Buffer::writable(buffer);
+  const uint64_t bytes = target.bytes();
+  move(*handle, false, offset, std::move(target), bytes, cancel);
+  return bytes;
+}
+
+uint64_t put_from(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
+  const auto handle = self.handle();
+  Buffer source = Buffer::readable(buffer);
+  const uint64_t bytes = source.bytes();
+  move(*handle, true, offset, std::move(source), bytes, cancel);
+  return bytes;
+}
+
+/// The next window out of a list of segments: whole ones, or a part of one that is larger.
+class SegmentWindows {
+ public:
+  explicit SegmentWindows(std::vector<ocm_segment> segments) : segments_(std::move(segments)) {}
+  /// Empty when there is none.
+  const std::vector<ocm_segment>& next() {
+    window_.clear();
+    uint64_t room = kWindowBytes;
+    while (next_ < segments_.size() && room > 0 && window_.size() < kSegmentsMax) {
+      ocm_segment& rest = segments_[next_];
+      const uint64_t bytes = std::min(rest.bytes, room);
+      if (bytes > 0) window_.push_back({rest.offset, rest.pointer, bytes});
+      room -= bytes;
+      rest.offset += bytes;
+      rest.pointer = static_cast<std::byte*>(rest.pointer) + bytes;
+      rest.bytes -= bytes;
+      if (rest.bytes == 0) ++next_;
+    }
+    return window_;
+  }
+
+ private:
+  static constexpr size_t kSegmentsMax = 65536;
+  std::vector<ocm_segment> segments_;
+  std::vector<ocm_segment> window_;
+  size_t next_ = 0;
+};
+
+/// `pieces`: an iterable of (offset, buffer). Returns the bytes moved.
+uint64_t move_vectored(const Allocation& self, bool put, nb::handle pieces, const Cancel* cancel) {
+  const auto handle = self.handle();
+  auto buffers = std::make_shared<Buffers>();
+  std::vector<ocm_segment> segments;
+  uint64_t total = 0;
+  for (nb::handle piece : nb::iter(pieces)) {
+    std::pair<uint64_t, nb::object> pair;
+    if (!nb::try_cast(piece, pair)) throw nb::type_error("a piece is a pair of an offset (>= 0) and a buffer");
+    const auto& [offset, object] = pair;
+    buffers->push_back(put ? Buffer::readable(object) : Buffer::writable(object));
+    const Buffer& buffer = buffers->back();
+    check_range(*handle, offset, buffer.bytes());
+    segments.push_back({offset, buffer.data(), buffer.bytes()});
+    total += buffer.bytes();
+  }
+  SegmentWindows windows(std::move(segments));
+  const StartNext next = [&](ocm_op** op) {
+    const std::vector<ocm_segment>& window = windows.next();
+    if (window.empty()) return static_cast<int>(OCM_OK);
+    return put ? ocm_putv_start(handle->get(), window.data(), window.size(), op)
+               : ocm_getv_start(handle->get(), window.data(), window.size(), op);
+  };
+  run_windows(handle->session(), next, std::move(buffers), cancel);
+  return total;
+}
+
+/// Rows between the allocation and packed rows of the buffer; `buffer` has rows * row_bytes.
+void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t offset, uint64_t stride,
+                  uint64_t row_bytes) {
+  const auto handle = self.handle();
+  Buffer buffer = put ? Buffer::readable(object) : Buffer::writable(object);
+  if (row_bytes == 0 || buffer.bytes() % row_bytes != 0) {
+    raise_status(OCM_INVALID_ARGUMENT, "the buffer's length is not a multiple of `row_bytes`");
+  }
+  const uint64_t rows = buffer.bytes() / row_bytes;
+  const uint64_t rows_max = std::clamp<uint64_t>(kWindowBytes / row_bytes, 1, 65536);
+  for (uint64_t row = 0; row < rows; row += rows_max) {
+    const uint64_t count = std::min(rows_max, rows - row);
+    std::byte* data = buffer.data() + row * row_bytes;
+    check(without_gil([&] {
+      const uint64_t at = offset + row * stride;
+      return put ? ocm_put_strided(handle->get(), at, stride, data, row_bytes, row_bytes, count)
+                 : ocm_get_strided(handle->get(), at, stride, data, row_bytes, row_bytes, count);
+    }));
+    check_interrupts(nullptr);
+  }
+}
+
+/// One end of a copy.
+struct End {
+  std::shared_ptr<AllocationHandle> handle;  // null: a buffer of this program
+  std::byte* data = nullptr;
+  uint64_t offset = 0;
+  ocm_place place(uint64_t at) const {
+    return handle != nullptr ? ocm_place_in(handle->get(), offset + at) : ocm_place_at(data + at);
+  }
+};
+
+/// `object`: an allocation, or a buffer. `room`: the bytes from `offset` to its end.
+End read_end(nb::handle object, uint64_t offset, bool target, Buffers& buffers, uint64_t& room) {
+  End end;
+  end.offset = offset;
+  if (nb::isinstance<Allocation>(object)) {
+    end.handle = nb::cast<Allocation&>(object).handle();
+    check_range(*end.handle, offset, 0);
+    room = end.handle->bytes() - offset;
+    return end;
+  }
+  buffers.push_back(target ? Buffer::writable(object) : Buffer::readable(object));
+  if (offset > buffers.back().bytes()) raise_status(OCM_OUT_OF_RANGE, "the offset leaves the buffer");
+  end.data = buffers.back().data() + offset;
+  room = buffers.back().bytes() - offset;
+  return end;
+}
+
+uint64_t copy(nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
+              std::optional<uint64_t> bytes, const Cancel* cancel) {
+  auto buffers = std::make_shared<Buffers>();
+  uint64_t target_room = 0;
+  uint64_t source_room = 0;
+  const End to = read_end(target, target_offset, true, *buffers, target_room);
+  const End from = read_end(source, source_offset, false, *buffers, source_room);
+  if (to.handle == nullptr && from.handle == nullptr) {
+    raise_status(OCM_INVALID_ARGUMENT, "neither end is an allocation");
+  }
+  const uint64_t wanted = bytes.value_or(source_room);
+  if (wanted > source_room || wanted > target_room) {
+    raise_status(OCM_OUT_OF_RANGE, std::to_string(wanted) + " bytes are to be copied, the source has " +
+                                       std::to_string(source_room) + ", the target room for " +
+                                       std::to_string(target_room));
+  }
+  // Windows of a copy of overlapping ranges would read what was written: the library refuses the whole.
+  if (to.handle == from.handle && target_offset < source_offset + wanted && source_offset < target_offset + wanted &&
+      wanted > 0) {
+    raise_status(OCM_INVALID_ARGUMENT, "the ranges overlap");
+  }
+  uint64_t done = 0;
+  const StartNext next = [&](ocm_op** op) {
+    if (done == wanted) return static_cast<int>(OCM_OK);
+    const uint64_t window = std::min(wanted - done, kWindowBytes);
+    const uint64_t at = std::exchange(done, done + window);
+    return ocm_place_copy_start(to.place(at), from.place(at), window, op);
+  };
+  run_windows((to.handle != nullptr ? to : from).handle->session(), next, std::move(buffers), cancel);
+  return wanted;
+}
+
+}  // namespace
+
+void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) {
+  const auto no_cancel = nb::arg("cancel").none() = nb::none();
+  allocation
+      .def("get", get, nb::arg("offset") = 0, nb::arg("nbytes").none() = nb::none(), nb::kw_only(), no_cancel,
+           "Reads [offset, offset + nbytes) as bytes; nbytes None: to the end.\n\n"
+           "Raises OutOfRange, Revoked (removed meanwhile), PeerLost, Lost.")
+      .def("get_into", get_into, nb::arg("buffer"), nb::arg("offset") = 0, nb::kw_only(), no_cancel,
+           "Fills the whole writable C-contiguous `buffer` from `offset`. Returns its length in bytes.\n\n"
+           "On an error its bytes are unspecified. Raises as get(), and InvalidArgument for the buffer.")
+      .def("put_from", put_from, nb::arg("buffer"), nb::arg("offset") = 0, nb::kw_only(), no_cancel,
+           "Writes the whole C-contiguous `buffer` at `offset`. Returns its length in bytes.\n\n"
+           "When it returns, a later get by anyone sees the bytes.\n"
+           "Raises OutOfRange, Permission (attached for reading), Revoked, PeerLost.")
+      .def(
+          "getv", [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
+            return move_vectored(self, false, pieces, cancel);
+          },
+          nb::arg("pieces"), nb::kw_only(), no_cancel,
+          "Vectored get: fills each writable buffer of the (offset, buffer) pairs. Returns the bytes moved.\n\n"
+          "One window of operations for all of them. On an error any of them may have been filled.")
+      .def(
+          "putv", [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
+            return move_vectored(self, true, pieces, cancel);
+          },
+          nb::arg("pieces"), nb::kw_only(), no_cancel,
+          "Vectored put: writes each buffer of the (offset, buffer) pairs. Returns the bytes moved.\n\n"
+          "On an error any of them may have been written.")
+      .def(
+          "get_strided", [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+                            uint64_t row_bytes) { move_strided(self, false, buffer, offset, stride, row_bytes); },
+          nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
+          "Fills `buffer` with rows of `row_bytes` that lie `stride` bytes apart from `offset` on.")
+      .def(
+          "put_strided", [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+                            uint64_t row_bytes) { move_strided(self, true, buffer, offset, stride, row_bytes); },
+          nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
+          "Writes the packed rows of `buffer`, `row_bytes` each, `stride` bytes apart from `offset` on.");
+  module.def("copy", copy, nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
+             nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
+  nb::class_<Cancel>(module, "Cancel", "Stops the transfers that were given it.")
+      .def(nb::init<>())
+      .def("cancel", &Cancel::cancel, "Asks to stop: they end after what is under way, and raise Cancelled.");
+}
+
+}  // namespace ocm::python
