@@ -27,6 +27,9 @@ class Session(_core.Session):
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
     unusable and the parent's goes on. Methods may be called from any thread.
+
+    Attributes:
+        socket: of the daemon, as it was given; None: $OCM_SOCKET, else the default.
     """
 
     def __init__(self, socket: str | os.PathLike | None = None, *,
@@ -36,7 +39,7 @@ class Session(_core.Session):
         if embedded not in _EMBEDDED:
             raise InvalidArgument(f"embedded is False, True or 'fallback', not {embedded!r}")
         self._threads: Any = None  # of aio: (process, executor)
-        super().__init__(None if socket is None else os.fspath(socket), program, _EMBEDDED[embedded],
+        super().__init__(self.socket, program, _EMBEDDED[embedded],
                          _number("fabric", fabric, FABRICS), int((deadline_s or 0) * 1e9), embedded_bytes)
 
     def __enter__(self) -> Session:

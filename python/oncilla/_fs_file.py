@@ -1,0 +1,436 @@
+"""Files in cluster memory: one to read, and one to write.
+
+Reading. Where all bytes lie on this host a read points into them (`read_buffer`) or copies them once. Otherwise a
+read of SMALL_BYTES or more is one get of just its bytes. Smaller ones go through a window: it is at least
+FLOOR_BYTES, or the last TAIL_BYTES where it reaches the end (a footer), and grows to an eighth of what was read in a
+row, so that lines cost few gets and random reads move little more than they ask for. What lies in the window is not
+moved again.
+
+Writing. Parts go into extents of their own as they fill; close() joins them and gives the name in one step. A file
+that is discarded, or whose program dies, leaves no name and no memory.
+"""
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import TYPE_CHECKING, Any
+
+from . import copy
+from ._fs_names import EMPTY_MARK, name_of
+from ._fs_session import Shared, no_file, os_errors
+from .errors import Exists, NotFound
+
+if TYPE_CHECKING:
+    from .allocation import Allocation
+    from .fs import OcmFileSystem
+
+SMALL_BYTES = 64 << 10
+FLOOR_BYTES = 4 << 10
+TAIL_BYTES = 16 << 10
+AHEAD_BYTES_MAX = 4 << 20
+PART_BYTES_MIN = 8 << 20
+PART_BYTES_MAX = 256 << 20
+_TABLE_MAGIC, _TABLE_FOOTER_BYTES = b"OCMTABLE", 64
+_ATTEMPTS_MAX = 8  # programs that write the same path at once take turns
+
+
+def is_table(allocation: Allocation) -> bool:
+    """True if it is a table's first segment, which ends in a footer. Raises oncilla.Error."""
+    start = allocation.nbytes - _TABLE_FOOTER_BYTES
+    return start > 0 and allocation.info.layout == "sequence" and allocation.get(start, 8) == _TABLE_MAGIC
+
+
+class Content:
+    """The bytes of a file, held: they stay as they are until it is closed, also when the file is replaced.
+
+    `allocation` is None for an empty file. Threads: any.
+    """
+
+    def __init__(self, shared: Shared, path: str) -> None:
+        """Raises FileNotFoundError, PermissionError, OSError."""
+        self.shared, self.path = shared, path
+        self.allocation: Allocation | None = None
+        name = name_of(path)
+        with os_errors(path):
+            try:
+                self.allocation = shared.session.attach(name, hold=True)
+            except NotFound:
+                self._find_empty(name)
+            table = self.allocation is not None and is_table(self.allocation)
+        if table:
+            raise OSError(errno.EINVAL, "a table, not a file: see oncilla.Session.table()", f"ocm://{path}")
+        self.size = self.allocation.nbytes if self.allocation is not None else 0
+        extents = self.allocation.extents() if self.allocation is not None else []
+        self.identity = (self.size, *((extent.global_address, extent.generation) for extent in extents))
+        self._local = all(extent.local for extent in extents)
+        self.view = memoryview(b"") if self.allocation is None else None
+        if extents and self._local:
+            try:
+                self.view = memoryview(self.allocation)
+            except BufferError:  # several parts: no pointer to all of it
+                pass
+
+    def _find_empty(self, name: str) -> None:
+        try:
+            self.shared.session.attach(name + EMPTY_MARK).free()
+        except NotFound as error:
+            raise no_file(self.path) from error
+
+    def get(self, start: int, nbytes: int) -> bytes:
+        """[start, start + nbytes), which lies inside. Raises OSError."""
+        if self.view is not None and nbytes < SMALL_BYTES:
+            return bytes(self.view[start:start + nbytes])
+        if nbytes == 0:
+            return b""
+        with os_errors(self.path):
+            data = self.allocation.get(start, nbytes)
+        self._count(nbytes)
+        return data
+
+    def getv(self, pieces: list[tuple[int, memoryview]]) -> None:
+        """Fills each of the (offset, buffer), in one window of operations. Raises OSError."""
+        pieces = [(start, buffer) for start, buffer in pieces if len(buffer) > 0]
+        with os_errors(self.path):
+            self.allocation.getv(pieces)
+        self._count(sum(len(buffer) for _, buffer in pieces))
+
+    def _count(self, nbytes: int) -> None:
+        if not self._local:
+            self.shared.count(nbytes)
+
+    def close(self) -> None:
+        """Lets go of the bytes; what still points into them keeps them."""
+        self.view = None
+        self.allocation = None
+
+
+class OcmReader(io.RawIOBase):
+    """A file opened for reading. Seekable; one thread at a time. Survives fork() and pickling."""
+
+    mode = "rb"
+
+    def __init__(self, fs: OcmFileSystem, path: str) -> None:
+        """Raises FileNotFoundError, PermissionError, OSError."""
+        self.fs, self.path = fs, path
+        self._content = Content(fs.shared, path)
+        self.size = self._content.size
+        self._position = 0
+        self._window, self._window_start = b"", 0
+        self._run_start = self._run_end = 0  # of reads in a row
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position in bytes."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to `offset` bytes from the start (0), the position (1) or the end (2)."""
+        self._check_open()
+        position = offset + (0, self._position, self.size)[whence]
+        if position < 0:
+            raise ValueError(f"cannot seek to {position}")
+        self._position = position
+        return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most `size` bytes, fewer only at the end. Raises OSError."""
+        content, nbytes = self._start(size)
+        if content.view is None and nbytes < SMALL_BYTES:
+            data = self._small(content, nbytes)
+        else:
+            head = self._from_window(nbytes)
+            rest = content.get(self._position + len(head), nbytes - len(head))
+            data = head + rest if head else rest
+        self._advance(nbytes)
+        return data
+
+    read1 = read
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills `buffer` from the position, wholly but at the end, without a copy between. Raises OSError."""
+        target = memoryview(buffer).cast("B")
+        content, nbytes = self._start(len(target))
+        if content.view is None and nbytes < SMALL_BYTES:
+            target[:nbytes] = self._small(content, nbytes)
+        else:
+            head = self._from_window(nbytes)
+            target[:len(head)] = head
+            content.getv([(self._position + len(head), target[len(head):nbytes])])
+        self._advance(nbytes)
+        return nbytes
+
+    readinto1 = readinto
+
+    def read_buffer(self, size: int = -1) -> memoryview | bytes:
+        """As `read()`, but where the bytes lie on this host it points to them. pyarrow calls it."""
+        content, nbytes = self._start(size)
+        if content.view is None:
+            return self.read(nbytes)
+        start = self._position
+        self._advance(nbytes)
+        return content.view[start:start + nbytes]
+
+    def peek(self, size: int = 1) -> bytes:
+        """Bytes from the position on, at least one but at the end, without moving it; `readline()` uses it."""
+        content, nbytes = self._start(max(size, 1))
+        if content.view is not None:
+            return bytes(content.view[self._position:self._position + FLOOR_BYTES])
+        if nbytes > 0:
+            self._small(content, 1)
+        return self._from_window(FLOOR_BYTES)
+
+    def info(self) -> dict[str, Any]:
+        """As `OcmFileSystem.info()`."""
+        return {"name": self.path, "size": self.size, "type": "file"}
+
+    def close(self) -> None:
+        """Lets go of the bytes."""
+        if not self.closed:
+            self._content.close()
+            self._window = b""
+        super().close()
+
+    def __reduce__(self) -> tuple:
+        return _reopened, (self.fs, self.path, self.tell())
+
+    # ---------------------------------------------------------------- parts of a read
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+
+    def _start(self, size: int | None) -> tuple[Content, int]:
+        """The content, and how many bytes a read of `size` gives."""
+        self._check_open()
+        if self._content.shared.pid != os.getpid():
+            self._reattach()
+        left = max(0, self.size - self._position)
+        return self._content, left if size is None or size < 0 else min(size, left)
+
+    def _reattach(self) -> None:
+        """After fork(): the same bytes over this process' own session."""
+        content = Content(self.fs.shared, self.path)
+        if content.identity != self._content.identity:
+            raise OSError(errno.ESTALE, "the file was replaced since it was opened: open it again", self.path)
+        self._content = content
+
+    def _advance(self, nbytes: int) -> None:
+        if self._position != self._run_end:
+            self._run_start = self._position
+        self._position += nbytes
+        self._run_end = self._position
+
+    def _from_window(self, nbytes: int) -> bytes:
+        """The first of the next `nbytes` that are in the window."""
+        start = self._position - self._window_start
+        return self._window[start:start + nbytes] if 0 <= start < len(self._window) else b""
+
+    def _small(self, content: Content, nbytes: int) -> bytes:
+        """The next `nbytes`, through the window."""
+        head = self._from_window(nbytes)
+        if len(head) == nbytes:
+            return head
+        start = self._position + len(head)
+        run = self._position - self._run_start if self._position == self._run_end else 0
+        wanted = max(nbytes - len(head), FLOOR_BYTES, min(run // 8, AHEAD_BYTES_MAX))
+        end = min(start + wanted, self.size)
+        if end == self.size and run == 0 and not head:
+            start = min(start, max(0, end - TAIL_BYTES))
+        self._window = head + content.get(start, end - start)
+        self._window_start = start - len(head)
+        return self._from_window(nbytes)
+
+
+def _reopened(fs: OcmFileSystem, path: str, position: int) -> OcmReader:
+    file = OcmReader(fs, path)
+    file.seek(position)
+    return file
+
+
+class OcmWriter(io.RawIOBase):
+    """A file being written. Its name appears, or changes, at close(); leaving a `with` block by an exception discards.
+
+    One thread at a time. `exclusive`: close() raises FileExistsError where the path has a file. Without `autocommit`
+    close() leaves the name to commit().
+    """
+
+    mode = "wb"
+
+    def __init__(self, fs: OcmFileSystem, path: str, exclusive: bool = False, autocommit: bool = True) -> None:
+        """Raises OSError for a path that is no name."""
+        self._parts: list[Allocation] = []
+        self._shared = fs.shared
+        self.fs, self.path, self._name = fs, path, name_of(path)
+        self._exclusive, self._autocommit = exclusive, autocommit
+        self._held = bytearray()
+        self._stored_bytes = 0
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._stored_bytes + len(self._held)
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return self.tell()
+
+    def write(self, data: Any) -> int:
+        """Appends the buffer `data`. Raises OSError (ENOSPC where the cluster is full)."""
+        self._check_writable()
+        with memoryview(data) as whole, whole.cast("B") as rest:
+            done = 0
+            while done < len(rest):
+                part_bytes = self._part_bytes()
+                if not self._held and len(rest) - done >= part_bytes:
+                    self._store(rest[done:done + part_bytes])
+                    done += part_bytes
+                    continue
+                taken = min(len(rest) - done, part_bytes - len(self._held))
+                self._held += rest[done:done + taken]
+                done += taken
+                if len(self._held) == part_bytes:
+                    self._store_held()
+            return len(rest)
+
+    def write_whole(self, data: Any) -> None:
+        """All bytes of the file at once: one extent of just their length."""
+        with memoryview(data) as whole, whole.cast("B") as rest:
+            if len(rest) > 0:
+                self._store(rest)
+
+    def copy_from(self, source: Content) -> None:
+        """All bytes of the file at once: those of another, from node to node. Raises OSError."""
+        while self._stored_bytes < source.size:
+            start = self._stored_bytes
+            part = self._allocate(min(self._part_bytes(), source.size - start))
+            with os_errors(self.path):
+                copy(part, (source.allocation, start), part.nbytes)
+
+    def commit(self) -> None:
+        """Gives the closed file its name. Raises FileExistsError, PermissionError, OSError; nothing stays then."""
+        if not self._parts:
+            return
+        marked = self._name + EMPTY_MARK
+        wanted, other = (marked, self._name) if self._stored_bytes == 0 else (self._name, marked)
+        try:
+            if self._exclusive and self.fs.exists(self.path):
+                raise FileExistsError(errno.EEXIST, "the path has a file", f"ocm://{self.path}")
+            with os_errors(self.path):
+                self._publish(wanted)
+        finally:
+            self._free()
+        if not self._exclusive:
+            self.fs.remove_name(self.path, other)
+
+    def discard(self) -> None:
+        """Leaves nothing."""
+        self._free()
+        super().close()
+
+    def close(self) -> None:
+        """Publishes the file. Raises as commit(); nothing stays then."""
+        if self.closed:
+            return
+        try:
+            self._finish()
+            if self._autocommit:
+                self.commit()
+        except BaseException:
+            self._free()
+            raise
+        finally:
+            super().close()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.discard()
+        else:
+            self.close()
+
+    def __del__(self) -> None:
+        # Not closed: nobody said that the bytes are all there.
+        if not self.closed and hasattr(self, "_held"):
+            self.discard()
+
+    # ---------------------------------------------------------------- parts
+
+    def _check_writable(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+        if self._shared.pid != os.getpid():
+            raise OSError(errno.EBADF, "the file was opened before fork(): open one in this process", self.path)
+
+    def _part_bytes(self) -> int:
+        """Grows with the file, so that a large one has few parts and a small one needs little of the program."""
+        nbytes = PART_BYTES_MIN
+        while nbytes < PART_BYTES_MAX and nbytes * 16 <= self._stored_bytes:
+            nbytes *= 2
+        return nbytes
+
+    def _allocate(self, nbytes: int) -> Allocation:
+        with os_errors(self.path):
+            part = self._shared.session.allocate(nbytes, dedicated=True, **self.fs.placement_of_part(len(self._parts)))
+        self._parts.append(part)
+        self._stored_bytes += nbytes
+        return part
+
+    def _store(self, data: Any) -> None:
+        part = self._allocate(len(data))
+        with os_errors(self.path):
+            part.put_from(data)
+
+    def _store_held(self) -> None:
+        held, self._held = self._held, bytearray()
+        self._store(held)
+
+    def _finish(self) -> None:
+        """One allocation of the parts."""
+        self._check_writable()
+        if self._held:
+            self._store_held()
+        if not self._parts:
+            self._store(b"\0")
+            self._stored_bytes = 0
+        if len(self._parts) > 1:
+            with os_errors(self.path):
+                self._parts = [self._shared.session.join(self._parts)]
+
+    def _publish(self, name: str) -> None:
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                self._parts[0].publish(name, self.fs.mode_bits)
+                return
+            except Exists:
+                if self._exclusive or attempt + 1 == _ATTEMPTS_MAX:
+                    raise
+            self._remove_file(name)
+
+    def _remove_file(self, name: str) -> None:
+        """Not a table."""
+        try:
+            with self._shared.session.attach(name) as taken:
+                if is_table(taken):
+                    raise FileExistsError(errno.EEXIST, "a table has the name: drop it first, or choose another",
+                                          f"ocm://{self.path}")
+        except NotFound:
+            return
+        self.fs.remove_name(self.path, name)
+
+    def _free(self) -> None:
+        parts, self._parts = self._parts, []
+        self._held = bytearray()
+        if self._shared.pid == os.getpid():
+            for part in parts:
+                part.free()
