@@ -39,6 +39,7 @@ class Session(_core.Session):
         if embedded not in _EMBEDDED:
             raise InvalidArgument(f"embedded is False, True or 'fallback', not {embedded!r}")
         self._threads: Any = None  # of aio: (process, executor)
+        self.socket = None if socket is None else os.fspath(socket)
         super().__init__(self.socket, program, _EMBEDDED[embedded],
                          _number("fabric", fabric, FABRICS), int((deadline_s or 0) * 1e9), embedded_bytes)
 
