@@ -91,5 +91,6 @@ class Session {
 
 void register_session(nb::module_& module);
 void register_allocation(nb::module_& module);
+void register_table(nb::module_& module);
 
 }  // namespace ocm::python
