@@ -93,9 +93,10 @@ OCM_API const char* ocm_version(void);
 typedef enum ocm_kind { OCM_KIND_DRAM = 0, OCM_KIND_NVME = 1, OCM_KIND_GPU = 2 } ocm_kind;
 /* How an allocation is laid over its extents. */
 typedef enum ocm_layout {
-  OCM_LAYOUT_SINGLE = 0,    /* one extent */
-  OCM_LAYOUT_STRIPED = 1,   /* chunks of chunk_bytes, round robin over the extents */
-  OCM_LAYOUT_REPLICATED = 2 /* every extent holds all bytes */
+  OCM_LAYOUT_SINGLE = 0,     /* one extent */
+  OCM_LAYOUT_STRIPED = 1,    /* chunks of chunk_bytes, round robin over the extents */
+  OCM_LAYOUT_REPLICATED = 2, /* every extent holds all bytes */
+  OCM_LAYOUT_SEQUENCE = 3    /* extents of any lengths one after another, as ocm_allocation_join made them */
 } ocm_layout;
 /* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. */
 typedef enum ocm_fabric {
@@ -174,6 +175,17 @@ OCM_API int ocm_allocation_create(ocm_session* session, uint64_t bytes, const oc
 /* Gives the memory back and ends the handle. A published allocation is detached, not removed. Waits for
  * its started operations; see the conventions for calls of other threads. Errors: REVOKED (freed before). */
 OCM_API int ocm_allocation_free(ocm_allocation* allocation);
+/* Makes one allocation of several: part i begins at the sum of the lengths of the parts before it. Parts are
+ * unpublished, DRAM, of this session, not pieces of slabs (allocate them DEDICATED), and either all SINGLE or
+ * all REPLICATED. Their handles end, as by free but the memory stays, and their pointers are valid as long as
+ * the joined allocation. On an error the parts are as they were. At most 8,192 extents.
+ * A sequence of REPLICATED parts is for reading: what puts to it is UNSUPPORTED. Atomics and notified words
+ * must be aligned in their part too.
+ * Cost: one control round trip; no home is asked and nothing is copied.
+ * Errors: INVALID_ARGUMENT (no parts, one given twice or published, replicated and other parts mixed),
+ * UNSUPPORTED (slab, striped or joined parts), TOO_LARGE, REVOKED. */
+OCM_API int ocm_allocation_join(ocm_session* session, ocm_allocation* const* parts, size_t count,
+                                ocm_allocation** joined);
 /* Its length as asked for; 0 for what is no handle. */
 OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation* allocation);
 
@@ -201,14 +213,13 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local;        /* on this host: ocm_allocation_pointer works for a single layout */
+  bool local;        /* on this host: ocm_allocation_pointer works inside it, but for replicas to write */
   bool lost;         /* its node is known to be gone */
   char node[64];
+  uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
 } ocm_extent_info;
-#define OCM_EXTENT_INFO_INIT                                              \
-  {                                                                       \
-    sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, { 0 } \
-  }
+#define OCM_EXTENT_INFO_INIT \
+  { sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, {0}, 0 }
 /* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last.
  * Shapes: info->size is set (OCM_EXTENT_INFO_INIT). */
 OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info);
@@ -216,7 +227,10 @@ OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t ind
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once the
  * allocation is removed by another program the bytes are nobody's: loads give anything.
- * Errors: UNSUPPORTED (remote, or crosses a stripe), OUT_OF_RANGE. */
+ * REPLICATED, also in a sequence: only after a read-only attach. It points into the replica on this host,
+ * which was current at this call; what others put later may miss it if this node is cut off. Errors:
+ * UNSUPPORTED (remote, crosses a stripe or a part, or replicas to write), OUT_OF_RANGE, PEER_LOST (a replica
+ * that is not current). */
 OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes,
                                    void** pointer);
 

@@ -406,6 +406,17 @@ class Session {
       return Error::last(status);
     return Allocation(allocation);
   }
+  /// One allocation of several, which are empty then; on an error they are as they were.
+  /// Errors: INVALID_ARGUMENT, UNSUPPORTED, TOO_LARGE, REVOKED.
+  Expected<Allocation> join(std::span<Allocation> parts) {
+    std::vector<ocm_allocation*> handles;
+    for (const Allocation& part : parts) handles.push_back(part.get());
+    ocm_allocation* joined = nullptr;
+    if (const int status = ocm_allocation_join(get(), handles.data(), handles.size(), &joined); status < 0)
+      return Error::last(status);
+    for (Allocation& part : parts) (void)part.release();
+    return Allocation(joined);
+  }
   /// Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR.
   Expected<Allocation> attach(const std::string& name, ocm_access access = OCM_ACCESS_READ_WRITE) {
     ocm_allocation* allocation = nullptr;

@@ -18,6 +18,7 @@ const char* layout_name(Layout layout) {
     case Layout::kSingle: return "single";
     case Layout::kStriped: return "striped";
     case Layout::kReplicated: return "replicated";
+    case Layout::kSequence: return "sequence";
   }
   return "?";
 }

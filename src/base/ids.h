@@ -17,8 +17,10 @@ enum class Kind : uint8_t { kDram = 0, kNvme = 1, kGpu = 2 };
 inline constexpr int kKinds = 3;
 const char* kind_name(Kind kind);
 /// Same numbers as `ocm_layout`.
-enum class Layout : uint8_t { kSingle = 0, kStriped = 1, kReplicated = 2 };
+enum class Layout : uint8_t { kSingle = 0, kStriped = 1, kReplicated = 2, kSequence = 3 };
 const char* layout_name(Layout layout);
+/// Of one part of an allocation: an operation keeps a bit for each.
+inline constexpr uint32_t kReplicasMax = 64;
 /// Same numbers as `ocm_fabric`.
 enum class Fabric : uint8_t { kAny = 0, kShm = 1, kTcp = 2, kUcx = 3, kFake = 4 };
 const char* fabric_name(Fabric fabric);

@@ -1,6 +1,8 @@
 // Allocations through the C ABI: create, free, ask about, publish, attach.
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <vector>
 
 #include "base/text.h"
 #include "capi/objects.h"
@@ -10,6 +12,7 @@ namespace ocm::capi {
 namespace {
 
 constexpr size_t kNodesMax = 4096;
+constexpr size_t kPartsMax = 8192;
 
 Status read_options(const ocm_allocation_options& in, client::AllocationOptions& out) {
   if (number_in(in.kind) > OCM_KIND_GPU || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
@@ -97,6 +100,30 @@ int ocm_allocation_free(ocm_allocation* allocation) {
   });
 }
 
+int ocm_allocation_join(ocm_session* session, ocm_allocation* const* parts, size_t count,
+                        ocm_allocation** joined) {
+  return guarded([&] {
+    SessionObject* object = sessions.find(bits(session));
+    if (object == nullptr) return fail_handle(session);
+    if (joined == nullptr || (parts == nullptr && count > 0))
+      return fail(Code::kInvalidArgument, "an argument is null");
+    if (count > kPartsMax) return fail(Code::kTooLarge, "a sequence has at most 8192 parts");
+    std::vector<client::Allocation*> objects;
+    for (size_t i = 0; i < count; ++i) {
+      objects.push_back(find(parts[i]));
+      if (objects.back() == nullptr) return fail_handle(parts[i]);
+    }
+    return make_allocation(joined, [&](client::Allocation& fresh) {
+      OCM_TRY(fresh.join(*object->session, objects));
+      for (size_t i = 0; i < count; ++i) {
+        if (allocations.retire(bits(parts[i])) != nullptr)
+          allocations.release(Allocations::index_of(bits(parts[i])));
+      }
+      return Status();
+    });
+  });
+}
+
 uint64_t ocm_allocation_bytes(const ocm_allocation* allocation) {
   const client::Allocation* object = find(allocation);
   if (object != nullptr) return object->bytes();
@@ -135,7 +162,7 @@ int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_
     const fabric::ExtentDescriptor& descriptor = extent.descriptor();
     ocm_extent_info out{};
     out.global_address = descriptor.id.address.bits() + object->base();
-    out.bytes = object->slab() ? object->bytes() : descriptor.bytes;
+    std::tie(out.offset, out.bytes) = object->range_of(index);
     out.generation = descriptor.id.generation;
     out.fabric = static_cast<ocm_fabric>(extent.fabric());
     out.local = extent.on_this_host();

@@ -43,6 +43,7 @@ OCM_SAME(OCM_INTERNAL, kInternal);
 
 static_assert(OCM_KIND_GPU == static_cast<int>(Kind::kGpu));
 static_assert(OCM_LAYOUT_REPLICATED == static_cast<int>(Layout::kReplicated));
+static_assert(OCM_LAYOUT_SEQUENCE == static_cast<int>(Layout::kSequence));
 static_assert(OCM_FABRIC_FAKE == static_cast<int>(Fabric::kFake));
 static_assert(OCM_ACCESS_READ == static_cast<int>(Access::kRead));
 static_assert(OCM_ACCESS_READ_WRITE == static_cast<int>(Access::kReadWrite));

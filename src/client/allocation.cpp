@@ -99,7 +99,7 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
   session_ = &session;
   lease_ = std::move(lease);
   // Replicas are never used directly: every put must reach all of them.
-  if (shape_.extents == 1 && shape_.layout != Layout::kReplicated) {
+  if (shape_.extents == 1 && !replicated()) {
     Extent& extent = *lease_->extents[0];
     if (extent.on_this_host()) {
       if (std::byte* data = extent.data_now()) use_directly(extent, data);
@@ -113,7 +113,7 @@ void Allocation::use_directly(const Extent& extent, std::byte* data) {
 }
 
 std::byte* Allocation::open_directly() {
-  if (shape_.extents != 1 || shape_.layout == Layout::kReplicated) return nullptr;
+  if (shape_.extents != 1 || replicated()) return nullptr;
   Extent& only = extent(0);
   if (!only.on_this_host()) return nullptr;
   const Result<std::byte*> data = only.open();
@@ -139,8 +139,10 @@ Status Allocation::free() {
     return {};
   }
   const AllocationId granted = lease_->id;
+  const std::vector<AllocationId> parts =
+      published() ? std::vector<AllocationId>() : std::move(lease_->parts);
   clear();
-  return return_lease(session, granted);
+  return return_lease(session, granted, parts);
 }
 
 void Allocation::clear() {
@@ -158,18 +160,27 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
   if (const Code code = check_range(offset, bytes); code != Code::kOk) {
     return Status(code, "the range leaves the allocation");
   }
-  if (shape_.layout == Layout::kReplicated && shape_.extents > 1) {
+  const Piece piece = bytes == 0 ? piece_at(offset < shape_.bytes ? offset : 0, 1) : piece_at(offset, bytes);
+  if (bytes != 0 && piece.bytes < bytes)
+    return Status(Code::kUnsupported, "the range crosses the end of a stripe or a part");
+  if (replicated() && piece.replicas > 1 && access_ != Access::kRead) {
     return Status(Code::kUnsupported, "stores through a pointer would miss the other replicas");
   }
-  const Piece piece = bytes == 0 ? first_piece(shape_, offset < shape_.bytes ? offset : 0, 1)
-                                 : first_piece(shape_, offset, bytes);
-  if (bytes != 0 && piece.bytes < bytes) return Status(Code::kUnsupported, "the range crosses a stripe");
-  Extent& there = extent(piece.extent);
-  if (!there.on_this_host())
-    return Status(Code::kUnsupported, "the bytes are on node " + there.descriptor().node);
-  OCM_TRY_ASSIGN(std::byte * data, there.open());
+  Extent* here = nullptr;
+  for (uint32_t i = piece.extent; i < piece.extent + piece.replicas && here == nullptr; ++i) {
+    if (extent(i).on_this_host() && !extent(i).lost()) here = &extent(i);
+  }
+  if (here == nullptr)
+    return Status(Code::kUnsupported, "the bytes are on node " + extent(piece.extent).descriptor().node);
+  OCM_TRY_ASSIGN(std::byte * data, here->open());
   pointer_taken_.store(true, std::memory_order_relaxed);
   return data + base_ + piece.offset;
+}
+
+std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {
+  if (slab_ != nullptr) return {0, shape_.bytes};
+  if (shape_.layout == Layout::kSequence) return lease_->sequence.range_of(index);
+  return {0, lease_->extents[index]->descriptor().bytes};
 }
 
 Status Allocation::publish(const std::string& name, uint32_t mode) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Allocation {
   /// Fills an empty allocation. On an error it stays empty.
   Status create(Session& session, uint64_t bytes, const AllocationOptions& options);
   Status attach(Session& session, const std::string& name, Access access);
+  /// Fills an empty allocation with those of `parts`, which become empty. On an error all stay as they are.
+  Status join(Session& session, std::span<Allocation* const> parts);
   /// Waits for what is under way on it, gives the memory back (published: detaches), becomes empty.
   Status free();
   /// Becomes empty without telling the daemon: the session is ending, and everything of it with it.
@@ -49,6 +52,17 @@ class Allocation {
   Access access() const { return access_; }
   bool published() const { return lease_ != nullptr && !lease_->name.empty(); }
   bool slab() const { return slab_ != nullptr; }
+  /// A get may read any replica of a piece, and a put must reach all of them.
+  bool replicated() const { return lease_ != nullptr && lease_->replicated; }
+  /// Replicated sequences are written before they are joined.
+  bool read_only_layout() const { return shape_.layout == Layout::kSequence && replicated(); }
+  /// As client::first_piece(), of any layout.
+  Piece piece_at(uint64_t offset, uint64_t length) const {
+    return shape_.layout == Layout::kSequence ? lease_->sequence.first_piece(offset, length)
+                                              : first_piece(shape_, offset, length);
+  }
+  /// Where the bytes of an extent begin in the allocation, and how many they are. Striped: 0.
+  std::pair<uint64_t, uint64_t> range_of(uint32_t index) const;
   bool checksum() const { return checksum_; }
   /// Extent `index` (< shape().extents) and where the allocation starts in it.
   Extent& extent(uint32_t index) const { return slab_ != nullptr ? *piece_extent_ : *lease_->extents[index]; }

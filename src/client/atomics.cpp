@@ -17,7 +17,7 @@ constexpr uint64_t kSpinNs = 50'000;
 Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
   if (offset % 8 != 0) return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8");
   OCM_TRY(check_end(End{const_cast<Allocation*>(&allocation), offset, nullptr}, 8, write));
-  if (write && allocation.shape().layout == Layout::kReplicated) {
+  if (write && allocation.replicated()) {
     return Status(Code::kUnsupported,
                   "atomics and notifications need one home: the allocation is replicated");
   }
@@ -48,9 +48,12 @@ Status run_ops(Session& session, Extent& extent, std::span<fabric::Op> ops) {
   return {};
 }
 
-/// The word's extent and its offset in it.
-Piece word_piece(const Allocation& allocation, uint64_t offset) {
-  Piece piece = first_piece(allocation.shape(), offset, 8);  // chunks are multiples of 64: never cut
+/// The word's extent and its offset in it. Errors: kUnsupported (a sequence whose parts are not multiples of
+/// 8).
+Result<Piece> word_piece(const Allocation& allocation, uint64_t offset) {
+  Piece piece = allocation.piece_at(offset, 8);  // chunks are multiples of 64: never cut
+  if (piece.bytes < 8 || piece.offset % 8 != 0)
+    return Status(Code::kUnsupported, "the word is not aligned in its part of the sequence");
   piece.offset += allocation.base();
   return piece;
 }
@@ -64,7 +67,7 @@ Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t 
   keep_order(session, &allocation);
   fabric::shm::SessionPage& page = session.page();
   page.add(page.atomic_ops, 1);
-  const Piece piece = word_piece(allocation, offset);
+  OCM_TRY_ASSIGN(const Piece piece, word_piece(allocation, offset));
   Extent& extent = allocation.extent(piece.extent);
   if (extent.on_this_host()) {
     OCM_TRY_ASSIGN(std::byte * data, extent.open());
@@ -91,8 +94,8 @@ Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* sour
   Session& session = *allocation.session();
   keep_order(session, &allocation);
   count_put(session, bytes);
-  const Piece word = word_piece(allocation, notify_offset);
-  Piece range = bytes > 0 ? first_piece(allocation.shape(), offset, bytes) : Piece{word.extent, 0, 0};
+  OCM_TRY_ASSIGN(const Piece word, word_piece(allocation, notify_offset));
+  Piece range = bytes > 0 ? allocation.piece_at(offset, bytes) : Piece{word.extent, 0, 0};
   if (range.extent != word.extent || range.bytes != bytes) {
     return Status(Code::kUnsupported, "the bytes and the notified word are not in one extent");
   }
@@ -124,9 +127,9 @@ Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t
   OCM_TRY(check_word(allocation, offset, false));
   Session& session = *allocation.session();
   keep_order(session, &allocation);
-  const Piece piece = word_piece(allocation, offset);
+  OCM_TRY_ASSIGN(const Piece piece, word_piece(allocation, offset));
   Extent& extent = allocation.extent(piece.extent);
-  const bool here = extent.on_this_host() && allocation.shape().layout != Layout::kReplicated;
+  const bool here = extent.on_this_host() && !allocation.replicated();
   const std::byte* word = nullptr;
   if (here) {
     OCM_TRY_ASSIGN(const std::byte* data, extent.open());

@@ -12,7 +12,7 @@ Result<std::vector<NameInfo>> list_names(Session& session, const std::string& pr
   for (const wire::Allocation& one : reply.message->names().allocations()) {
     NameInfo info;
     info.name = one.name();
-    info.shape = {one.bytes_total(), one.chunk_bytes(), static_cast<uint32_t>(one.extents_size()),
+    info.shape = {one.bytes_total(), one.chunk_bytes(), one.extents_count(),
                   static_cast<Layout>(one.layout())};
     info.kind = static_cast<Kind>(one.kind());
     info.owner_uid = one.owner_uid();

@@ -21,6 +21,7 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
     OCM_TRY_ASSIGN(extent->route_, session.routes().choose(extent->descriptor_.node,
                                                            *extent->descriptor_.address_for(extent->fabric()),
                                                            extent->descriptor_.id));
+    extent->first_route_ = extent->route_;
   }
   return extent;
 }

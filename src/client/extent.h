@@ -55,9 +55,16 @@ class Extent {
   /// Replicas: nobody can read this one any more.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   void mark_lost() { lost_.store(true, std::memory_order_release); }
-  /// Replicas: it failed a moment ago, ask another one first.
-  bool avoided(uint64_t now_ns) const { return now_ns < avoid_until_ns_.load(std::memory_order_relaxed); }
+  /// Replicas: it, or its node, failed a moment ago: ask another one first.
+  bool avoided(uint64_t now_ns) const {
+    return now_ns < avoid_until_ns_.load(std::memory_order_relaxed) ||
+           (first_route_ != nullptr && first_route_->avoided(now_ns));
+  }
   void avoid_until(uint64_t at_ns) { avoid_until_ns_.store(at_ns, std::memory_order_relaxed); }
+  void avoid_node_until(uint64_t at_ns) {
+    avoid_until(at_ns);
+    if (first_route_ != nullptr) first_route_->avoid_until(at_ns);
+  }
 
  private:
   Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access,
@@ -83,6 +90,7 @@ class Extent {
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;
   Route* route_ = nullptr;
+  Route* first_route_ = nullptr;  // set once: what it knows of the node is the same for all routes to it
   Attachment attachment_;
   std::atomic<bool> lost_{false};
   std::atomic<uint64_t> avoid_until_ns_{0};

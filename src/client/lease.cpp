@@ -1,6 +1,7 @@
 #include "client/lease.h"
 
 #include <cstring>
+#include <unordered_map>
 
 #include "client/session.h"
 #include "control.pb.h"
@@ -10,11 +11,43 @@ namespace {
 
 constexpr uint32_t kExtentsMax = 1u << 16;
 
+std::vector<fabric::FabricAddress> addresses_from(
+    const google::protobuf::RepeatedPtrField<wire::FabricAddress>& message) {
+  std::vector<fabric::FabricAddress> out;
+  out.reserve(static_cast<size_t>(message.size()));
+  for (const wire::FabricAddress& address : message) {
+    out.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
+  }
+  return out;
+}
+
+/// The parts, checked: see control/parts.h for what must hold.
+Status read_sequence(const wire::Allocation& message, Lease& lease) {
+  const Status malformed(Code::kProtocol, "the daemon's sequence is malformed");
+  const auto count = static_cast<uint32_t>(message.extents_size());
+  const uint32_t most = message.replicated_parts() ? kReplicasMax : 1;
+  uint32_t next = 0;
+  uint64_t sum = 0;
+  lease.sequence.reserve(static_cast<size_t>(message.part_bytes_size()));
+  for (int part = 0; part < message.part_bytes_size(); ++part) {
+    const uint64_t bytes = message.part_bytes(part);
+    const uint32_t first = next;
+    while (next < count && message.extents(static_cast<int>(next)).part() == static_cast<uint32_t>(part)) {
+      if (message.extents(static_cast<int>(next)).bytes() < bytes) return malformed;
+      ++next;
+    }
+    if (bytes == 0 || __builtin_add_overflow(sum, bytes, &sum) || next == first || next - first > most)
+      return malformed;
+    lease.sequence.add(bytes, next - first);
+  }
+  return next == count && sum == lease.shape.bytes ? Status() : malformed;
+}
+
 /// Checks what the daemon says before anything is computed with it.
 Status read_shape(const wire::Allocation& message, Lease& lease) {
   if (message.allocation_id().size() != 16 || message.extents_size() == 0 ||
       static_cast<uint32_t>(message.extents_size()) > kExtentsMax || message.bytes_total() == 0 ||
-      message.kind() >= kKinds || message.layout() > static_cast<uint32_t>(Layout::kReplicated)) {
+      message.kind() >= kKinds || message.layout() > static_cast<uint32_t>(Layout::kSequence)) {
     return Status(Code::kProtocol, "the daemon's allocation is malformed");
   }
   std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
@@ -33,13 +66,15 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   if (lease.shape.layout == Layout::kReplicated && lease.shape.extents > kReplicasMax) {
     return Status(Code::kProtocol, "more replicas than an allocation can have");
   }
+  const bool sequence = lease.shape.layout == Layout::kSequence;
+  lease.replicated = lease.shape.layout == Layout::kReplicated || (sequence && message.replicated_parts());
   for (uint32_t i = 0; i < lease.shape.extents; ++i) {
     const wire::ExtentDescriptor& extent = message.extents(static_cast<int>(i));
-    if (extent.bytes() < extent_bytes(lease.shape, i) || extent.capability().size() != 16) {
+    if ((!sequence && extent.bytes() < extent_bytes(lease.shape, i)) || extent.capability().size() != 16) {
       return Status(Code::kProtocol, "an extent of the allocation is malformed");
     }
   }
-  return {};
+  return sequence ? read_sequence(message, lease) : Status();
 }
 
 Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_ptr<Daemon>& daemon,
@@ -48,10 +83,18 @@ Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_pt
   const wire::Allocation& message = reply.message->allocation();
   auto lease = std::make_unique<Lease>();
   OCM_TRY(read_shape(message, *lease));
+  std::unordered_map<std::string, const wire::HomeAddresses*> homes;
+  for (const wire::HomeAddresses& home : message.homes()) homes.emplace(home.node(), &home);
+  const Layout life = lease->replicated ? Layout::kReplicated : Layout::kSingle;
+  lease->extents.reserve(lease->shape.extents);
   size_t next_fd = 0;
   for (const wire::ExtentDescriptor& descriptor : message.extents()) {
-    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent, Extent::make(session, daemon, descriptor_from(descriptor),
-                                                                lease->access, wanted, lease->shape.layout));
+    fabric::ExtentDescriptor read = descriptor_from(descriptor);
+    const auto home = homes.find(read.node);
+    if (read.addresses.empty() && home != homes.end())
+      read.addresses = addresses_from(home->second->addresses());
+    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
+                   Extent::make(session, daemon, std::move(read), lease->access, wanted, life));
     // Descriptors that travel with the reply belong to the extents of this node, in order.
     if (descriptor.node() == session.node() && next_fd < reply.fds.size()) {
       os::Fd fd = std::move(reply.fds[next_fd++]);
@@ -105,10 +148,25 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   return lease;
 }
 
-Status return_lease(Session& session, const AllocationId& id) {
+Result<AllocationId> request_join(Session& session, const std::vector<AllocationId>& parts) {
+  wire::Envelope request;
+  for (const AllocationId& part : parts)
+    request.mutable_join()->add_allocation_ids(part.bytes.data(), part.bytes.size());
+  OCM_TRY_ASSIGN(const Reply reply, session.call(request));
+  AllocationId id;
+  const std::string& field = reply.message->allocation().allocation_id();
+  if (field.size() != id.bytes.size()) return Status(Code::kProtocol, "the daemon answered something else");
+  std::memcpy(id.bytes.data(), field.data(), field.size());
+  return id;
+}
+
+Status return_lease(Session& session, const AllocationId& id, const std::vector<AllocationId>& parts) {
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(id.bytes.data(), id.bytes.size());
   const Status status = session.call(request).status();
+  if (status.code() == Code::kNotFound) {
+    for (const AllocationId& part : parts) OCM_TRY(return_lease(session, part));
+  }
   switch (status.code()) {
     case Code::kNoDaemon:
     case Code::kNotFound:
@@ -127,9 +185,7 @@ fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message) 
   descriptor.node = message.node();
   descriptor.kind = static_cast<Kind>(message.kind());
   descriptor.slot = message.slot();
-  for (const wire::FabricAddress& address : message.addresses()) {
-    descriptor.addresses.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
-  }
+  descriptor.addresses = addresses_from(message.addresses());
   return descriptor;
 }
 

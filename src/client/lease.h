@@ -35,7 +35,11 @@ struct Lease {
   Shape shape;
   Kind kind = Kind::kDram;
   Access access = Access::kReadWrite;
+  bool replicated = false;  // parts have replicas: a put must reach all of them, a get reads one
+  Sequence sequence;        // of layout sequence only
   std::vector<std::unique_ptr<Extent>> extents;
+  /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
+  std::vector<AllocationId> parts;
 };
 
 /// Errors: those of ocm_allocation_create.
@@ -43,9 +47,11 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
                                              const AllocationOptions& options);
 /// Errors: kNotFound, kPermission, kLost, kNoCoordinator.
 Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access);
+/// Asks the daemon to make one allocation of `parts`; its id. Errors: those of ocm_allocation_join.
+Result<AllocationId> request_join(Session& session, const std::vector<AllocationId>& parts);
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
-Status return_lease(Session& session, const AllocationId& id);
+Status return_lease(Session& session, const AllocationId& id, const std::vector<AllocationId>& parts = {});
 
 fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
 void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);

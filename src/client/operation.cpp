@@ -18,8 +18,15 @@ namespace {
 constexpr uint64_t kSpinNs = 50'000;
 constexpr uint64_t kAvoidNs = 1'000'000'000;
 
-bool replicated(const Allocation* allocation) {
-  return allocation != nullptr && allocation->shape().layout == Layout::kReplicated;
+bool replicated(const Allocation* allocation) { return allocation != nullptr && allocation->replicated(); }
+
+/// How many more cuts a transfer of `bytes` makes because of how its extents lie.
+uint64_t cuts_of(const Allocation& allocation, uint64_t bytes) {
+  const Shape& shape = allocation.shape();
+  if (shape.layout == Layout::kStriped) return bytes / shape.chunk_bytes + 1;
+  return shape.layout == Layout::kSequence && shape.extents > 1
+             ? 2 + bytes / (shape.bytes / shape.extents + 1)
+             : 0;
 }
 
 /// Codes that speak of one replica and not of the request.
@@ -45,8 +52,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
     if (replicated(target_)) legs_per_cut_ = std::min(target_->shape().extents, kReplicasMax);
     uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
     for (const Allocation* a : {target_, source_}) {
-      if (a != nullptr && a->shape().layout == Layout::kStriped)
-        cuts += bytes_hint / a->shape().chunk_bytes + 1;
+      if (a != nullptr) cuts += cuts_of(*a, bytes_hint);
     }
     if (cuts * legs_per_cut_ > kInlineLegs) {
       window_ = kWindowLegs;
@@ -144,21 +150,25 @@ bool Operation::next_cut(Cut& cut) {
   cut = Cut{};
   uint64_t bytes = std::min(run_.bytes, kLegBytesMax);
   // What lies on this host at both ends is left whole: threads share the long copies.
-  const auto here = [](const End& end) {
-    return end.allocation == nullptr ||
-           (end.allocation->shape().extents == 1 && end.allocation->extent(0).on_this_host());
+  const auto here = [this](const End& end) {
+    if (end.allocation == nullptr) return true;
+    const Shape& shape = end.allocation->shape();
+    if (shape.extents > 1 && shape.layout != Layout::kSequence) return false;
+    return end.allocation->extent(end.allocation->piece_at(end.offset, run_.bytes).extent).on_this_host();
   };
   if (here(run_.target) && here(run_.source)) bytes = run_.bytes;
-  const auto place = [&bytes](const End& end, End& out, uint32_t& extent) {
+  const auto place = [&bytes](const End& end, End& out) {
     out = end;
-    if (end.allocation == nullptr) return;
-    const Piece piece = first_piece(end.allocation->shape(), end.offset, bytes);
+    if (end.allocation == nullptr) return Piece{};
+    const Piece piece = end.allocation->piece_at(end.offset, bytes);
     out.offset = piece.offset + end.allocation->base();
-    extent = piece.extent;
     bytes = piece.bytes;
+    return piece;
   };
-  place(run_.target, cut.target, cut.target_extent);
-  place(run_.source, cut.source, cut.source_extent);
+  cut.target_extent = place(run_.target, cut.target).extent;
+  const Piece source = place(run_.source, cut.source);
+  cut.source_first = cut.source_extent = source.extent;
+  cut.sources = std::min(source.replicas, kReplicasMax);
   cut.bytes = bytes;
   run_.target = run_.target.after(bytes);
   run_.source = run_.source.after(bytes);
@@ -180,12 +190,11 @@ void Operation::issue(const Cut& cut) {
 bool Operation::choose_source(Cut& cut) {
   if (!replicated(cut.source.allocation)) return true;
   const Allocation& from = *cut.source.allocation;
-  const uint32_t replicas = std::min(from.shape().extents, kReplicasMax);
   const uint64_t now = os::now_ns();
   int best = -1, best_rank = 0;
-  for (uint32_t i = 0; i < replicas; ++i) {
-    const Extent& extent = from.extent(i);
-    if ((source_failed_ >> i & 1) != 0 || extent.lost()) continue;
+  for (uint32_t i = 0; i < cut.sources; ++i) {
+    const Extent& extent = from.extent(cut.source_first + i);
+    if ((cut.source_failed >> i & 1) != 0 || extent.lost()) continue;
     const int rank = (extent.on_this_host() ? 2 : 0) + (extent.avoided(now) ? 0 : 4) + 1;
     if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
   }
@@ -197,7 +206,7 @@ bool Operation::choose_source(Cut& cut) {
       status_ = failure_;
     return false;
   }
-  cut.source_extent = static_cast<uint32_t>(best);
+  cut.source_extent = cut.source_first + static_cast<uint32_t>(best);
   return true;
 }
 
@@ -219,21 +228,21 @@ void Operation::issue_to(Cut cut) {
   for (;;) {
     if (!choose_source(cut)) return;
     bool target_remote = false, source_remote = false;
-    const uint64_t failed_before = source_failed_;
     const auto target = resolve(cut.target, cut.target_extent, target_remote);
-    if (!target.is_ok()) return fail_cut(cut, false, target.status());
+    if (!target.is_ok()) {
+      fail_cut(cut, false, target.status());
+      return;
+    }
     const auto source = resolve(cut.source, cut.source_extent, source_remote);
     if (!source.is_ok()) {
-      fail_cut(cut, true, source.status());
-      if (source_failed_ != failed_before) continue;  // another replica
+      if (fail_cut(cut, true, source.status())) continue;
       return;
     }
     if (!target_remote && !source_remote) {
       big_copy(target.value(), source.value(), cut.bytes);
       const Code loaded = source_after(cut);
       if (loaded == Code::kOk) return;
-      fail_cut(cut, true, loaded);
-      if (source_failed_ != failed_before) continue;
+      if (fail_cut(cut, true, loaded)) continue;
       return;
     }
     Leg& fresh = leg(head_);
@@ -260,8 +269,7 @@ void Operation::issue_to(Cut cut) {
       Extent& extent = far.allocation->extent(target_remote ? cut.target_extent : cut.source_extent);
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(session_->deadline_ns()));
       if (!attachment.is_ok()) {
-        fail_cut(cut, source_remote, attachment.status());
-        if (source_failed_ != failed_before) continue;
+        if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
         return;
       }
       fresh.channel = std::move(attachment.value().channel);
@@ -287,15 +295,16 @@ Code Operation::source_after(const Cut& cut) const {
 
 bool Operation::is_last_source(const Cut& cut) const {
   const Allocation& from = *cut.source.allocation;
-  const uint32_t replicas = std::min(from.shape().extents, kReplicasMax);
-  for (uint32_t i = 0; i < replicas; ++i) {
-    if (i != cut.source_extent && (source_failed_ >> i & 1) == 0 && !from.extent(i).lost()) return false;
+  for (uint32_t i = 0; i < cut.sources; ++i) {
+    const uint32_t index = cut.source_first + i;
+    if (index != cut.source_extent && (cut.source_failed >> i & 1) == 0 && !from.extent(index).lost())
+      return false;
   }
   return true;
 }
 
 void Operation::settle(Leg& finished) {
-  const Cut cut = finished.cut;
+  Cut cut = finished.cut;
   const bool was_call = finished.call != nullptr;
   const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
   Status status = was_call ? finished.call->status : Status(finished.op.code);
@@ -311,25 +320,35 @@ void Operation::settle(Leg& finished) {
   // says the same: then it is the target's.
   if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut))
     blame_source = false;
-  fail_cut(cut, blame_source, status);
-  // Another replica, also when this one was found bad by another leg before.
-  if (blame_source && status_.is_ok()) {
+  if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
   }
 }
 
-void Operation::fail_cut(const Cut& cut, bool blame_source, const Status& status) {
+bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   const End& end = blame_source ? cut.source : cut.target;
   const uint32_t index = blame_source ? cut.source_extent : cut.target_extent;
-  if (end.allocation == nullptr) return fail(status.code(), status.message());
+  if (end.allocation == nullptr) {
+    fail(status.code(), status.message());
+    return false;
+  }
   Extent& extent = end.allocation->extent(index);
   Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
   const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
-  if (code == Code::kPeerLost) extent.avoid_until(os::now_ns() + kAvoidNs);
-  if (!replicated(end.allocation) || !is_replica_failure(status.code())) return fail(code, where);
-  (blame_source ? source_failed_ : target_failed_) |= uint64_t{1} << index;
+  if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
+  if (!replicated(end.allocation) || !is_replica_failure(status.code())) {
+    fail(code, where);
+    return false;
+  }
+  if (blame_source) {
+    extent.avoid_until(os::now_ns() + kAvoidNs);
+    cut.source_failed |= uint64_t{1} << (index - cut.source_first);
+  } else {
+    target_failed_ |= uint64_t{1} << index;
+  }
   if (failure_.is_ok()) failure_ = Status(code, where);
+  return true;
 }
 
 void Operation::fail(Code code, std::string_view where) {

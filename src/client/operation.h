@@ -71,6 +71,9 @@ class Operation {
   struct Cut {
     End target, source;  // offsets are in the extent
     uint32_t target_extent = 0, source_extent = 0;
+    uint32_t sources = 1;        // replicas: source_first and those after it hold the bytes
+    uint32_t source_first = 0;   // of them
+    uint64_t source_failed = 0;  // of them, by bit
     uint64_t bytes = 0;
   };
   struct Leg {
@@ -90,7 +93,8 @@ class Operation {
   void issue_to(Cut cut);
   void settle(Leg& leg);
   void fail(Code code, std::string_view where);
-  void fail_cut(const Cut& cut, bool blame_source, const Status& status);
+  /// True if it was a replica's failure, which is noted in the cut: another one may do.
+  bool fail_cut(Cut& cut, bool blame_source, const Status& status);
   bool choose_source(Cut& cut);
   bool is_last_source(const Cut& cut) const;
   /// What was loaded from an extent of this host is good: it lived to the end. Errors: kRevoked, kPeerLost.
@@ -119,8 +123,7 @@ class Operation {
   bool busy_held_ = false;
   uint32_t legs_per_cut_ = 1;
   uint64_t target_failed_ = 0;  // replicas, by bit
-  uint64_t source_failed_ = 0;
-  Status failure_;  // the first replica's
+  Status failure_;              // the first replica's
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped

@@ -22,12 +22,14 @@ uint32_t lane_of(ExtentId extent, uint32_t lanes) {
 
 }  // namespace
 
-Route::Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address)
+Route::Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address,
+             std::shared_ptr<Time> avoid_until_ns)
     : session_(session),
       connector_(connector),
       node_(std::move(node)),
       address_(std::move(address)),
-      id_(random_route()) {}
+      id_(random_route()),
+      avoid_until_ns_(std::move(avoid_until_ns)) {}
 
 Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
@@ -58,8 +60,10 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
   const uint32_t lane = lane_of(extent, daemon->lanes());
   std::unique_ptr<Route>& route = routes_[{node, address.fabric, address.address, lane}];
   if (route == nullptr) {
+    std::shared_ptr<Route::Time>& avoided = avoided_[node];
+    if (avoided == nullptr) avoided = std::make_shared<Route::Time>(0);
     route = std::make_unique<Route>(session_, *connector, node,
-                                    fabric::FabricAddress{address.fabric, address.address, {}});
+                                    fabric::FabricAddress{address.fabric, address.address, {}}, avoided);
   }
   return route.get();
 }

@@ -6,6 +6,7 @@
 // Threads: any. Lifetime: routes live as long as their session; channels as long as somebody uses them.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,11 +21,18 @@ class Session;
 
 class Route {
  public:
-  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address);
+  using Time = std::atomic<uint64_t>;
+  /// `avoid_until_ns` is shared by the routes to the node.
+  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address,
+        std::shared_ptr<Time> avoid_until_ns);
 
   /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
   Result<std::shared_ptr<fabric::Channel>> channel(os::Deadline deadline);
   const std::string& node() const { return node_; }
+
+  /// The node failed a moment ago: what has replicas elsewhere asks those first.
+  bool avoided(uint64_t now_ns) const { return now_ns < avoid_until_ns_->load(std::memory_order_relaxed); }
+  void avoid_until(uint64_t at_ns) { avoid_until_ns_->store(at_ns, std::memory_order_relaxed); }
 
  private:
   Session& session_;
@@ -32,6 +40,7 @@ class Route {
   const std::string node_;
   const fabric::FabricAddress address_;
   const uint64_t id_;  // at the home: a newer attempt of it ends the older one
+  const std::shared_ptr<Time> avoid_until_ns_;
   std::mutex mutex_;
   uint64_t attempt_ = 0;
   std::shared_ptr<fabric::Channel> channel_;
@@ -47,6 +56,7 @@ class Routes {
   Session& session_;
   std::mutex mutex_;
   std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
+  std::map<std::string, std::shared_ptr<Route::Time>> avoided_;  // by node
 };
 
 /// How an extent is to be reached. kAny: shm if it is of this node, else the first of ucx and tcp that both

@@ -32,6 +32,9 @@ Status check_end(const End& end, uint64_t bytes, bool write) {
   if (write && end.allocation->access() != Access::kReadWrite) {
     return Status(Code::kPermission, "the allocation was attached for reading only");
   }
+  if (write && end.allocation->read_only_layout()) {
+    return Status(Code::kUnsupported, "a sequence of replicated parts is written before it is joined");
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "control/parts.h"
 #include "os/crypto.h"
 
 namespace ocm::control {
@@ -18,7 +19,7 @@ void Names::index(const wire::Allocation& allocation, bool add) {
   } else {
     ids_.erase(allocation.allocation_id());
   }
-  if (allocation.layout() != static_cast<uint32_t>(Layout::kReplicated)) return;
+  if (!has_replicas(allocation)) return;
   for (const auto& extent : allocation.extents()) {
     if (add) {
       addresses_[extent.address()] = allocation.name();
@@ -33,6 +34,7 @@ Status Names::publish(wire::Allocation allocation) {
   if (allocation.allocation_id().size() != 16 || allocation.extents_size() == 0) {
     return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
   }
+  OCM_TRY(check_parts(allocation));
   if (allocation.mode() == 0) allocation.set_mode(kModeDefault);
   if ((allocation.mode() & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
   if (names_.contains(allocation.name()))
@@ -71,7 +73,7 @@ Result<wire::Allocation> Names::attach(const std::string& name, Access access, u
   return out;
 }
 
-Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid) const {
+Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid, const Gone& gone) const {
   wire::NameList out;
   for (auto it = names_.lower_bound(prefix); it != names_.end() && it->first.starts_with(prefix); ++it) {
     const wire::Allocation& found = it->second;
@@ -81,11 +83,15 @@ Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid) cons
                     "more than " + std::to_string(kNamesListedMax) + " names; list with a longer prefix");
     }
     wire::Allocation& entry = *out.add_allocations();
-    entry = found;
-    for (auto& extent : *entry.mutable_extents()) {
-      extent.clear_capability();
-      extent.clear_addresses();
-    }
+    entry.set_name(found.name());
+    entry.set_bytes_total(found.bytes_total());
+    entry.set_kind(found.kind());
+    entry.set_layout(found.layout());
+    entry.set_chunk_bytes(found.chunk_bytes());
+    entry.set_owner_uid(found.owner_uid());
+    entry.set_mode(found.mode());
+    entry.set_extents_count(static_cast<uint32_t>(found.extents_size()));
+    entry.set_lost(is_lost(found, gone));
   }
   return out;
 }
@@ -127,15 +133,9 @@ bool Names::drop_extent(const ExtentId& id) {
   if (where == addresses_.end()) return false;
   const auto it = names_.find(where->second);
   if (it == names_.end()) return false;
-  auto& extents = *it->second.mutable_extents();
-  for (int i = 0; i < extents.size(); ++i) {
-    if (extents[i].address() != id.address.bits() || extents[i].generation() != id.generation) continue;
-    if (extents.size() == 1) return false;  // the last copy: lost, not dropped
-    extents.DeleteSubrange(i, 1);
-    addresses_.erase(where);
-    return true;
-  }
-  return false;
+  if (!drop_replica(it->second, id)) return false;  // the last copy: lost, not dropped
+  addresses_.erase(where);
+  return true;
 }
 
 const wire::Allocation* Names::find(const std::string& name) const {

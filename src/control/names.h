@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,8 +36,10 @@ class Names {
   Status publish(wire::Allocation allocation);
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
   Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
-  /// Without capabilities, what `uid` may read. Errors: kTooLarge (more than kNamesListedMax).
-  Result<wire::NameList> list(const std::string& prefix, uint32_t uid) const;
+  /// What `uid` may read, without extents. `gone` says which of those are lost. Errors: kTooLarge (more than
+  /// kNamesListedMax).
+  using Gone = std::function<bool(const wire::ExtentDescriptor&)>;
+  Result<wire::NameList> list(const std::string& prefix, uint32_t uid, const Gone& gone) const;
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound, kPermission.
   Result<wire::Allocation> remove(const std::string& name, uint32_t uid);
   /// Forgets a name whose publishing failed halfway; no trace stays.

@@ -212,8 +212,9 @@ Result<Plan> place(const PlaceRequest& request, std::span<const NodeRoom> rooms,
     case Layout::kSingle: return place_single(r, rooms, std::move(candidates));
     case Layout::kStriped: return place_striped(r, rooms, std::move(candidates));
     case Layout::kReplicated: return place_replicated(r, rooms, std::move(candidates));
+    case Layout::kSequence: break;  // made by joining, never placed
   }
-  return Status(Code::kInvalidArgument, "unknown layout");
+  return Status(Code::kInvalidArgument, "no layout to place");
 }
 
 }  // namespace ocm::control

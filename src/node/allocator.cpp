@@ -1,7 +1,9 @@
 #include "node/allocator.h"
 
 #include <algorithm>
+#include <map>
 
+#include "control/parts.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -173,7 +175,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     }
     sessions_.refund(session->uid, bytes);
     for (Making& m : made) {
-      if (m.status.is_ok()) co_await release(session, std::move(m.extent));
+      if (m.status.is_ok()) co_await release(session, Extents(1, std::move(m.extent)));
     }
     if (last.code() == Code::kPoolFull) continue;
     // Another node may do, if the program did not name this one.
@@ -188,46 +190,53 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
   co_return last;
 }
 
-Task<void> Allocator::release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent) {
+wire::Envelope Allocator::release_request(const Session& session, const Extents& extents) const {
   wire::Envelope message;
   auto& release = *message.mutable_release();
-  release.set_session_id(id_field(session->id));
-  release.set_address(extent.address());
-  release.set_generation(extent.generation());
-  release.set_capability(extent.capability());
-  if (extent.node() == core_.name) {
-    (void)home_.release(release);
-    cluster_.note_pool(core_.name, home_.pool(static_cast<Kind>(extent.kind())));
+  release.set_session_id(id_field(session.id));
+  release.set_address(extents.front().address());
+  release.set_generation(extents.front().generation());
+  release.set_capability(extents.front().capability());
+  for (size_t i = 1; i < extents.size(); ++i) {
+    auto& also = *release.add_more();
+    also.set_address(extents[i].address());
+    also.set_generation(extents[i].generation());
+  }
+  return message;
+}
+
+Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents) {
+  wire::Envelope message = release_request(*session, extents);
+  const std::string node = extents.front().node();
+  const auto kind = static_cast<Kind>(extents.front().kind());
+  if (node == core_.name) {
+    (void)home_.release(message.release());
+    cluster_.note_pool(core_.name, home_.pool(kind));
     co_return;
   }
-  const std::string address = cluster_.address_of(extent.node());
+  const std::string address = cluster_.address_of(node);
   if (address.empty()) co_return;
   const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
   if (reply.is_ok()) {
-    cluster_.note_freed(extent.node(), static_cast<Kind>(extent.kind()), extent.bytes());
+    for (const auto& extent : extents) cluster_.note_freed(node, kind, extent.bytes());
     co_return;
   }
   const Code code = reply.status().code();
   const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
   if (unheard && unheard_ < kUnheardMax)
-    core_.loop.spawn(release_later(std::move(session), std::move(extent)));
+    core_.loop.spawn(release_later(std::move(session), std::move(extents)));
 }
 
-Task<void> Allocator::release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor extent) {
+Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents extents) {
   ++unheard_;
-  const uint32_t partition = GlobalAddress(extent.address()).partition();
+  const uint32_t partition = GlobalAddress(extents.front().address()).partition();
   while (!session->ended && !core_.draining) {
     co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
-    const wire::NodeView* node = cluster_.find(extent.node());
+    const wire::NodeView* node = cluster_.find(extents.front().node());
     if (node == nullptr || node->partition() != partition) break;  // it died with its incarnation
     if (node->state() != static_cast<uint32_t>(control::NodeState::kAlive)) continue;
-    wire::Envelope message;
-    auto& release = *message.mutable_release();
-    release.set_session_id(id_field(session->id));
-    release.set_address(extent.address());
-    release.set_generation(extent.generation());
-    release.set_capability(extent.capability());
+    wire::Envelope message = release_request(*session, extents);
     const auto reply = co_await peers_.call(node->control_address(), std::move(message), core_.deadline_ns());
     const Code code = reply.status().code();
     if (code != Code::kPeerLost && code != Code::kDeadline) break;
@@ -246,13 +255,46 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
   sessions_.refund(session->uid, held.quota_bytes);
   if (held.allocation.extents_size() == 1) {
-    co_await release(session, held.allocation.extents(0));
+    co_await release(session, Extents(1, held.allocation.extents(0)));
     co_return Status();
   }
+  std::map<std::string, Extents> by_node;
+  for (const auto& extent : held.allocation.extents()) by_node[extent.node()].push_back(extent);
   std::vector<Task<void>> tasks;
-  for (const auto& extent : held.allocation.extents()) tasks.push_back(release(session, extent));
+  for (auto& [node, extents] : by_node) tasks.push_back(release(session, std::move(extents)));
   co_await core_.loop.join(std::move(tasks));
   co_return Status();
+}
+
+Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinRequest& request) {
+  if (request.allocation_ids_size() > control::kSequenceExtentsMax) {
+    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(control::kSequenceExtentsMax) +
+                                       " extents; " + std::to_string(request.allocation_ids_size()) +
+                                       " parts are given");
+  }
+  std::vector<AllocationId> ids;
+  std::set<AllocationId> seen;
+  std::vector<const wire::Allocation*> parts;
+  uint64_t quota_bytes = 0;
+  for (const std::string& field : request.allocation_ids()) {
+    AllocationId& id = ids.emplace_back();
+    if (!read_id(field, id) || !seen.insert(id).second)
+      return Status(Code::kInvalidArgument, "a part has no id, or is given twice");
+    const auto held = session.allocations.find(id);
+    if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
+    if (!held->second.owned) return Status(Code::kInvalidArgument, "a part is published");
+    if (held->second.allocation.bytes_total() == 0) {
+      return Status(Code::kUnsupported, "the daemon restarted and does not know the layout of a part");
+    }
+    parts.push_back(&held->second.allocation);
+    quota_bytes += held->second.quota_bytes;
+  }
+  OCM_TRY_ASSIGN(wire::Allocation joined, control::join(parts));
+  const auto fresh = os::random_id<AllocationId>();
+  joined.set_allocation_id(id_field(fresh));
+  for (const AllocationId& id : ids) session.allocations.erase(id);
+  session.allocations.emplace(fresh, HeldAllocation{joined, true, quota_bytes});
+  return joined;
 }
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {

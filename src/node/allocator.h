@@ -21,6 +21,9 @@ class Allocator {
   control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request);
   control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id);
+  /// Makes one allocation of several that the session holds; they are the session's no more.
+  /// Errors: kInvalidArgument, kUnsupported, kTooLarge, kRevoked.
+  Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
   /// Tells every home that the session is over; goes on until each has heard it or is gone.
   control::Task<void> end_session(std::shared_ptr<Session> session);
   /// A session that resumed: asks the homes what they hold for it.
@@ -38,10 +41,13 @@ class Allocator {
                                     Kind kind, std::vector<Making>& made);
   control::Task<void> reserve(std::shared_ptr<Session> session, std::string node,
                               wire::ReserveRequest request, Making& out);
-  control::Task<void> release(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  using Extents = std::vector<wire::ExtentDescriptor>;
+  /// Gives back extents of one node (at least one).
+  control::Task<void> release(std::shared_ptr<Session> session, Extents extents);
+  wire::Envelope release_request(const Session& session, const Extents& extents) const;
   /// Frees what the node may have made although its reply was not heard, as soon as it answers.
   control::Task<void> undo(std::shared_ptr<Session> session, std::string node, std::string allocation);
-  control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor extent);
+  control::Task<void> release_later(std::shared_ptr<Session> session, Extents extents);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
 

@@ -1,5 +1,6 @@
 #include "node/cluster.h"
 
+#include "control/parts.h"
 #include "control/sockets.h"
 #include "os/crypto.h"
 
@@ -256,12 +257,12 @@ bool Cluster::settled() const {
 }
 
 wire::NameList Cluster::list_names() const {
-  auto listed = names_.list("", 0);
-  wire::NameList out = listed.is_ok() ? std::move(listed).value() : wire::NameList();
-  if (is_coordinator()) {
-    for (auto& allocation : *out.mutable_allocations()) mark_lost(allocation);
-  }
-  return out;
+  auto listed = names_now("", 0);
+  return listed.is_ok() ? std::move(listed).value() : wire::NameList();
+}
+
+Result<wire::NameList> Cluster::names_now(const std::string& prefix, uint32_t uid) const {
+  return names_.list(prefix, uid, [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
 }
 
 void Cluster::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
@@ -353,17 +354,16 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
         co_return Status(Code::kInvalidArgument, "unknown access");
       auto found = names_.attach(attach.name(), static_cast<Access>(attach.access()), attach.uid());
       if (!found.is_ok()) co_return found.status();
-      mark_lost(found.value());
       wire::Envelope out;
-      *out.mutable_allocation() = std::move(found).value();
+      auto& allocation = *out.mutable_allocation() = std::move(found).value();
+      allocation.set_lost(control::is_lost(allocation, [this](const auto& extent) { return gone(extent); }));
       co_return out;
     }
     case wire::Envelope::kNameList: {
-      auto listed = names_.list(request.name_list().prefix(), request.name_list().uid());
+      auto listed = names_now(request.name_list().prefix(), request.name_list().uid());
       if (!listed.is_ok()) co_return listed.status();
       wire::Envelope out;
       *out.mutable_names() = std::move(listed).value();
-      for (auto& allocation : *out.mutable_names()->mutable_allocations()) mark_lost(allocation);
       co_return out;
     }
     default: co_return Status(Code::kProtocol, "not a request to a coordinator");
@@ -496,13 +496,9 @@ Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
   co_return Status();
 }
 
-void Cluster::mark_lost(wire::Allocation& allocation) const {
-  int gone = 0;
-  for (const auto& extent : allocation.extents()) {
-    if (!membership_->may_live(extent.node(), GlobalAddress(extent.address()).partition())) ++gone;
-  }
-  const bool replicated = allocation.layout() == static_cast<uint32_t>(Layout::kReplicated);
-  allocation.set_lost(replicated ? gone == allocation.extents_size() : gone > 0);
+bool Cluster::gone(const wire::ExtentDescriptor& extent) const {
+  return is_coordinator() &&
+         !membership_->may_live(extent.node(), GlobalAddress(extent.address()).partition());
 }
 
 Task<void> Cluster::leave() {

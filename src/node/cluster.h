@@ -75,7 +75,9 @@ class Cluster {
   control::Task<void> remove_at_home(std::string node, wire::Allocation allocation);
   /// To the home of `node`, which may be this one.
   control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
-  void mark_lost(wire::Allocation& allocation) const;
+  /// Its node is gone, or another run of the daemon has the name.
+  bool gone(const wire::ExtentDescriptor& extent) const;
+  Result<wire::NameList> names_now(const std::string& prefix, uint32_t uid) const;
 
   Core& core_;
   Home& home_;

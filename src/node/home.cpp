@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "control/names.h"
+#include "control/parts.h"
 #include "control/placement.h"
 #include "fabric/shm/tables.h"
 #include "memory/dram/dram_backend.h"
@@ -173,6 +174,11 @@ Status Home::release(const wire::ReleaseRequest& request) {
     }
     return {};
   }
+  for (const auto& ref : request.more()) {
+    const ExtentId also = extent_id(ref.address(), ref.generation());
+    const control::Lease* lease = leases_.find(also);
+    if (named && lease != nullptr && lease->session == session) (void)remove(also);
+  }
   const ExtentId id = extent_id(request.address(), request.generation());
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, table_->find(id));
   const control::Lease* lease = leases_.find(id);
@@ -199,6 +205,7 @@ wire::SessionExtents Home::resume(const SessionId& session, const std::string& n
     auto& held = *out.add_extents();
     held.set_allocation_id(id_field(lease->allocation));
     *held.mutable_extent() = describe(*extent.value());
+    held.mutable_extent()->clear_addresses();  // thousands fit into a message; the program knows them
   }
   return out;
 }
@@ -213,6 +220,7 @@ Status Home::publish(const wire::PublishExtents& request) {
   if (allocation.allocation_id().size() != 16) return Code::kInvalidArgument;
   if (!request.remove() && !request.undo()) {
     OCM_TRY(check_name(allocation.name()));
+    OCM_TRY(control::check_parts(allocation));
     for (const auto& extent : allocation.extents()) {
       if (extent.node() != core_.name) continue;
       OCM_TRY(find(extent, Access::kReadWrite).status());
@@ -239,12 +247,15 @@ void Home::drop(ExtentId id) {
   if (!remove(id).is_ok()) return;
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
   for (auto it = published_.begin(); it != published_.end(); ++it) {
-    auto& extents = *it->second.mutable_extents();
-    for (int i = 0; i < extents.size(); ++i) {
-      if (extents[i].address() != id.address.bits()) continue;
-      published_.erase(it);  // nothing of it is here any more: its other homes hold the name
-      return;
-    }
+    const auto& extents = it->second.extents();
+    const auto is_dropped = [&](const auto& extent) { return extent.address() == id.address.bits(); };
+    if (std::none_of(extents.begin(), extents.end(), is_dropped)) continue;
+    const auto is_here = [&](const auto& extent) {
+      return extent.node() == core_.name && find(extent, Access::kReadWrite).is_ok();
+    };
+    // Once nothing of it is here, its other homes hold the name.
+    if (std::none_of(extents.begin(), extents.end(), is_here)) published_.erase(it);
+    return;
   }
 }
 

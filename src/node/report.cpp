@@ -124,7 +124,7 @@ std::string name_json(const wire::Allocation& a) {
       .text("name", a.name())
       .number("bytes", a.bytes_total())
       .text("layout", layout_name(static_cast<Layout>(a.layout())))
-      .number("extents", static_cast<uint64_t>(a.extents_size()))
+      .number("extents", a.extents_count())
       .number("owner_uid", a.owner_uid())
       .number("mode", a.mode())
       .raw("lost", a.lost() ? "true" : "false")

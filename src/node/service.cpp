@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "control/parts.h"
 #include "node/report.h"
 #include "os/crypto.h"
 
@@ -239,6 +240,15 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       if (!read_id(request.free().allocation_id(), id)) co_return Status(Code::kInvalidArgument);
       co_return co_await allocator_.free(session, id);
     }
+    case wire::Envelope::kJoin: {
+      auto joined = allocator_.join(*session, request.join());
+      if (!joined.is_ok()) co_return joined.status();
+      wire::Envelope out;
+      *out.mutable_allocation() = std::move(joined).value();
+      out.mutable_allocation()->clear_extents();  // the program has them
+      out.mutable_allocation()->clear_homes();
+      co_return out;
+    }
     case wire::Envelope::kOpenExtent: {
       auto fd = home_.open(request.open_extent());
       if (!fd.is_ok()) co_return fd.status();
@@ -340,27 +350,25 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
-  if (allocation.extents_size() < 2) co_return Status(Code::kLost, "it is the last replica");
+  // What resumed under this daemon has no known layout: it is one part.
+  if (allocation.bytes_total() != 0 && !control::has_replicas(allocation))
+    co_return Status(Code::kInvalidArgument, "the allocation has no replicas");
+  const ExtentId replica = extent_id(request.address(), request.generation());
+  const int holders = control::holders(allocation, replica);
+  if (holders == 0) co_return Status(Code::kNotFound, "not an extent of this allocation");
+  if (holders == 1) co_return Status(Code::kLost, "it is the last replica");
   std::string capability, node;
   for (const auto& extent : allocation.extents()) {
     if (extent.address() != request.address() || extent.generation() != request.generation()) continue;
     capability = extent.capability();
     node = extent.node();
   }
-  if (capability.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
   request.set_node(node);
   request.set_capability(capability);
-  const uint64_t address = request.address();
   const Status lost = co_await cluster_.lose_replica(std::move(request));
   if (!lost.is_ok()) co_return lost;
   const auto again = session->allocations.find(id);
-  if (again == session->allocations.end()) co_return Status();
-  auto& extents = *again->second.allocation.mutable_extents();
-  for (int i = 0; i < extents.size(); ++i) {
-    if (extents[i].address() != address) continue;
-    extents.DeleteSubrange(i, 1);
-    break;
-  }
+  if (again != session->allocations.end()) (void)control::drop_replica(again->second.allocation, replica);
   co_return Status();
 }
 

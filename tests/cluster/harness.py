@@ -86,6 +86,12 @@ class Program:
         self.send({"do": "call", "on": "session", "method": "attach", "as": name, "args": [published, access]})
         return Handle(self, name)
 
+    def join(self, *parts: "Handle") -> "Handle":
+        name = f"a{next(self._names)}"
+        self.send({"do": "call", "on": "session", "method": "join", "as": name,
+                   "args": [{"object": part.name} for part in parts]})
+        return Handle(self, name)
+
     def nodes(self):
         return self.session("nodes")
 

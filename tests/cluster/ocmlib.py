@@ -39,7 +39,7 @@ class AllocationOptions(c.Structure):
 class ExtentInfo(c.Structure):
     _fields_ = [("size", c.c_size_t), ("global_address", c.c_uint64), ("bytes", c.c_uint64),
                 ("generation", c.c_uint32), ("fabric", c.c_int), ("local", c.c_bool), ("lost", c.c_bool),
-                ("node", c.c_char * 64)]
+                ("node", c.c_char * 64), ("offset", c.c_uint64)]
 
 
 class AllocationInfo(c.Structure):
@@ -80,6 +80,7 @@ def lib():
         _lib.ocm_put.argtypes = [p, u64, p, u64]
         _lib.ocm_get.argtypes = [p, u64, p, u64]
         _lib.ocm_allocation_create.argtypes = [p, u64, p, p]
+        _lib.ocm_allocation_join.argtypes = [p, p, c.c_size_t, p]
         _lib.ocm_allocation_free.argtypes = [p]
         _lib.ocm_allocation_bytes.argtypes = [p]
         _lib.ocm_allocation_bytes.restype = u64
@@ -132,6 +133,12 @@ class Allocation:
         place = lib().Place
         check(lib().ocm_place_copy(place(self.handle, offset, None), place(source.handle, source_offset, None), count))
 
+    def load(self, offset: int, count: int) -> bytes:
+        """Through a pointer."""
+        pointer = c.c_void_p()
+        check(lib().ocm_allocation_pointer(self.handle, offset, count, c.byref(pointer)))
+        return c.string_at(pointer, count)
+
     def fetch_add(self, offset: int, value: int) -> int:
         old = c.c_uint64()
         check(lib().ocm_atomic_fetch_add(self.handle, offset, value, c.byref(old)))
@@ -160,6 +167,7 @@ class Allocation:
             extent = ExtentInfo(size=c.sizeof(ExtentInfo))
             check(lib().ocm_allocation_extent(self.handle, i, c.byref(extent)))
             out.append({"node": extent.node.decode(), "bytes": extent.bytes, "local": extent.local, "lost": extent.lost,
+                        "offset": extent.offset,
                         "address": extent.global_address, "generation": extent.generation})
         return out
 
@@ -184,6 +192,12 @@ class Session:
         check(lib().ocm_allocation_create(self.handle, count, c.byref(options), c.byref(handle)))
         return Allocation(handle)
 
+    def join(self, *parts: Allocation) -> Allocation:
+        handles = (c.c_void_p * max(len(parts), 1))(*[part.handle for part in parts])
+        handle = c.c_void_p()
+        check(lib().ocm_allocation_join(self.handle, handles, len(parts), c.byref(handle)))
+        return Allocation(handle)
+
     def attach(self, name: str, access: str = "rw") -> Allocation:
         handle = c.c_void_p()
         check(lib().ocm_attach(self.handle, name.encode(), {"r": 1, "rw": 3}[access], c.byref(handle)))
@@ -197,7 +211,7 @@ class Session:
 
         def visit(info, _):
             i = info.contents
-            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "lost": i.lost}
+            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "extents": i.extents, "lost": i.lost}
             return True
         check(lib().ocm_name_list(self.handle, prefix.encode(), NAME_VISIT(visit), None))
         return out

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 namespace ocm::client {
 namespace {
@@ -69,6 +70,53 @@ TEST(LayoutPieces, LargestLengthsDoNotOverflow) {
     EXPECT_EQ(piece.bytes, 1u);
     EXPECT_LT(piece.offset, extent_bytes(shape, piece.extent));
   }
+}
+
+Sequence sequence(const std::vector<std::pair<uint64_t, uint32_t>>& parts) {
+  Sequence out;
+  for (const auto& [bytes, extents] : parts) out.add(bytes, extents);
+  return out;
+}
+
+TEST(LayoutSequence, EveryByteIsInThePartThatCoversIt) {
+  const std::vector<std::pair<uint64_t, uint32_t>> parts = {{5, 1}, {1, 1}, {17, 1}, {2, 1}};
+  const Sequence whole = sequence(parts);
+  EXPECT_EQ(whole.bytes(), 25u);
+  uint64_t offset = 0;
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    for (uint64_t i = 0; i < parts[part].first; ++i, ++offset) {
+      const Piece piece = whole.first_piece(offset, 25 - offset);
+      EXPECT_EQ(piece.extent, part);
+      EXPECT_EQ(piece.offset, i);
+      EXPECT_EQ(piece.bytes, std::min(parts[part].first - i, 25 - offset));
+    }
+  }
+}
+
+TEST(LayoutSequence, PiecesEndWhereTheyAreAskedTo) {
+  EXPECT_EQ(sequence({{10, 1}, {10, 1}}).first_piece(3, 4).bytes, 4u);
+}
+
+TEST(LayoutSequence, ReplicasOfAPartStandTogether) {
+  const Sequence whole = sequence({{10, 2}, {20, 1}, {30, 3}});
+  EXPECT_EQ(whole.extents(), 6u);
+  EXPECT_EQ(whole.first_piece(9, 1).replicas, 2u);
+  EXPECT_EQ(whole.first_piece(10, 1).extent, 2u);
+  EXPECT_EQ(whole.first_piece(31, 1).extent, 3u);
+  EXPECT_EQ(whole.first_piece(31, 1).replicas, 3u);
+  for (const uint32_t extent : {3u, 4u, 5u})
+    EXPECT_EQ(whole.range_of(extent), (std::pair<uint64_t, uint64_t>(30, 30)));
+  EXPECT_EQ(whole.range_of(0).second, 10u);
+  EXPECT_EQ(whole.range_of(2), (std::pair<uint64_t, uint64_t>(10, 20)));
+}
+
+TEST(LayoutSequence, LargestLengthsDoNotOverflow) {
+  const uint64_t half = uint64_t{1} << 63;
+  const Sequence whole = sequence({{half, 1}, {half - 1, 1}});
+  const Piece piece = whole.first_piece(~uint64_t{0} - 1, 1);
+  EXPECT_EQ(piece.extent, 1u);
+  EXPECT_EQ(piece.offset, half - 2);
+  EXPECT_EQ(piece.bytes, 1u);
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+#include "control/parts.h"
+
+#include <string>
+#include <unordered_set>
+
+#include "control/placement.h"
+
+namespace ocm::control {
+namespace {
+
+bool is(const wire::Allocation& allocation, Layout layout) {
+  return allocation.layout() == static_cast<uint32_t>(layout);
+}
+
+bool is_extent(const wire::ExtentDescriptor& extent, const ExtentId& id) {
+  return extent.address() == id.address.bits() && extent.generation() == id.generation;
+}
+
+Status bad(const char* what) { return Status(Code::kInvalidArgument, std::string("a sequence ") + what); }
+
+Status check_lengths(const wire::Allocation& sequence) {
+  uint64_t sum = 0;
+  for (const uint64_t bytes : sequence.part_bytes()) {
+    if (bytes == 0 || __builtin_add_overflow(sum, bytes, &sum)) return bad("with an impossible length");
+  }
+  return sum == sequence.bytes_total() ? Status() : bad("whose lengths do not add up");
+}
+
+Status check_joinable(const wire::Allocation& part, bool replicas) {
+  if (!is(part, Layout::kSingle) && !is(part, Layout::kReplicated)) {
+    return Status(Code::kUnsupported, "parts are single or replicated allocations");
+  }
+  if (part.kind() != static_cast<uint32_t>(Kind::kDram)) {
+    return Status(Code::kUnsupported, "parts are of DRAM");
+  }
+  if (has_replicas(part) != replicas) {
+    return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool has_replicas(const wire::Allocation& allocation) {
+  return is(allocation, Layout::kReplicated) ||
+         (is(allocation, Layout::kSequence) && allocation.replicated_parts());
+}
+
+Status check_parts(const wire::Allocation& allocation) {
+  if (allocation.layout() > static_cast<uint32_t>(Layout::kSequence)) {
+    return Status(Code::kInvalidArgument, "unknown layout");
+  }
+  if (!is(allocation, Layout::kSequence)) return {};
+  if (allocation.extents_size() > kSequenceExtentsMax || allocation.homes_size() > kSequenceExtentsMax) {
+    return Status(Code::kTooLarge,
+                  "a sequence has at most " + std::to_string(kSequenceExtentsMax) + " extents");
+  }
+  OCM_TRY(check_lengths(allocation));
+  const uint32_t most = allocation.replicated_parts() ? kReplicasMax : 1;
+  uint32_t parts = 0, held = 0;  // parts begun, and extents of the last one
+  for (const auto& extent : allocation.extents()) {
+    if (parts == 0 || extent.part() != parts - 1) {
+      ++parts;
+      held = 0;
+    }
+    if (extent.part() != parts - 1 || ++held > most) return bad("whose extents are out of order");
+    if (parts > static_cast<uint32_t>(allocation.part_bytes_size()))
+      return bad("with more extents than parts");
+    if (extent.bytes() < allocation.part_bytes(static_cast<int>(parts) - 1))
+      return bad("with a short extent");
+  }
+  return parts == static_cast<uint32_t>(allocation.part_bytes_size()) ? Status() : bad("with an empty part");
+}
+
+Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
+  if (parts.empty()) return Status(Code::kInvalidArgument, "there is nothing to join");
+  const wire::Allocation& first = *parts.front();
+  wire::Allocation out;
+  out.set_kind(first.kind());
+  out.set_layout(static_cast<uint32_t>(Layout::kSequence));
+  out.set_access(first.access());
+  out.set_owner_uid(first.owner_uid());
+  out.set_replicated_parts(has_replicas(first));
+  uint64_t bytes = 0;
+  std::unordered_set<std::string> homes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const wire::Allocation& part = *parts[i];
+    OCM_TRY(check_joinable(part, out.replicated_parts()));
+    if (__builtin_add_overflow(bytes, part.bytes_total(), &bytes) || bytes > kAllocationBytesMax) {
+      return Status(Code::kTooLarge, "the parts are longer together than an allocation can be");
+    }
+    out.add_part_bytes(part.bytes_total());
+    for (const auto& from : part.extents()) {
+      if (homes.insert(from.node()).second) {
+        auto& home = *out.add_homes();
+        home.set_node(from.node());
+        *home.mutable_addresses() = from.addresses();
+      }
+      auto& extent = *out.add_extents();
+      extent = from;
+      extent.clear_addresses();
+      extent.set_part(static_cast<uint32_t>(i));
+    }
+    if (out.extents_size() > kSequenceExtentsMax) break;  // check_parts() says so
+  }
+  out.set_bytes_total(bytes);
+  OCM_TRY(check_parts(out));
+  return out;
+}
+
+int holders(const wire::Allocation& allocation, const ExtentId& id) {
+  for (const auto& extent : allocation.extents()) {
+    if (!is_extent(extent, id)) continue;
+    int count = 0;
+    for (const auto& other : allocation.extents()) count += other.part() == extent.part() ? 1 : 0;
+    return count;
+  }
+  return 0;
+}
+
+bool drop_replica(wire::Allocation& allocation, const ExtentId& id) {
+  if (holders(allocation, id) < 2) return false;
+  auto& extents = *allocation.mutable_extents();
+  int at = 0;
+  while (!is_extent(extents[at], id)) ++at;
+  extents.DeleteSubrange(at, 1);
+  return true;
+}
+
+}  // namespace ocm::control

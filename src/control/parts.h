@@ -1,0 +1,60 @@
+// The parts of an allocation: ranges of its bytes that live and die together. Pure functions on what messages
+// carry.
+//
+//   single, striped   each extent is a part of its own
+//   replicated        one part, which every extent holds
+//   sequence          part i is the extents with `part` i: one, or replicas
+//
+// Invariants of a sequence (check_parts)
+//   J1 the extents are in the order of their parts, and each part has one: exactly one where parts are not
+//      replicated, at most kReplicasMax where they are.
+//   J2 part_bytes are greater than 0 and add up to bytes_total; an extent has the bytes of its part.
+//   J3 there are at most kSequenceExtentsMax extents.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "control.pb.h"
+
+namespace ocm::control {
+
+inline constexpr int kSequenceExtentsMax = 8192;
+
+/// True where an extent may go and its bytes stay.
+bool has_replicas(const wire::Allocation& allocation);
+
+/// J1 to J3 of a sequence; of other layouts that they are known. Errors: kInvalidArgument, kTooLarge.
+Status check_parts(const wire::Allocation& allocation);
+
+/// A sequence of `parts`, without id. Addresses of the homes move into its `homes`: a thousand extents have
+/// few. Errors: kInvalidArgument (no parts, some replicated and some not), kUnsupported (striped, a sequence
+/// itself, not DRAM), kTooLarge.
+Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts);
+
+/// How many extents hold the part of extent `id`, itself included; 0: it is none of the allocation.
+int holders(const wire::Allocation& allocation, const ExtentId& id);
+/// Takes the extent out. False, and nothing done, if it is not there or the last of its part.
+bool drop_replica(wire::Allocation& allocation, const ExtentId& id);
+
+/// True if a part has only extents for which `gone(extent)`.
+template <class Gone>
+bool is_lost(const wire::Allocation& allocation, Gone gone) {
+  const bool replicas = has_replicas(allocation);
+  const int count = allocation.extents_size();
+  for (int i = 0; i < count;) {
+    const uint32_t part = allocation.extents(i).part();
+    bool living = false;
+    int next = i;
+    do {
+      living = living || !gone(allocation.extents(next));
+      ++next;
+    } while (replicas && next < count && allocation.extents(next).part() == part);
+    if (!living) return true;
+    i = next;
+  }
+  return false;
+}
+
+}  // namespace ocm::control
