@@ -10,7 +10,7 @@ from .errors import InvalidArgument
 from .nodes import FABRICS, KINDS, LAYOUTS, Name, Node, name_from, node_from
 
 if TYPE_CHECKING:
-    from .table import Table
+    from .table import Cache, Table
 
 _BAR_STEP_BYTES = 128 << 20
 _EMBEDDED = {False: 0, True: 1, "fallback": 2}
@@ -146,6 +146,17 @@ class Session(_core.Session):
         """The table of that name, there already or not: see `oncilla.table.Table`."""
         from .table import Table
         return Table(self, name)
+
+    def tables(self) -> list[str]:
+        """The names of the tables of the cluster. Raises: NoCoordinator."""
+        from .table import table_names
+        return table_names(self)
+
+    @property
+    def cache(self) -> Cache:
+        """The cache of remote columns: `pool.cache(limit_bytes)`, `pool.cache.info()`, `pool.cache.clear()`."""
+        from .table import Cache
+        return Cache(self)
 
     def __repr__(self) -> str:
         if self.closed:

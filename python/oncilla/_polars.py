@@ -1,0 +1,98 @@
+"""Tables as a polars.LazyFrame that moves what a query needs."""
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Iterator
+
+from ._bounds import TRUE, outcomes
+from ._streams import Stream, guarded, reader_of
+
+if TYPE_CHECKING:
+    import polars
+
+    from .snapshot import Readable, Snapshot
+
+_COMPARISONS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_UNKNOWN = ("unknown",)
+
+
+def _literal(node: Any) -> Any:
+    """The Python value of a serialized literal. Raises KeyError or ValueError for what is none."""
+    import polars
+    expression = polars.Expr.deserialize(json.dumps(node).encode(), format="json")
+    value = polars.select(expression).item()
+    if value is None:
+        raise ValueError
+    return value
+
+
+def _tree(node: Any, positions: dict[str, int]) -> tuple:
+    """A serialized predicate as a tree of `_bounds`, as far as it is understood: the rest may have any outcome."""
+    if not isinstance(node, dict) or len(node) != 1:
+        return _UNKNOWN
+    (kind, body), = node.items()
+    if kind != "BinaryExpr":
+        return _UNKNOWN
+    if body["op"] in ("And", "LogicalAnd", "Or", "LogicalOr"):
+        a, b = (_tree(body[side], positions) for side in ("left", "right"))
+        return ("and" if body["op"].endswith("And") else "or", a, b)
+    if body["op"] not in _COMPARISONS:
+        return _UNKNOWN
+    op, left, right = _COMPARISONS[body["op"]], body["left"], body["right"]
+    if "Column" in right:
+        op, left, right = _MIRRORED[op], right, left
+    if "Column" not in left or left["Column"] not in positions:
+        return _UNKNOWN
+    return ("cmp", op, positions[left["Column"]], _literal(right))
+
+
+def _groups(snapshot: Snapshot, predicate: polars.Expr) -> list[int] | None:
+    """The row groups that may have rows that pass; None: all. Polars does not promise the form of what it
+    serializes, so anything that is not understood leaves nothing out."""
+    try:
+        tree = _tree(json.loads(predicate.meta.serialize(format="json")),
+                     {field.name: i for i, field in enumerate(snapshot.fields)})
+        found = outcomes(tree, snapshot)
+    except Exception:  # noqa: BLE001
+        return None
+    return [group for group, outcome in enumerate(found) if outcome & TRUE]
+
+
+def _frames(snapshot: Snapshot, wanted: list[int] | None, groups: list[int] | None,
+            batch_rows: int) -> Iterator[polars.DataFrame]:
+    """The batches, at least one. Without pyarrow a row group at a time."""
+    import polars
+    yield polars.DataFrame(Stream(snapshot.scan(wanted, [])))
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        for group in range(snapshot.groups) if groups is None else groups:
+            yield polars.DataFrame(Stream(snapshot.scan(wanted, [group])))
+        return
+    for batch in guarded(reader_of(snapshot.scan(wanted, groups, batch_rows=batch_rows))):
+        yield polars.DataFrame(batch)
+
+
+def scan(table: Readable) -> polars.LazyFrame:
+    """As `Readable.scan_polars()`."""
+    import polars
+    from polars.io.plugins import register_io_source
+
+    def source(with_columns: list[str] | None, predicate: polars.Expr | None, n_rows: int | None,
+               batch_size: int | None) -> Iterator[polars.DataFrame]:
+        snapshot = table.opened()
+        wanted = None if with_columns is None else [snapshot.index(name) for name in with_columns]
+        groups = None if predicate is None else _groups(snapshot, predicate)
+        for frame in _frames(snapshot, wanted, groups, batch_size or 0):
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            if n_rows is not None:
+                frame = frame.head(n_rows)
+                n_rows -= frame.height
+            yield frame
+            if n_rows == 0:
+                return
+
+    snapshot = table.opened()
+    return register_io_source(source, schema=polars.DataFrame(Stream(snapshot.scan(None, []))).schema)

@@ -1,0 +1,115 @@
+"""Arrow data of other libraries as stream capsules, and back."""
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any, Iterable, Iterator
+
+from . import _core
+from .errors import InvalidArgument, from_status
+
+
+class Stream:
+    """A stream capsule as an object with `__arrow_c_stream__`, to be consumed once."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The capsule; `requested_schema` is not looked at."""
+        return self._capsule
+
+
+def reader_of(capsule: Any) -> Any:
+    """The stream as a pyarrow.RecordBatchReader."""
+    import pyarrow
+    return pyarrow.RecordBatchReader.from_stream(Stream(capsule))
+
+
+_STATUS = re.compile(r"\b([A-Z][A-Z_]+[A-Z]): ")
+_NAMES = {_core.status_name(status): status for status in range(-99, 0)}
+
+
+def typed(error: Exception) -> Exception:
+    """The exception of Oncilla that the error of a stream stands for, or the error itself."""
+    text = str(error)
+    for found in _STATUS.finditer(text):
+        if found.group(1) in _NAMES:
+            return from_status(_NAMES[found.group(1)], text[found.end():])
+    return error
+
+
+def guarded(reader: Any) -> Iterator[Any]:
+    """The reader's batches. What the library said went wrong is raised as its own exception."""
+    try:
+        yield from reader
+    except (OSError, ValueError) as error:  # pyarrow's; KeyboardInterrupt passes
+        raise typed(error) from None
+
+
+class Raised:
+    """What Python code inside a stream raised: Arrow's C interface keeps the text alone."""
+
+    error: BaseException | None = None
+
+    def watch(self, batches: Iterable) -> Iterator:
+        """The same batches; an exception on the way is kept."""
+        try:
+            yield from batches
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _batches(items: Iterable) -> Iterator:
+    import pyarrow
+    for item in items:
+        if isinstance(item, pyarrow.Table):
+            yield from item.to_batches()
+        else:
+            yield item if isinstance(item, pyarrow.RecordBatch) else pyarrow.record_batch(item)
+
+
+def _from_batches(items: Iterable, schema: Any, raised: Raised) -> Any:
+    import pyarrow
+    batches = _batches(raised.watch(items))
+    if schema is None:
+        first = next(batches, None)
+        if first is None:
+            raise InvalidArgument("no batch says what the columns are: give schema=, a pyarrow.Schema")
+        schema, batches = first.schema, itertools.chain([first], batches)
+    return pyarrow.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__()
+
+
+def capsule_of(data: Any, schema: Any, raised: Raised) -> Any:
+    """`data` as a stream capsule.
+
+    Args:
+        data: anything with `__arrow_c_stream__` (tables, readers, data frames, DuckDB relations), such a capsule, a
+            pyarrow Dataset or Scanner, a Polars LazyFrame, a dict of columns, or an iterable of record batches.
+        schema: of an iterable's batches; None: the first batch's.
+        raised: keeps what an iterable raises.
+
+    Raises: TypeError for anything else.
+    """
+    if type(data).__name__ == "PyCapsule":
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return data.__arrow_c_stream__()
+    if hasattr(data, "scanner"):
+        data = data.scanner()
+    if hasattr(data, "to_reader"):
+        return data.to_reader().__arrow_c_stream__()
+    if hasattr(data, "collect_schema") and hasattr(data, "collect"):
+        return data.collect().__arrow_c_stream__()
+    if isinstance(data, dict):
+        import pyarrow
+        return pyarrow.table(data, schema=schema).__arrow_c_stream__()
+    if hasattr(data, "__arrow_c_array__"):
+        return _from_batches([data], schema, raised)
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        return _from_batches(data, schema, raised)
+    raise TypeError(f"{type(data).__name__} is no Arrow data: give a table, a data frame, a reader or an iterable of "
+                    "record batches; for files, pyarrow.dataset.dataset(path)")

@@ -1,0 +1,199 @@
+"""Tables in the memory of the cluster: stored from any Arrow data, read in place by any engine."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
+
+from . import _core
+from ._streams import Raised, capsule_of
+from .errors import InvalidArgument, NotFound
+from .snapshot import PLACEMENTS, Readable, Snapshot
+
+if TYPE_CHECKING:
+    from .session import Session
+
+    Progress = bool | Callable[[int, int], Any] | None
+
+__all__ = ["Cache", "Readable", "Snapshot", "Table", "table_names"]
+
+
+class Table(Readable):
+    """The table called `name`, there already or not; made by `pool.table(name)`, which does nothing yet.
+
+    A table is never changed in place: `put()` publishes it and `append()` adds rows, each in one step. Every use
+    opens the newest version; `snapshot()` keeps one for several uses. DuckDB finds a Table by its variable's name,
+    and moves only the columns and row groups of the query.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        """As `pool.table(name)`."""
+        self.session = session
+        self.name = name
+        self._meter = _core.Meter()
+
+    def __repr__(self) -> str:
+        return f"<oncilla.Table {self.name}>"
+
+    # ---------------------------------------------------------------- writing
+
+    def put(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None, remote: bool = False,
+            replicas: int = 1, compact: bool = False, replace: bool = False, group_rows: int = 0,
+            group_bytes: int = 0, mode: int = 0, schema: Any = None, progress: Progress = None) -> Table:
+        """Stores `data` and publishes it under the table's name; nothing stays when it fails.
+
+        Args:
+            data: anything with `__arrow_c_stream__` (a pyarrow Table or reader, a pandas or Polars frame, a DuckDB
+                relation), a pyarrow Dataset or Scanner, a dict of columns, or an iterable of record batches. It is
+                read as a stream: at most a row group of it is here at a time.
+            place: "rows": row groups round robin over the nodes; "column": each column on one node; "whole": all of
+                it on one.
+            nodes: names of the nodes to use, in that order; None: every node with room, this one first.
+            remote: use any nodes but this one.
+            replicas: copies of each row group on different nodes.
+            compact: decimals of at most 18 digits become decimal64, and strings of few distinct values dictionaries:
+                smaller and faster, with the same values.
+            replace: drop a table of that name when the new one is complete.
+            group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
+            mode: who may open it, as 0o600 (the default) or 0o644.
+            schema: of an iterable's batches; None: the first batch's.
+            progress: called with the rows and bytes stored so far, False stops the load; True: a bar.
+
+        Raises: Exists, PoolFull (says what is missing), Unsupported (says which column), TooLarge, Cancelled,
+            KeyboardInterrupt (Ctrl-C), and what an iterable raises.
+        """
+        self._store(_core.table_create, data, schema, progress, place, nodes, replicas, mode, group_rows, group_bytes,
+                    compact * _core.TABLE_COMPACT | replace * _core.TABLE_REPLACE | remote * _core.TABLE_REMOTE)
+        return self
+
+    def append(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None,
+               remote: bool = False, replicas: int = 1, compact: bool = False, group_rows: int = 0,
+               group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
+        """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
+
+        The columns must be the table's. Raises also: NotFound.
+        """
+        self._store(_core.table_append, data, schema, progress, place, nodes, replicas, 0, group_rows, group_bytes,
+                    compact * _core.TABLE_COMPACT | remote * _core.TABLE_REMOTE)
+        return self
+
+    def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str,
+               nodes: str | Iterable[str] | None, *options: int) -> None:
+        if place not in PLACEMENTS:
+            raise InvalidArgument(f"place is one of {', '.join(PLACEMENTS)}, not {place!r}")
+        names = [nodes] if isinstance(nodes, str) else list(nodes or ())
+        raised = Raised()
+        stream = capsule_of(data, schema, raised)
+        with _reporting(progress, self.name) as report:
+            try:
+                store(self.session, self.name, stream, PLACEMENTS[place], names, *options, report)
+            except Exception:
+                if raised.error is not None:
+                    raise raised.error
+                raise
+
+    async def aput(self, data: Any, **options: Any) -> Table:
+        """`put()` for asyncio, in a thread. Cancelling stops it after the row group under way."""
+        await self._in_thread(self.put, data, options)
+        return self
+
+    async def aappend(self, data: Any, **options: Any) -> Table:
+        """`append()` for asyncio, in a thread. Cancelling stops it after the row group under way."""
+        await self._in_thread(self.append, data, options)
+        return self
+
+    async def _in_thread(self, work: Callable[..., Table], data: Any, options: dict[str, Any]) -> None:
+        stopped = False
+        with _reporting(options.pop("progress", None), self.name) as report:
+            def step(rows: int, nbytes: int) -> Any:
+                return False if stopped else report and report(rows, nbytes)
+
+            running = asyncio.ensure_future(asyncio.to_thread(work, data, progress=step, **options))
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                stopped = True
+                await asyncio.wait([running])
+                with contextlib.suppress(BaseException):
+                    running.result()
+                raise
+
+    def drop(self, missing_ok: bool = False) -> None:
+        """Removes the table. Its memory comes back when the last reader has let go.
+
+        Raises: NotFound, Permission.
+        """
+        try:
+            _core.table_drop(self.session, self.name)
+        except NotFound:
+            if not missing_ok:
+                raise
+
+    # ---------------------------------------------------------------- reading
+
+    def opened(self, *meters: _core.Meter) -> Snapshot:
+        """The newest version. Raises: NotFound, Permission, NoCoordinator."""
+        return Snapshot(self.name, _core.table_open(self.session, self.name, [self._meter, *meters]))
+
+    def snapshot(self) -> Snapshot:
+        """The newest version, to be read several times; a context manager. Raises: as `opened()`."""
+        return self.opened()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table of that name now."""
+        try:
+            self.opened()
+        except NotFound:
+            return False
+        return True
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that scans through this object moved from other nodes so far."""
+        return self._meter.nbytes
+
+
+@contextlib.contextmanager
+def _reporting(progress: Progress, name: str) -> Iterator[Callable[[int, int], Any] | None]:
+    """The callable to tell of progress, with a bar around it if one was asked for."""
+    if progress is not True:
+        yield progress or None
+        return
+    from .progress import progress as bar_of
+    with bar_of(f"storing {name}", show=True) as bar:
+        def step(_: int, nbytes: int) -> None:
+            bar.advance(nbytes - bar.done)
+
+        yield step
+
+
+def table_names(session: Session) -> list[str]:
+    """The names of the tables of the cluster. Raises: NoCoordinator."""
+    return [name.name for name in session.names() if name.layout == "sequence" and "~" not in name.name]
+
+
+class Cache:
+    """The cache of remote columns of a session: `pool.cache(limit_bytes)`, `.info()`, `.clear()`."""
+
+    def __init__(self, session: Session) -> None:
+        """As `pool.cache`."""
+        self._session = session
+
+    def __call__(self, limit_bytes: int) -> Cache:
+        """Keeps up to `limit_bytes` of moved columns in this program; the least recently used go first. 0: none."""
+        _core.table_cache_limit(self._session, limit_bytes)
+        return self
+
+    def info(self) -> dict[str, int]:
+        """limit_bytes, used_bytes, hits and misses (column chunks found, and not)."""
+        return _core.table_cache_info(self._session)
+
+    def clear(self) -> None:
+        """Forgets everything, so that the next scan is a first touch; what readers hold stays theirs."""
+        _core.table_cache_clear(self._session)
+
+    def __repr__(self) -> str:
+        from .html import size
+        info = self.info()
+        return f"<oncilla.Cache {size(info['used_bytes'])} of {size(info['limit_bytes'])}>"
