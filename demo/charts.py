@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from .style import Theme, dress, figure, legend
 
 MIB = 1 << 20
+BFS_SOURCES = {"arrays": "process", "local": "local"}  # where the edges lie: the colour of that source
 
 
 def number(value: float) -> str:
@@ -44,8 +45,8 @@ def placement(results: dict, theme: Theme) -> Figure:
     axes.set_xlim(0, data * 1.02)
     axes.set_xlabel(f"MiB; dashed: the node's budget of {number(budget)} MiB")
     shown = [table for table in tables if max(table["by_node"].values(), default=0) > 0]
-    legend(made, theme, [Patch(color=theme.tables[table["name"]]) for table in shown],
-           [table["name"] for table in shown], loc="outside upper center", ncols=8)
+    legend(axes, theme, [Patch(color=theme.tables[table["name"]]) for table in shown],
+           [table["name"] for table in shown], ncols=8)
     return made
 
 
@@ -96,8 +97,8 @@ def moved(results: dict, theme: Theme) -> Figure:
     axes.set_xticks(range(len(found)), [query["name"] for query in found])
     axes.set_ylabel("MiB")
     axes.margins(y=0.14)
-    legend(made, theme, [Patch(color=theme.sources["cached"]), Patch(color=theme.sources["remote"])],
-           ["needed", "moved at first touch (above: moved / needed)"], loc="outside upper left", ncols=2)
+    legend(axes, theme, [Patch(color=theme.sources["cached"]), Patch(color=theme.sources["remote"])],
+           ["needed", "moved at first touch (above: moved / needed)"], ncols=2)
     return made
 
 
@@ -163,7 +164,7 @@ def bfs(results: dict, theme: Theme) -> Figure:
     axes = made.subplots()
     dress(axes, theme, "")
     for row, search in enumerate(found):
-        axes.barh(row, search["mteps"], height=0.68, color=theme.sources["remote" if search["remote"] else "local"])
+        axes.barh(row, search["mteps"], height=0.68, color=theme.sources[BFS_SOURCES.get(search["place"], "remote")])
         axes.text(search["mteps"], row, f" {number(search['mteps'])} MTEPS, {number(search['ms'])} ms", va="center",
                   fontsize=9, color=theme.ink)
     axes.set_yticks(range(len(found)), [search["title"] for search in found])

@@ -23,7 +23,7 @@ class Skipped(Exception):
 
 
 class Source:
-    """Where the tables of a query come from. One turn: before(), the query, moved_bytes()."""
+    """Where the tables of a query come from."""
 
     key = ""
     title = ""
@@ -38,6 +38,16 @@ class Source:
     def moved_bytes(self, query: Query) -> int | None:
         """How many bytes the turn moved from where they lie; None: not known."""
         return None
+
+    def turn(self, connection: duckdb.DuckDBPyConnection, query: Query, right: answers.Summary) -> tuple[float, int | None]:
+        """One query. -> seconds and bytes moved. Errors: answers.Wrong, Skipped."""
+        self.before(query)
+        start = time.perf_counter()
+        table = answer(connection, query.text(self.relations))
+        took_s = time.perf_counter() - start
+        moved_bytes = self.moved_bytes(query)
+        answers.check(query, answers.summary(table), right, self.title)
+        return took_s, moved_bytes
 
 
 @dataclasses.dataclass
@@ -91,14 +101,10 @@ class Board:
 
     def turn(self, connection: duckdb.DuckDBPyConnection, source: Source, query: Query) -> None:
         """Errors: answers.Wrong, and those of the source."""
-        source.before(query)
-        start = time.perf_counter()
-        table = answer(connection, query.text(source.relations))
-        took_s = time.perf_counter() - start
+        took_s, moved_bytes = source.turn(connection, query, self.right[query.name])
         cell = self.cells.setdefault((source.key, query.name), Cell())
         cell.seconds.append(took_s)
-        cell.moved_bytes = source.moved_bytes(query)
-        answers.check(query, answers.summary(table), self.right[query.name], source.title)
+        cell.moved_bytes = moved_bytes
         self.checks += 1
 
     def rounds(self, connection: duckdb.DuckDBPyConnection, sources: Iterable[Source], queries: Iterable[Query],
@@ -120,6 +126,11 @@ class Board:
     def median_s(self, source: str, query: str) -> float | None:
         cell = self.cells.get((source, query))
         return cell.median_s if cell and cell.seconds else None
+
+    def geometric_means_s(self, source: str, queries: Iterable[Query]) -> list[float]:
+        """Over the queries, of each round."""
+        turns = [self.cells[source, query.name].seconds for query in queries if (source, query.name) in self.cells]
+        return [statistics.geometric_mean(one) for one in zip(*turns)]
 
     def geometric_mean_s(self, source: str, queries: Iterable[Query]) -> float | None:
         """Over the queries; None where one is missing."""

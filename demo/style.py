@@ -71,9 +71,10 @@ def dress(axes, theme: Theme, title: str = "", grid: str = "x") -> None:
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=theme.ink)
 
 
-def legend(owner, theme: Theme, handles, labels, **options) -> None:
-    owner.legend(handles, labels, frameon=False, fontsize=9, labelcolor=theme.ink, handlelength=1.0, handleheight=1.0,
-                 **options)
+def legend(axes, theme: Theme, handles, labels, **options) -> None:
+    """Above the plot, from its left edge."""
+    axes.legend(handles, labels, frameon=False, fontsize=9, labelcolor=theme.ink, handlelength=1.0, handleheight=1.0,
+                loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.3, borderpad=0, columnspacing=1.4, **options)
 
 
 def svg(made: Figure, tag: str) -> str:
