@@ -21,9 +21,14 @@ def search(socket: str, node: str, quick: bool) -> dict:
         "--scale", "18", "--roots", "8", "--runs", "5"]
     output = run([str(PROGRAM), "--json", "--validate", "--node", node, *sizes], 120,
                  env={**os.environ, "OCM_SOCKET": socket})
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return {"lines": lines, "searches": [_search(line) for line in lines if line["graph"] == "kron"],
-            "phases": [_phases(line) for line in lines if line["graph"] == "shoc"]}
+    found = lines(output)
+    return {"lines": found, "searches": [_search(line) for line in found if line["graph"] == "kron"],
+            "phases": [_phases(line) for line in found if line["graph"] == "shoc"]}
+
+
+def lines(output: str) -> list[dict]:
+    """What the program printed: a dict for each subject."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def _search(line: dict) -> dict:

@@ -14,6 +14,8 @@ from .charts import MIB, number
 
 COLOURS = {"lineitem": "blue", "orders": "dark_orange3", "partsupp": "green", "part": "yellow", "customer": "magenta",
            "supplier": "red", "nation": "cyan", "region": "white"}
+LETTERS = {"lineitem": "L", "orders": "O", "partsupp": "S", "part": "P", "customer": "C", "supplier": "s", "nation": "n",
+           "region": "r"}  # where there are no colours
 PICTURE_WIDTH = 60
 
 
@@ -72,9 +74,11 @@ class Terminal:
             line, left = Text(f"  {node['name']:<8} "), PICTURE_WIDTH
             for table in found["tables"]:
                 width = min(left, round(table["by_node"].get(node["name"], 0) / budget * PICTURE_WIDTH))
-                label = table["name"][:width] if width >= len(table["name"]) else ""
-                line.append(label.center(width, "█") if label == "" else label.center(width), style=(
-                    f"white on {COLOURS[table['name']]}" if label and self.console.is_terminal else COLOURS[table["name"]]))
+                if self.console.is_terminal:
+                    label = table["name"] if width > len(table["name"]) else ""
+                    line.append(label.center(width), style=f"white on {COLOURS[table['name']]}")
+                else:
+                    line.append(LETTERS[table["name"]] * width)
                 left -= width
             line.append("·" * left, style="dim")
             line.append(f"  {number(node['used_bytes'] / MIB)} of {number(budget / MIB)} MiB")
