@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -38,8 +38,7 @@ class Cluster:
     def __init__(self, nodes: int, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         # Socket paths are limited to 107 bytes, hence not below the tree.
-        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="ocm-demo-"))
-        self.directory = self.scratch / "cluster"
+        self.directory = pathlib.Path(tempfile.gettempdir()) / f"ocm-demo-{secrets.token_hex(4)}"
         self.keep = False
         try:
             record = json.loads(run([str(OCM), "up", "--json", "--nodes", str(nodes), "--dram", str(budget_bytes),
@@ -69,7 +68,6 @@ class Cluster:
         if self.directory.exists():
             subprocess.run([str(OCM), "down", "--dir", str(self.directory)], stdin=subprocess.DEVNULL,
                            capture_output=True, timeout=60)
-        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def __enter__(self) -> Cluster:
         return self

@@ -6,13 +6,14 @@ import contextlib
 import decimal
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Iterator
 
 import oncilla
 
-from . import answers, bfs, machine, measure, queries, report, second, sources, tpch, warehouse
+from . import answers, bfs, machine, measure, polars_queries, queries, report, second, sources, tpch, warehouse
 from .charts import MIB, number
 from .cluster import ROOT, Cluster, run
 from .terminal import Terminal
@@ -63,6 +64,8 @@ class Job:
             self.measure()
         with self.act("Fused and operator by operator"):
             self.measure_steps()
+        with self.act("Another engine"):
+            self.measure_engines()
         with self.act("A second process"):
             self.attach()
         self.let_go()
@@ -189,6 +192,29 @@ class Job:
               f"{query[where]['stepped_ms'] / query[where]['fused_ms']:.1f}",
               number(query[where]["written_bytes"] / MIB)]
              for query in self.results["fusion"] for where in ("local", "remote")], 2)
+
+    def measure_engines(self) -> None:
+        """The same tables under Polars, beside DuckDB."""
+        found = []
+        for name, (query, written) in polars_queries.QUERIES.items():
+            cells = {"DuckDB, own node": self.board.median_s("local", name) * 1e3,
+                     "DuckDB, remote": self.board.median_s("remote", name) * 1e3}
+            for source, title in ((self.local, "Polars, own node"), (self.remote, "Polars, remote")):
+                frames = {table: source.snapshots[table].scan_polars() for table in query.reads}
+                turns = []
+                for _ in range(self.options.rounds):
+                    source.before(query)
+                    start = time.perf_counter()
+                    answer = written(frames).collect(engine="streaming").to_arrow()
+                    turns.append(time.perf_counter() - start)
+                    answers.check(query, answers.summary(answer), self.board.right[name], title)
+                    self.checks += 1
+                cells[title] = statistics.median(turns) * 1e3
+            found.append({"name": name, "cells": cells})
+        self.results["engines"] = found
+        titles = list(found[0]["cells"])
+        self.terminal.table(["  query", *titles],
+                            [[f"  {row['name']}", *(number(row["cells"][title]) for title in titles)] for row in found])
 
     # ---------------------------------------------------------------- others, failures
 

@@ -15,9 +15,11 @@ import signal
 import sys
 import traceback
 
-from . import answers, cluster, tpch
-from .job import Failed, Job
-from .terminal import Terminal
+os.environ.setdefault("POLARS_MAX_THREADS", "2")  # read when it is imported; DuckDB's are set where it is opened
+
+from . import answers, cluster, tpch  # noqa: E402
+from .job import Failed, Job  # noqa: E402
+from .terminal import Terminal  # noqa: E402
 
 SCALES = (0.01, 100.0)
 NODES = (3, 16)

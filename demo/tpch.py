@@ -54,8 +54,10 @@ def _generator() -> str:
 
 
 def _generate(program: str, scale: float, parts: int, part: int, folder: pathlib.Path) -> None:
+    for left in folder.glob(f".part-{part}-*"):  # by runs that were killed
+        if not pathlib.Path("/proc", left.name.rpartition("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
     scratch = folder / f".part-{part}-{os.getpid()}"
-    shutil.rmtree(scratch, ignore_errors=True)
     command = [program, "parquet", "--quiet", "-s", f"{scale:g}", "--parts", str(parts), "--part", str(part), "-o",
                str(scratch)]
     try:
