@@ -1,28 +1,31 @@
 #include "bfs/validate.h"
 
+#include <algorithm>
+
 namespace ocm::bfs {
 namespace {
 
 std::string vertex(uint32_t v) { return "vertex " + std::to_string(v); }
 
-/// Checks one vertex and its row.
-std::optional<Fault> check_vertex(const Graph& graph, std::span<const uint32_t> parents,
-                                  std::span<const uint32_t> levels, uint32_t v) {
+std::optional<Fault> check_level(std::span<const uint32_t> parents, std::span<const uint32_t> levels,
+                                 uint32_t v) {
   const uint32_t parent = parents[v];
-  const bool inside = parent != kNoVertex;
-  const bool is_root = parent == v;
-  if (inside != (levels[v] != kNoLevel) || (inside && !is_root && levels[v] != levels[parent] + 1) ||
-      (is_root && levels[v] != 0)) {
-    return Fault{Check::kLevels, vertex(v) + " is not one level below its parent"};
-  }
-  bool joined = !inside || is_root;
+  const uint32_t expected = parent == kNoVertex ? kNoLevel : parent == v ? 0 : levels[parent] + 1;
+  if (levels[v] == expected) return {};
+  return Fault{Check::kLevels, vertex(v) + " is not one level below its parent"};
+}
+
+std::optional<Fault> check_row(const Graph& graph, std::span<const uint32_t> parents,
+                               std::span<const uint32_t> levels, uint32_t v) {
+  const bool inside = parents[v] != kNoVertex;
+  bool joined = !inside || parents[v] == v;
   for (const uint32_t w : graph.of(v)) {
     if (inside != (parents[w] != kNoVertex)) {
       return Fault{Check::kComponent,
                    "of the edge between " + vertex(v) + " and " + vertex(w) + " only one is in the tree"};
     }
     if (!inside) continue;
-    joined = joined || w == parent;
+    joined = joined || w == parents[v];
     const uint32_t low = std::min(levels[v], levels[w]), high = std::max(levels[v], levels[w]);
     if (high - low > 1) {
       return Fault{Check::kEdges, "the edge between " + vertex(v) + " and " + vertex(w) + " spans " +
@@ -30,6 +33,21 @@ std::optional<Fault> check_vertex(const Graph& graph, std::span<const uint32_t> 
     }
   }
   if (!joined) return Fault{Check::kParents, vertex(v) + " and its parent share no edge"};
+  return {};
+}
+
+/// check(v) of all vertices; the first fault.
+template <class CheckOne>
+std::optional<Fault> check_all(uint32_t vertices, Team& team, CheckOne check) {
+  std::vector<std::optional<Fault>> faults(team.workers());
+  team.run([&](unsigned worker) {
+    const auto [begin, end] = team.share(worker, vertices);
+    for (uint64_t v = begin; v < end && !faults[worker]; ++v)
+      faults[worker] = check(static_cast<uint32_t>(v));
+  });
+  for (const std::optional<Fault>& fault : faults) {
+    if (fault) return fault;
+  }
   return {};
 }
 
@@ -57,16 +75,11 @@ std::optional<Fault> levels_of(uint32_t root, std::span<const uint32_t> parents,
 
 std::optional<Fault> check_tree(const Graph& graph, std::span<const uint32_t> parents,
                                 std::span<const uint32_t> levels, Team& team) {
-  std::vector<std::optional<Fault>> faults(team.workers());
-  team.run([&](unsigned worker) {
-    const auto [begin, end] = team.share(worker, graph.vertices());
-    for (uint64_t v = begin; v < end && !faults[worker]; ++v)
-      faults[worker] = check_vertex(graph, parents, levels, static_cast<uint32_t>(v));
-  });
-  for (const std::optional<Fault>& fault : faults) {
-    if (fault) return fault;
-  }
-  return {};
+  // All levels first: an edge over two levels may be no more than a wrong level.
+  if (auto fault =
+          check_all(graph.vertices(), team, [&](uint32_t v) { return check_level(parents, levels, v); }))
+    return fault;
+  return check_all(graph.vertices(), team, [&](uint32_t v) { return check_row(graph, parents, levels, v); });
 }
 
 std::vector<uint32_t> serial_levels(const Graph& graph, uint32_t root) {
