@@ -109,7 +109,7 @@ inline arrow::Result<bool> remove(const std::shared_ptr<Session>& session, const
 /// Gives `allocation` the path's name in place of what had it.
 inline arrow::Status publish(const std::shared_ptr<Session>& session, ocm_allocation* allocation,
                              const std::string& path, bool empty, uint32_t mode) {
-  constexpr int kAttemptsMax = 8;  // programs that write the same path at once take turns
+  constexpr int kAttemptsMax = 100;  // programs that write the same path at once take turns
   ARROW_ASSIGN_OR_RAISE(const std::string name, name_of(path));
   const std::string marked = name + std::string(kEmptyMark);
   const std::string& wanted = empty ? marked : name;

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import copy
 from ._fs_names import EMPTY_MARK, name_of
 from ._fs_session import Shared, no_file, os_errors
-from .errors import Exists, NotFound
+from .errors import Exists, NotFound, Unsupported
 
 if TYPE_CHECKING:
     from .allocation import Allocation
@@ -32,7 +32,7 @@ AHEAD_BYTES_MAX = 4 << 20
 PART_BYTES_MIN = 8 << 20
 PART_BYTES_MAX = 256 << 20
 _TABLE_MAGIC, _TABLE_FOOTER_BYTES = b"OCMTABLE", 64
-_ATTEMPTS_MAX = 8  # programs that write the same path at once take turns
+_ATTEMPTS_MAX = 100  # programs that write the same path at once take turns
 
 
 def is_table(allocation: Allocation) -> bool:
@@ -54,7 +54,7 @@ class Content:
         name = name_of(path)
         with os_errors(path):
             try:
-                self.allocation = shared.session.attach(name, hold=True)
+                self.allocation = shared.session.attach(name)
             except NotFound:
                 self._find_empty(name)
             table = self.allocation is not None and is_table(self.allocation)
@@ -68,7 +68,7 @@ class Content:
         if extents and self._local:
             try:
                 self.view = memoryview(self.allocation)
-            except BufferError:  # several parts: no pointer to all of it
+            except (Unsupported, BufferError):  # several parts: no pointer to all of it
                 pass
 
     def _find_empty(self, name: str) -> None:
@@ -91,6 +91,8 @@ class Content:
     def getv(self, pieces: list[tuple[int, memoryview]]) -> None:
         """Fills each of the (offset, buffer), in one window of operations. Raises OSError."""
         pieces = [(start, buffer) for start, buffer in pieces if len(buffer) > 0]
+        if not pieces:
+            return
         with os_errors(self.path):
             self.allocation.getv(pieces)
         self._count(sum(len(buffer) for _, buffer in pieces))

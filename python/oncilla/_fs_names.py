@@ -29,7 +29,7 @@ def name_of(path: str) -> str:
     length = len(name.encode())
     if length > NAME_BYTES_MAX:
         raise OSError(errno.ENAMETOOLONG,
-                      f"the path needs {length} bytes as a name, where '/' takes 3, and may have {NAME_BYTES_MAX}", path)
+                      f"the path needs {length} bytes as a name, where '/' takes 3, of at most {NAME_BYTES_MAX}", path)
     return name
 
 

@@ -27,11 +27,11 @@ __all__ = ["bytes_moved", "filesystem", "is_native"]
 _warned = False
 
 
-def _load() -> ctypes.CDLL | None:
+def _load() -> ctypes.PyDLL | None:
     """The library, which registers itself with pyarrow's libarrow; None if it was not built or needs another one."""
     for path in glob.glob(os.path.join(os.path.dirname(__file__), "_arrowfs*.so")):
         try:
-            library = ctypes.CDLL(path)  # its libarrow is the one that pyarrow loaded, or is not found
+            library = ctypes.PyDLL(path)  # its libarrow is the one that pyarrow loaded, or is not found
         except OSError:
             continue
         library.oncilla_arrowfs_bytes_moved.restype = ctypes.c_uint64

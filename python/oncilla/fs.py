@@ -98,7 +98,8 @@ class OcmFileSystem(AbstractFileSystem):
             empty = name.name.endswith(EMPTY_MARK)
             path = path_of(name.name.removesuffix(EMPTY_MARK))
             # A table's name has no '/'; only sequences can be tables, and of what is lost nothing can be told.
-            if path is None or (name.layout == "sequence" and not name.lost and "/" not in path and self._is_table(path)):
+            perhaps_table = name.layout == "sequence" and not name.lost and "/" not in (path or "/")
+            if path is None or (perhaps_table and self._is_table(path)):
                 continue
             if not (empty and path in files):
                 files[path] = {"name": path, "size": 0 if empty else name.nbytes, "type": "file"}
@@ -117,11 +118,11 @@ class OcmFileSystem(AbstractFileSystem):
         found: dict[str, dict[str, Any]] = {}
         for name, info in self._files(prefix).items():
             parts = name[len(prefix):].split("/")
-            depth = len(parts) if maxdepth is None else min(len(parts), maxdepth + 1)
-            for count in range(1, depth if folders else 0):
+            shown = len(parts) if maxdepth is None else maxdepth
+            for count in range(1, min(len(parts), shown + 1) if folders else 0):
                 folder = prefix + "/".join(parts[:count])
                 found.setdefault(folder, _folder(folder))
-            if depth == len(parts):
+            if len(parts) <= shown:
                 found[name] = info
         return found
 
@@ -183,7 +184,7 @@ class OcmFileSystem(AbstractFileSystem):
             return OcmReader(self, path)
         if mode in ("wb", "xb"):
             return OcmWriter(self, path, exclusive=mode == "xb", autocommit=autocommit)
-        raise io.UnsupportedOperation(f"mode {mode!r}: files in cluster memory are read, or written anew; never changed")
+        raise io.UnsupportedOperation(f"mode {mode!r}: a file in cluster memory is read, or written anew; not changed")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes [start, end) of the file; negative ones count from its end."""

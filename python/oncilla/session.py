@@ -101,6 +101,16 @@ class Session(_core.Session):
         """
         return Allocation(self, name, 3 if write else 1)
 
+    def join(self, parts: Iterable[Allocation]) -> Allocation:
+        """Makes one allocation of several, one after another, without moving a byte. The parts are freed then.
+
+        `parts`: unpublished, with `dedicated=True`, all of layout "single" or all "replicated"; the result has the
+        layout "sequence". On an error they are as they were.
+        Raises: InvalidArgument, Unsupported (striped or joined parts, pieces of slabs), TooLarge (more than 8,192
+        extents), Revoked, BufferError (a buffer or another thread uses a part).
+        """
+        return Allocation(self, list(parts))
+
     async def aallocate(self, nbytes: int, **options: Any) -> Allocation:
         """`allocate()` for asyncio."""
         from .aio import run_to_end

@@ -8,6 +8,11 @@
 namespace ocm::python {
 namespace {
 
+[[noreturn]] void raise_buffer_error(const std::string& text) {
+  PyErr_SetString(PyExc_BufferError, text.c_str());
+  throw nb::python_error();
+}
+
 void create(Allocation* self, const Session& session, uint64_t bytes, int kind, int layout, uint32_t extents,
             uint64_t chunk_bytes, const std::vector<std::string>& nodes, int fabric, uint32_t flags) {
   std::vector<const char*> names;
@@ -36,6 +41,33 @@ void attach(Allocation* self, const Session& session, const std::string& name, i
     return ocm_attach(handle->get(), name.c_str(), static_cast<ocm_access>(access), &allocation);
   }));
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
+}
+
+void join(Allocation* self, const Session& session, const std::vector<Allocation*>& parts) {
+  std::shared_ptr<SessionHandle> handle = session.handle();
+  std::vector<std::shared_ptr<AllocationHandle>> taken;
+  std::vector<ocm_allocation*> pointers;
+  const auto give_back = [&] {
+    for (size_t i = 0; i < taken.size(); ++i) parts[i]->give(std::move(taken[i]));
+  };
+  try {
+    for (Allocation* part : parts) {
+      taken.push_back(part->take());
+      pointers.push_back(taken.back()->get());
+    }
+  } catch (...) {
+    give_back();
+    throw;
+  }
+  ocm_allocation* joined = nullptr;
+  const int status =
+      without_gil([&] { return ocm_allocation_join(handle->get(), pointers.data(), pointers.size(), &joined); });
+  if (status < 0) {
+    give_back();
+    raise_status(status);
+  }
+  for (const auto& part : taken) part->ended();
+  new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), joined));
 }
 
 nb::tuple query(const Allocation& self) {
@@ -81,7 +113,9 @@ void fence(const Allocation& self) {
 AllocationHandle::AllocationHandle(std::shared_ptr<SessionHandle> session, ocm_allocation* allocation)
     : session_(std::move(session)), allocation_(allocation), bytes_(ocm_allocation_bytes(allocation)) {}
 
-AllocationHandle::~AllocationHandle() { (void)ocm_allocation_free(allocation_); }
+AllocationHandle::~AllocationHandle() {
+  if (allocation_ != nullptr) (void)ocm_allocation_free(allocation_);
+}
 
 bool AllocationHandle::direct() {
   Reach reach = reach_.load(std::memory_order_relaxed);
@@ -113,13 +147,28 @@ std::shared_ptr<AllocationHandle> Allocation::handle() const {
 
 void Allocation::free() {
   if (handle_ == nullptr) return;
-  if (exports > 0) {
-    const std::string text = "the allocation's memory is in use by " + std::to_string(exports) +
-                             " buffer(s) (memoryview, numpy, arrow): delete them first";
-    PyErr_SetString(PyExc_BufferError, text.c_str());
-    throw nb::python_error();
-  }
+  check_no_exports();
   leave();
+}
+
+std::shared_ptr<AllocationHandle> Allocation::take() {
+  if (handle().use_count() > 2) {  // this one's, and the copy that is asked
+    check_no_exports();
+    raise_buffer_error("another thread's call uses the allocation: wait for it first");
+  }
+  state_->allocations.erase(this);
+  return std::move(handle_);
+}
+
+void Allocation::give(std::shared_ptr<AllocationHandle> handle) {
+  handle_ = std::move(handle);
+  state_->allocations.insert(this);
+}
+
+void Allocation::check_no_exports() const {
+  if (exports == 0) return;
+  raise_buffer_error("the allocation's memory is in use by " + std::to_string(exports) +
+                     " buffer(s) (memoryview, numpy, arrow): delete them first");
 }
 
 void Allocation::leave() {
@@ -135,6 +184,7 @@ void register_allocation(nb::module_& module) {
       .def("__init__", create, nb::arg("session"), nb::arg("nbytes"), nb::arg("kind"), nb::arg("layout"),
            nb::arg("extents"), nb::arg("chunk_bytes"), nb::arg("nodes"), nb::arg("fabric"), nb::arg("flags"))
       .def("__init__", attach, nb::arg("session"), nb::arg("name"), nb::arg("access"))
+      .def("__init__", join, nb::arg("session"), nb::arg("parts"))
       .def_prop_ro("nbytes", &Allocation::bytes, "Its length in bytes, as asked for.")
       .def_prop_ro("freed", &Allocation::freed, "True after free(), or after its session was closed.")
       .def("free", &Allocation::free,

@@ -23,6 +23,8 @@ class AllocationHandle {
   ocm_allocation* get() const { return allocation_; }
   SessionHandle& session() const { return *session_; }
   uint64_t bytes() const { return bytes_; }
+  /// The allocation went into a joined one.
+  void ended() { allocation_ = nullptr; }
   /// True if all bytes lie in one piece on this host: a transfer is a copy then and never waits. Without the GIL:
   /// the first call may ask the daemon.
   bool direct();
@@ -53,10 +55,17 @@ class Allocation {
   void free();
   /// The session closes: lets go of the handle; exported buffers keep it.
   void leave();
+  /// Hands the handle out, or back, so that no call of Python runs on it meanwhile.
+  /// Raises Revoked when it was freed, BufferError while buffers are exported or calls run.
+  std::shared_ptr<AllocationHandle> take();
+  void give(std::shared_ptr<AllocationHandle> handle);
 
   int exports = 0;  // buffers out there
 
  private:
+  /// Raises BufferError.
+  void check_no_exports() const;
+
   std::shared_ptr<SessionState> state_;
   std::shared_ptr<AllocationHandle> handle_;  // null when freed
   uint64_t bytes_;
