@@ -37,9 +37,8 @@ void create(Allocation* self, const Session& session, uint64_t bytes, int kind, 
 void attach(Allocation* self, const Session& session, const std::string& name, int access) {
   std::shared_ptr<SessionHandle> handle = session.handle();
   ocm_allocation* allocation = nullptr;
-  check(without_gil([&] {
-    return ocm_attach(handle->get(), name.c_str(), static_cast<ocm_access>(access), &allocation);
-  }));
+  check(without_gil(
+      [&] { return ocm_attach(handle->get(), name.c_str(), static_cast<ocm_access>(access), &allocation); }));
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
 }
 
@@ -60,8 +59,8 @@ void join(Allocation* self, const Session& session, const std::vector<Allocation
     throw;
   }
   ocm_allocation* joined = nullptr;
-  const int status =
-      without_gil([&] { return ocm_allocation_join(handle->get(), pointers.data(), pointers.size(), &joined); });
+  const int status = without_gil(
+      [&] { return ocm_allocation_join(handle->get(), pointers.data(), pointers.size(), &joined); });
   if (status < 0) {
     give_back();
     raise_status(status);
@@ -74,8 +73,9 @@ nb::tuple query(const Allocation& self) {
   const auto handle = self.handle();
   ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
   check(ocm_allocation_query(handle->get(), &info));
-  return nb::make_tuple(info.bytes, static_cast<int>(info.kind), static_cast<int>(info.layout), info.chunk_bytes,
-                        info.extents, info.access == OCM_ACCESS_READ_WRITE, info.published, info.slab);
+  return nb::make_tuple(info.bytes, static_cast<int>(info.kind), static_cast<int>(info.layout),
+                        info.chunk_bytes, info.extents, info.access == OCM_ACCESS_READ_WRITE, info.published,
+                        info.slab);
 }
 
 nb::list extent_list(const Allocation& self) {
@@ -140,7 +140,8 @@ Allocation::~Allocation() { leave(); }
 std::shared_ptr<AllocationHandle> Allocation::handle() const {
   if (handle_ != nullptr) return handle_;
   if (state_->handle == nullptr) {
-    raise_status(OCM_CANCELLED, "the allocation's session was closed: open another one with oncilla.connect()");
+    raise_status(OCM_CANCELLED,
+                 "the allocation's session was closed: open another one with oncilla.connect()");
   }
   raise_status(OCM_REVOKED, "the allocation was freed: allocate or attach again");
 }
@@ -193,7 +194,8 @@ void register_allocation(nb::module_& module) {
       .def("publish", publish, nb::arg("name"), nb::arg("mode") = 0600,
            "Gives it a name under which other sessions attach it; it then outlives this session.\n\n"
            "`mode`: bits like a file's, read and write of the owner (0o600) and of others (0o006).\n"
-           "Raises Exists, NoCoordinator, Unsupported (a small allocation whose memory a buffer points to: allocate\n"
+           "Raises Exists, NoCoordinator, Unsupported (a small allocation whose memory a buffer points to: "
+           "allocate\n"
            "it with dedicated=True).")
       .def("fence", fence, "Returns when every put and atomic to it is complete remotely.")
       .def("_query", query)

@@ -25,8 +25,8 @@ class AllocationHandle {
   uint64_t bytes() const { return bytes_; }
   /// The allocation went into a joined one.
   void ended() { allocation_ = nullptr; }
-  /// True if all bytes lie in one piece on this host: a transfer is a copy then and never waits. Without the GIL:
-  /// the first call may ask the daemon.
+  /// True if all bytes lie in one piece on this host: a transfer is a copy then and never waits. Without the
+  /// GIL: the first call may ask the daemon.
   bool direct();
   /// direct() without asking anybody.
   bool known_direct() const { return reach_.load(std::memory_order_relaxed) == Reach::kDirect; }
