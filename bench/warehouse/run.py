@@ -24,7 +24,7 @@ import parts  # noqa: E402
 import peers  # noqa: E402
 from demo import answers, measure, queries, sources, tpch, warehouse  # noqa: E402
 from demo.cluster import ROOT, Cluster, Failed  # noqa: E402
-from oncilla_bench import programs, report  # noqa: E402
+from oncilla_bench import paths, programs, report  # noqa: E402
 
 PARTS = ("queries", "transfer", "load", "fsspec", "fusion", "bfs", "peers")
 BUDGET_BYTES_PER_SCALE = 3 << 30  # of each node; taken as it is touched
@@ -60,6 +60,7 @@ class Run:
 
     def prepare(self) -> None:
         scale = self.options.sf
+        paths.WORK.mkdir(parents=True, exist_ok=True)
         print(f"TPC-H at scale factor {scale:g}", flush=True)
         self.dataset = tpch.prepare(scale, ROOT / "build" / "demo" / "data")
         self.cluster = Cluster(3, max(256 << 20, int(BUDGET_BYTES_PER_SCALE * scale)))
@@ -119,10 +120,11 @@ class Run:
 
     def times(self, board: measure.Board, among: tuple[measure.Source, ...]) -> None:
         """The medians of every query, in ms."""
-        print("\n" + "".join(f"{head:>24}" for head in ("", *(query.name for query in queries.ALL))).replace(" " * 14, ""))
+        lines = [("ms, medians", *(query.name for query in queries.ALL))]
         for source in among:
-            cells = [board.median_s(source.key, query.name) for query in queries.ALL]
-            print(f"{source.title:<24}" + "".join(f"{'-' if s is None else format(s * 1e3, '.1f'):>10}" for s in cells))
+            cells = (board.median_s(source.key, query.name) for query in queries.ALL)
+            lines.append((source.title, *("-" if s is None else f"{s * 1e3:.1f}" for s in cells)))
+        print("\n" + goals.aligned(lines) + "\n")
 
     def transfer(self) -> None:
         measured = parts.Transfer(self.pool)
