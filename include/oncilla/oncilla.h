@@ -106,8 +106,9 @@ typedef enum ocm_fabric {
   OCM_FABRIC_UCX = 3,
   OCM_FABRIC_FAKE = 4
 } ocm_fabric;
-/* What an attachment may do. */
-typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3 } ocm_access;
+/* What an attachment may do. HOLD is or-ed to one of the others, for ocm_attach: the memory stays until this
+ * handle ends, also when its name is removed meanwhile. */
+typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3, OCM_ACCESS_HOLD = 4 } ocm_access;
 
 typedef struct ocm_session ocm_session;       /* a program's connection to its local daemon */
 typedef struct ocm_allocation ocm_allocation; /* what the program holds: extents with a layout */
@@ -345,11 +346,15 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
  * read and write of the owner (0600) and of others (0006). Errors: EXISTS, NO_COORDINATOR. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
- * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
+ * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however
+ * that ends, and some time after the death of the session's daemon. Nodes that are dead then keep nothing;
+ * what was on them answers PEER_LOST. Cost: with HOLD one more round trip, to all homes at once. Errors:
+ * NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST (a home does not answer), LIMIT. */
 OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
                        ocm_allocation** allocation);
-/* Removes the name; its memory is freed, and attached handles get REVOKED.
- * Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
+/* Removes the name. Its memory is freed, and attached handles get REVOKED; where handles with HOLD are, all
+ * go on until the last of those has ended, and the memory counts as used until then. Returns when the homes
+ * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
 OCM_API int ocm_name_remove(ocm_session* session, const char* name);
 
 /* What a published name stands for. */

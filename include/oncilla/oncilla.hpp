@@ -25,6 +25,11 @@
 #include <variant>
 #include <vector>
 
+/// OCM_ACCESS_READ | OCM_ACCESS_HOLD.
+constexpr ocm_access operator|(ocm_access a, ocm_access b) {
+  return static_cast<ocm_access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
 namespace ocm {
 inline namespace api {
 
@@ -417,14 +422,15 @@ class Session {
     for (Allocation& part : parts) (void)part.release();
     return Allocation(joined);
   }
-  /// Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR.
+  /// `access` may have OCM_ACCESS_HOLD. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST,
+  /// LIMIT.
   Expected<Allocation> attach(const std::string& name, ocm_access access = OCM_ACCESS_READ_WRITE) {
     ocm_allocation* allocation = nullptr;
     if (const int status = ocm_attach(get(), name.c_str(), access, &allocation); status < 0)
       return Error::last(status);
     return Allocation(allocation);
   }
-  /// Frees its memory; attached handles get REVOKED. Errors: NOT_FOUND, PERMISSION.
+  /// Frees its memory, once nobody holds it; attached handles get REVOKED. Errors: NOT_FOUND, PERMISSION.
   Done remove(const std::string& name) { return Done::from(ocm_name_remove(get(), name.c_str())); }
   /// Allocation::fence() of every allocation.
   Done fence() { return Done::from(ocm_session_fence(get())); }

@@ -201,12 +201,14 @@ int ocm_attach(ocm_session* session, const char* name, ocm_access access, ocm_al
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);
     if (name == nullptr || allocation == nullptr) return fail(Code::kInvalidArgument, "an argument is null");
-    if (access != OCM_ACCESS_READ && access != OCM_ACCESS_READ_WRITE) {
+    const uint32_t wanted = number_in(access) & ~uint32_t{OCM_ACCESS_HOLD};
+    const bool hold = wanted != number_in(access);
+    if (wanted != OCM_ACCESS_READ && wanted != OCM_ACCESS_READ_WRITE) {
       return fail(Code::kInvalidArgument, "an unknown access");
     }
     if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     return make_allocation(allocation, [&](client::Allocation& fresh) {
-      return fresh.attach(*object->session, name, static_cast<Access>(access));
+      return fresh.attach(*object->session, name, static_cast<Access>(wanted), hold);
     });
   });
 }

@@ -68,8 +68,8 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
   return {};
 }
 
-Status Allocation::attach(Session& session, const std::string& name, Access access) {
-  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, attach_lease(session, name, access));
+Status Allocation::attach(Session& session, const std::string& name, Access access, bool hold) {
+  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, attach_lease(session, name, access, hold));
   take_lease(session, std::move(lease), 0);
   return {};
 }
@@ -138,11 +138,9 @@ Status Allocation::free() {
     clear();
     return {};
   }
-  const AllocationId granted = lease_->id;
-  const std::vector<AllocationId> parts =
-      published() ? std::vector<AllocationId>() : std::move(lease_->parts);
+  const ReturnedLease granted(*lease_);
   clear();
-  return return_lease(session, granted, parts);
+  return return_lease(session, granted);
 }
 
 void Allocation::clear() {

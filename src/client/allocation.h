@@ -32,7 +32,7 @@ class Allocation {
 
   /// Fills an empty allocation. On an error it stays empty.
   Status create(Session& session, uint64_t bytes, const AllocationOptions& options);
-  Status attach(Session& session, const std::string& name, Access access);
+  Status attach(Session& session, const std::string& name, Access access, bool hold);
   /// Fills an empty allocation with those of `parts`, which become empty. On an error all stay as they are.
   Status join(Session& session, std::span<Allocation* const> parts);
   /// Waits for what is under way on it, gives the memory back (published: detaches), becomes empty.

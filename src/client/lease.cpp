@@ -52,6 +52,7 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   }
   std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
   lease.name = message.name();
+  lease.hold_id = message.hold_id();
   lease.kind = static_cast<Kind>(message.kind());
   lease.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
@@ -113,6 +114,7 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
   if (!lease.is_ok() && message->has_allocation()) {
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
+    request.mutable_free()->set_hold_id(message->allocation().hold_id());
     (void)session.call(request);
   }
   return lease;
@@ -137,10 +139,12 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
   return read_or_return(session, session.daemon_now(), std::move(reply), wanted);
 }
 
-Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access) {
+Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access,
+                                            bool hold) {
   wire::Envelope request;
   request.mutable_attach()->set_name(name);
   request.mutable_attach()->set_access(static_cast<uint32_t>(access));
+  request.mutable_attach()->set_hold(hold);
   OCM_TRY_ASSIGN(Reply reply, session.call(request));
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
                  read_or_return(session, session.daemon_now(), std::move(reply), session.fabric()));
@@ -160,12 +164,13 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   return id;
 }
 
-Status return_lease(Session& session, const AllocationId& id, const std::vector<AllocationId>& parts) {
+Status return_lease(Session& session, const ReturnedLease& lease) {
   wire::Envelope request;
-  request.mutable_free()->set_allocation_id(id.bytes.data(), id.bytes.size());
+  request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
+  request.mutable_free()->set_hold_id(lease.hold_id);
   const Status status = session.call(request).status();
   if (status.code() == Code::kNotFound) {
-    for (const AllocationId& part : parts) OCM_TRY(return_lease(session, part));
+    for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, part));
   }
   switch (status.code()) {
     case Code::kNoDaemon:

@@ -40,18 +40,32 @@ struct Lease {
   std::vector<std::unique_ptr<Extent>> extents;
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
+  std::string hold_id;  // empty: the memory goes with its name
 };
 
 /// Errors: those of ocm_allocation_create.
 Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
                                              const AllocationOptions& options);
-/// Errors: kNotFound, kPermission, kLost, kNoCoordinator.
-Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access);
+/// `hold`: the memory stays until the lease is returned. Errors: kNotFound, kPermission, kPeerLost, kLimit,
+/// kNoCoordinator.
+Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access,
+                                            bool hold);
 /// Asks the daemon to make one allocation of `parts`; its id. Errors: those of ocm_allocation_join.
 Result<AllocationId> request_join(Session& session, const std::vector<AllocationId>& parts);
+/// What is left of a lease whose extents are destroyed: enough to give it back.
+struct ReturnedLease {
+  AllocationId id;
+  std::string hold_id;
+  std::vector<AllocationId> parts;  // of an unpublished one
+
+  ReturnedLease(const AllocationId& granted) : id(granted) {}  // NOLINT: most have no more
+  explicit ReturnedLease(Lease& lease) : id(lease.id), hold_id(std::move(lease.hold_id)) {
+    if (lease.name.empty()) parts = std::move(lease.parts);
+  }
+};
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
-Status return_lease(Session& session, const AllocationId& id, const std::vector<AllocationId>& parts = {});
+Status return_lease(Session& session, const ReturnedLease& lease);
 
 fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
 void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);

@@ -1,10 +1,15 @@
 // Who owns the extents of a home: a session, through its daemon, or a name. Pure: time is given.
 //
+//   session's --to_name--> name's --end_name, held--> its holders' --the last hold ends--> to be freed
+//       ^----to_session-----/  \-----end_name, not held------------------------------------^
+//
 // Invariants
-//   L1 an extent is owned by one session or by one name, never both.
+//   L1 an extent is owned by one session, by one name, or, once its name has ended, by its holders. What a
+//      session owns may be held only after publishing failed halfway; the holds are void then.
 //   L2 a session's orphan timer runs exactly while the daemon incarnation that vouched for it is known to be
 //      dead or replaced; resume() hands the session to another incarnation and stops the timer.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
+//   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +25,9 @@
 namespace ocm::control {
 
 using Incarnation = Bits128<struct IncarnationTag>;
+using HoldId = Bits128<struct HoldTag>;
+/// Of one session at one home.
+inline constexpr size_t kHeldExtentsMax = size_t{1} << 20;
 
 struct ExtentHash {
   size_t operator()(const ExtentId& id) const noexcept { return std::hash<GlobalAddress>{}(id.address); }
@@ -28,9 +36,11 @@ struct ExtentHash {
 /// What a home remembers of one extent's owner.
 struct Lease {
   AllocationId allocation;
-  std::optional<SessionId> session;  // none: owned by the name of `allocation`
+  std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
   uint32_t uid = 0;
   uint64_t bytes = 0;
+  uint32_t holders = 0;
+  bool name_ended = false;  // freed with the last hold
 };
 
 class Leases {
@@ -38,10 +48,7 @@ class Leases {
   void add(ExtentId id, const SessionId& session, const std::string& node, const Incarnation& incarnation,
            const AllocationId& allocation, uint32_t uid, uint64_t bytes) {
     leases_[id] = Lease{allocation, session, uid, bytes};
-    Owner& owner = owners_[session];
-    owner.node = node;
-    owner.incarnation = incarnation;
-    owner.extents.insert(id);
+    owner_of(session, node, incarnation).extents.insert(id);
     uid_bytes_[uid] += bytes;
   }
 
@@ -75,11 +82,63 @@ class Leases {
     const auto it = leases_.find(id);
     if (it == leases_.end() || it->second.session) return false;
     it->second.session = session;
-    Owner& owner = owners_[session];
-    owner.node = node;
-    owner.incarnation = incarnation;
-    owner.extents.insert(id);
+    it->second.name_ended = false;
+    owner_of(session, node, incarnation).extents.insert(id);
     return true;
+  }
+
+  /// The name is over. True if the extent is to be freed now; else its last hold will say so.
+  bool end_name(ExtentId id) {
+    const auto it = leases_.find(id);
+    if (it == leases_.end() || it->second.session || it->second.holders == 0) return true;
+    it->second.name_ended = true;
+    return false;
+  }
+
+  /// Holds those of `extents` that a name owns; gives the others. Nothing happens to a hold that is there.
+  /// Errors: kLimit.
+  Result<std::vector<ExtentId>> hold(const SessionId& session, const std::string& node,
+                                     const Incarnation& incarnation, const HoldId& id,
+                                     const std::vector<ExtentId>& extents) {
+    const auto known = owners_.find(session);
+    const size_t before = known == owners_.end() ? 0 : known->second.held;
+    if (extents.size() > kHeldExtentsMax - before)
+      return Status(Code::kLimit, "a session holds at most " + std::to_string(kHeldExtentsMax) + " extents");
+    std::vector<ExtentId> held, missing;
+    for (const ExtentId& extent : extents) {
+      const auto it = leases_.find(extent);
+      const bool named = it != leases_.end() && !it->second.session && !it->second.name_ended;
+      (named ? held : missing).push_back(extent);
+    }
+    if (held.empty() || (known != owners_.end() && known->second.holds.contains(id))) return missing;
+    for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
+    Owner& owner = owner_of(session, node, incarnation);
+    owner.held += held.size();
+    owner.holds.emplace(id, std::move(held));
+    return missing;
+  }
+  /// Gives the extents that are to be freed: the hold was the last on what no name has any more.
+  std::vector<ExtentId> end_hold(const SessionId& session, const HoldId& id) {
+    const auto owner = owners_.find(session);
+    if (owner == owners_.end()) return {};
+    const auto hold = owner->second.holds.find(id);
+    if (hold == owner->second.holds.end()) return {};
+    std::vector<ExtentId> free;
+    for (const ExtentId& extent : hold->second) {
+      const auto it = leases_.find(extent);
+      if (it != leases_.end() && --it->second.holders == 0 && it->second.name_ended) free.push_back(extent);
+    }
+    owner->second.held -= hold->second.size();
+    owner->second.holds.erase(hold);
+    forget_if_empty(owner);
+    return free;
+  }
+  std::vector<HoldId> holds_of(const SessionId& session) const {
+    std::vector<HoldId> out;
+    const auto owner = owners_.find(session);
+    if (owner == owners_.end()) return out;
+    for (const auto& [id, extents] : owner->second.holds) out.push_back(id);
+    return out;
   }
 
   std::vector<ExtentId> of_session(const SessionId& session) const {
@@ -88,7 +147,7 @@ class Leases {
     return {it->second.extents.begin(), it->second.extents.end()};
   }
 
-  /// The session goes on under another daemon incarnation; false if it holds nothing here.
+  /// The session goes on under another daemon incarnation; false if it owns and holds nothing here.
   bool resume(const SessionId& session, const std::string& node, const Incarnation& incarnation) {
     const auto it = owners_.find(session);
     if (it == owners_.end() || it->second.node != node) return false;
@@ -127,8 +186,15 @@ class Leases {
 
   bool is_valid() const {
     size_t owned = 0;
+    std::unordered_map<ExtentId, uint32_t, ExtentHash> holders;
     for (const auto& [session, owner] : owners_) {
-      if (owner.extents.empty()) return false;
+      if (owner.extents.empty() && owner.holds.empty()) return false;
+      size_t held = 0;
+      for (const auto& [id, extents] : owner.holds) {
+        held += extents.size();
+        for (const ExtentId& extent : extents) ++holders[extent];
+      }
+      if (held != owner.held) return false;
       for (const ExtentId& id : owner.extents) {
         const auto it = leases_.find(id);
         if (it == leases_.end() || it->second.session != session) return false;
@@ -136,7 +202,12 @@ class Leases {
       owned += owner.extents.size();
     }
     size_t with_session = 0;
-    for (const auto& [id, lease] : leases_) with_session += lease.session ? 1 : 0;
+    for (const auto& [id, lease] : leases_) {
+      with_session += lease.session ? 1 : 0;
+      const auto held = holders.find(id);
+      if (lease.holders != (held == holders.end() ? 0 : held->second)) return false;
+      if (lease.name_ended && (lease.session || lease.holders == 0)) return false;
+    }
     return owned == with_session;
   }
 
@@ -146,6 +217,8 @@ class Leases {
     std::string node;
     Incarnation incarnation;
     std::unordered_set<ExtentId, ExtentHash> extents;
+    std::unordered_map<HoldId, std::vector<ExtentId>> holds;
+    size_t held = 0;  // extents in `holds`
     uint64_t orphan_until_ns = kNoTimer;
   };
 
@@ -153,7 +226,16 @@ class Leases {
     const auto it = owners_.find(session);
     if (it == owners_.end()) return;
     it->second.extents.erase(id);
-    if (it->second.extents.empty()) owners_.erase(it);
+    forget_if_empty(it);
+  }
+  void forget_if_empty(std::unordered_map<SessionId, Owner>::iterator owner) {
+    if (owner->second.extents.empty() && owner->second.holds.empty()) owners_.erase(owner);
+  }
+  Owner& owner_of(const SessionId& session, const std::string& node, const Incarnation& incarnation) {
+    Owner& owner = owners_[session];
+    owner.node = node;
+    owner.incarnation = incarnation;
+    return owner;
   }
 
   std::unordered_map<ExtentId, Lease, ExtentHash> leases_;

@@ -249,6 +249,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
   if (it == session->allocations.end()) {
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   }
+  if (--it->second.handles > 0) co_return Status();
   const HeldAllocation held = std::move(it->second);
   session->allocations.erase(it);
   if (!held.owned) co_return Status();
@@ -337,6 +338,10 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   const auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return;
   session->homes.insert(node);
+  for (const std::string& field : reply.value().session_extents().hold_ids()) {
+    control::HoldId hold;
+    if (read_id(field, hold)) session->holds[hold].insert(node);
+  }
   for (const auto& held : reply.value().session_extents().extents()) {
     AllocationId id;
     if (!read_id(held.allocation_id(), id)) continue;

@@ -20,6 +20,7 @@ class Allocator {
 
   control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request);
+  /// One handle of the program's ends.
   control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id);
   /// Makes one allocation of several that the session holds; they are the session's no more.
   /// Errors: kInvalidArgument, kUnsupported, kTooLarge, kRevoked.

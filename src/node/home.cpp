@@ -188,6 +188,9 @@ Status Home::release(const wire::ReleaseRequest& request) {
 }
 
 void Home::end_session(const SessionId& session) {
+  for (const control::HoldId& hold : leases_.holds_of(session)) {
+    for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
+  }
   for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
   for (Making& making : making_) {
     if (making.session == session) making.cancelled = true;
@@ -198,6 +201,7 @@ wire::SessionExtents Home::resume(const SessionId& session, const std::string& n
                                   const control::Incarnation& incarnation) {
   wire::SessionExtents out;
   if (!leases_.resume(session, node, incarnation)) return out;
+  for (const control::HoldId& hold : leases_.holds_of(session)) out.add_hold_ids(id_field(hold));
   for (const ExtentId& id : leases_.of_session(session)) {
     const auto extent = table_->find(id);
     const control::Lease* lease = leases_.find(id);
@@ -233,7 +237,7 @@ Status Home::publish(const wire::PublishExtents& request) {
     if (extent.node() != core_.name || !find(extent, Access::kReadWrite).is_ok()) continue;
     const ExtentId id = extent_id(extent.address(), extent.generation());
     if (request.remove()) {
-      (void)remove(id);
+      if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
       leases_.to_session(id, session, request.owner_node(), incarnation);
     } else {
@@ -241,6 +245,34 @@ Status Home::publish(const wire::PublishExtents& request) {
     }
   }
   return {};
+}
+
+Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
+  SessionId session;
+  control::HoldId hold;
+  control::Incarnation incarnation;
+  if (!read_id(request.session_id(), session) || !read_id(request.hold_id(), hold))
+    return Status(Code::kInvalidArgument, "a hold has an id and a session");
+  wire::Held out;
+  if (request.end()) {
+    for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
+    return out;
+  }
+  if (!read_id(request.owner_incarnation(), incarnation) ||
+      !control::check_node_name(request.owner_node()).is_ok())
+    return Status(Code::kInvalidArgument, "a hold names its session's daemon");
+  if (request.extents_size() > control::kSequenceExtentsMax)
+    return Status(Code::kTooLarge, "more extents than an allocation has");
+  std::vector<ExtentId> extents;
+  for (const auto& ref : request.extents()) extents.push_back(extent_id(ref.address(), ref.generation()));
+  OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
+                 leases_.hold(session, request.owner_node(), incarnation, hold, extents));
+  for (const ExtentId& id : missing) {
+    auto& ref = *out.add_missing();
+    ref.set_address(id.address.bits());
+    ref.set_generation(id.generation);
+  }
+  return out;
 }
 
 void Home::drop(ExtentId id) {

@@ -29,6 +29,8 @@ class Home {
                               const control::Incarnation& incarnation);
   /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
   Status publish(const wire::PublishExtents& request);
+  /// Begins or ends a hold. Errors: kInvalidArgument, kTooLarge, kLimit.
+  Result<wire::Held> hold(const wire::HoldRequest& request);
   /// Frees replicas that the cluster goes on without.
   void drop(ExtentId id);
 

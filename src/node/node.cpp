@@ -118,6 +118,7 @@ struct Node::Impl {
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<Sessions> sessions;
   std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<Holds> holds;
   std::unique_ptr<Copier> copier;
   std::unique_ptr<Service> service;
   std::unique_ptr<HttpServer> http;
@@ -195,8 +196,10 @@ Status Node::Impl::listen() {
   cluster = std::make_unique<Cluster>(core, *home, *peers);
   sessions = std::make_unique<Sessions>(core);
   allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
+  holds = std::make_unique<Holds>(core, *home, *peers, *cluster);
   copier = std::make_unique<Copier>(core, *home);
-  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *copier, served);
+  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
+                                      served);
   if (control_socket.is_open()) {
     daemons = std::make_shared<control::Acceptor>(core.loop, std::move(control_socket));
     programs = std::make_shared<control::Acceptor>(core.loop, std::move(program_socket));

@@ -238,6 +238,8 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kFree: {
       AllocationId id;
       if (!read_id(request.free().allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+      control::HoldId hold;
+      if (read_id(request.free().hold_id(), hold)) co_await holds_.end(session, hold);
       co_return co_await allocator_.free(session, id);
     }
     case wire::Envelope::kJoin: {
@@ -312,6 +314,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
 }
 
 Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachRequest request) {
+  const bool hold = request.hold();
   request.set_uid(session->uid);
   wire::Envelope message;
   *message.mutable_attach() = std::move(request);
@@ -320,10 +323,17 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   const wire::Allocation& found = reply.value().allocation();
   AllocationId id;
   if (!read_id(found.allocation_id(), id)) co_return Status(Code::kProtocol, "malformed allocation");
-  // A session's own published allocation stays as it is.
-  session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
   wire::Envelope out;
   *out.mutable_allocation() = found;
+  if (hold) {
+    const auto held = os::random_id<control::HoldId>();
+    const Status status = co_await holds_.begin(session, held, found);
+    if (!status.is_ok()) co_return status;
+    out.mutable_allocation()->set_hold_id(id_field(held));
+  }
+  // A session's own published allocation stays as it is.
+  const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
+  if (!fresh) ++known->second.handles;
   co_return out;
 }
 
@@ -475,6 +485,13 @@ Task<Reply> Service::home_request(wire::Envelope request) {
       co_return Status();
     }
     case wire::Envelope::kPublishExtents: co_return home_.publish(request.publish_extents());
+    case wire::Envelope::kHold: {
+      auto held = home_.hold(request.hold());
+      if (!held.is_ok()) co_return held.status();
+      wire::Envelope out;
+      *out.mutable_held() = std::move(held).value();
+      co_return out;
+    }
     case wire::Envelope::kSessionResume: {
       const auto& resume = request.session_resume();
       SessionId id;

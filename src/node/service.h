@@ -17,6 +17,7 @@
 
 #include "node/allocator.h"
 #include "node/copier.h"
+#include "node/holds.h"
 #include "node/http.h"
 #include "node/report.h"
 
@@ -25,13 +26,14 @@ namespace ocm::node {
 class Service {
  public:
   Service(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions, Allocator& allocator,
-          Copier& copier, const ServedStats& served)
+          Holds& holds, Copier& copier, const ServedStats& served)
       : core_(core),
         home_(home),
         peers_(peers),
         cluster_(cluster),
         sessions_(sessions),
         allocator_(allocator),
+        holds_(holds),
         copier_(copier),
         served_(served) {}
 
@@ -96,6 +98,7 @@ class Service {
   Cluster& cluster_;
   Sessions& sessions_;
   Allocator& allocator_;
+  Holds& holds_;
   Copier& copier_;
   const ServedStats& served_;
   std::unordered_map<control::Connection*, Accepted> connections_;

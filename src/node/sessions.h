@@ -26,6 +26,7 @@ struct HeldAllocation {
   wire::Allocation allocation;
   bool owned = true;         // freed with the session; false once published, or attached
   uint64_t quota_bytes = 0;  // charged to the uid here
+  uint32_t handles = 1;      // of the program: it may attach what it has
 };
 
 struct Session {
@@ -38,6 +39,7 @@ struct Session {
   bool resumed = false;  // its daemon restarted under it
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   std::set<std::string> homes;  // other nodes that may hold something of it
+  std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
   uint64_t bytes_held = 0;
   os::Mapping page;  // fabric/shm/tables.h: written by the program, shown only
   Moved moved;       // of the page: never falls, nor grows faster than any machine could

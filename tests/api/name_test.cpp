@@ -99,6 +99,61 @@ TEST_F(Name, RemovedMemoryIsRevoked) {
   EXPECT_OK(ocm_allocation_free(theirs));
 }
 
+ocm_access held(ocm_access access) { return static_cast<ocm_access>(access | OCM_ACCESS_HOLD); }
+
+TEST_F(Name, HeldMemoryOutlivesItsName) {
+  ocm_allocation* mine = allocate(kMiB);
+  ASSERT_OK(ocm_put(mine, 0, "12345678", 8));
+  ASSERT_OK(ocm_publish(mine, "held", 0));
+  ocm_allocation *holder = nullptr, *second = nullptr, *plain = nullptr;
+  ASSERT_OK(ocm_attach(session, "held", held(OCM_ACCESS_READ), &holder));
+  ASSERT_OK(ocm_attach(session, "held", held(OCM_ACCESS_READ_WRITE), &second));
+  ASSERT_OK(ocm_attach(session, "held", OCM_ACCESS_READ, &plain));
+  ASSERT_OK(ocm_name_remove(session, "held"));
+  ocm_allocation* late = nullptr;
+  EXPECT_EQ(ocm_attach(session, "held", held(OCM_ACCESS_READ), &late), OCM_NOT_FOUND);
+  char bytes[8];
+  for (ocm_allocation* handle : {holder, second, plain, mine}) EXPECT_OK(ocm_get(handle, 0, bytes, 8));
+  EXPECT_OK(ocm_allocation_free(holder));
+  EXPECT_OK(ocm_put(second, 0, "abcdefgh", 8));
+  EXPECT_OK(ocm_get(plain, 0, bytes, 8));
+  EXPECT_EQ(std::memcmp(bytes, "abcdefgh", 8), 0);
+  EXPECT_OK(ocm_allocation_free(second));
+  EXPECT_EQ(ocm_get(plain, 0, bytes, 8), OCM_REVOKED);
+}
+
+TEST_F(Name, AHoldThatEndsLeavesTheName) {
+  ASSERT_OK(ocm_publish(allocate(kMiB), "kept", 0));
+  ocm_allocation* handle = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(ocm_attach(session, "kept", held(OCM_ACCESS_READ), &handle));
+    EXPECT_OK(ocm_allocation_free(handle));
+  }
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  ASSERT_OK(ocm_attach(session, "kept", held(OCM_ACCESS_READ), &handle));
+  ASSERT_OK(ocm_allocation_query(handle, &info));
+  EXPECT_EQ(info.access, OCM_ACCESS_READ);
+}
+
+TEST_F(Name, HoldAloneIsNoAccess) {
+  ASSERT_OK(ocm_publish(allocate(kMiB), "kept", 0));
+  ocm_allocation* handle = nullptr;
+  EXPECT_EQ(ocm_attach(session, "kept", OCM_ACCESS_HOLD, &handle), OCM_INVALID_ARGUMENT);
+  EXPECT_EQ(ocm_attach(session, "absent", held(OCM_ACCESS_READ), &handle), OCM_NOT_FOUND);
+}
+
+TEST_F(Name, AHandleThatEndsLeavesTheOthersOfItsAllocation) {
+  ocm_allocation* mine = allocate(kMiB);
+  ASSERT_OK(ocm_publish(mine, "shared", 0));
+  ocm_allocation *one = nullptr, *other = nullptr;
+  ASSERT_OK(ocm_attach(session, "shared", OCM_ACCESS_READ, &one));
+  ASSERT_OK(ocm_attach(session, "shared", OCM_ACCESS_READ, &other));
+  EXPECT_OK(ocm_allocation_free(one));
+  EXPECT_OK(ocm_allocation_free(mine));
+  char byte = 0;
+  EXPECT_OK(ocm_get(other, 0, &byte, 1));
+}
+
 TEST_F(Name, ListGivesThePrefix) {
   ASSERT_OK(ocm_publish(allocate(kMiB), "a.one", 0));
   ASSERT_OK(ocm_publish(allocate(kMiB), "a.two", 0));

@@ -200,7 +200,7 @@ class Session:
 
     def attach(self, name: str, access: str = "rw") -> Allocation:
         handle = c.c_void_p()
-        check(lib().ocm_attach(self.handle, name.encode(), {"r": 1, "rw": 3}[access], c.byref(handle)))
+        check(lib().ocm_attach(self.handle, name.encode(), {"r": 1, "rw": 3, "r+hold": 5, "rw+hold": 7}[access], c.byref(handle)))
         return Allocation(handle)
 
     def remove(self, name: str):

@@ -142,3 +142,83 @@ def test_replicated_sequences_are_not_written(cluster, method, args):
     joined = replicated_sequence(program, [["n2", "n3"]])
     assert error_of(lambda: getattr(joined, method)(*args)) == "UNSUPPORTED"
     assert pool_used(cluster["n2"].status()) == MIB
+
+
+def held_sequence(cluster, name="held"):
+    """A published sequence over three nodes whose writer has gone."""
+    writer = cluster.program(cluster["n1"])
+    writer.join(*parts_of(writer)).publish(name)
+    writer.close()
+
+
+def all_free(cluster, nodes=NODES):
+    return all(pool_used(cluster[node].status()) == 0 for node in nodes)
+
+
+def test_a_holder_reads_on_after_the_name_is_removed(cluster):
+    held_sequence(cluster)
+    holder, plain, other = (cluster.program(cluster[n]) for n in ("n2", "n3", "n3"))
+    handle, unheld = holder.attach("held", "r+hold"), plain.attach("held", "r")
+    other.session("remove", "held")
+    assert other.session("names") == {}
+    assert error_of(lambda: other.attach("held", "r+hold")) == "NOT_FOUND"
+    assert holds_all(handle) and holds_all(unheld)
+    assert not all_free(cluster)
+    other.alloc(MIB, flags=DEDICATED).publish("held")  # the name is free at once
+    other.session("remove", "held")
+    handle.free()
+    wait_for("all is free", lambda: all_free(cluster), 5)
+    assert error_of(lambda: unheld.get(0, sum(LENGTHS))) == "REVOKED"
+
+
+def test_a_killed_holder_gives_the_memory_back(cluster):
+    held_sequence(cluster)
+    holder, second = cluster.program(cluster["n2"]), cluster.program(cluster["n3"])
+    holder.attach("held", "r+hold")
+    handle = second.attach("held", "r+hold")
+    second.session("remove", "held")
+    holder.kill()
+    assert holds_all(handle)
+    second.kill()
+    wait_for("all is free", lambda: all_free(cluster), 5)
+
+
+def test_the_death_of_a_holders_daemon_ends_its_holds(make_cluster):
+    cluster = make_cluster(extra=["--orphan-grace-ms", "500"])
+    held_sequence(cluster)
+    holder, watcher = cluster.program(cluster["n3"]), cluster.program(cluster["n1"])
+    holder.attach("held", "r+hold")
+    watcher.session("remove", "held")
+    assert pool_used(cluster["n2"].status()) > 0
+    cluster["n3"].kill()
+    holder.kill()
+    wait_for("the other nodes are free", lambda: all_free(cluster, ("n1", "n2")))
+
+
+def test_a_resumed_session_keeps_its_holds(cluster):
+    writer = cluster.program(cluster["n1"])
+    parts = [writer.alloc(MIB, nodes=[n], flags=DEDICATED) for n in ("n1", "n2")]
+    joined = writer.join(*parts)
+    joined.fill(0, 5, 2 * MIB)
+    joined.publish("held")
+    holder = cluster.program(cluster["n3"])
+    handle = holder.attach("held", "r+hold")
+    cluster["n3"].kill()
+    cluster["n3"].start().wait_ready()
+    wait_for("the session is taken up", lambda: cluster["n3"].status()["sessions"])
+    writer.session("remove", "held")
+    assert handle.holds(0, 5, 2 * MIB)
+    handle.free()
+    wait_for("all is free", lambda: all_free(cluster), 5)
+
+
+def test_a_hold_needs_every_home_that_lives(cluster):
+    held_sequence(cluster)
+    reader = cluster.program(cluster["n1"])
+    cluster["n2"].kill()
+    if reader.nodes()["n2"]["state"] != "dead":
+        assert error_of(lambda: reader.attach("held", "r+hold")) in ("PEER_LOST",)
+    wait_for("n2 is declared dead", lambda: reader.nodes()["n2"]["state"] == "dead")
+    handle = reader.attach("held", "r+hold")
+    assert handle.holds(0, 0, LENGTHS[0])
+    assert error_of(lambda: handle.get(LENGTHS[0], 1)) == "PEER_LOST"

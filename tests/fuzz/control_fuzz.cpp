@@ -50,6 +50,17 @@ std::vector<std::string> fuzz::seeds() {
   auto* extent = reply.mutable_allocation()->add_extents();
   extent->add_addresses()->set_address("host:1");
   add(reply);
+  wire::Envelope join, hold, sequence;
+  join.mutable_join()->add_allocation_ids(std::string(16, 'p'));
+  add(join);
+  hold.mutable_hold()->set_hold_id(std::string(16, 'h'));
+  hold.mutable_hold()->add_extents()->set_address(~0ull);
+  add(hold);
+  sequence.mutable_allocation()->set_layout(3);
+  sequence.mutable_allocation()->add_part_bytes(~0ull);
+  sequence.mutable_allocation()->add_extents()->set_part(~0u);
+  sequence.mutable_allocation()->add_homes()->set_node("node");
+  add(sequence);
   out.push_back(out[0] + out[1] + out[2]);
   out.emplace_back("\xff\xff\xff\xff", 4);
   out.emplace_back("\0\0\0\0", 4);

@@ -95,5 +95,108 @@ TEST(Leases, OtherNodesDeathsDoNotMatter) {
   EXPECT_TRUE(leases.expired(5000).empty());
 }
 
+const SessionId kReader = id<SessionId>('r'), kOther = id<SessionId>('o');
+const HoldId kHold = id<HoldId>('h'), kNext = id<HoldId>('i');
+const std::vector<ExtentId> kBoth = {extent(0), extent(4096)};
+
+/// Two extents that a name owns.
+Leases named() {
+  Leases leases = two();
+  for (const ExtentId& one : kBoth) leases.to_name(one);
+  return leases;
+}
+
+TEST(LeasesHold, KeepsWhatItsNameLeaves) {
+  Leases leases = named();
+  const auto missing = leases.hold(kReader, "m", kFirst, kHold, kBoth);
+  ASSERT_TRUE(missing.is_ok());
+  EXPECT_TRUE(missing.value().empty());
+  EXPECT_FALSE(leases.end_name(extent(0)));
+  EXPECT_FALSE(leases.end_name(extent(4096)));
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_EQ(leases.uid_bytes(7), 150u);
+  EXPECT_EQ(leases.end_hold(kReader, kHold), kBoth);
+  EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
+}
+
+TEST(LeasesHold, EndsWithoutFreeingWhatStillHasItsName) {
+  Leases leases = named();
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
+  EXPECT_EQ(leases.sessions(), 0u);
+  EXPECT_TRUE(leases.end_name(extent(0)));
+  EXPECT_TRUE(leases.is_valid());
+}
+
+TEST(LeasesHold, TheLastOneFrees) {
+  Leases leases = named();
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kNext, {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kOther, "k", kFirst, kHold, {extent(0)}).is_ok());
+  for (const ExtentId& one : kBoth) leases.end_name(one);
+  EXPECT_EQ(leases.end_hold(kReader, kHold), std::vector<ExtentId>{extent(4096)});
+  leases.remove(extent(4096));
+  EXPECT_TRUE(leases.end_hold(kOther, kHold).empty());
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_EQ(leases.end_hold(kReader, kNext), std::vector<ExtentId>{extent(0)});
+}
+
+TEST(LeasesHold, OnlyWhatANameOwnsCanBeHeld) {
+  Leases leases = two();
+  leases.to_name(extent(0));
+  const auto missing = leases.hold(kReader, "m", kFirst, kHold, {extent(0), extent(4096), extent(8192)});
+  ASSERT_TRUE(missing.is_ok());
+  EXPECT_EQ(missing.value(), (std::vector<ExtentId>{extent(4096), extent(8192)}));
+  EXPECT_FALSE(leases.end_name(extent(0)));
+  const auto late = leases.hold(kOther, "m", kFirst, kNext, {extent(0)});
+  ASSERT_TRUE(late.is_ok());
+  EXPECT_EQ(late.value().size(), 1u);  // its name has ended
+  EXPECT_TRUE(leases.is_valid());
+}
+
+TEST(LeasesHold, AskedTwiceItIsOne) {
+  Leases leases = named();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  EXPECT_TRUE(leases.is_valid());
+  for (const ExtentId& one : kBoth) leases.end_name(one);
+  EXPECT_EQ(leases.end_hold(kReader, kHold), kBoth);
+}
+
+TEST(LeasesHold, IsAnOrphanWithItsDaemon) {
+  Leases leases = named();
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  leases.owner_node("m", kSecond, 1000, 10);
+  EXPECT_EQ(leases.expired(1010), std::vector<SessionId>{kReader});
+  EXPECT_TRUE(leases.resume(kReader, "m", kSecond));
+  EXPECT_TRUE(leases.expired(1010).empty());
+  EXPECT_EQ(leases.holds_of(kReader), std::vector<HoldId>{kHold});
+}
+
+TEST(LeasesHold, OutlivesAnExtentThatIsDropped) {
+  Leases leases = named();
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  EXPECT_TRUE(leases.remove(extent(0)));
+  EXPECT_TRUE(leases.is_valid());
+  leases.end_name(extent(4096));
+  EXPECT_EQ(leases.end_hold(kReader, kHold), std::vector<ExtentId>{extent(4096)});
+}
+
+TEST(LeasesHold, FailedPublishingTakesTheExtentBackFromItsHolders) {
+  Leases leases = named();
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirst));
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
+  EXPECT_EQ(leases.of_session(kSession), std::vector<ExtentId>{extent(0)});
+}
+
+TEST(LeasesHold, IsBoundedForEachSession) {
+  Leases leases = named();
+  const std::vector<ExtentId> many(kHeldExtentsMax, extent(0));
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, many).is_ok());
+  EXPECT_EQ(leases.hold(kReader, "m", kFirst, kNext, {extent(0)}).status().code(), Code::kLimit);
+  EXPECT_TRUE(leases.hold(kOther, "m", kFirst, kNext, {extent(0)}).is_ok());
+}
+
 }  // namespace
 }  // namespace ocm::control

@@ -1,0 +1,123 @@
+#include "node/holds.h"
+
+#include <map>
+
+#include "control/parts.h"
+
+namespace ocm::node {
+
+using control::Task;
+
+namespace {
+
+/// Ends that wait for their nodes; what is beyond is over with its session.
+constexpr size_t kUnheardMax = 65536;
+
+}  // namespace
+
+Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
+  std::map<std::string, wire::HoldRequest> requests;
+  for (const auto& extent : allocation.extents()) {
+    const wire::NodeView* home = cluster_.find(extent.node());
+    const bool dead = home != nullptr && (home->state() == static_cast<uint32_t>(control::NodeState::kDead) ||
+                                          home->partition() != GlobalAddress(extent.address()).partition());
+    if (dead) continue;
+    auto& ref = *requests[extent.node()].add_extents();
+    ref.set_address(extent.address());
+    ref.set_generation(extent.generation());
+  }
+  Answers answers;
+  std::vector<Task<void>> tasks;
+  for (auto& [node, request] : requests) {
+    request.set_session_id(id_field(session->id));
+    request.set_owner_node(core_.name);
+    request.set_owner_incarnation(id_field(core_.incarnation));
+    request.set_hold_id(id_field(id));
+    tasks.push_back(begin_at(session, node, std::move(request), answers));
+  }
+  co_await core_.loop.join(std::move(tasks));
+  // A replica that is not held may go: its part has others.
+  const bool lost = control::is_lost(
+      allocation, [&](const auto& extent) { return answers.missing.contains(extent.address()); });
+  if (!lost && !session->ended) co_return Status();
+  co_await end(session, id);
+  if (session->ended) co_return Status(Code::kCancelled);
+  if (!answers.unreached.is_ok()) co_return answers.unreached;
+  co_return Status(Code::kNotFound, "the name was removed meanwhile");
+}
+
+Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
+                           Answers& out) {
+  const std::vector<wire::ExtentRef> asked(request.extents().begin(), request.extents().end());
+  control::HoldId id;
+  read_id(request.hold_id(), id);
+  session->holds[id].insert(node);
+  Result<wire::Held> held = Status(Code::kCancelled);
+  if (session->ended) {  // its homes were told already
+  } else if (node == core_.name) {
+    held = home_.hold(request);
+  } else {
+    session->homes.insert(node);
+    const std::string address = cluster_.address_of(node);  // empty: no such node, and no connection to it
+    wire::Envelope message;
+    *message.mutable_hold() = std::move(request);
+    auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+    if (reply.is_ok())
+      held = std::move(*reply.value().mutable_held());
+    else
+      held = reply.status();
+  }
+  if (held.is_ok()) {
+    for (const auto& ref : held.value().missing()) out.missing.insert(ref.address());
+    co_return;
+  }
+  for (const auto& ref : asked) out.missing.insert(ref.address());
+  const Code code = held.status().code() == Code::kDeadline ? Code::kPeerLost : held.status().code();
+  if (out.unreached.is_ok())
+    out.unreached = Status(code, "node " + node + ": " + std::string(held.status().message()));
+}
+
+Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
+  const auto hold = session->holds.find(id);
+  if (hold == session->holds.end()) co_return;
+  const std::set<std::string> nodes = std::move(hold->second);
+  session->holds.erase(hold);
+  std::vector<Task<void>> tasks;
+  for (const std::string& node : nodes) tasks.push_back(end_at(session, node, id));
+  co_await core_.loop.join(std::move(tasks));
+}
+
+Task<Status> Holds::tell_end(const Session& session, std::string node, control::HoldId id) {
+  wire::Envelope message;
+  auto& request = *message.mutable_hold();
+  request.set_session_id(id_field(session.id));
+  request.set_hold_id(id_field(id));
+  request.set_end(true);
+  if (node == core_.name) co_return home_.hold(request).status();
+  const std::string address = cluster_.address_of(node);
+  if (address.empty()) co_return Status(Code::kUnknownNode);  // what it held died with it
+  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+  co_return reply.status();
+}
+
+Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
+  const Status told = co_await tell_end(*session, node, id);
+  const bool unheard = told.code() == Code::kPeerLost || told.code() == Code::kDeadline;
+  if (unheard && unheard_ < kUnheardMax) core_.loop.spawn(end_later(session, node, id));
+}
+
+Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
+  ++unheard_;
+  const wire::NodeView* known = cluster_.find(node);
+  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
+  while (!session->ended && !core_.draining) {
+    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    known = cluster_.find(node);
+    if (known == nullptr || known->incarnation() != incarnation) break;  // it died with its incarnation
+    const Status told = co_await tell_end(*session, node, id);
+    if (told.code() != Code::kPeerLost && told.code() != Code::kDeadline) break;
+  }
+  --unheard_;
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,49 @@
+// Holds of the sessions here on published memory: every home is told, at the begin and at the end.
+//
+// A hold is one attached handle's. Its homes keep what it lists until they hear of its end, of the session's,
+// or that the session's daemon is dead (control/leases.h).
+// Threads: the loop's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "node/cluster.h"
+#include "node/sessions.h"
+
+namespace ocm::node {
+
+class Holds {
+ public:
+  Holds(Core& core, Home& home, Peers& peers, Cluster& cluster)
+      : core_(core), home_(home), peers_(peers), cluster_(cluster) {}
+
+  /// Asks the living homes of `allocation` to keep its extents; none does after an error.
+  /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer), kLimit.
+  control::Task<Status> begin(std::shared_ptr<Session> session, control::HoldId id,
+                              wire::Allocation allocation);
+  /// Returns when the homes were told, or are told later because they do not answer now.
+  control::Task<void> end(std::shared_ptr<Session> session, control::HoldId id);
+
+ private:
+  /// What the homes said.
+  struct Answers {
+    std::unordered_set<uint64_t> missing;  // addresses of extents that are not held
+    Status unreached;                      // the first home's that did not answer
+  };
+  control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
+                               Answers& out);
+  control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
+  control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id);
+  control::Task<Status> tell_end(const Session& session, std::string node, control::HoldId id);
+
+  Core& core_;
+  Home& home_;
+  Peers& peers_;
+  Cluster& cluster_;
+  size_t unheard_ = 0;  // ends that their home has not heard yet
+};
+
+}  // namespace ocm::node
