@@ -52,6 +52,9 @@ uint32_t number_in(const Enum& value) {
 int fail(Code code, std::string_view why);
 inline int fail(const Status& status) { return fail(status.code(), status.message()); }
 inline int finish(const Status& status) { return status.is_ok() ? OCM_OK : fail(status); }
+/// `hook` is called with the handle of each session that is being closed, before anything of it ends. One
+/// hook.
+void at_session_close(void (*hook)(uint64_t session));
 /// For a handle that find() did not know: freed, or never one.
 int fail_handle(Code why, const char* what);
 inline int fail_handle(const ocm_allocation* handle) {

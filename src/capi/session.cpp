@@ -20,6 +20,8 @@ Ops ops;
 
 namespace {
 
+std::atomic<void (*)(uint64_t)> close_hook{nullptr};
+
 Result<os::Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -108,6 +110,9 @@ void copy_text(char* out, size_t bytes, const std::string& text) {
 }
 
 }  // namespace
+
+void at_session_close(void (*hook)(uint64_t session)) { close_hook.store(hook); }
+
 }  // namespace ocm::capi
 
 using namespace ocm;        // NOLINT: the C ABI of this very namespace
@@ -139,6 +144,7 @@ int ocm_session_close(ocm_session* session) {
   return guarded([&] {
     SessionObject* object = sessions.retire(bits(session));
     if (object == nullptr) return fail_handle(session);
+    if (auto* hook = close_hook.load()) hook(bits(session));
     end_session(object->session.get());
     object->session.reset();
     sessions.release(Sessions::index_of(bits(session)));

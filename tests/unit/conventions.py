@@ -22,12 +22,13 @@ ARROWS = {
     "node": {"base", "os", "wire", "fabric", "memory", "control"},
     "client": {"base", "os", "wire", "fabric", "memory"},
     "capi": {"base", "os", "wire", "fabric", "client", "node"},
+    "table": {"base", "os", "capi"},
     "daemon": {"base", "os", "node"},
     "cli": {"base", "os"},
 }
 # Headers of a third party and the one folder that may know them.
 PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node", "openssl/": ("src/os", "src/control", "src/fabric/tcp"),
-                   "google/protobuf": "src/wire", "CLI/": ("daemon", "cli")}
+                   "google/protobuf": ("src/wire", "src/table/format"), "CLI/": ("daemon", "cli")}
 CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

@@ -1,0 +1,129 @@
+#include "table/export.h"
+
+#include "table/format/bits.h"
+
+namespace ocm::table {
+namespace {
+
+/// Stands for buffers of no bytes: one offset of any width is 0 there.
+alignas(kAlignment) constexpr std::byte kZeros[kAlignment] = {};
+
+/// What an exported array owns.
+struct Node {
+  std::shared_ptr<ScanLife> life;
+  std::shared_ptr<std::byte> memory;
+  const void* buffers[3] = {};
+  std::vector<std::unique_ptr<ArrowArray>> children;
+  std::vector<ArrowArray*> pointers;
+  std::unique_ptr<ArrowArray> dictionary;
+};
+
+void release_array(ArrowArray* array) {
+  auto* node = static_cast<Node*>(array->private_data);
+  for (const auto& child : node->children) {
+    if (child->release != nullptr) child->release(child.get());
+  }
+  if (node->dictionary != nullptr && node->dictionary->release != nullptr)
+    node->dictionary->release(node->dictionary.get());
+  array->release = nullptr;
+  delete node;
+}
+
+void finish(ArrowArray& out, std::unique_ptr<Node> node, uint64_t length, int64_t nulls, uint64_t offset,
+            uint32_t buffers) {
+  for (const auto& child : node->children) node->pointers.push_back(child.get());
+  out = {};
+  out.length = static_cast<int64_t>(length);
+  out.null_count = nulls;
+  out.offset = static_cast<int64_t>(offset);
+  out.n_buffers = buffers;
+  out.buffers = node->buffers;
+  out.n_children = static_cast<int64_t>(node->pointers.size());
+  out.children = node->pointers.empty() ? nullptr : node->pointers.data();
+  out.dictionary = node->dictionary.get();
+  out.release = release_array;
+  out.private_data = node.release();
+}
+
+/// Walks one chunk and makes its arrays.
+class Exporter {
+ public:
+  Exporter(const std::shared_ptr<ScanLife>& life, const Catalogue& catalogue, const HeldGroup& held,
+           const Chunk& chunk, const HeldChunk& bytes)
+      : life_(life),
+        catalogue_(catalogue),
+        held_(held),
+        chunk_(chunk),
+        memory_(bytes.memory),
+        at_(bytes.data) {}
+
+  /// Rows [first, first + rows) of the next field; all of them if rows is kAll.
+  void take(const Field& field, uint64_t first, uint64_t rows, ArrowArray& out) {
+    auto node = std::make_unique<Node>();
+    node->life = life_;
+    node->memory = memory_;
+    const uint64_t length = chunk_.lengths[field_], nulls = chunk_.nulls[field_];
+    ++field_;
+    if (rows == kAll) rows = length;
+    const uint32_t buffers = field.type.buffers();
+    for (uint32_t i = 0; i < buffers; ++i) node->buffers[i] = next_buffer(i == 0);
+    if (nulls == 0) node->buffers[0] = nullptr;
+    if (field.has_dictionary()) {
+      const uint32_t number = chunk_.dictionaries[dictionary_++];
+      node->dictionary = std::make_unique<ArrowArray>();
+      const Chunk& values = catalogue_.dictionaries[number].chunk;
+      Exporter(life_, catalogue_, held_, values, held_.dictionaries.at(number))
+          .take(field.values(), 0, kAll, *node->dictionary);
+    }
+    for (const Field& child : field.children) {
+      node->children.push_back(std::make_unique<ArrowArray>());
+      take(child, 0, kAll, *node->children.back());
+    }
+    const int64_t nulls_here = nulls_in(field, node->buffers[0], length, nulls, first, rows);
+    finish(out, std::move(node), rows, nulls_here, first, buffers);
+  }
+  static constexpr uint64_t kAll = ~uint64_t{0};
+
+ private:
+  const void* next_buffer(bool validity) {
+    const uint64_t bytes = chunk_.buffers[buffer_++];
+    if (bytes == 0) return validity ? nullptr : kZeros;
+    const std::byte* buffer = at_;
+    at_ += align_up(bytes);
+    return buffer;
+  }
+  static int64_t nulls_in(const Field& field, const void* validity, uint64_t length, uint64_t nulls,
+                          uint64_t first, uint64_t rows) {
+    if (field.type.form == Form::kNull) return static_cast<int64_t>(rows);
+    if (nulls == 0 || rows == length) return static_cast<int64_t>(nulls);
+    return static_cast<int64_t>(rows - count_ones(validity, first, rows));
+  }
+
+  const std::shared_ptr<ScanLife>& life_;
+  const Catalogue& catalogue_;
+  const HeldGroup& held_;
+  const Chunk& chunk_;
+  const std::shared_ptr<std::byte>& memory_;
+  const std::byte* at_;
+  size_t field_ = 0, buffer_ = 0, dictionary_ = 0;
+};
+
+}  // namespace
+
+void export_rows(const std::shared_ptr<ScanLife>& life, const HeldGroup& held,
+                 const std::vector<uint32_t>& columns, uint64_t first, uint64_t rows, ArrowArray* out) {
+  const Table& table = *life->table;
+  const GroupPlace& place = table.groups()[held.group];
+  const Catalogue& catalogue = table.segment_of(place).catalogue;
+  auto root = std::make_unique<Node>();
+  root->life = life;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Chunk& chunk = catalogue.groups[place.group].columns[columns[i]].chunk;
+    root->children.push_back(std::make_unique<ArrowArray>());
+    Exporter(life, catalogue, held, chunk, held.columns[i])
+        .take(catalogue.schema.children[columns[i]], first, rows, *root->children.back());
+  }
+  finish(*out, std::move(root), rows, 0, 0, 1);
+}
+
+}  // namespace ocm::table

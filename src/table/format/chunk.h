@@ -1,0 +1,27 @@
+// One column of one row group, or one dictionary, as it lies in a segment: buffers one after the other, each
+// begun at a multiple of 64 bytes, in the order of its fields (a field before its children).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ocm::table {
+
+inline constexpr uint64_t kAlignment = 64;
+inline constexpr uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
+
+struct Chunk {
+  uint64_t offset = 0;                 // of its first byte in the segment; a multiple of 64
+  std::vector<uint64_t> lengths;       // of each field
+  std::vector<uint64_t> nulls;         // of each field
+  std::vector<uint64_t> buffers;       // bytes of each buffer, 0: absent
+  std::vector<uint32_t> dictionaries;  // of each field that has one, in order: its place in the catalogue
+
+  uint64_t bytes() const {
+    uint64_t all = 0;
+    for (const uint64_t bytes : buffers) all += align_up(bytes);
+    return all;
+  }
+};
+
+}  // namespace ocm::table

@@ -1,0 +1,327 @@
+#include "table/format/encode.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "table/format/bits.h"
+#include "table/format/values.h"
+
+namespace ocm::table {
+namespace {
+
+Status malformed(const std::string& what) {
+  return Status(Code::kInvalidArgument, "malformed array: " + what);
+}
+
+/// The piece's validity bits, or null: all are valid.
+const void* validity_of(const Piece& piece) {
+  return piece.array->null_count == 0 ? nullptr : piece.array->buffers[0];
+}
+bool valid_at(const void* validity, int64_t row) {
+  return validity == nullptr || bit_at(validity, static_cast<uint64_t>(row));
+}
+/// Where the piece's values of `bytes` each begin.
+const std::byte* values_of(const Piece& piece, uint64_t bytes) {
+  return static_cast<const std::byte*>(piece.array->buffers[1]) + static_cast<uint64_t>(piece.offset) * bytes;
+}
+
+class Encoder {
+ public:
+  explicit Encoder(std::byte* target) : at_(target) {}
+
+  Status encode(const Part& part, Bounds* bounds) {
+    if (part.stored->type.buffers() == 0) return {};
+    if (std::byte* validity = begin(part.buffer_bytes[0])) write_validity(part, validity);
+    OCM_TRY(encode_values(part, bounds));
+    for (const Part& child : part.children) OCM_TRY(encode(child, nullptr));
+    return {};
+  }
+
+ private:
+  /// The next buffer; null if it is absent.
+  std::byte* begin(uint64_t bytes) {
+    if (bytes == 0) return nullptr;
+    std::byte* buffer = at_;
+    at_ += align_up(bytes);
+    std::memset(buffer + bytes, 0, align_up(bytes) - bytes);
+    return buffer;
+  }
+
+  static void write_validity(const Part& part, std::byte* target) {
+    uint64_t bit = 0;
+    for (const Piece& piece : part.pieces) {
+      const auto length = static_cast<uint64_t>(piece.length);
+      if (const void* validity = validity_of(piece)) {
+        copy_bits(target, bit, validity, static_cast<uint64_t>(piece.offset), length);
+      } else {
+        fill_ones(target, bit, length);
+      }
+      bit += length;
+    }
+  }
+
+  Status encode_values(const Part& part, Bounds* bounds) {
+    const Type& type = part.stored->type;
+    if (part.indexes_strings()) return encode_indices(part);
+    if (part.given->has_dictionary()) return encode_renamed(part);
+    switch (type.form) {
+      case Form::kBool: return encode_bools(part, bounds);
+      case Form::kFixed:
+        return part.given->type.width_bytes == type.width_bytes ? encode_fixed(part, bounds)
+                                                                : encode_decimals(part, bounds);
+      case Form::kBinary: return encode_binary<int32_t>(part);
+      case Form::kLargeBinary: return encode_binary<int64_t>(part);
+      case Form::kList: return encode_offsets<int32_t>(part, begin(part.buffer_bytes[1]));
+      case Form::kLargeList: return encode_offsets<int64_t>(part, begin(part.buffer_bytes[1]));
+      default: return {};
+    }
+  }
+
+  static Status encode_bools_look(const Part& part, Bounds& bounds) {
+    uint64_t ones = 0;
+    for (const Piece& piece : part.pieces) {
+      const auto first = static_cast<uint64_t>(piece.offset), length = static_cast<uint64_t>(piece.length);
+      const void* validity = validity_of(piece);
+      for (uint64_t done = 0; done < length; done += 64) {
+        const uint64_t run = std::min<uint64_t>(64, length - done);
+        uint64_t word = load_bits(piece.array->buffers[1], first + done, run);
+        if (validity != nullptr) word &= load_bits(validity, first + done, run);
+        ones += static_cast<uint64_t>(std::popcount(word));
+      }
+    }
+    bounds = bool_bounds(part.length - part.nulls, ones);
+    return {};
+  }
+
+  Status encode_bools(const Part& part, Bounds* bounds) {
+    std::byte* target = begin(part.buffer_bytes[1]);
+    uint64_t bit = 0;
+    for (const Piece& piece : part.pieces) {
+      const auto length = static_cast<uint64_t>(piece.length);
+      if (length > 0)
+        copy_bits(target, bit, piece.array->buffers[1], static_cast<uint64_t>(piece.offset), length);
+      bit += length;
+    }
+    return bounds != nullptr ? encode_bools_look(part, *bounds) : Status();
+  }
+
+  Status encode_fixed(const Part& part, Bounds* bounds) {
+    constexpr uint64_t kBlockBytes = 32 * 1024;  // is still in the first cache when it is looked at
+    const uint64_t width = part.stored->type.width_bytes;
+    std::byte* target = begin(part.buffer_bytes[1]);
+    if (target == nullptr) return {};
+    BoundsOf look(part.stored->type.number);
+    const uint64_t block_rows = std::max<uint64_t>(64, kBlockBytes / width / 64 * 64);
+    for (const Piece& piece : part.pieces) {
+      const auto length = static_cast<uint64_t>(piece.length);
+      const std::byte* source = length > 0 ? values_of(piece, width) : nullptr;
+      if (bounds == nullptr || part.stored->type.number == Number::kNone) {
+        if (length > 0) std::memcpy(target, source, length * width);
+        target += length * width;
+        continue;
+      }
+      for (uint64_t done = 0; done < length; done += block_rows) {
+        const uint64_t rows = std::min(block_rows, length - done);
+        std::memcpy(target, source + done * width, rows * width);
+        look.look(target, rows, validity_of(piece), static_cast<uint64_t>(piece.offset) + done);
+        target += rows * width;
+      }
+    }
+    if (bounds != nullptr) *bounds = look.result();
+    return {};
+  }
+
+  /// From 128 or 256 bits to 64.
+  Status encode_decimals(const Part& part, Bounds* bounds) {
+    std::byte* target = begin(part.buffer_bytes[1]);
+    const uint64_t words = part.given->type.width_bytes / sizeof(int64_t);
+    BoundsOf look(Number::kInt64);
+    for (const Piece& piece : part.pieces) {
+      const void* validity = validity_of(piece);
+      auto* out = reinterpret_cast<int64_t*>(target);
+      const std::byte* source = piece.length > 0 ? values_of(piece, words * sizeof(int64_t)) : nullptr;
+      for (int64_t row = 0; row < piece.length; ++row) {
+        int64_t value[4] = {};
+        std::memcpy(value, source + static_cast<uint64_t>(row) * words * sizeof(int64_t),
+                    words * sizeof(int64_t));
+        bool fits = true;
+        for (uint64_t i = 1; i < words; ++i) fits &= value[i] == value[0] >> 63;
+        if (!fits && valid_at(validity, piece.offset + row))
+          return malformed("a decimal has more digits than its precision allows");
+        out[row] = fits ? value[0] : 0;
+      }
+      look.look(out, static_cast<uint64_t>(piece.length), validity, static_cast<uint64_t>(piece.offset));
+      target += static_cast<uint64_t>(piece.length) * sizeof(int64_t);
+    }
+    if (bounds != nullptr) *bounds = look.result();
+    return {};
+  }
+
+  /// Offsets of lists and plain binaries, based on 0.
+  template <class Offset>
+  static Status encode_offsets(const Part& part, std::byte* buffer) {
+    if (part.given->type.offset_bytes() == 8) return rebase<int64_t, Offset>(part, buffer);
+    return rebase<int32_t, Offset>(part, buffer);
+  }
+  template <class From, class To>
+  static Status rebase(const Part& part, std::byte* buffer) {
+    auto* out = reinterpret_cast<To*>(buffer);
+    int64_t base = 0;
+    *out++ = 0;
+    for (const Piece& piece : part.pieces) {
+      if (piece.length == 0) continue;
+      const From* offsets = static_cast<const From*>(piece.array->buffers[1]) + piece.offset;
+      const int64_t shift = base - offsets[0];
+      bool falls = false;
+      for (int64_t i = 1; i <= piece.length; ++i) {
+        falls |= offsets[i] < offsets[i - 1];
+        out[i - 1] = static_cast<To>(offsets[i] + shift);
+      }
+      if (falls) return malformed("its offsets fall");
+      base = offsets[piece.length] + shift;
+      out += piece.length;
+    }
+    return {};
+  }
+
+  template <class Offset>
+  Status encode_binary(const Part& part) {
+    std::byte* offsets = begin(part.buffer_bytes[1]);
+    std::byte* data = begin(part.buffer_bytes[2]);
+    if (part.given->type.form == Form::kView) return encode_views<Offset>(part, offsets, data);
+    OCM_TRY(encode_offsets<Offset>(part, offsets));
+    for (const Piece& piece : part.pieces) {
+      if (piece.length == 0) continue;
+      int64_t first = 0, last = 0;
+      if (part.given->type.form == Form::kLargeBinary) {
+        const int64_t* from = static_cast<const int64_t*>(piece.array->buffers[1]) + piece.offset;
+        first = from[0], last = from[piece.length];
+      } else {
+        const int32_t* from = static_cast<const int32_t*>(piece.array->buffers[1]) + piece.offset;
+        first = from[0], last = from[piece.length];
+      }
+      if (last == first) continue;
+      std::memcpy(data, static_cast<const std::byte*>(piece.array->buffers[2]) + first,
+                  static_cast<uint64_t>(last - first));
+      data += last - first;
+    }
+    return {};
+  }
+
+  template <class Offset>
+  static Status encode_views(const Part& part, std::byte* offsets, std::byte* data) {
+    auto* out = reinterpret_cast<Offset*>(offsets);
+    Offset end = 0;
+    *out++ = 0;
+    for (const Piece& piece : part.pieces) {
+      const Values values(*piece.array, part.given->type);
+      const void* validity = validity_of(piece);
+      std::string_view value;
+      for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
+        if (valid_at(validity, row)) {
+          if (!values.at(row, value)) return malformed("a view points outside of its data");
+          std::memcpy(data + end, value.data(), value.size());
+          end += static_cast<Offset>(value.size());
+        }
+        *out++ = end;
+      }
+    }
+    return {};
+  }
+
+  // ---------------------------------------------------------------- dictionaries
+
+  /// Calls `body` with a pointer of the index' type.
+  template <class Body>
+  static Status with_index(Number number, std::byte* buffer, Body body) {
+    switch (number) {
+      case Number::kInt8: return body(reinterpret_cast<int8_t*>(buffer));
+      case Number::kUint8: return body(reinterpret_cast<uint8_t*>(buffer));
+      case Number::kInt16: return body(reinterpret_cast<int16_t*>(buffer));
+      case Number::kUint16: return body(reinterpret_cast<uint16_t*>(buffer));
+      case Number::kInt32: return body(reinterpret_cast<int32_t*>(buffer));
+      case Number::kUint32: return body(reinterpret_cast<uint32_t*>(buffer));
+      case Number::kInt64: return body(reinterpret_cast<int64_t*>(buffer));
+      default: return body(reinterpret_cast<uint64_t*>(buffer));
+    }
+  }
+
+  /// Indices that gather found.
+  Status encode_indices(const Part& part) {
+    std::byte* target = begin(part.buffer_bytes[1]);
+    return with_index(part.stored->type.number, target, [&](auto* out) {
+      using Index = std::remove_pointer_t<decltype(out)>;
+      for (uint64_t row = 0; row < part.length; ++row) out[row] = static_cast<Index>(part.indices[row]);
+      return Status();
+    });
+  }
+
+  /// Indices as they came, or into the dictionary that several became.
+  Status encode_renamed(const Part& part) {
+    std::byte* target = begin(part.buffer_bytes[1]);
+    return with_index(part.stored->type.number, target, [&](auto* out) {
+      for (size_t i = 0; i < part.pieces.size(); ++i) {
+        const Piece& piece = part.pieces[i];
+        if (piece.length == 0) continue;
+        if (part.renames.empty()) {
+          std::memcpy(out, values_of(piece, sizeof(*out)),
+                      static_cast<uint64_t>(piece.length) * sizeof(*out));
+          OCM_TRY(check_indices(part, piece, out));
+        } else {
+          OCM_TRY(rename(piece, part.renames[i], out));
+        }
+        out += piece.length;
+      }
+      return Status();
+    });
+  }
+
+  template <class Index>
+  static Status check_indices(const Part& part, const Piece& piece, const Index* indices) {
+    BoundsOf look(part.stored->type.number);
+    look.look(indices, static_cast<uint64_t>(piece.length), validity_of(piece),
+              static_cast<uint64_t>(piece.offset));
+    const Bounds bounds = look.result();
+    if (bounds.kind == OCM_BOUND_NONE) {
+      // No valid index, or one above 2^63-1.
+      if (!std::numeric_limits<Index>::is_signed && sizeof(Index) == 8 && any_valid(piece)) return outside();
+      return {};
+    }
+    const bool inside =
+        bounds.minimum.integer >= 0 && static_cast<uint64_t>(bounds.maximum.integer) < part.values;
+    return inside ? Status() : outside();
+  }
+  static bool any_valid(const Piece& piece) {
+    const void* validity = validity_of(piece);
+    return validity == nullptr ||
+           count_ones(validity, static_cast<uint64_t>(piece.offset), static_cast<uint64_t>(piece.length)) > 0;
+  }
+
+  template <class Index>
+  static Status rename(const Piece& piece, const std::vector<int32_t>& renames, Index* out) {
+    const auto* from = reinterpret_cast<const Index*>(values_of(piece, sizeof(Index)));
+    const void* validity = validity_of(piece);
+    for (int64_t row = 0; row < piece.length; ++row) {
+      out[row] = 0;
+      if (!valid_at(validity, piece.offset + row)) continue;
+      const auto index = static_cast<uint64_t>(from[row]);
+      if (index >= renames.size()) return outside();
+      out[row] = static_cast<Index>(renames[index]);
+    }
+    return {};
+  }
+  static Status outside() { return malformed("an index lies outside of its dictionary"); }
+
+  std::byte* at_;
+};
+
+}  // namespace
+
+Status encode(const Part& part, std::byte* target, Bounds* bounds) {
+  if (bounds != nullptr) *bounds = {};
+  return Encoder(target).encode(part, bounds);
+}
+
+}  // namespace ocm::table

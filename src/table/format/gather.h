@@ -1,0 +1,82 @@
+// A column's rows gathered from several batches: where they are, how long each buffer becomes, what has to be
+// converted. Nothing is copied yet: encode.h does that, once.
+//
+// Invariants
+//   G1 pieces[i] of every field of a column comes from batch i (dictionaries aside).
+//   G2 after a good gather every buffer that encode reads was checked as far as O(1) for each array goes;
+//   what is
+//      read by an index of the data (dictionaries, views) is checked when it is read.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "table/format/chunk.h"
+#include "table/format/schema.h"
+
+namespace ocm::table {
+
+/// Rows [offset, offset + length) of an array's buffers (its own offset is in it).
+struct Piece {
+  const ArrowArray* array = nullptr;
+  int64_t offset = 0;
+  int64_t length = 0;
+};
+
+/// A dictionary, encoded. Its chunk's offset is 0.
+struct Image {
+  Chunk chunk;
+  std::vector<std::byte> bytes;
+};
+
+/// Remembers dictionaries that are in the segment already, and numbers new ones.
+class DictionaryBook {
+ public:
+  virtual ~DictionaryBook() = default;
+  /// The number of an image equal to this one for the same field; a new one is to be stored.
+  virtual uint32_t enter(const Field& field, std::shared_ptr<const Image> image) = 0;
+};
+
+/// One field of a column.
+struct Part {
+  const Field* given = nullptr;
+  const Field* stored = nullptr;
+  std::vector<Piece> pieces;
+  uint64_t length = 0;
+  uint64_t nulls = 0;
+  std::array<uint64_t, 3> buffer_bytes{};
+  std::vector<Part> children;
+  // With a dictionary
+  uint64_t values = 0;                        // in it
+  uint32_t dictionary = 0;                    // its number
+  std::vector<std::vector<int32_t>> renames;  // by piece: old index -> new one; empty: none changes
+  std::unique_ptr<int32_t[]> indices;         // of strings that became a dictionary; nulls have 0
+
+  bool indexes_strings() const { return stored->has_dictionary() && !given->has_dictionary(); }
+};
+
+/// Why a gather failed though nothing is malformed: only the first rows fit together.
+struct Cut {
+  bool needed = false;
+  uint64_t rows = 0;        // that fit, of all the batches; 0: unknown, try half
+  bool index_full = false;  // a dictionary of strings has more values than its index can number
+};
+
+/// Gathers one column. `part.pieces` are its batches' pieces of the column, given and stored are set.
+/// Errors: kInvalidArgument (malformed), kTooLarge (with `cut.needed`: fewer rows would do).
+Status gather(Part& part, DictionaryBook& book, Cut& cut);
+
+/// About how many bytes the rows take when stored. Cost: O(1) for each field, a sample for views.
+uint64_t estimate_bytes(const Field& field, const Piece& piece);
+
+/// Checks what can be checked of an array of the field in O(1), children aside.
+Status check_array(const ArrowArray& array, const Field& field);
+
+/// How many distinct strings the rows have; more than `limit`: limit + 1. Malformed rows count as one more
+/// value.
+uint64_t count_distinct(const Part& part, uint64_t limit);
+
+/// What a catalogue says of it. The offset is 0.
+Chunk chunk_of(const Part& part);
+
+}  // namespace ocm::table

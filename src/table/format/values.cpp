@@ -1,0 +1,121 @@
+#include "table/format/values.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "table/format/bits.h"
+
+namespace ocm::table {
+namespace {
+
+/// An Arrow view. Source: Arrow columnar format, "Variable-size Binary View Layout".
+struct View {
+  int32_t length;
+  char prefix[4];
+  int32_t buffer;
+  int32_t offset;
+};
+constexpr int32_t kInlineBytesMax = 12;
+
+/// Multiplies and folds eight bytes at a time.
+uint64_t hash_of(std::string_view value) {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ull;
+  uint64_t hash = value.size() * kOdd;
+  const char* at = value.data();
+  size_t left = value.size();
+  const auto mix = [&](size_t bytes) {
+    uint64_t word = 0;
+    std::memcpy(&word, at, bytes);
+    hash = (hash ^ word) * kOdd;
+    hash ^= hash >> 32;
+  };
+  for (; left > 8; left -= 8, at += 8) mix(8);
+  if (left > 0) mix(left);
+  return hash;
+}
+
+}  // namespace
+
+Values::Values(const ArrowArray& array, const Type& type)
+    : array_(array), form_(type.form), width_bytes_(type.width_bytes) {
+  if (array.length == 0) return;
+  const int64_t end = array.offset + array.length;
+  if (form_ == Form::kBinary) data_bytes_ = static_cast<const int32_t*>(array.buffers[1])[end];
+  if (form_ == Form::kLargeBinary) data_bytes_ = static_cast<const int64_t*>(array.buffers[1])[end];
+}
+
+bool Values::at(int64_t row, std::string_view& value) const {
+  switch (form_) {
+    case Form::kFixed:
+      value = {static_cast<const char*>(array_.buffers[1]) + row * width_bytes_,
+               static_cast<size_t>(width_bytes_)};
+      return true;
+    case Form::kBinary: return between<int32_t>(row, value);
+    case Form::kLargeBinary: return between<int64_t>(row, value);
+    case Form::kView: return view(row, value);
+    default: return false;
+  }
+}
+
+template <class Offset>
+bool Values::between(int64_t row, std::string_view& value) const {
+  const auto* offsets = static_cast<const Offset*>(array_.buffers[1]) + row;
+  if (offsets[0] < 0 || offsets[1] < offsets[0] || offsets[1] > data_bytes_) return false;
+  if (offsets[0] == offsets[1]) {
+    value = {};
+    return true;
+  }
+  if (array_.buffers[2] == nullptr) return false;
+  value = {static_cast<const char*>(array_.buffers[2]) + offsets[0],
+           static_cast<size_t>(offsets[1] - offsets[0])};
+  return true;
+}
+
+bool Values::view(int64_t row, std::string_view& value) const {
+  const char* at = static_cast<const char*>(array_.buffers[1]) + row * static_cast<int64_t>(sizeof(View));
+  View view;
+  std::memcpy(&view, at, sizeof(view));
+  if (view.length < 0) return false;
+  if (view.length <= kInlineBytesMax) {
+    value = {at + 4, static_cast<size_t>(view.length)};
+    return true;
+  }
+  // Validity, views, data buffers, and last the lengths of these.
+  const int64_t data_buffers = array_.n_buffers - 3;
+  if (view.buffer < 0 || view.buffer >= data_buffers || view.offset < 0) return false;
+  const auto* lengths = static_cast<const int64_t*>(array_.buffers[array_.n_buffers - 1]);
+  const auto* data = static_cast<const char*>(array_.buffers[2 + view.buffer]);
+  if (lengths == nullptr || data == nullptr || int64_t{view.offset} + view.length > lengths[view.buffer])
+    return false;
+  value = {data + view.offset, static_cast<size_t>(view.length)};
+  return true;
+}
+
+Distinct::Distinct(uint64_t limit) : limit_(std::min<uint64_t>(limit, INT32_MAX)), slots_(512) {}
+
+int64_t Distinct::add(std::string_view value) {
+  const uint64_t hash = hash_of(value);
+  const uint64_t mask = slots_.size() - 1;
+  uint64_t slot = hash & mask;
+  for (; slots_[slot] != 0; slot = (slot + 1) & mask) {
+    const Entry& entry = entries_[slots_[slot] - 1];
+    if (entry.hash == hash && entry.value == value) return slots_[slot] - 1;
+  }
+  if (entries_.size() >= limit_) return kFull;
+  entries_.push_back({hash, value});
+  slots_[slot] = static_cast<uint32_t>(entries_.size());
+  if (entries_.size() * 2 > slots_.size()) grow();
+  return static_cast<int64_t>(entries_.size()) - 1;
+}
+
+void Distinct::grow() {
+  slots_.assign(slots_.size() * 4, 0);
+  const uint64_t mask = slots_.size() - 1;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    uint64_t slot = entries_[i].hash & mask;
+    while (slots_[slot] != 0) slot = (slot + 1) & mask;
+    slots_[slot] = static_cast<uint32_t>(i + 1);
+  }
+}
+
+}  // namespace ocm::table

@@ -1,0 +1,81 @@
+#include "table/format/verify.h"
+
+#include "table/format/bits.h"
+
+namespace ocm::table {
+namespace {
+
+Status bad(const char* what) {
+  return Status(Code::kProtocol, std::string("the stored data is malformed: ") + what);
+}
+
+class Verifier {
+ public:
+  Verifier(const Catalogue& catalogue, const Chunk& chunk, const std::byte* data, Depth depth)
+      : catalogue_(catalogue), chunk_(chunk), at_(data), depth_(depth) {}
+
+  Status verify(const Field& field) {
+    const uint64_t length = chunk_.lengths[field_], nulls = chunk_.nulls[field_];
+    ++field_;
+    const std::byte* buffers[3] = {};
+    uint64_t bytes[3] = {};
+    for (uint32_t i = 0; i < field.type.buffers(); ++i) {
+      bytes[i] = chunk_.buffers[buffer_++];
+      buffers[i] = at_;
+      at_ += align_up(bytes[i]);
+    }
+    if (field.has_dictionary()) {
+      const Dictionary& dictionary = catalogue_.dictionaries[chunk_.dictionaries[dictionary_++]];
+      if (depth_ == Depth::kAll && length > 0) {
+        OCM_TRY(verify_indices(field.type, buffers[1], length, nulls > 0 ? buffers[0] : nullptr,
+                               dictionary.chunk.lengths[0]));
+      }
+    }
+    if (field.type.has_offsets() && length > 0) {
+      const bool list = field.type.form == Form::kList || field.type.form == Form::kLargeList;
+      const uint64_t end = list ? chunk_.lengths[field_] : bytes[2];
+      OCM_TRY(field.type.offset_bytes() == 8
+                  ? verify_offsets(reinterpret_cast<const int64_t*>(buffers[1]), length, end)
+                  : verify_offsets(reinterpret_cast<const int32_t*>(buffers[1]), length, end));
+    }
+    for (const Field& child : field.children) OCM_TRY(verify(child));
+    return {};
+  }
+
+ private:
+  template <class Offset>
+  Status verify_offsets(const Offset* offsets, uint64_t length, uint64_t end) const {
+    if (offsets[0] < 0 || offsets[length] < offsets[0] || static_cast<uint64_t>(offsets[length]) > end)
+      return bad("offsets leave their buffer");
+    bool falls = false;
+    for (uint64_t i = 0; depth_ == Depth::kAll && i < length; ++i) falls |= offsets[i + 1] < offsets[i];
+    return falls ? bad("offsets fall") : Status();
+  }
+
+  static Status verify_indices(const Type& type, const std::byte* buffer, uint64_t length,
+                               const std::byte* validity, uint64_t values) {
+    BoundsOf look(type.number);
+    look.look(buffer, length, validity, 0);
+    const Bounds bounds = look.result();
+    const bool unseen = validity != nullptr && count_ones(validity, 0, length) == 0;
+    if (unseen) return {};
+    const bool inside = bounds.kind == OCM_BOUND_INT && bounds.minimum.integer >= 0 &&
+                        static_cast<uint64_t>(bounds.maximum.integer) < values;
+    return inside ? Status() : bad("an index lies outside of its dictionary");
+  }
+
+  const Catalogue& catalogue_;
+  const Chunk& chunk_;
+  const std::byte* at_;
+  Depth depth_;
+  size_t field_ = 0, buffer_ = 0, dictionary_ = 0;
+};
+
+}  // namespace
+
+Status verify_chunk(const Catalogue& catalogue, const Field& field, const Chunk& chunk, const std::byte* data,
+                    Depth depth) {
+  return Verifier(catalogue, chunk, data, depth).verify(field);
+}
+
+}  // namespace ocm::table

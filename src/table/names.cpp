@@ -1,0 +1,129 @@
+#include "table/names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <set>
+
+#include "base/text.h"
+
+namespace ocm::table {
+namespace {
+
+constexpr size_t kIdDigits = 16;
+
+bool collect(const ocm_name_info* info, void* context) {
+  static_cast<std::vector<Published>*>(context)->push_back({info->name, info->mode});
+  return true;
+}
+
+template <class Number>
+bool read_number(std::string_view text, int base, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+/// Names of appended segments, whatever their table's id.
+std::vector<std::string> appended_names(ocm_session* session, const std::string& name) {
+  std::vector<std::string> names;
+  const Result<std::vector<Published>> listed = list_names(session, name + "~");
+  if (!listed.is_ok()) return names;
+  for (const Published& one : listed.value()) {
+    if (parse_segment_name(name, one.name)) names.push_back(one.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Status check_table_name(const char* name) {
+  if (name == nullptr) return Status(Code::kInvalidArgument, "`name` is null");
+  const std::string_view text = name;
+  if (text.size() > kTableNameBytesMax)
+    return Status(Code::kTooLarge, "a table's name has at most 200 bytes");
+  OCM_TRY(check_name(text));
+  if (text.find('~') != text.npos) return Status(Code::kInvalidArgument, "a table's name has no '~'");
+  return {};
+}
+
+std::string segment_name(const std::string& name, const Appended& segment) {
+  char text[kIdDigits + 1];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(segment.table));
+  return name + "~" + text + "~" + std::to_string(segment.number);
+}
+
+std::optional<Appended> parse_segment_name(const std::string& name, const std::string& published) {
+  const std::string_view rest = std::string_view(published).substr(std::min(name.size(), published.size()));
+  if (!published.starts_with(name) || rest.size() < kIdDigits + 3 || rest[0] != '~' ||
+      rest[kIdDigits + 1] != '~')
+    return std::nullopt;
+  Appended segment;
+  if (!read_number(rest.substr(1, kIdDigits), 16, segment.table) ||
+      !read_number(rest.substr(kIdDigits + 2), 10, segment.number)) {
+    return std::nullopt;
+  }
+  return segment;
+}
+
+Result<std::vector<Published>> list_names(ocm_session* session, const std::string& prefix) {
+  std::vector<Published> names;
+  OCM_TRY(status_of(ocm_name_list(session, prefix.c_str(), collect, &names)));
+  return names;
+}
+
+Result<std::optional<Published>> find_name(ocm_session* session, const std::string& name) {
+  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, name));
+  for (const Published& one : names) {
+    if (one.name == name) return std::optional<Published>(one);
+  }
+  return std::optional<Published>();
+}
+
+Result<HeldSegment> hold_segment(ocm_session* session, const std::string& published) {
+  constexpr ocm_access kReadAndHold = OCM_ACCESS_READ;
+  ocm_allocation* handle = nullptr;
+  OCM_TRY(status_of(ocm_attach(session, published.c_str(), kReadAndHold, &handle)));
+  HeldSegment segment{Allocation(handle), {}};
+  const uint64_t bytes = ocm_allocation_bytes(handle);
+  if (bytes < kFooterBytes)
+    return Status(Code::kProtocol, "it is no table, but another published allocation");
+  std::byte footer[kFooterBytes];
+  OCM_TRY(status_of(ocm_get(handle, bytes - kFooterBytes, footer, kFooterBytes)));
+  OCM_TRY_ASSIGN(segment.footer, decode_footer(footer, bytes));
+  return segment;
+}
+
+Result<Catalogue> read_catalogue(const HeldSegment& segment) {
+  const uint64_t bytes = ocm_allocation_bytes(segment.allocation.get());
+  const Footer& footer = segment.footer;
+  std::vector<std::byte> catalogue(footer.catalogue_bytes);
+  OCM_TRY(status_of(ocm_get(segment.allocation.get(), bytes - last_part_bytes(footer.catalogue_bytes),
+                            catalogue.data(), catalogue.size())));
+  return decode_catalogue(catalogue, footer, bytes);
+}
+
+Status remove_table(ocm_session* session, const std::string& name) {
+  std::set<uint64_t> ids;
+  if (const Result<HeldSegment> held = hold_segment(session, name); held.is_ok()) {
+    ids.insert(held.value().footer.table);
+  } else if (held.status().code() == Code::kProtocol) {
+    return Status(Code::kInvalidArgument, "`" + name + "` is not a table: remove it as an allocation");
+  }
+  const std::vector<std::string> before = appended_names(session, name);
+  for (const std::string& one : before) ids.insert(parse_segment_name(name, one)->table);
+  const Status removed = status_of(ocm_name_remove(session, name.c_str()));
+  if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
+  // Not those of a table that took the name meanwhile.
+  for (const std::string& one : appended_names(session, name)) {
+    if (ids.contains(parse_segment_name(name, one)->table)) (void)ocm_name_remove(session, one.c_str());
+  }
+  return removed;
+}
+
+void remove_leftovers(ocm_session* session, const std::string& name, uint64_t keep) {
+  for (const std::string& one : appended_names(session, name)) {
+    if (parse_segment_name(name, one)->table != keep) (void)ocm_name_remove(session, one.c_str());
+  }
+}
+
+}  // namespace ocm::table

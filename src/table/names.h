@@ -1,0 +1,60 @@
+// The names of a table's segments, and what publishing and removing them means.
+//
+//   NAME          the first segment; it has the table's random number (its id)
+//   NAME~ID~N     appended segment N = 1, 2, ...; ID in 16 hexadecimal digits
+//
+// Publishing a name is the commit. Segments of an id that NAME does not have (any more) belong to nobody:
+// their appender or dropper died, and whoever creates or drops NAME next removes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "table/call.h"
+#include "table/format/catalogue.h"
+
+namespace ocm::table {
+
+inline constexpr size_t kTableNameBytesMax = 200;
+
+/// Errors: kInvalidArgument, kTooLarge.
+Status check_table_name(const char* name);
+
+/// An appended segment's place.
+struct Appended {
+  uint64_t table = 0;
+  uint32_t number = 0;
+};
+std::string segment_name(const std::string& name, const Appended& segment);
+/// Nothing if `published` is no segment of the table `name`.
+std::optional<Appended> parse_segment_name(const std::string& name, const std::string& published);
+
+/// What a published name says of itself.
+struct Published {
+  std::string name;
+  uint32_t mode = 0;
+};
+/// Published names with the prefix. Errors: kNoCoordinator, ...
+Result<std::vector<Published>> list_names(ocm_session* session, const std::string& prefix);
+/// The name itself, if it is published.
+Result<std::optional<Published>> find_name(ocm_session* session, const std::string& name);
+
+/// A segment that is held.
+struct HeldSegment {
+  Allocation allocation;
+  Footer footer;
+};
+/// Attaches a segment for reading and reads its footer.
+/// Errors: kNotFound, kPermission, kProtocol (no table), kLost, kPeerLost.
+Result<HeldSegment> hold_segment(ocm_session* session, const std::string& published);
+/// Reads and checks its catalogue.
+Result<Catalogue> read_catalogue(const HeldSegment& segment);
+
+/// Removes what the name has, first the name. Errors: kNotFound, kPermission, kInvalidArgument (it is no
+/// table).
+Status remove_table(ocm_session* session, const std::string& name);
+/// Removes segments `NAME~*` of other tables than `keep`.
+void remove_leftovers(ocm_session* session, const std::string& name, uint64_t keep);
+
+}  // namespace ocm::table

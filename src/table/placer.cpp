@@ -1,0 +1,95 @@
+#include "table/placer.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace ocm::table {
+namespace {
+
+bool collect(const ocm_node_info* info, void* context) {
+  static_cast<std::vector<ocm_node_info>*>(context)->push_back(*info);
+  return true;
+}
+
+/// Worth asking another node instead.
+bool try_another(Code code) {
+  return code == Code::kPoolFull || code == Code::kPeerLost || code == Code::kDraining ||
+         code == Code::kDeadline || code == Code::kUnknownNode || code == Code::kLimit;
+}
+
+}  // namespace
+
+Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& options) {
+  std::vector<ocm_node_info> nodes;
+  OCM_TRY(status_of(ocm_node_list(session, collect, &nodes)));
+  Placer placer;
+  placer.session_ = session;
+  placer.replicas_ = std::max(1u, options.replicas);
+  placer.fixed_ = options.placement == OCM_TABLE_WHOLE && options.nodes_count > 0;
+  for (size_t i = 0; i < options.nodes_count; ++i) {
+    const std::string name = options.nodes[i] != nullptr ? options.nodes[i] : "";
+    const auto found =
+        std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) { return node.name == name; });
+    if (found == nodes.end()) return Status(Code::kUnknownNode, "no node `" + name + "`: see `ocm status`");
+    placer.ring_.push_back(name);
+  }
+  if (options.nodes_count == 0) {
+    const auto own = std::find_if(nodes.begin(), nodes.end(), [](const auto& node) { return node.self; });
+    if (own != nodes.end()) std::rotate(nodes.begin(), own, nodes.end());
+    for (const ocm_node_info& node : nodes) {
+      const bool wanted = node.state == OCM_NODE_ALIVE && node.pool_bytes[OCM_KIND_DRAM] > 0 &&
+                          ((options.flags & OCM_TABLE_REMOTE) == 0 || !node.self);
+      if (wanted) placer.ring_.emplace_back(node.name);
+    }
+  }
+  if (placer.ring_.size() < placer.replicas_ || placer.ring_.empty()) {
+    return Status(Code::kPoolFull, std::to_string(placer.replicas_) + " replicas need as many nodes, and " +
+                                       std::to_string(placer.ring_.size()) + " can be used: start more");
+  }
+  return placer;
+}
+
+Result<Allocation> Placer::allocate(uint64_t bytes, uint64_t turn) const {
+  const size_t count = ring_.size();
+  Status refused;
+  // Where replicas do not fit together another node is left out each time.
+  for (size_t tried = 0; tried < (fixed_ ? 1 : count); ++tried) {
+    std::vector<const char*> nodes;
+    for (size_t i = 0; nodes.size() < replicas_; ++i) {
+      const bool left_out = replicas_ > 1 && tried > 0 && replicas_ < count && i == tried - 1;
+      if (!left_out) nodes.push_back(ring_[(turn + (replicas_ == 1 ? tried : 0) + i) % count].c_str());
+    }
+    Result<Allocation> made = allocate_on(nodes, bytes);
+    if (made.is_ok() || !try_another(made.status().code())) return made;
+    refused = made.status();
+  }
+  return refused;
+}
+
+Result<Allocation> Placer::allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const {
+  ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.layout = replicas_ > 1 ? OCM_LAYOUT_REPLICATED : OCM_LAYOUT_SINGLE;
+  options.extents = replicas_;
+  options.nodes = nodes.data();
+  options.nodes_count = nodes.size();
+  options.flags = OCM_ALLOCATION_DEDICATED;
+  ocm_allocation* handle = nullptr;
+  OCM_TRY(status_of(ocm_allocation_create(session_, bytes, &options, &handle)));
+  return Allocation(handle);
+}
+
+std::string Placer::room() const {
+  std::vector<ocm_node_info> nodes;
+  if (ocm_node_list(session_, collect, &nodes) != OCM_OK) return "the nodes' room is unknown";
+  std::string text;
+  for (const ocm_node_info& node : nodes) {
+    const uint64_t pool = node.pool_bytes[OCM_KIND_DRAM],
+                   used = std::min(pool, node.used_bytes[OCM_KIND_DRAM]);
+    text += (text.empty() ? "" : ", ") + std::string(node.name) + " has " + format_bytes(pool - used) +
+            " free of " + format_bytes(pool);
+  }
+  return text;
+}
+
+}  // namespace ocm::table

@@ -1,0 +1,37 @@
+// Which node takes the next extent: the wanted ones in turn, one that is full is passed over.
+#pragma once
+
+#include <oncilla/table.h>
+
+#include <string>
+#include <vector>
+
+#include "table/call.h"
+
+namespace ocm::table {
+
+class Placer {
+ public:
+  /// Errors: kUnknownNode, kPoolFull (no node, or fewer than replicas), those of ocm_node_list.
+  static Result<Placer> make(ocm_session* session, const ocm_table_options& options);
+
+  /// An unpublished allocation of `bytes` on node `turn` of the ring (modulo its length) or, unless it has to
+  /// be that one, the next with room; with replicas on that and the next ones. Errors: kPoolFull, kQuota,
+  /// kNoMemory, ...
+  Result<Allocation> allocate(uint64_t bytes, uint64_t turn) const;
+
+  size_t nodes() const { return ring_.size(); }
+  uint32_t replicas() const { return replicas_; }
+  /// "n1 has 12 MiB free of 400 MiB, n2 ...": for those who have to make room.
+  std::string room() const;
+
+ private:
+  Result<Allocation> allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const;
+
+  ocm_session* session_ = nullptr;
+  std::vector<std::string> ring_;
+  uint32_t replicas_ = 1;
+  bool fixed_ = false;
+};
+
+}  // namespace ocm::table

@@ -1,0 +1,94 @@
+#include "table/pool.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "table/fork.h"
+
+namespace ocm::table {
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr uint64_t kMappedBytesMin = uint64_t{1} << 20;
+constexpr uint64_t kPaddingBytes = 64;
+
+/// Sizes are few, so that what is given back fits the next one.
+uint64_t capacity_for(uint64_t bytes) {
+  bytes += kPaddingBytes;
+  if (bytes >= kMappedBytesMin) return (bytes + kHugePage - 1) & ~(kHugePage - 1);
+  uint64_t capacity = 4096;
+  while (capacity < bytes) capacity *= 2;
+  return capacity;
+}
+
+}  // namespace
+
+Pool::~Pool() {
+  for (const auto& [capacity, data] : idle_) end({data, capacity});
+}
+
+Pool::Block Pool::make(uint64_t capacity) {
+  if (capacity < kMappedBytesMin) {
+    auto* data = static_cast<std::byte*>(std::aligned_alloc(kPaddingBytes, capacity));
+    if (data == nullptr) throw std::bad_alloc();
+    return {data, capacity};
+  }
+  // One huge page more, to begin at a whole one.
+  const uint64_t mapped = capacity + kHugePage;
+  void* memory =
+      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  auto* begin = static_cast<std::byte*>(memory);
+  const uint64_t skip = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (skip > 0) ::munmap(begin, skip);
+  ::munmap(begin + skip + capacity, kHugePage - skip);
+  (void)::madvise(begin + skip, capacity, MADV_HUGEPAGE);
+  return {begin + skip, capacity};
+}
+
+void Pool::end(Block block) {
+  if (block.capacity_bytes < kMappedBytesMin) {
+    std::free(block.data);
+  } else {
+    ::munmap(block.data, block.capacity_bytes);
+  }
+}
+
+std::shared_ptr<std::byte> Pool::take(uint64_t bytes) {
+  const uint64_t capacity = capacity_for(bytes);
+  Block block{nullptr, 0};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = idle_.lower_bound(capacity);
+    // Up to twice as large, so that little columns do not sit in large memory.
+    if (found != idle_.end() && found->first <= capacity * 2) {
+      block = {found->second, found->first};
+      idle_bytes_ -= found->first;
+      idle_.erase(found);
+    }
+  }
+  if (block.data == nullptr) block = make(capacity);
+  return {block.data, [pool = shared_from_this(), block, born = fork_generation()](std::byte*) {
+            if (born == fork_generation()) {
+              pool->give_back(block);
+            } else {
+              end(block);
+            }
+          }};
+}
+
+void Pool::give_back(Block block) {
+  {
+    std::lock_guard lock(mutex_);
+    if (idle_bytes_ + block.capacity_bytes <= kIdleBytesMax) {
+      idle_.emplace(block.capacity_bytes, block.data);
+      idle_bytes_ += block.capacity_bytes;
+      return;
+    }
+  }
+  end(block);
+}
+
+}  // namespace ocm::table

@@ -1,0 +1,261 @@
+#include "table/scan.h"
+
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "table/fork.h"
+
+namespace ocm::table {
+namespace {
+
+constexpr uint64_t kBatchRows = 131'072;
+constexpr uint32_t kPrefetchGroups = 2;
+
+/// Fetches row groups ahead of the reader.
+///
+/// A thread runs only while there is room ahead: it ends when that is full and the reader starts the next
+/// one, so a reader that rests keeps no thread. A release stops it after the get that is under way.
+/// Invariants
+///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
+///   F2 ready_.size() + (running_ ? 1 : 0) <= prefetch_groups at the start of a fetch; groups come in order.
+class Ahead : public std::enable_shared_from_this<Ahead> {
+ public:
+  Ahead(std::shared_ptr<ScanLife> life, ScanPlan plan) : life_(std::move(life)), plan_(std::move(plan)) {}
+
+  const ScanPlan& plan() const { return plan_; }
+  Table& table() { return *life_->table; }
+  const std::shared_ptr<ScanLife>& life() const { return life_; }
+
+  /// The next group; only while more() holds.
+  Result<HeldGroup> next() {
+    const bool moves = next_ < plan_.groups.size() && !ahead_ &&
+                       needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
+    ahead_ = ahead_ || moves;
+    if (!ahead_) {
+      ++taken_;
+      return fetch(next_++);
+    }
+    std::unique_lock lock(mutex_);
+    start(lock);
+    some_.wait(lock, [&] { return !ready_.empty() || !running_; });
+    if (ready_.empty()) return Status(Code::kCancelled, "the session was closed under the scan");
+    Result<HeldGroup> group = std::move(ready_.front());
+    ready_.pop_front();
+    ++taken_;
+    start(lock);
+    return group;
+  }
+  bool more() const { return taken_ < plan_.groups.size(); }
+
+  void stop() {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+
+ private:
+  Result<HeldGroup> fetch(size_t index) {
+    try {
+      return fetch_group(table(), plan_.groups[index], plan_.columns, plan_.flags, dictionaries_);
+    } catch (const std::bad_alloc&) {
+      return Status(Code::kNoMemory,
+                    table().describe(plan_.groups[index]) + ": this program is out of memory");
+    }
+  }
+
+  /// Starts the thread unless one runs or there is nothing to do.
+  void start(std::unique_lock<std::mutex>&) {
+    if (running_ || stop_ || !room() || !table().state().threads.enter()) return;
+    running_ = true;
+    try {
+      std::thread([self = shared_from_this()]() mutable {
+        const std::shared_ptr<SessionState> state = self->table().shared_state();
+        self->run();
+        self.reset();  // perhaps the table's last holder: before the session may end
+        state->threads.leave();
+      }).detach();
+    } catch (...) {
+      running_ = false;
+      table().state().threads.leave();
+      ready_.emplace_back(Status(Code::kNoMemory, "no thread can be started to fetch row groups"));
+    }
+  }
+  bool room() const {
+    return ready_.size() < plan_.prefetch_groups && next_ < plan_.groups.size() && !failed_;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stop_ && room() && !table().state().threads.stopping()) {
+      const size_t index = next_++;
+      lock.unlock();
+      Result<HeldGroup> group = fetch(index);
+      lock.lock();
+      failed_ = !group.is_ok();
+      ready_.push_back(std::move(group));
+      some_.notify_one();
+    }
+    running_ = false;
+    some_.notify_one();
+  }
+
+  const std::shared_ptr<ScanLife> life_;
+  const ScanPlan plan_;
+  HeldDictionaries dictionaries_;  // of the thread while one runs
+  bool ahead_ = false;             // of the reader: from the first group on that is moved
+
+  std::mutex mutex_;  // guards what follows, once ahead_
+  std::condition_variable some_;
+  std::deque<Result<HeldGroup>> ready_;
+  size_t next_ = 0;   // group to fetch
+  size_t taken_ = 0;  // groups that the reader has had
+  bool running_ = false;
+  bool stop_ = false;
+  bool failed_ = false;
+};
+
+/// What a stream owns.
+class Scan {
+ public:
+  Scan(std::shared_ptr<ScanLife> life, ScanPlan plan)
+      : ahead_(std::make_shared<Ahead>(std::move(life), std::move(plan))), born_(fork_generation()) {}
+  ~Scan() {
+    if (born_ == fork_generation()) {
+      ahead_->stop();
+    } else if (ahead_.use_count() > 1) {
+      new std::shared_ptr<Ahead>(
+          std::move(ahead_));  // its thread stayed in the parent: nothing here may wait for it
+    }
+  }
+
+  void schema(ArrowSchema* out) {
+    const Field& all = ahead_->table().schema();
+    Field root;
+    root.format = all.format;
+    root.flags = all.flags;
+    root.metadata = all.metadata;
+    for (const uint32_t column : ahead_->plan().columns) root.children.push_back(all.children[column]);
+    export_schema(root, out);
+  }
+
+  Status next(ArrowArray* out) {
+    *out = {};
+    if (born_ != fork_generation())
+      return Status(Code::kInvalidArgument,
+                    "a scan of the parent process: open a session and the table anew");
+    if (!failure_.is_ok()) return failure_;
+    if (ahead_->table().state().threads.stopping())
+      return Status(Code::kCancelled, "the session was closed under the scan");
+    if (row_ == rows_) {
+      if (!ahead_->more()) return {};
+      Result<HeldGroup> group = ahead_->next();
+      if (!group.is_ok()) return failure_ = group.status();
+      group_ = std::make_unique<HeldGroup>(std::move(*group));
+      rows_ = ahead_->table().group_of(ahead_->table().groups()[group_->group]).rows;
+      row_ = 0;
+    }
+    const uint64_t rows = std::min(ahead_->plan().batch_rows, rows_ - row_);
+    export_rows(ahead_->life(), *group_, ahead_->plan().columns, row_, rows, out);
+    row_ += rows;
+    if (row_ == rows_) group_.reset();  // the arrays keep it
+    return {};
+  }
+
+  std::string error;  // of the last call
+
+ private:
+  std::shared_ptr<Ahead> ahead_;
+  uint32_t born_;
+  std::unique_ptr<HeldGroup> group_;
+  uint64_t row_ = 0, rows_ = 0;  // in the group
+  Status failure_;
+};
+
+int errno_of(Code code) {
+  switch (code) {
+    case Code::kOk: return 0;
+    case Code::kInvalidArgument: return EINVAL;
+    case Code::kNoMemory: return ENOMEM;
+    case Code::kCancelled: return ECANCELED;
+    case Code::kDeadline: return ETIMEDOUT;
+    default: return EIO;
+  }
+}
+
+/// Runs a callback's body; its failure becomes an errno value and the stream's last error.
+template <class Body>
+int answer(ArrowArrayStream* stream, Body body) noexcept {
+  auto* scan = static_cast<Scan*>(stream->private_data);
+  try {
+    const Status status = body(*scan);
+    scan->error = status.is_ok() ? "" : status.to_string();
+    return errno_of(status.code());
+  } catch (const std::exception&) {
+    return ENOMEM;
+  }
+}
+
+int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
+  return answer(stream, [&](Scan& scan) {
+    scan.schema(out);
+    return Status();
+  });
+}
+int get_next(ArrowArrayStream* stream, ArrowArray* out) {
+  return answer(stream, [&](Scan& scan) { return scan.next(out); });
+}
+const char* get_last_error(ArrowArrayStream* stream) {
+  const auto* scan = static_cast<Scan*>(stream->private_data);
+  return scan->error.empty() ? nullptr : scan->error.c_str();
+}
+void release(ArrowArrayStream* stream) {
+  delete static_cast<Scan*>(stream->private_data);
+  stream->release = nullptr;
+}
+
+}  // namespace
+
+Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) {
+  constexpr uint32_t kFlags = OCM_SCAN_CACHE | OCM_SCAN_VALIDATE | OCM_SCAN_MOVE;
+  if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SCAN_ flag");
+  ScanPlan plan;
+  plan.batch_rows = options.batch_rows != 0 ? options.batch_rows : kBatchRows;
+  plan.prefetch_groups = options.prefetch_groups != 0 ? options.prefetch_groups : kPrefetchGroups;
+  plan.flags = options.flags;
+  const auto columns = static_cast<uint32_t>(table.schema().children.size());
+  const auto groups = static_cast<uint32_t>(table.groups().size());
+  if (options.columns == nullptr) {
+    for (uint32_t i = 0; i < columns; ++i) plan.columns.push_back(i);
+  } else {
+    plan.columns.assign(options.columns, options.columns + options.columns_count);
+  }
+  for (const uint32_t column : plan.columns) {
+    if (column >= columns)
+      return Status(Code::kOutOfRange, "the table has " + std::to_string(columns) + " columns");
+  }
+  if (options.groups == nullptr) {
+    for (uint32_t i = 0; i < groups; ++i) plan.groups.push_back(i);
+    return plan;
+  }
+  plan.groups.assign(options.groups, options.groups + options.groups_count);
+  for (size_t i = 0; i < plan.groups.size(); ++i) {
+    if (plan.groups[i] >= groups)
+      return Status(Code::kOutOfRange, "the table has " + std::to_string(groups) + " row groups");
+    if (i > 0 && plan.groups[i] <= plan.groups[i - 1])
+      return Status(Code::kInvalidArgument, "row groups are given in ascending order, each once");
+  }
+  return plan;
+}
+
+void start_scan(std::shared_ptr<ScanLife> life, ScanPlan plan, ArrowArrayStream* stream) {
+  auto scan = std::make_unique<Scan>(std::move(life), std::move(plan));
+  *stream = {};
+  stream->get_schema = get_schema;
+  stream->get_next = get_next;
+  stream->get_last_error = get_last_error;
+  stream->release = release;
+  stream->private_data = scan.release();
+}
+
+}  // namespace ocm::table

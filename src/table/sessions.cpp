@@ -1,0 +1,84 @@
+#include "table/sessions.h"
+
+#include <pthread.h>
+
+#include <map>
+
+#include "capi/objects.h"
+#include "table/fork.h"
+#include "table/tables.h"
+
+namespace ocm::table {
+namespace {
+
+struct States {
+  std::mutex mutex;  // guards all
+  std::map<uint64_t, std::shared_ptr<SessionState>> all;
+};
+// Never destroyed: threads may still run when the program ends. A child begins with an empty one.
+States* states = new States;
+std::atomic<uint32_t> generation{0};
+
+void begin_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  states = new States;
+  tables.reset_in_child();
+}
+
+/// Called by the session's close, before anything of it ends.
+void end_session(uint64_t session) {
+  std::shared_ptr<SessionState> state;
+  {
+    std::lock_guard lock(states->mutex);
+    const auto found = states->all.find(session);
+    if (found == states->all.end()) return;
+    state = std::move(found->second);
+    states->all.erase(found);
+  }
+  state->threads.stop();
+  state->cache.limit(0);
+}
+
+}  // namespace
+
+bool Threads::enter() {
+  std::lock_guard lock(mutex_);
+  if (stopping()) return false;
+  ++running_;
+  return true;
+}
+
+void Threads::leave() {
+  std::lock_guard lock(mutex_);
+  if (--running_ == 0) none_.notify_all();
+}
+
+void Threads::stop() {
+  std::unique_lock lock(mutex_);
+  stopping_.store(true, std::memory_order_relaxed);
+  none_.wait(lock, [&] { return running_ == 0; });
+}
+
+uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+void watch_forks() {
+  static const bool watched = (pthread_atfork(nullptr, nullptr, begin_child), true);
+  (void)watched;
+}
+
+Result<std::shared_ptr<SessionState>> state_of(ocm_session* session) {
+  const uint64_t handle = capi::bits(session);
+  if (capi::sessions.find(handle) == nullptr) {
+    const Code why = capi::sessions.why(handle);
+    return Status(why, why == Code::kRevoked ? "the session handle is not live any more: it was closed"
+                                             : "the session handle is not one that this process was given");
+  }
+  watch_forks();
+  capi::at_session_close(end_session);
+  std::lock_guard lock(states->mutex);
+  std::shared_ptr<SessionState>& state = states->all[handle];
+  if (state == nullptr) state = std::make_shared<SessionState>();
+  return state;
+}
+
+}  // namespace ocm::table

@@ -1,0 +1,108 @@
+#include "table/store.h"
+
+#include "os/crypto.h"
+#include "table/loader.h"
+#include "table/names.h"
+
+namespace ocm::table {
+namespace {
+
+constexpr int kPublishTriesMax = 1000;  // each time somebody else was first
+
+LoadOptions load_options(const ocm_table_options& options) {
+  LoadOptions load;
+  load.placement = options.placement;
+  if (options.group_rows != 0) load.group_rows = options.group_rows;
+  if (options.group_bytes != 0) load.group_bytes = options.group_bytes;
+  load.compact = (options.flags & OCM_TABLE_COMPACT) != 0;
+  load.progress = options.progress;
+  load.context = options.context;
+  return load;
+}
+
+uint64_t random_number() {
+  uint64_t number = 0;
+  os::fill_random(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+Status publish_first(ocm_session* session, const std::string& name, const Allocation& segment,
+                     const ocm_table_options& options) {
+  for (int tried = 0; tried < kPublishTriesMax; ++tried) {
+    const Status status = status_of(ocm_publish(segment.get(), name.c_str(), options.mode));
+    if (status.code() != Code::kExists || (options.flags & OCM_TABLE_REPLACE) == 0) return status;
+    const Status removed = remove_table(session, name);
+    if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return Status(Code::kExists, "the name is taken again and again");
+}
+
+/// The number after the last appended segment's.
+Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint64_t table) {
+  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, name + "~"));
+  uint32_t next = 1;
+  for (const Published& one : names) {
+    const auto segment = parse_segment_name(name, one.name);
+    if (segment && segment->table == table) next = std::max(next, segment->number + 1);
+  }
+  return next;
+}
+
+/// Gives the segment the first free number; the name that it got.
+Result<std::string> publish_appended(ocm_session* session, const std::string& name, const Allocation& segment,
+                                     uint64_t table, uint32_t mode) {
+  OCM_TRY_ASSIGN(uint32_t number, next_number(session, name, table));
+  for (int tried = 0; tried < kPublishTriesMax; ++tried, ++number) {
+    const std::string published = segment_name(name, {table, number});
+    const Status status = status_of(ocm_publish(segment.get(), published.c_str(), mode));
+    if (status.is_ok()) return published;
+    if (status.code() != Code::kExists) return status;
+  }
+  return Status(Code::kExists, "others append faster: try again");
+}
+
+}  // namespace
+
+Status create_table(ocm_session* session, const char* name, ArrowArrayStream* stream,
+                    const ocm_table_options& options) {
+  Source source(stream);
+  OCM_TRY(check_table_name(name));
+  OCM_TRY_ASSIGN(const std::optional<Published> taken, find_name(session, name));
+  if (taken && (options.flags & OCM_TABLE_REPLACE) == 0)
+    return Status(Code::kExists, "the name is taken: drop it, or replace it");
+  OCM_TRY_ASSIGN(const Field given, source.read_schema());
+  OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
+  const uint64_t table = random_number();
+  Loader loader(session, source, placer, load_options(options));
+  OCM_TRY(loader.load(given, nullptr, table));
+  OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
+  OCM_TRY(publish_first(session, name, segment, options));
+  remove_leftovers(session, name, table);
+  return {};
+}
+
+Status append_table(ocm_session* session, const char* name, ArrowArrayStream* stream,
+                    const ocm_table_options& options) {
+  Source source(stream);
+  OCM_TRY(check_table_name(name));
+  OCM_TRY_ASSIGN(const std::optional<Published> taken, find_name(session, name));
+  OCM_TRY_ASSIGN(const HeldSegment first, hold_segment(session, name));
+  OCM_TRY_ASSIGN(const Catalogue catalogue, read_catalogue(first));
+  OCM_TRY_ASSIGN(const Field given, source.read_schema());
+  OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
+  Loader loader(session, source, placer, load_options(options));
+  OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));
+  OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
+  const uint32_t mode = taken ? taken->mode : options.mode;
+  OCM_TRY_ASSIGN(const std::string published,
+                 publish_appended(session, name, segment, catalogue.table, mode));
+  // A drop meanwhile may not have seen the new segment.
+  const Result<HeldSegment> now = hold_segment(session, name);
+  const bool gone =
+      now.is_ok() ? now.value().footer.table != catalogue.table : now.status().code() == Code::kNotFound;
+  if (!gone) return {};
+  (void)ocm_name_remove(session, published.c_str());
+  return Status(Code::kNotFound, "it was dropped while rows were appended");
+}
+
+}  // namespace ocm::table

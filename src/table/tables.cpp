@@ -1,0 +1,100 @@
+#include "table/tables.h"
+
+#include <algorithm>
+
+namespace ocm::table {
+namespace {
+
+constexpr uintptr_t kUnknown = 0;
+constexpr uintptr_t kElsewhere = 1;
+
+bool same_field(const Field& a, const Field& b) {
+  const auto same = [](const std::vector<Field>& left, const std::vector<Field>& right) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), same_field);
+  };
+  return a.name == b.name && a.format == b.format && same(a.children, b.children) &&
+         same(a.dictionary, b.dictionary);
+}
+
+}  // namespace
+
+size_t Segment::part_of(uint64_t offset) const {
+  const auto after = std::upper_bound(part_starts.begin(), part_starts.end(), offset);
+  return static_cast<size_t>(after - part_starts.begin()) - 1;
+}
+
+const std::byte* Segment::local(uint64_t offset) const {
+  const size_t part = part_of(offset);
+  uintptr_t known = part_pointers[part].load(std::memory_order_relaxed);
+  if (known == kUnknown) {
+    void* pointer = nullptr;
+    const int result =
+        ocm_allocation_pointer(allocation.get(), part_starts[part], catalogue.parts[part], &pointer);
+    if (result != OCM_OK && result != OCM_UNSUPPORTED) return nullptr;  // perhaps later
+    known = result == OCM_OK ? reinterpret_cast<uintptr_t>(pointer) : kElsewhere;
+    part_pointers[part].store(known, std::memory_order_relaxed);
+  }
+  if (known == kElsewhere) return nullptr;
+  return reinterpret_cast<const std::byte*>(known) + (offset - part_starts[part]);
+}
+
+Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::string& name) {
+  auto table = std::make_shared<Table>();
+  table->name_ = name;
+  table->session_ = session;
+  OCM_TRY_ASSIGN(table->state_, state_of(session));
+  OCM_TRY_ASSIGN(HeldSegment first, hold_segment(session, name));
+  const uint64_t id = first.footer.table;
+  OCM_TRY(table->add_segment(std::move(first), 0));
+  OCM_TRY_ASSIGN(const std::vector<Published> names,
+                 list_names(session, segment_name(name, {id, 0}).substr(0, name.size() + 18)));
+  std::vector<uint32_t> numbers;
+  for (const Published& one : names) {
+    const auto segment = parse_segment_name(name, one.name);
+    if (segment && segment->table == id) numbers.push_back(segment->number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size() && numbers[i] == i + 1; ++i) {
+    OCM_TRY_ASSIGN(HeldSegment held, hold_segment(session, segment_name(name, {id, numbers[i]})));
+    if (held.footer.table != id) return Status(Code::kProtocol, "a segment of another table has its name");
+    OCM_TRY(table->add_segment(std::move(held), numbers[i]));
+  }
+  return table;
+}
+
+Status Table::add_segment(HeldSegment held, uint32_t number) {
+  Segment segment;
+  OCM_TRY_ASSIGN(segment.catalogue, read_catalogue(held));
+  segment.allocation = std::move(held.allocation);
+  segment.number = number;
+  segment.first_row = rows_;
+  uint64_t start = 0;
+  for (const uint64_t bytes : segment.catalogue.parts) {
+    segment.part_starts.push_back(start);
+    start += bytes;
+  }
+  segment.part_pointers = std::make_unique<std::atomic<uintptr_t>[]>(segment.catalogue.parts.size());
+  if (!segments_.empty() && !same_field(schema(), segment.catalogue.schema))
+    return Status(Code::kProtocol, "appended segment " + std::to_string(number) + " has another schema");
+  for (uint32_t group = 0; group < segment.catalogue.groups.size(); ++group) {
+    groups_.push_back({static_cast<uint32_t>(segments_.size()), group, rows_});
+    if (__builtin_add_overflow(rows_, segment.catalogue.groups[group].rows, &rows_) || rows_ > INT64_MAX)
+      return Status(Code::kProtocol, "its row groups have too many rows");
+  }
+  segments_.push_back(std::move(segment));
+  return {};
+}
+
+Status Table::locate(const Segment& segment, uint64_t offset, ocm_extent_info& info) const {
+  const uint32_t replicas = segment.catalogue.replicas;
+  const uint64_t first = uint64_t{segment.part_of(offset)} * replicas;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    info = OCM_EXTENT_INFO_INIT;
+    OCM_TRY(
+        status_of(ocm_allocation_extent(segment.allocation.get(), static_cast<uint32_t>(first + i), &info)));
+    if (!info.lost) return {};
+  }
+  return {};
+}
+
+}  // namespace ocm::table
