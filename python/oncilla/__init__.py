@@ -22,12 +22,12 @@ from .session import Session, connect
 
 if TYPE_CHECKING:
     from .aio import aconnect
-    from .progress import progress
+    from ._progress import progress
     from .table import Table
 
 __version__ = _version()
 # Loaded at first use: what needs more than the interpreter.
-_LAZY = {"aconnect": "aio", "progress": "progress", "Table": "table"}
+_LAZY = {"aconnect": "aio", "progress": "_progress", "Table": "table"}
 __all__ = [
     "Allocation", "AllocationError", "AllocationInfo", "AuthError", "BadChecksum", "CallError", "Cancelled",
     "ClusterError", "DeadlineExceeded", "Draining", "Error", "Exists", "Extent", "InternalError", "InvalidArgument",

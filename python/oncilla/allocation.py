@@ -31,8 +31,11 @@ class Allocation(_core.Allocation):
     def __enter__(self) -> Allocation:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.free()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.free()
+        else:  # the traceback may hold arrays: they must not hide what went wrong
+            self._leave()
 
     def __len__(self) -> int:
         return self.nbytes

@@ -166,15 +166,25 @@ class ArrayView:
         if not all(part is Ellipsis or isinstance(part, (int, np.integer, slice)) and not isinstance(part, bool)
                    for part in parts):
             raise TypeError("an index is made of integers, slices and `...`; read the array for anything else")
-        strides = tuple(int(math.prod(self.shape[axis + 1:])) * self.dtype.itemsize for axis in range(self.ndim))
-        # Numpy does the arithmetic on an array that is never looked into.
-        place = np.empty((), self.dtype)
-        whole = np.lib.stride_tricks.as_strided(place, self.shape, strides)
-        part = whole[parts if Ellipsis in parts else (*parts, ...)]
-        turns = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in part.strides)
-        part = part[turns]
-        offset = part.__array_interface__["data"][0] - place.__array_interface__["data"][0]
-        return Layout(self.offset + offset, part.shape, part.strides, self.dtype.itemsize), turns
+        whole = (slice(None),) * (self.ndim - sum(part is not Ellipsis for part in parts))
+        at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+        parts = (*parts[:at], *whole, *parts[at + 1:])
+        if len(parts) != self.ndim:
+            raise IndexError(f"{len(parts)} indices for an array of {self.ndim} axes")
+        offset, axes = self.offset, []
+        for axis, part in enumerate(parts):
+            length, stride = self.shape[axis], math.prod(self.shape[axis + 1:]) * self.dtype.itemsize
+            if not isinstance(part, slice):
+                if not -length <= part < length:
+                    raise IndexError(f"index {part} is out of range for axis {axis} of length {length}")
+                offset += int(part) % length * stride
+                continue
+            picked = range(*part.indices(length))
+            turned = picked.step < 0
+            offset += (picked[-1] if turned else picked.start) * stride if picked else 0
+            axes.append((len(picked), abs(picked.step) * stride, slice(None, None, -1 if turned else 1)))
+        shape, strides, turns = (tuple(each) for each in zip(*axes)) if axes else ((), (), ())
+        return Layout(offset, shape, strides, self.dtype.itemsize), turns
 
     def __getitem__(self, index: Any) -> Any:
         """The items, copied. Raises: IndexError, and those of `Allocation.getv()`."""

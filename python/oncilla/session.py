@@ -94,12 +94,14 @@ class Session(_core.Session):
         return Allocation(self, nbytes, _number("kind", kind, KINDS), _number("layout", layout, LAYOUTS), extents,
                           chunk_bytes, names, _number("fabric", fabric, FABRICS), flags)
 
-    def attach(self, name: str, *, write: bool = False) -> Allocation:
+    def attach(self, name: str, *, write: bool = False, hold: bool = False) -> Allocation:
         """Attaches a published allocation, for reading unless `write`.
 
-        Raises: NotFound, Permission, NoCoordinator.
+        `hold`: its memory stays until this handle ends, also when the name is removed meanwhile; else the handle is
+        Revoked then.
+        Raises: NotFound, Permission, NoCoordinator; with `hold` PeerLost (a home does not answer), LimitReached.
         """
-        return Allocation(self, name, 3 if write else 1)
+        return Allocation(self, name, (3 if write else 1) | (4 if hold else 0))
 
     def join(self, parts: Iterable[Allocation]) -> Allocation:
         """Makes one allocation of several, one after another, without moving a byte. The parts are freed then.
@@ -116,10 +118,10 @@ class Session(_core.Session):
         from .aio import run_to_end
         return await run_to_end(self, self.allocate, nbytes, **options)
 
-    async def aattach(self, name: str, *, write: bool = False) -> Allocation:
+    async def aattach(self, name: str, *, write: bool = False, hold: bool = False) -> Allocation:
         """`attach()` for asyncio."""
         from .aio import run_to_end
-        return await run_to_end(self, self.attach, name, write=write)
+        return await run_to_end(self, self.attach, name, write=write, hold=hold)
 
     def put_array(self, array: Any, name: str | None = None, *, progress: bool | None = False,
                   **options: Any) -> Allocation:
@@ -130,7 +132,7 @@ class Session(_core.Session):
         Raises: as `allocate()` and `Allocation.publish()`; nothing stays allocated then.
         """
         from .arrays import raw_bytes
-        from .progress import progress as bar_for
+        from ._progress import progress as bar_for
         raw = raw_bytes(array)
         allocation = self.allocate(max(1, raw.nbytes), **options)
         try:

@@ -160,7 +160,7 @@ def _reporting(progress: Progress, name: str) -> Iterator[Callable[[int, int], A
     if progress is not True:
         yield progress or None
         return
-    from .progress import progress as bar_of
+    from ._progress import progress as bar_of
     with bar_of(f"storing {name}", show=True) as bar:
         def step(_: int, nbytes: int) -> None:
             bar.advance(nbytes - bar.done)

@@ -23,7 +23,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PACKAGE), os.enviro
 os.environ.setdefault("OCM_BIN_DIR", str(ROOT / "build/release"))
 os.environ["ONCILLA_LEAK_WARNINGS"] = "1"
 
-from harness import Cluster, Node  # noqa: E402
+from harness import Cluster, Node, wait_for  # noqa: E402
 
 # A run that is told to end still removes its daemons.
 signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
@@ -50,6 +50,14 @@ class LocalCluster(Cluster):
         except BaseException:
             self.close()
             raise
+
+    def wait_members(self, count: int | None = None, at: Node | None = None) -> None:
+        """Waits until `count` nodes (None: all) are alive in the eyes of node `at` (None: the last)."""
+        import oncilla
+        wanted = count or len(self.nodes)
+        with oncilla.connect((at or self.nodes[-1]).socket_path) as session:
+            wait_for(f"{wanted} nodes alive",
+                     lambda: sum(node.state == "alive" for node in session.nodes()) == wanted)
 
     def start_node(self, node: Node, budget_bytes: int) -> Node:
         """Starts the node's daemon, at first or again; call `node.wait_ready()` then."""

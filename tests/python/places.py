@@ -1,0 +1,12 @@
+"""The ways in which an allocation may lie: what is true of one must be true of all."""
+from __future__ import annotations
+
+PLACES = {
+    "slab": {"local": True},
+    "local": {"local": True, "dedicated": True},
+    "remote": {"nodes": "n2"},
+    "checked": {"nodes": "n3", "checksum": True},
+    "striped": {"layout": "striped", "nodes": ["n1", "n2", "n3"], "chunk_bytes": 64},
+    "replicated": {"layout": "replicated", "nodes": ["n2", "n1"]},
+}
+DIRECT = ("slab", "local")

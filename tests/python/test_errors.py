@@ -1,0 +1,89 @@
+"""Errors: the tree covers the C interface, and each says what happened, where, and what to do."""
+from __future__ import annotations
+
+import pathlib
+import pickle
+import re
+import signal
+
+import pytest
+
+import oncilla
+from oncilla import _core, errors
+
+HEADER = pathlib.Path(__file__).resolve().parents[2] / "include/oncilla/oncilla.h"
+LEAVES = [kind for scope in errors.Error.__subclasses__() for kind in scope.__subclasses__()]
+
+
+def test_every_status_of_the_header_has_its_class():
+    statuses = {int(number): name for name, number in re.findall(r"OCM_(\w+) = (-\d+),?", HEADER.read_text())}
+    assert len(statuses) > 25
+    assert {kind.status: kind.code for kind in LEAVES} == statuses
+    for status, name in statuses.items():
+        error = errors.from_status(status, "what happened")
+        assert (error.status, error.code) == (status, name) and _core.status_name(status) == name
+        assert str(error) == f"{name}: what happened - {error.hint}"
+
+
+def test_scopes_are_those_of_the_header():
+    bounds = {"call": (-19, -1), "allocation": (-39, -20), "peer": (-59, -40), "node": (-79, -60),
+              "cluster": (-99, -80)}
+    for kind in LEAVES:
+        low, high = bounds[kind.scope]
+        assert low <= kind.status <= high, kind
+        assert issubclass(kind, oncilla.Error) and getattr(oncilla, kind.__name__) is kind
+
+
+@pytest.mark.parametrize("kind, builtin", [
+    (oncilla.DeadlineExceeded, TimeoutError), (oncilla.Permission, PermissionError), (oncilla.NoDaemon, ConnectionError),
+    (oncilla.PeerLost, ConnectionError), (oncilla.PoolFull, MemoryError), (oncilla.NotFound, LookupError),
+    (oncilla.OutOfRange, IndexError), (oncilla.InvalidArgument, ValueError), (oncilla.IoError, OSError)])
+def test_builtin_exceptions_are_met(kind, builtin):
+    assert issubclass(kind, builtin)
+
+
+@pytest.mark.parametrize("text, node", [
+    ("node n2: connection lost", "n2"), ("node n-2.rack does not answer", "n-2.rack"),
+    ("too many copies wait on node n1", "n1"), ("no node has 1.00 TiB of dram free", None),
+    ("table t, column c: the bytes are on node n3.", "n3"), ("nothing of the kind", None)])
+def test_the_node_is_found_in_the_text(text, node):
+    assert errors.from_status(-40, text).node == node
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_errors_travel_between_processes(kind):
+    error = kind("node n2: gone")
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is kind and str(back) == str(error) and back.node == "n2"
+
+
+def test_an_unknown_status_is_a_fault_of_ours():
+    assert isinstance(errors.from_status(-12345, "x"), oncilla.InternalError)
+
+
+@pytest.mark.parametrize("death", ["killed", "stopped"])
+def test_a_lost_node_is_named(make_cluster, death):
+    cluster = make_cluster(3, budget=64 << 20)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        lost = pool.allocate(1 << 20, nodes="n2")
+        kept = pool.allocate(1 << 20, layout="replicated", nodes=["n2", "n3"])
+        lost[:3] = kept[:3] = b"abc"
+        cluster["n2"].kill() if death == "killed" else cluster["n2"].signal(signal.SIGSTOP)
+        for call in (lambda: lost[:3], lambda: lost.put_from(b"x"), lambda: lost.getv([(0, bytearray(3))]),
+                     lambda: lost.fetch_add(0, 1), lambda: oncilla.copy(bytearray(3), lost, 3)):
+            with pytest.raises(oncilla.PeerLost, match="n2") as error:
+                call()
+            assert error.value.node == "n2" and error.value.scope == "peer" and error.value.hint
+        assert kept[:3] == b"abc"
+
+
+def test_without_a_coordinator_names_wait_and_data_goes_on(make_cluster):
+    cluster = make_cluster(2, budget=64 << 20)
+    with oncilla.connect(cluster["n2"].socket_path) as pool:
+        block = pool.allocate(1 << 16, local=True)
+        cluster["n1"].kill()
+        with pytest.raises(oncilla.NoCoordinator) as error:
+            block.publish("errors-no-coordinator")
+        assert isinstance(error.value, ConnectionError) and error.value.scope == "cluster"
+        block[:2] = b"ok"
+        assert block[:2] == b"ok"

@@ -1,0 +1,111 @@
+"""Sessions: opening, closing, nodes and names, and how they look."""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import oncilla
+from harness import wait_for
+
+
+def test_connects_by_path_and_by_environment(cluster, monkeypatch):
+    monkeypatch.setenv("OCM_SOCKET", str(cluster["n2"].socket_path))
+    with oncilla.connect() as by_environment, oncilla.connect(cluster["n1"].socket_path) as by_path:
+        assert [node.name for node in by_environment.nodes() if node.self] == ["n2"]
+        assert [node.name for node in by_path.nodes() if node.self] == ["n1"]
+
+
+def test_nodes_are_told(pool):
+    nodes = {node.name: node for node in pool.nodes()}
+    assert sorted(nodes) == ["n1", "n2", "n3"]
+    assert {node.state for node in nodes.values()} == {"alive"}
+    assert [name for name, node in nodes.items() if node.coordinator] == ["n1"]
+    assert nodes["n2"].pool_bytes == 512 << 20
+    assert nodes["n2"].free_bytes == nodes["n2"].pool_bytes - nodes["n2"].used_bytes
+    assert 0 <= nodes["n2"].heartbeat_age_s < 60
+
+
+def test_a_name_lives_until_it_is_removed(cluster, pool):
+    pool.allocate(100).publish("session-name", 0o606)
+    with oncilla.connect(cluster["n2"].socket_path) as other:
+        name, = other.names("session-")
+        assert (name.name, name.nbytes, name.layout, name.mode) == ("session-name", 100, "single", 0o606)
+        assert not name.lost and name.owner_uid == os.getuid()
+        other.remove("session-name")
+    assert pool.names("session-") == []
+    with pytest.raises(oncilla.NotFound):
+        pool.remove("session-name")
+
+
+def test_an_embedded_node_needs_no_daemon():
+    with oncilla.connect(embedded=True, embedded_bytes=8 << 20) as pool:
+        node, = pool.nodes()
+        assert node.pool_bytes == 8 << 20
+        with pytest.raises(oncilla.PoolFull) as full:
+            pool.allocate(16 << 20)
+        assert "8.00 MiB" in str(full.value) and isinstance(full.value, MemoryError)
+
+
+def test_the_fallback_is_taken_only_without_a_daemon(cluster, tmp_path):
+    with oncilla.connect(cluster["n3"].socket_path, embedded="fallback") as real:
+        assert len(real.nodes()) == 3
+    with oncilla.connect(tmp_path / "none", embedded="fallback", embedded_bytes=1 << 20) as inside:
+        assert [node.name for node in inside.nodes()] == ["embedded"]
+
+
+def test_without_a_daemon_the_error_says_what_to_do(tmp_path):
+    with pytest.raises(oncilla.NoDaemon) as error:
+        oncilla.connect(tmp_path / "none")
+    assert isinstance(error.value, ConnectionError)
+    assert "ocm up" in str(error.value) and str(tmp_path / "none") in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{"fabric": "pigeon"}, {"embedded": "maybe"}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(oncilla.InvalidArgument):
+        oncilla.connect(**options)
+
+
+def test_a_closed_session_frees_its_memory_and_refuses_work(cluster, pool):
+    def used():
+        return next(node.used_bytes for node in pool.nodes() if node.self)
+    before = used()
+    session = oncilla.connect(cluster["n1"].socket_path)
+    allocation = session.allocate(1 << 20, local=True)
+    session.close()
+    session.close()
+    assert session.closed and allocation.freed and "closed" in repr(session)
+    for call in (session.nodes, session.names, session.fence, lambda: session.allocate(1), allocation.get,
+                 lambda: session.attach("x"), lambda: session.remove("x"), allocation.fence):
+        with pytest.raises(oncilla.Cancelled, match="closed"):
+            call()
+    wait_for("the memory is back", lambda: used() == before)
+
+
+def test_it_shows_itself(pool):
+    assert "3 nodes" in repr(pool) and "n1" in repr(pool)
+    html = pool._repr_html_()
+    assert html.count("<tr>") == 4 and "coordinator" in html and "512.00 MiB" in html
+    closed = oncilla.connect(embedded=True, embedded_bytes=1 << 20)
+    closed.close()
+    assert "closed" in closed._repr_html_()
+
+
+def test_importing_pulls_in_nothing_heavy():
+    code = ("import sys, oncilla; print([m for m in ('numpy', 'pyarrow', 'asyncio', 'rich', 'pandas', 'polars', "
+            "'duckdb', 'fsspec', 'concurrent') if m in sys.modules])")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          timeout=60).stdout == "[]\n"
+
+
+def test_all_that_is_named_is_there():
+    for name in oncilla.__all__:
+        assert getattr(oncilla, name) is not None
+    assert set(oncilla.__all__) <= set(dir(oncilla))
+    with pytest.raises(AttributeError):
+        oncilla.nothing
+    assert (pathlib.Path(oncilla.__file__).parent / "py.typed").exists()
