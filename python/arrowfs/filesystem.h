@@ -56,7 +56,7 @@ class OcmFileSystem : public arrow::fs::FileSystem {
   arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> OpenInputFile(
       const std::string& path) override {
     ARROW_ASSIGN_OR_RAISE(const auto session, this->session());
-    ARROW_ASSIGN_OR_RAISE(Found found, find(session, path));
+    ARROW_ASSIGN_OR_RAISE(Found found, find(session, path, kHold));
     if (!found.exists) return not_found(path);
     return std::make_shared<InputFile>(std::move(found.attachment), io_context());
   }
@@ -145,7 +145,7 @@ inline arrow::Status OcmFileSystem::DeleteDirContents(const std::string& path, b
 inline arrow::Status OcmFileSystem::CopyFile(const std::string& source, const std::string& target) {
   if (stripped(source) == stripped(target)) return arrow::Status::OK();
   ARROW_ASSIGN_OR_RAISE(const auto session, this->session());
-  ARROW_ASSIGN_OR_RAISE(const Found found, find(session, source));
+  ARROW_ASSIGN_OR_RAISE(const Found found, find(session, source, kHold));
   if (!found.exists) return not_found(source);
   ARROW_ASSIGN_OR_RAISE(const auto output, open_output(target));
   if (found.attachment) ARROW_RETURN_NOT_OK(output->copy(*found.attachment));

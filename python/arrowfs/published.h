@@ -38,16 +38,17 @@ struct Found {
   bool exists = false;
   std::shared_ptr<const Attachment> attachment;
 };
-inline arrow::Result<Found> find(const std::shared_ptr<Session>& session, const std::string& path) {
+inline arrow::Result<Found> find(const std::shared_ptr<Session>& session, const std::string& path,
+                                 ocm_access access = OCM_ACCESS_READ) {
   const arrow::Result<std::string> name = name_of(path);
   if (!name.ok()) return Found();
   for (const bool empty : {false, true}) {
     ocm_allocation* attached = nullptr;
     const std::string full = empty ? *name + std::string(kEmptyMark) : *name;
-    const int code = ocm_attach(session->get(), full.c_str(), kAttachAccess, &attached);
+    const int code = ocm_attach(session->get(), full.c_str(), access, &attached);
     if (code == OCM_NOT_FOUND) continue;
     ARROW_RETURN_NOT_OK(checked(code, path));
-    auto attachment = std::make_shared<const Attachment>(session, attached, path);
+    auto attachment = std::make_shared<const Attachment>(session, attached, stripped(path));
     ARROW_ASSIGN_OR_RAISE(const bool table, attachment->is_table());
     if (table) {
       return arrow::internal::IOErrorFromErrno(EINVAL, "ocm://", path,

@@ -23,7 +23,7 @@ namespace ocm::arrowfs {
 
 /// Files are read from memory that is held: it lives until the reader lets go, also when the file is
 /// replaced.
-inline constexpr ocm_access kAttachAccess = OCM_ACCESS_READ;
+inline constexpr auto kHold = static_cast<ocm_access>(OCM_ACCESS_READ | OCM_ACCESS_HOLD);
 
 /// Bytes that reads of this process moved from other nodes.
 inline std::atomic<uint64_t> bytes_moved{0};
@@ -68,11 +68,13 @@ class Attachment {
  public:
   Attachment(std::shared_ptr<Session> session, ocm_allocation* allocation, std::string path)
       : session_(std::move(session)), allocation_(allocation), path_(std::move(path)) {
-    for (uint32_t i = 0;; ++i) {
+    (void)ocm_allocation_query(allocation_, &info_);
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < info_.extents; ++i) {
       ocm_extent_info extent = OCM_EXTENT_INFO_INIT;
-      if (ocm_allocation_extent(allocation_, i, &extent) < 0) break;
-      local_ = local_ && extent.local;
+      if (ocm_allocation_extent(allocation_, i, &extent) == OCM_OK && extent.local) ++here;
     }
+    local_ = here == info_.extents || (here > 0 && info_.layout == OCM_LAYOUT_REPLICATED);
   }
   ~Attachment() {
     if (session_->pid() == getpid()) ocm_allocation_free(allocation_);
@@ -82,20 +84,20 @@ class Attachment {
 
   ocm_allocation* get() const { return allocation_; }
   const std::string& path() const { return path_; }
-  int64_t bytes() const { return static_cast<int64_t>(ocm_allocation_bytes(allocation_)); }
-  /// Every byte is on this host.
+  int64_t bytes() const { return static_cast<int64_t>(info_.bytes); }
+  /// Every byte is on this host, perhaps as a replica.
   bool local() const { return local_; }
 
-  /// A table's first segment ends in a footer, which begins with its mark.
+  /// A table's first segment ends in a footer, which begins with its mark. False where nobody can tell.
   arrow::Result<bool> is_table() const {
-    constexpr int64_t kFooterBytes = 64;
+    constexpr uint64_t kFooterBytes = 64;
     constexpr std::string_view kMark = "OCMTABLE";
-    ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
-    ARROW_RETURN_NOT_OK(checked(ocm_allocation_query(allocation_, &info), path_));
-    if (info.layout != OCM_LAYOUT_SEQUENCE || bytes() < kFooterBytes) return false;
+    const bool named_so = path_.find('/') == std::string::npos;
+    if (!named_so || info_.layout != OCM_LAYOUT_SEQUENCE || info_.bytes < kFooterBytes) return false;
     char mark[kMark.size()];
-    const auto footer = static_cast<uint64_t>(bytes() - kFooterBytes);
-    ARROW_RETURN_NOT_OK(checked(ocm_get(allocation_, footer, mark, sizeof(mark)), path_));
+    const int code = ocm_get(allocation_, info_.bytes - kFooterBytes, mark, sizeof(mark));
+    if (code == OCM_PEER_LOST || code == OCM_LOST) return false;
+    ARROW_RETURN_NOT_OK(checked(code, path_));
     return std::string_view(mark, sizeof(mark)) == kMark;
   }
 
@@ -118,7 +120,8 @@ class Attachment {
   std::shared_ptr<Session> session_;
   ocm_allocation* allocation_;
   std::string path_;
-  bool local_ = true;
+  ocm_allocation_info info_ = OCM_ALLOCATION_INFO_INIT;
+  bool local_ = false;
 };
 
 }  // namespace ocm::arrowfs

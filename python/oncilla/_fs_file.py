@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import copy
 from ._fs_names import EMPTY_MARK, name_of
 from ._fs_session import Shared, no_file, os_errors
-from .errors import Exists, NotFound, Unsupported
+from .errors import Exists, Lost, NotFound, PeerLost, Unsupported
 
 if TYPE_CHECKING:
     from .allocation import Allocation
@@ -35,10 +35,15 @@ _TABLE_MAGIC, _TABLE_FOOTER_BYTES = b"OCMTABLE", 64
 _ATTEMPTS_MAX = 100  # programs that write the same path at once take turns
 
 
-def is_table(allocation: Allocation) -> bool:
+def is_table(path: str, allocation: Allocation) -> bool:
     """True if it is a table's first segment, which ends in a footer. Raises oncilla.Error."""
     start = allocation.nbytes - _TABLE_FOOTER_BYTES
-    return start > 0 and allocation.info.layout == "sequence" and allocation.get(start, 8) == _TABLE_MAGIC
+    if "/" in path or start < 0 or allocation.info.layout != "sequence":  # no table has such a name
+        return False
+    try:
+        return allocation.get(start, len(_TABLE_MAGIC)) == _TABLE_MAGIC
+    except (PeerLost, Lost):  # nobody can tell
+        return False
 
 
 class Content:
@@ -47,23 +52,24 @@ class Content:
     `allocation` is None for an empty file. Threads: any.
     """
 
-    def __init__(self, shared: Shared, path: str) -> None:
-        """Raises FileNotFoundError, PermissionError, OSError."""
+    def __init__(self, shared: Shared, path: str, hold: bool = True) -> None:
+        """`hold` False: only to say what it is. Raises FileNotFoundError, PermissionError, OSError."""
         self.shared, self.path = shared, path
         self.allocation: Allocation | None = None
         name = name_of(path)
         with os_errors(path):
             try:
-                self.allocation = shared.session.attach(name)
+                self.allocation = shared.session.attach(name, hold=hold)
             except NotFound:
                 self._find_empty(name)
-            table = self.allocation is not None and is_table(self.allocation)
+            table = self.allocation is not None and is_table(path, self.allocation)
         if table:
             raise OSError(errno.EINVAL, "a table, not a file: see oncilla.Session.table()", f"ocm://{path}")
         self.size = self.allocation.nbytes if self.allocation is not None else 0
         extents = self.allocation.extents() if self.allocation is not None else []
         self.identity = (self.size, *((extent.global_address, extent.generation) for extent in extents))
-        self._local = all(extent.local for extent in extents)
+        replicas = self.allocation is not None and self.allocation.info.layout == "replicated"
+        self._local = (any if replicas else all)(extent.local for extent in extents)
         self.view = memoryview(b"") if self.allocation is None else None
         if extents and self._local:
             try:
@@ -423,7 +429,7 @@ class OcmWriter(io.RawIOBase):
         """Not a table."""
         try:
             with self._shared.session.attach(name) as taken:
-                if is_table(taken):
+                if is_table(self.path, taken):
                     raise FileExistsError(errno.EEXIST, "a table has the name: drop it first, or choose another",
                                           f"ocm://{self.path}")
         except NotFound:

@@ -97,18 +97,18 @@ class OcmFileSystem(AbstractFileSystem):
         for name in names:
             empty = name.name.endswith(EMPTY_MARK)
             path = path_of(name.name.removesuffix(EMPTY_MARK))
-            # A table's name has no '/'; only sequences can be tables, and of what is lost nothing can be told.
-            perhaps_table = name.layout == "sequence" and not name.lost and "/" not in (path or "/")
-            if path is None or (perhaps_table and self._is_table(path)):
+            if path is None or (name.layout == "sequence" and not name.lost and self._is_table(path)):
                 continue
             if not (empty and path in files):
                 files[path] = {"name": path, "size": 0 if empty else name.nbytes, "type": "file"}
         return files
 
     def _is_table(self, path: str) -> bool:
+        if "/" in path:
+            return False
         try:
             with self.shared.session.attach(name_of(path)) as allocation:
-                return is_table(allocation)
+                return is_table(path, allocation)
         except Error:  # removed just now, or not to be read
             return False
 
@@ -154,7 +154,7 @@ class OcmFileSystem(AbstractFileSystem):
         if not path:
             return _folder("")
         try:
-            content = Content(self.shared, path)
+            content = Content(self.shared, path, hold=False)
         except FileNotFoundError:
             if self._files(f"{path}/"):
                 return _folder(path)
@@ -164,7 +164,7 @@ class OcmFileSystem(AbstractFileSystem):
     def ukey(self, path: str) -> str:
         """A text that is another one when the file's content was replaced."""
         path = self._strip_protocol(path)
-        return hashlib.sha256(repr((path, Content(self.shared, path).identity)).encode()).hexdigest()
+        return hashlib.sha256(repr((path, Content(self.shared, path, hold=False).identity)).encode()).hexdigest()
 
     def checksum(self, path: str) -> int:
         """`ukey()` as a number."""
@@ -305,7 +305,7 @@ class OcmFileSystem(AbstractFileSystem):
     def _rm(self, path: str) -> None:
         path = self._strip_protocol(path)
         name = name_of(path)
-        Content(self.shared, path).close()  # it is a file
+        Content(self.shared, path, hold=False).close()  # it is a file
         removed = [self.remove_name(path, name), self.remove_name(path, name + EMPTY_MARK)]
         if not any(removed):
             raise no_file(path)
