@@ -121,10 +121,10 @@ void describe(CLI::App& app, Options& o) {
 std::vector<Placement> places_of(const Options& o) {
   std::vector<Placement> places;
   if (o.place == "local" || o.place == "both") {
-    places.push_back({"local", {.flags = OCM_ALLOCATION_LOCAL | OCM_ALLOCATION_POPULATE}, true});
+    places.push_back({"local", {.flags = OCM_ALLOCATION_LOCAL}, true});
   }
   if (o.place == "remote" || o.place == "both") {
-    AllocationOptions there{.nodes = o.nodes, .fabric = o.fabric, .flags = OCM_ALLOCATION_POPULATE};
+    AllocationOptions there{.nodes = o.nodes, .fabric = o.fabric};
     if (o.striped || o.nodes.size() > 1) there.layout = OCM_LAYOUT_STRIPED;
     if (!o.striped && o.nodes.empty()) there.flags |= OCM_ALLOCATION_REMOTE;
     places.push_back({o.striped || o.nodes.size() > 1 ? "striped" : "remote", there, false});
@@ -132,8 +132,8 @@ std::vector<Placement> places_of(const Options& o) {
   return places;
 }
 
-Done check_result(const Graph& graph, const std::vector<uint32_t>& parents, const std::string& place,
-                  Team& team) {
+Done check_shoc(const Graph& graph, const std::vector<uint32_t>& parents, const std::string& place,
+                Team& team) {
   if (auto fault = validate(graph, 0, parents, team)) {
     return Error(OCM_INTERNAL, "SHOC at " + place + " fails check " +
                                    std::to_string(static_cast<int>(fault->check)) + ": " + fault->what);
@@ -142,19 +142,19 @@ Done check_result(const Graph& graph, const std::vector<uint32_t>& parents, cons
 }
 
 Done shoc(const Options& o, const std::vector<Placement>& places, Session* session, Team& team) {
-  const Graph graph = build(tree(o.vertices), team);
-  const ShocGraph arrays = shoc_graph(graph);
+  const ShocTree shoc_tree{o.vertices};
   std::vector<ShocSeries> series{{"arrays", {}}};
   for (const Placement& place : places) series.push_back({place.name, {}});
   std::vector<uint32_t> parents;
   for (unsigned run = 0; run <= o.runs; ++run) {  // the first one connects, and is not counted
     for (size_t i = 0; i < series.size(); ++i) {
       Expected<Phases> phases =
-          i == 0 ? Expected<Phases>(run_shoc_here(arrays, team, parents))
-                 : run_shoc_cluster(arrays, *session, places[i - 1].allocation, team, parents);
+          i == 0 ? run_shoc_here(shoc_tree, team, parents)
+                 : run_shoc_cluster(shoc_tree, *session, places[i - 1].allocation, team, parents);
       if (!phases) return phases.error();
       if (o.kron.validate && run == 0) {
-        if (Done done = check_result(graph, parents, series[i].place, team); !done) return done;
+        const Graph graph = build(tree(o.vertices), team);
+        if (Done done = check_shoc(graph, parents, series[i].place, team); !done) return done;
       }
       if (run > 0) series[i].runs.push_back(*phases);
     }

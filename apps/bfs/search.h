@@ -104,14 +104,20 @@ class Search {
     frontier_.assign(1, root);
   }
 
-  /// True if the edges of the frontier are more than 1/alpha of those left; else takes them off.
-  bool turns_up(uint64_t& edges_left, uint64_t alpha) const {
-    const uint64_t most = edges_left / alpha;
+  /// How many, counting no further than beyond `most`.
+  uint64_t edges_of_frontier(uint64_t most) const {
     uint64_t edges = 0;
     for (const uint32_t v : frontier_) {
       edges += local_.rest_degree(v) + local_.each;
-      if (edges > most) return true;
+      if (edges > most) break;
     }
+    return edges;
+  }
+
+  /// True if the edges of the frontier are more than 1/alpha of those left; else takes them off.
+  bool turns_up(uint64_t& edges_left, uint64_t alpha) const {
+    const uint64_t most = edges_left / alpha, edges = edges_of_frontier(most);
+    if (edges > most) return true;
     edges_left -= edges;
     return false;
   }
@@ -157,10 +163,12 @@ class Search {
       const auto [begin, end] = team_.share(worker, front_.words());
       for (uint64_t i = begin; i < end; ++i) front_.word(i) = 0;
     });
-    team_.run([&](unsigned worker) {
-      const auto [begin, end] = team_.share(worker, frontier_.size());
-      for (uint64_t i = begin; i < end; ++i) front_.claim(frontier_[i]);
-    });
+    team_.run(
+        [&](unsigned worker) {
+          const auto [begin, end] = team_.share(worker, frontier_.size());
+          for (uint64_t i = begin; i < end; ++i) front_.claim(frontier_[i]);
+        },
+        frontier_.size());
   }
 
   /// The list of front_, in ascending order.
@@ -206,33 +214,35 @@ class Search {
   Done step_down() {
     const uint64_t grain = std::clamp<uint64_t>(frontier_.size() / (16 * team_.workers()), 1, 1024);
     std::atomic<uint64_t> taken{0};
-    team_.run([&](unsigned number) {
-      Worker& worker = workers_[number];
-      const auto look_at = [&](uint32_t parent, const uint32_t* first, uint64_t count) {
-        for (const uint32_t* end = first + count; first != end; ++first) {
-          if (visited_.test_shared(*first) || !visited_.claim(*first)) continue;
-          parents_[*first] = parent;
-          worker.queue.push_back(*first);
-        }
-      };
-      uint64_t at = 0, end = 0;
-      const auto next = [&](uint32_t& v) {
-        for (;; ++at) {
-          if (at == end) {
-            at = taken.fetch_add(grain, std::memory_order_relaxed);
-            if (at >= frontier_.size()) return at = end = frontier_.size(), false;
-            end = std::min(at + grain, frontier_.size());
-          }
-          v = frontier_[at];
-          const uint32_t* heads = local_.heads.data() + uint64_t{v} * local_.each;
-          uint64_t count = 0;
-          while (count < local_.each && heads[count] != kNoVertex) ++count;
-          look_at(v, heads, count);
-          if (local_.rest_degree(v) > 0) return ++at, true;
-        }
-      };
-      worker.done = edges_.stream(number, next, look_at);
-    });
+    team_.run(
+        [&](unsigned number) {
+          Worker& worker = workers_[number];
+          const auto look_at = [&](uint32_t parent, const uint32_t* first, uint64_t count) {
+            for (const uint32_t* end = first + count; first != end; ++first) {
+              if (visited_.test_shared(*first) || !visited_.claim(*first)) continue;
+              parents_[*first] = parent;
+              worker.queue.push_back(*first);
+            }
+          };
+          uint64_t at = 0, end = 0;
+          const auto next = [&](uint32_t& v) {
+            for (;; ++at) {
+              if (at == end) {
+                at = taken.fetch_add(grain, std::memory_order_relaxed);
+                if (at >= frontier_.size()) return at = end = frontier_.size(), false;
+                end = std::min(at + grain, frontier_.size());
+              }
+              v = frontier_[at];
+              const uint32_t* heads = local_.heads.data() + uint64_t{v} * local_.each;
+              uint64_t count = 0;
+              while (count < local_.each && heads[count] != kNoVertex) ++count;
+              look_at(v, heads, count);
+              if (local_.rest_degree(v) > 0) return ++at, true;
+            }
+          };
+          worker.done = edges_.stream(number, next, look_at);
+        },
+        edges_of_frontier(Team::kThingsMin));
     take_queues();
     return outcome();
   }

@@ -1,12 +1,19 @@
-// SHOC's breadth-first search as the documents time it: the graph lies in a store (plain memory, or cluster
+// SHOC's breadth-first search as the documents time it: a tree is made in a store (plain memory, or cluster
 // memory), is copied from there into the arrays of the kernel, is searched from vertex 0, and everything
-// ends. Source: Oncilla (Cluster '13) VI.C and figure 12; thesis 7.5.3 and figure 49.
+// ends.
+//
+// Each run stands for a program with one search, so all memory is new: the pages of the store and of the
+// kernel are touched for the first time here as there. Source: Oncilla (Cluster '13) VI.C and figure 12;
+// thesis 7.5.3 and figure 49.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <oncilla/oncilla.hpp>
+#include <vector>
 
-#include "bfs/graph.h"
+#include "bfs/team.h"
 
 namespace ocm::bfs {
 
@@ -17,18 +24,21 @@ struct Phases {
   double total() const { return seconds[0] + seconds[1] + seconds[2] + seconds[3]; }
 };
 
-/// The graph as SHOC has it: 32-bit offsets (4 MB for a million vertices) and neighbours (8 MB for its tree).
-struct ShocGraph {
-  std::vector<uint32_t> offsets;
-  std::vector<uint32_t> neighbours;
-};
-/// Shapes: fewer than 2^32 edges.
-ShocGraph shoc_graph(const Graph& graph);
+/// The two-way tree with 32-bit offsets (4 MB for a million vertices) and neighbours (8 MB); any part of it
+/// can be written by itself. Neighbours of v: its parent, then its children 2v+1 and 2v+2.
+struct ShocTree {
+  uint32_t vertices;  // at least 1
 
-/// With the store in this program. `parents` receives the result.
-Phases run_shoc_here(const ShocGraph& graph, Team& team, std::vector<uint32_t>& parents);
-/// With the store in the cluster, as `options` say. Errors: those of allocate, put and get.
-Expected<Phases> run_shoc_cluster(const ShocGraph& graph, Session& session, const AllocationOptions& options,
+  uint32_t edges() const { return 2 * (vertices - 1); }
+  uint32_t offset(uint32_t v) const { return (v > 0 ? v - 1 : 0) + std::min(2 * v, vertices - 1); }
+  /// Offsets of [begin, end) and the neighbours of these vertices.
+  void write(uint32_t begin, uint32_t end, uint32_t* offsets, uint32_t* neighbours) const;
+};
+
+/// With the store in this program. `parents` receives the result. Errors: NO_MEMORY.
+Expected<Phases> run_shoc_here(const ShocTree& tree, Team& team, std::vector<uint32_t>& parents);
+/// With the store in the cluster, as `options` say. Errors: NO_MEMORY, those of allocate, put and get.
+Expected<Phases> run_shoc_cluster(const ShocTree& tree, Session& session, const AllocationOptions& options,
                                   Team& team, std::vector<uint32_t>& parents);
 
 }  // namespace ocm::bfs

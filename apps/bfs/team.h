@@ -15,6 +15,8 @@ namespace ocm::bfs {
 
 class Team {
  public:
+  static constexpr uint64_t kThingsMin = 1024;  // edges or vertices: a few microseconds
+
   explicit Team(unsigned workers) : workers_(workers == 0 ? 1 : workers) {
     for (unsigned w = 1; w < workers_; ++w) threads_.emplace_back([this, w] { serve(w); });
   }
@@ -28,9 +30,14 @@ class Team {
 
   unsigned workers() const { return workers_; }
 
-  /// Calls work(worker) once in each worker and returns when all are done. `work` must not throw.
-  void run(const std::function<void(unsigned)>& work) {
-    if (threads_.empty()) return work(0);
+  /// Calls work(worker) for each worker and returns when all are done. `work` must not throw. Where `things`,
+  /// how much there is to do, is so little that waking the others costs more, the caller does their parts
+  /// too.
+  void run(const std::function<void(unsigned)>& work, uint64_t things = UINT64_MAX) {
+    if (threads_.empty() || things < kThingsMin) {
+      for (unsigned w = 0; w < workers_; ++w) work(w);
+      return;
+    }
     work_ = &work;
     left_.store(workers_ - 1, std::memory_order_relaxed);
     announce();

@@ -85,11 +85,24 @@ TEST(BfsGraph, TreeHasTwoChildrenEach) {
   EXPECT_EQ(std::set<uint32_t>(of_one.begin(), of_one.end()), (std::set<uint32_t>{0, 3, 4}));
 }
 
-TEST(BfsGraph, ShocGraphHasTheSizesOfTheDocuments) {
-  Team team(2);
-  const ShocGraph graph = shoc_graph(build(tree(1'000'000), team));
-  EXPECT_EQ(graph.offsets.size() * 4, 4'000'004u);
-  EXPECT_EQ(graph.neighbours.size() * 4, 7'999'992u);
+TEST(BfsGraph, ShocTreeHasTheSizesOfTheDocuments) {
+  EXPECT_EQ(ShocTree{1'000'000}.edges() * 4, 7'999'992u);
+  EXPECT_EQ(ShocTree{1'000'000}.offset(1'000'000), ShocTree{1'000'000}.edges());
+}
+
+TEST(BfsGraph, ShocTreeIsTheTreeWhateverPartsItIsWrittenIn) {
+  for (const uint32_t vertices : {1u, 2u, 3u, 6u, 1000u}) {
+    const Graph expected = graph_of(vertices, tree(vertices).edges);
+    const ShocTree tree{vertices};
+    std::vector<uint32_t> offsets(vertices + 1, tree.edges()), neighbours(tree.edges());
+    for (uint32_t v = 0; v < vertices; v += 7)
+      tree.write(v, std::min(v + 7, vertices), &offsets[v], neighbours.data() + tree.offset(v));
+    EXPECT_TRUE(std::equal(offsets.begin(), offsets.end(), expected.offsets.begin(), expected.offsets.end()));
+    for (uint32_t v = 0; v < vertices; ++v) {
+      std::multiset<uint32_t> row(neighbours.data() + offsets[v], neighbours.data() + offsets[v + 1]);
+      EXPECT_EQ(row, std::multiset<uint32_t>(expected.of(v).begin(), expected.of(v).end()));
+    }
+  }
 }
 
 TEST(BfsGraph, KroneckerIsTheSameForAnyTeam) {
@@ -264,15 +277,14 @@ TEST_F(Bfs, MemoryThatGoesAwayEndsTheSearchWithAnError) {
 }
 
 TEST_F(Bfs, ShocIsSearchedHereAndInTheCluster) {
-  const Graph graph = build(tree(10'000), team_);
-  const ShocGraph arrays = shoc_graph(graph);
+  const Graph graph = build(tree(100'000), team_);
   std::vector<uint32_t> here, there;
-  run_shoc_here(arrays, team_, here);
-  const Expected<Phases> phases = run_shoc_cluster(arrays, session_, {}, team_, there);
+  ASSERT_TRUE(run_shoc_here({100'000}, team_, here));
+  const Expected<Phases> phases = run_shoc_cluster({100'000}, session_, {}, team_, there);
   ASSERT_TRUE(phases) << phases.error().message();
   EXPECT_GT(phases->total(), 0);
   EXPECT_EQ(here, there);
-  for (uint32_t v = 1; v < 10'000; ++v) ASSERT_EQ(here[v], (v - 1) / 2);
+  for (uint32_t v = 1; v < 100'000; ++v) ASSERT_EQ(here[v], (v - 1) / 2);
   EXPECT_FALSE(validate(graph, 0, here, team_));
 }
 
