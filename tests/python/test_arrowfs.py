@@ -188,6 +188,18 @@ def test_what_is_local_is_pointed_to(files, folder, table):
     assert oncilla.arrow.bytes_moved() == moved
 
 
+def test_a_reader_goes_on_with_the_file_that_was_replaced_or_removed(writer, folder):
+    path, old = f"{folder}/x", numpy.random.default_rng(5).bytes(10 << 20)
+    write(writer, path, old)
+    with writer.open_input_file(path) as file:
+        write(writer, path, b"new")
+        assert writer.open_input_file(path).read() == b"new"
+        assert file.read(5 << 20) == old[:5 << 20]
+        writer.delete_file(path)
+        assert file.read() == old[5 << 20:]
+    assert writer.get_file_info(path).type == pyarrow.fs.FileType.NotFound
+
+
 def test_three_of_sixteen_columns_move_little_more_than_they_are(files, remote, folder, table):
     path, wanted = f"{folder}/t.parquet", ["c1", "c7", "c12"]
     pyarrow.parquet.write_table(table, path, filesystem=remote, row_group_size=50_000)

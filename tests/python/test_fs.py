@@ -417,6 +417,8 @@ def test_a_killed_node_is_a_typed_error_and_a_replica_goes_on(make_cluster):
     there, twice = file_system(cluster, nodes="n2"), file_system(cluster, nodes=["n2", "n3"], replicas=2)
     content = pattern(200_000)
     there.pipe_file("one", content)
+    with there.open("parts", "wb") as file:
+        file.write(bytes(9 << 20))
     with twice.open("two", "wb") as file:
         file.write(content)
     with there.open("one") as one, twice.open("two") as two:
@@ -427,6 +429,9 @@ def test_a_killed_node_is_a_typed_error_and_a_replica_goes_on(make_cluster):
         assert caught.value.errno == errno.EHOSTDOWN and isinstance(caught.value.__cause__, oncilla.PeerLost)
         assert two.read() == content[100_000:]
     assert twice.cat_file("two") == content
+    assert there.find("") == ["one", "parts", "two"]
+    there.rm(["one", "parts"])
+    assert there.find("") == ["two"]
 
 
 def test_no_daemon_is_a_refused_connection(tmp_path):
