@@ -19,7 +19,6 @@ from typing import Any, Iterable
 
 import fsspec
 from fsspec import AbstractFileSystem
-from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.utils import stringify_path
 
 from ._fs_file import Content, OcmReader, OcmWriter, is_table
@@ -30,7 +29,6 @@ from .errors import Error, NotFound
 __all__ = ["OcmFileSystem", "OcmReader", "OcmWriter", "register"]
 
 _FILES_AT_ONCE_MAX = 8
-_COPY_BYTES = 8 << 20
 
 
 class OcmFileSystem(AbstractFileSystem):
@@ -234,37 +232,12 @@ class OcmFileSystem(AbstractFileSystem):
         content.getv(pieces)
         return [bytes(buffer) for _, buffer in pieces]
 
-    def get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, outfile: Any = None,
-                 **kwargs: Any) -> None:
-        """Copies the file to the local path `lpath`, or into the open file `outfile`."""
-        if self.isdir(rpath):
-            os.makedirs(lpath, exist_ok=True)
-            return
-        with self.open(rpath, "rb") as source, outfile or open(lpath, "wb") as target:
-            callback.set_size(source.size)
-            while data := source.read_buffer(_COPY_BYTES):
-                target.write(data)
-                callback.relative_update(len(data))
-
     # ---------------------------------------------------------------- writing
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
         """Makes `value` (a buffer) the content of the file; `mode` "create": FileExistsError if there is one."""
-        with OcmWriter(self, self._strip_protocol(path), exclusive=mode == "create") as file:
+        with self.open(path, "xb" if mode == "create" else "wb") as file:
             file.write_whole(value)
-
-    def put_file(self, lpath: Any, rpath: str, callback: Callback = DEFAULT_CALLBACK, mode: str = "overwrite",
-                 **kwargs: Any) -> None:
-        """Copies the local file `lpath` to `rpath`; `mode` as in `pipe_file()`."""
-        if os.path.isdir(lpath):
-            return
-        buffer = bytearray(_COPY_BYTES)
-        with open(lpath, "rb", buffering=0) as source, \
-                OcmWriter(self, self._strip_protocol(rpath), exclusive=mode == "create") as target:
-            callback.set_size(os.fstat(source.fileno()).st_size)
-            while nbytes := source.readinto(buffer):
-                target.write(memoryview(buffer)[:nbytes])
-                callback.relative_update(nbytes)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Copies a file from node to node; not through this program."""
