@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable
 
 from . import _core
-from .errors import InvalidArgument, OutOfRange
+from .errors import Error, InvalidArgument, OutOfRange
 from .nodes import AllocationInfo, Extent, extent_from, info_from
 
 if TYPE_CHECKING:
@@ -170,8 +170,11 @@ class Allocation(_core.Allocation):
         from .html import size
         if self.freed:
             return f"<oncilla.Allocation of {size(self.nbytes)}, freed>"
-        info = self.info
-        where = ", ".join(dict.fromkeys(extent.node for extent in self.extents()))
+        try:
+            info = self.info
+            where = ", ".join(dict.fromkeys(extent.node for extent in self.extents()))
+        except Error as error:
+            return f"<oncilla.Allocation of {size(self.nbytes)}: {error}>"
         return f"<oncilla.Allocation of {size(self.nbytes)}, {info.layout} on {where}>"
 
     def _repr_html_(self) -> str:

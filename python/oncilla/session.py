@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Literal
 
 from . import _core
 from .allocation import Allocation
-from .errors import InvalidArgument
+from .errors import Error, InvalidArgument
 from .nodes import FABRICS, KINDS, LAYOUTS, Name, Node, name_from, node_from
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Session(_core.Session):
         """Frees every unpublished allocation and ends the session. Again: does nothing.
 
         Arrays that point into local memory stay valid; their memory comes back when they are gone. Calls that run in
-        other threads end first.
+        other threads go on to their end.
         """
         super().close()
         if self._threads is not None:
@@ -173,7 +173,10 @@ class Session(_core.Session):
     def __repr__(self) -> str:
         if self.closed:
             return "<oncilla.Session closed>"
-        nodes = self.nodes()
+        try:
+            nodes = self.nodes()
+        except Error as error:
+            return f"<oncilla.Session: {error}>"
         here = next((node.name for node in nodes if node.self), "?")
         used, total = sum(node.used_bytes for node in nodes), sum(node.pool_bytes for node in nodes)
         from .html import size

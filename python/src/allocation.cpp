@@ -198,7 +198,8 @@ void register_allocation(nb::module_& module) {
            "allocate\n"
            "it with dedicated=True).")
       .def("fence", fence, "Returns when every put and atomic to it is complete remotely.")
-      .def("_leave", &Allocation::leave, "free(), but where buffers are in use the memory goes with the last of them.")
+      .def("_leave", &Allocation::leave,
+           "free(), but where buffers are in use the memory goes with the last of them.")
       .def("_query", query)
       .def("_extent_list", extent_list);
   register_transfer(allocation, module);

@@ -26,7 +26,8 @@ uint64_t compare_swap(const Allocation& self, uint64_t offset, uint64_t expected
   return old;
 }
 
-void put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t notify_offset, uint64_t value) {
+void put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t notify_offset,
+                uint64_t value) {
   const auto handle = self.handle();
   const Buffer source = Buffer::readable(buffer);
   check(without_gil([&] {
@@ -35,8 +36,8 @@ void put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint
 }
 
 /// In slices, between which signals are seen.
-uint64_t wait_at_least(const Allocation& self, uint64_t offset, uint64_t value, std::optional<double> deadline_s,
-                       const Cancel* cancel) {
+uint64_t wait_at_least(const Allocation& self, uint64_t offset, uint64_t value,
+                       std::optional<double> deadline_s, const Cancel* cancel) {
   using Clock = std::chrono::steady_clock;
   const auto handle = self.handle();
   const auto start = Clock::now();
@@ -59,24 +60,28 @@ void register_atomics(nb::class_<Allocation>& allocation) {
   const auto define = [&](const char* name, auto function, const char* doc) {
     allocation.def(name, function, nb::arg("offset"), nb::arg("operand"), doc);
   };
-  define("fetch_add", atomic<ocm_atomic_fetch_add>,
-         "Adds to the 64-bit word at `offset` (a multiple of 8), modulo 2**64. Returns the value before.\n\n"
-         "Sequentially consistent among atomics. Raises InvalidArgument (alignment), Unsupported (replicated).");
+  define(
+      "fetch_add", atomic<ocm_atomic_fetch_add>,
+      "Adds to the 64-bit word at `offset` (a multiple of 8), modulo 2**64. Returns the value before.\n\n"
+      "Sequentially consistent among atomics. Raises InvalidArgument (alignment), Unsupported (replicated).");
   define("swap", atomic<ocm_atomic_swap>, "Stores `operand` in the 64-bit word. Returns the value before.");
   define("fetch_and", atomic<ocm_atomic_and>, "Bitwise and with the 64-bit word. Returns the value before.");
   define("fetch_or", atomic<ocm_atomic_or>, "Bitwise or with the 64-bit word. Returns the value before.");
-  define("fetch_xor", atomic<ocm_atomic_xor>, "Bitwise exclusive or with the 64-bit word. Returns the value before.");
+  define("fetch_xor", atomic<ocm_atomic_xor>,
+         "Bitwise exclusive or with the 64-bit word. Returns the value before.");
   allocation
       .def("compare_swap", compare_swap, nb::arg("offset"), nb::arg("expected"), nb::arg("desired"),
            "Stores `desired` if the 64-bit word is `expected`. Returns the value before.")
       .def("put_notify", put_notify, nb::arg("buffer"), nb::arg("offset"), nb::arg("notify_offset"),
            nb::arg("value") = 1,
-           "Puts the buffer, then adds `value` to the 64-bit word at `notify_offset` of the same extent: who waits for\n"
+           "Puts the buffer, then adds `value` to the 64-bit word at `notify_offset` of the same extent: who "
+           "waits for\n"
            "the word sees the bytes.")
-      .def("wait_at_least", wait_at_least, nb::arg("offset"), nb::arg("value"), nb::arg("deadline_s").none() = nb::none(),
-           nb::kw_only(), nb::arg("cancel").none() = nb::none(),
-           "Waits until the 64-bit word at `offset` is at least `value` (unsigned). Returns what was seen.\n\n"
-           "`deadline_s` None: without limit. Raises DeadlineExceeded, Revoked, PeerLost.");
+      .def(
+          "wait_at_least", wait_at_least, nb::arg("offset"), nb::arg("value"),
+          nb::arg("deadline_s").none() = nb::none(), nb::kw_only(), nb::arg("cancel").none() = nb::none(),
+          "Waits until the 64-bit word at `offset` is at least `value` (unsigned). Returns what was seen.\n\n"
+          "`deadline_s` None: without limit. Raises DeadlineExceeded, Revoked, PeerLost.");
 }
 
 }  // namespace ocm::python

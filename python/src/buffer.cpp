@@ -31,7 +31,8 @@ Buffer Buffer::writable(nb::handle object) {
   Buffer buffer;
   if (PyObject_GetBuffer(object.ptr(), &buffer.view_, PyBUF_WRITABLE) != 0) {
     buffer.view_.obj = nullptr;
-    raise_unusable("the target is not a writable C-contiguous buffer: pass a bytearray or a numpy array of its own");
+    raise_unusable(
+        "the target is not a writable C-contiguous buffer: pass a bytearray or a numpy array of its own");
   }
   buffer.data_ = static_cast<std::byte*>(buffer.view_.buf);
   return buffer;

@@ -20,7 +20,8 @@ class Buffer {
   /// A fresh bytes object that nobody else has seen yet; `object()` is it. Raises MemoryError.
   static Buffer fresh_bytes(size_t bytes);
 
-  Buffer(Buffer&& other) noexcept : view_(other.view_), object_(std::move(other.object_)), data_(other.data_) {
+  Buffer(Buffer&& other) noexcept
+      : view_(other.view_), object_(std::move(other.object_)), data_(other.data_) {
     other.view_.obj = nullptr;
   }
   Buffer& operator=(Buffer&&) = delete;

@@ -17,14 +17,16 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
     check(ocm_allocation_query(handle.get(), &info));
     void* pointer = nullptr;
-    const int status = without_gil([&] { return ocm_allocation_pointer(handle.get(), 0, handle.bytes(), &pointer); });
+    const int status =
+        without_gil([&] { return ocm_allocation_pointer(handle.get(), 0, handle.bytes(), &pointer); });
     if (status == OCM_UNSUPPORTED) {
       raise_status(status, std::string("no pointer to all of it: ") + ocm_last_error() +
                                "; use get(), get_into() or read_array(), which copy");
     }
     check(status);
     const int read_only = info.access == OCM_ACCESS_READ_WRITE ? 0 : 1;
-    if (PyBuffer_FillInfo(view, self, pointer, static_cast<Py_ssize_t>(handle.bytes()), read_only, flags) != 0) {
+    if (PyBuffer_FillInfo(view, self, pointer, static_cast<Py_ssize_t>(handle.bytes()), read_only, flags) !=
+        0) {
       return -1;
     }
     view->internal = held.release();

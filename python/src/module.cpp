@@ -10,7 +10,8 @@ namespace nb = nanobind;
 NB_MODULE(_core, module) {
   // Objects that live when the interpreter ends are the system's to clean up; the tests want to know of them.
   nb::set_leak_warnings(std::getenv("ONCILLA_LEAK_WARNINGS") != nullptr);
-  module.def("status_name", ocm_status_name, nb::arg("status"), "The short name of a status, such as POOL_FULL.");
+  module.def("status_name", ocm_status_name, nb::arg("status"),
+             "The short name of a status, such as POOL_FULL.");
   module.def("status_text", ocm_strerror, nb::arg("status"), "The fixed sentence of a status.");
   module.def("version", ocm_version, "MAJOR.MINOR.PATCH of the library that is loaded.");
   ocm::python::register_session(module);

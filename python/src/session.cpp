@@ -10,8 +10,9 @@
 namespace ocm::python {
 namespace {
 
-void open_session(Session* self, const std::optional<std::string>& socket, const std::optional<std::string>& program,
-                  uint32_t flags, int fabric, uint64_t deadline_ns, uint64_t embedded_bytes) {
+void open_session(Session* self, const std::optional<std::string>& socket,
+                  const std::optional<std::string>& program, uint32_t flags, int fabric, uint64_t deadline_ns,
+                  uint64_t embedded_bytes) {
   ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
   options.socket_path = socket ? socket->c_str() : nullptr;
   options.program = program ? program->c_str() : nullptr;
@@ -40,9 +41,10 @@ std::vector<Info> collect(const Session& self, List list) {
 nb::list node_list(const Session& self) {
   nb::list out;
   for (const ocm_node_info& node : collect<ocm_node_info>(self, ocm_node_list)) {
-    out.append(nb::make_tuple(node.name, node.partition, static_cast<int>(node.state), node.self, node.coordinator,
-                              node.pool_bytes[OCM_KIND_DRAM], node.used_bytes[OCM_KIND_DRAM], node.sessions,
-                              node.extents, static_cast<double>(node.heartbeat_age_ns) * 1e-9));
+    out.append(nb::make_tuple(node.name, node.partition, static_cast<int>(node.state), node.self,
+                              node.coordinator, node.pool_bytes[OCM_KIND_DRAM],
+                              node.used_bytes[OCM_KIND_DRAM], node.sessions, node.extents,
+                              static_cast<double>(node.heartbeat_age_ns) * 1e-9));
   }
   return out;
 }
@@ -53,8 +55,8 @@ nb::list name_list(const Session& self, const std::string& prefix) {
   };
   nb::list out;
   for (const ocm_name_info& name : collect<ocm_name_info>(self, list)) {
-    out.append(nb::make_tuple(name.name, name.bytes, static_cast<int>(name.layout), name.extents, name.owner_uid,
-                              name.mode, name.lost));
+    out.append(nb::make_tuple(name.name, name.bytes, static_cast<int>(name.layout), name.extents,
+                              name.owner_uid, name.mode, name.lost));
   }
   return out;
 }
@@ -85,16 +87,19 @@ void SessionHandle::abandon(ocm_op* op, std::shared_ptr<Buffers> buffers) {
 }
 
 void SessionHandle::reap() {
+  std::vector<Abandoned> ended;  // let go of after the lock: a buffer's end may run anything
   std::lock_guard lock(mutex_);
-  std::erase_if(abandoned_, [](const Abandoned& one) {
+  std::erase_if(abandoned_, [&](Abandoned& one) {
     if (ocm_op_test(one.op) == 0) return false;
     (void)ocm_op_free(one.op);
+    ended.push_back(std::move(one));
     return true;
   });
 }
 
 std::shared_ptr<SessionHandle> Session::handle() const {
-  if (closed()) raise_status(OCM_CANCELLED, "the session was closed: open another one with oncilla.connect()");
+  if (closed())
+    raise_status(OCM_CANCELLED, "the session was closed: open another one with oncilla.connect()");
   return state_->handle;
 }
 

@@ -1,6 +1,7 @@
 // Put, get, vectored, strided and copy for Python.
 //
-// What lies in one piece on this host is copied at once, in windows; everything else goes as operations (wait.h).
+// What lies in one piece on this host is copied at once, in windows; everything else goes as operations
+// (wait.h).
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
@@ -42,11 +43,14 @@ void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte*
 }
 
 /// Moves `bytes` between the allocation at `offset` and the one buffer.
-void move(AllocationHandle& handle, bool put, uint64_t offset, Buffer buffer, uint64_t bytes, const Cancel* cancel) {
+void move(AllocationHandle& handle, bool put, uint64_t offset, Buffer buffer, uint64_t bytes,
+          const Cancel* cancel) {
   check_range(handle, offset, bytes);
   std::byte* data = buffer.data();
-  if (handle.known_direct() && bytes <= kKeepGilBytes) return check(move_now(handle, put, offset, data, bytes));
-  if (without_gil([&] { return handle.direct(); })) return move_direct(handle, put, offset, data, bytes, cancel);
+  if (handle.known_direct() && bytes <= kKeepGilBytes)
+    return check(move_now(handle, put, offset, data, bytes));
+  if (without_gil([&] { return handle.direct(); }))
+    return move_direct(handle, put, offset, data, bytes, cancel);
   auto buffers = std::make_shared<Buffers>();
   buffers->push_back(std::move(buffer));
   uint64_t done = 0;
@@ -122,7 +126,8 @@ uint64_t move_vectored(const Allocation& self, bool put, nb::handle pieces, cons
   uint64_t total = 0;
   for (nb::handle piece : nb::iter(pieces)) {
     std::pair<uint64_t, nb::object> pair;
-    if (!nb::try_cast(piece, pair)) throw nb::type_error("a piece is a pair of an offset (>= 0) and a buffer");
+    if (!nb::try_cast(piece, pair))
+      throw nb::type_error("a piece is a pair of an offset (>= 0) and a buffer");
     const auto& [offset, object] = pair;
     buffers->push_back(put ? Buffer::readable(object) : Buffer::writable(object));
     const Buffer& buffer = buffers->back();
@@ -207,8 +212,8 @@ uint64_t copy(nb::handle target, uint64_t target_offset, nb::handle source, uint
                                        std::to_string(target_room));
   }
   // Windows of a copy of overlapping ranges would read what was written: the library refuses the whole.
-  if (to.handle == from.handle && target_offset < source_offset + wanted && source_offset < target_offset + wanted &&
-      wanted > 0) {
+  if (to.handle == from.handle && target_offset < source_offset + wanted &&
+      source_offset < target_offset + wanted && wanted > 0) {
     raise_status(OCM_INVALID_ARGUMENT, "the ranges overlap");
   }
   uint64_t done = 0;
@@ -238,31 +243,36 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
            "When it returns, a later get by anyone sees the bytes.\n"
            "Raises OutOfRange, Permission (attached for reading), Revoked, PeerLost.")
       .def(
-          "getv", [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
+          "getv",
+          [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
             return move_vectored(self, false, pieces, cancel);
           },
           nb::arg("pieces"), nb::kw_only(), no_cancel,
-          "Vectored get: fills each writable buffer of the (offset, buffer) pairs. Returns the bytes moved.\n\n"
+          "Vectored get: fills each writable buffer of the (offset, buffer) pairs. Returns the bytes "
+          "moved.\n\n"
           "One window of operations for all of them. On an error any of them may have been filled.")
       .def(
-          "putv", [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
+          "putv",
+          [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
             return move_vectored(self, true, pieces, cancel);
           },
           nb::arg("pieces"), nb::kw_only(), no_cancel,
           "Vectored put: writes each buffer of the (offset, buffer) pairs. Returns the bytes moved.\n\n"
           "On an error any of them may have been written.")
       .def(
-          "get_strided", [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
-                            uint64_t row_bytes) { move_strided(self, false, buffer, offset, stride, row_bytes); },
+          "get_strided",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+             uint64_t row_bytes) { move_strided(self, false, buffer, offset, stride, row_bytes); },
           nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
           "Fills `buffer` with rows of `row_bytes` that lie `stride` bytes apart from `offset` on.")
       .def(
-          "put_strided", [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
-                            uint64_t row_bytes) { move_strided(self, true, buffer, offset, stride, row_bytes); },
+          "put_strided",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+             uint64_t row_bytes) { move_strided(self, true, buffer, offset, stride, row_bytes); },
           nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
           "Writes the packed rows of `buffer`, `row_bytes` each, `stride` bytes apart from `offset` on.");
-  module.def("copy", copy, nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
-             nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
+  module.def("copy", copy, nb::arg("target"), nb::arg("target_offset"), nb::arg("source"),
+             nb::arg("source_offset"), nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
   nb::class_<Cancel>(module, "Cancel", "Stops the transfers that were given it.")
       .def(nb::init<>())
       .def("cancel", &Cancel::cancel, "Asks to stop: they end after what is under way, and raise Cancelled.");

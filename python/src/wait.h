@@ -3,7 +3,8 @@
 //
 // Invariants
 //   W1 At most two windows are under way, each of at most kWindowBytes.
-//   W2 A function here returns or raises only when its operations have ended, or when what is under way and its
+//   W2 A function here returns or raises only when its operations have ended, or when what is under way and
+//   its
 //      buffers were handed to the session to keep.
 #pragma once
 
@@ -28,7 +29,8 @@ class Cancel {
   std::atomic<bool> cancelled_{false};
 };
 
-/// Starts the next window and gives its operation, or leaves `*op` null when there is none. Called without the GIL.
+/// Starts the next window and gives its operation, or leaves `*op` null when there is none. Called without
+/// the GIL.
 using StartNext = std::function<int(ocm_op** op)>;
 
 /// Runs all windows to their end. `buffers`: what they read and write.

@@ -77,6 +77,14 @@ def test_a_lost_node_is_named(make_cluster, death):
         assert kept[:3] == b"abc"
 
 
+def test_looking_at_things_never_raises(make_cluster):
+    cluster = make_cluster(1, budget=64 << 20)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        block = pool.allocate(1 << 16)
+        cluster["n1"].kill()
+        assert "NO_DAEMON" in repr(pool) and "64.00 KiB" in repr(block)
+
+
 def test_without_a_coordinator_names_wait_and_data_goes_on(make_cluster):
     cluster = make_cluster(2, budget=64 << 20)
     with oncilla.connect(cluster["n2"].socket_path) as pool:
