@@ -56,6 +56,9 @@ arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> make(const arrow::fs::Uri&
                                     "; there are socket, nodes, replicas and mode");
     }
   }
+  if (!uri.username().empty() || !uri.password().empty() || !uri.port_text().empty()) {
+    return arrow::Status::Invalid("ocm://: what has ':' or '@' before its first '/' is written ocm:///PATH");
+  }
   if (out_path != nullptr) *out_path = stripped(uri.host() + uri.path());
   auto files = std::make_shared<OcmFileSystem>(std::move(socket), std::move(placement), context);
   return std::make_shared<arrow::fs::SubTreeFileSystem>("", std::move(files));

@@ -292,6 +292,10 @@ def test_what_is_not_there_and_what_cannot_be(files, folder):
         files.open_append_stream(f"{folder}/x")
     with pytest.raises(pyarrow.ArrowInvalid, match="unknown option"):
         pyarrow.fs.FileSystem.from_uri("ocm:///?sokcet=x")
+    for uri in ("ocm://a:80/b", "ocm://a@b/c"):
+        with pytest.raises(pyarrow.ArrowInvalid, match="ocm:///PATH"):
+            pyarrow.fs.FileSystem.from_uri(uri)
+    assert pyarrow.fs.FileSystem.from_uri("ocm://Folder/File%20x")[1] == "Folder/File x"
     with pytest.raises(ConnectionRefusedError, match="ocm up"):
         pyarrow.fs.FileSystem.from_uri("ocm:///?socket=/none")[0].get_file_info("x")
 
