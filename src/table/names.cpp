@@ -80,7 +80,7 @@ Result<std::optional<Published>> find_name(ocm_session* session, const std::stri
 }
 
 Result<HeldSegment> hold_segment(ocm_session* session, const std::string& published) {
-  constexpr ocm_access kReadAndHold = OCM_ACCESS_READ;
+  constexpr auto kReadAndHold = static_cast<ocm_access>(OCM_ACCESS_READ | OCM_ACCESS_HOLD);
   ocm_allocation* handle = nullptr;
   OCM_TRY(status_of(ocm_attach(session, published.c_str(), kReadAndHold, &handle)));
   HeldSegment segment{Allocation(handle), {}};
