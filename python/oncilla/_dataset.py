@@ -86,7 +86,7 @@ class TableDataset(pyarrow.dataset.Dataset):
         read = sorted({i for one in columns.values() for i in columns_in(one, names)})
         selection = self._snapshot.select(read, condition, batch_rows=batch_rows)
         reader = pyarrow.RecordBatchReader.from_stream(selection)
-        return pyarrow.dataset.Scanner.from_batches(reader, schema=reader.schema, columns=columns)
+        return pyarrow.dataset.Scanner.from_batches(reader, columns=columns)
 
     def to_batches(self, **options: Any) -> Any:
         """The record batches; options as `scanner()`."""

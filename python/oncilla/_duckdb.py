@@ -162,14 +162,3 @@ def _filter_groups(snapshot: Snapshot, wanted: list[int] | None, groups: list[in
 
     schema = pyarrow.schema([reader.schema.field(i) for i in output])
     return pyarrow.RecordBatchReader.from_batches(schema, batches()).__arrow_c_stream__()
-
-
-def register(connection: Any, pool: Any, prefix: str = "") -> list[str]:
-    """Makes every table of the pool whose name starts with `prefix` a view of the DuckDB connection.
-
-    Returns the views' names. Each query reads the tables' newest versions.
-    """
-    names = [name for name in pool.tables() if name.startswith(prefix)]
-    for name in names:
-        connection.register(name, pool.table(name))
-    return names

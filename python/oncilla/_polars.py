@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ._bounds import TRUE, outcomes
-from ._streams import Stream, guarded, reader_of
+from ._streams import Stream, for_polars, guarded, reader_of
 
 if TYPE_CHECKING:
     import polars
@@ -65,13 +65,14 @@ def _frames(snapshot: Snapshot, wanted: list[int] | None, groups: list[int] | No
     import polars
     yield polars.DataFrame(Stream(snapshot.scan(wanted, [])))
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow
     except ImportError:
+        formats = [snapshot.fields[i].format for i in (range(len(snapshot.fields)) if wanted is None else wanted)]
         for group in range(snapshot.groups) if groups is None else groups:
-            yield polars.DataFrame(Stream(snapshot.scan(wanted, [group])))
+            yield polars.DataFrame(Stream(for_polars(snapshot.scan(wanted, [group]), formats)))
         return
     for batch in guarded(reader_of(snapshot.scan(wanted, groups, batch_rows=batch_rows))):
-        yield polars.DataFrame(batch)
+        yield polars.DataFrame(pyarrow.Table.from_batches([batch]))  # of a batch it leaves decimal64 as it is
 
 
 def scan(table: Readable) -> polars.LazyFrame:

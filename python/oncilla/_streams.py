@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from typing import Any, Iterable, Iterator
 
 from . import _core
-from .errors import InvalidArgument, from_status
+from .errors import InvalidArgument, Unsupported, from_status
 
 
 class Stream:
@@ -24,6 +25,49 @@ def reader_of(capsule: Any) -> Any:
     """The stream as a pyarrow.RecordBatchReader."""
     import pyarrow
     return pyarrow.RecordBatchReader.from_stream(Stream(capsule))
+
+
+def _widened(kind: Any) -> Any:
+    """The type with decimal128 for narrower decimals, inside lists and structs too."""
+    import pyarrow
+    types = pyarrow.types
+    if types.is_decimal32(kind) or types.is_decimal64(kind):
+        return pyarrow.decimal128(kind.precision, kind.scale)
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_widened(field.type)) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pyarrow.list_(kind.value_field.with_type(_widened(kind.value_type)), kind.list_size)
+    if types.is_list(kind):
+        return pyarrow.list_(kind.value_field.with_type(_widened(kind.value_type)))
+    if types.is_large_list(kind):
+        return pyarrow.large_list(kind.value_field.with_type(_widened(kind.value_type)))
+    if types.is_map(kind):
+        return pyarrow.map_(_widened(kind.key_type), _widened(kind.item_type), kind.keys_sorted)
+    return kind
+
+
+def called_by_polars() -> bool:
+    """Whether Polars called the function that calls this one."""
+    return sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "polars"
+
+
+def for_polars(capsule: Any, formats: Iterable[str]) -> Any:
+    """The stream with decimals as Polars reads them.
+
+    Polars (2.1) takes the 4 or 8 bytes of a narrow decimal in a stream for the 16 of a decimal128: wrong numbers.
+    `formats`: of the stream's columns; nested columns may have decimals inside.
+    Raises: Unsupported where pyarrow, which widens them, is not installed.
+    """
+    if not any(one.startswith("+") or one.endswith((",32", ",64")) for one in formats):
+        return capsule
+    try:
+        import pyarrow
+    except ImportError:
+        raise Unsupported("Polars reads decimals of less than 128 bits wrongly: install pyarrow, which widens them, "
+                          "or put() the table with decimal128") from None
+    reader = reader_of(capsule)
+    wide = pyarrow.schema([field.with_type(_widened(field.type)) for field in reader.schema], reader.schema.metadata)
+    return (reader if wide.equals(reader.schema) else reader.cast(wide)).__arrow_c_stream__()
 
 
 _STATUS = re.compile(r"\b([A-Z][A-Z_]+[A-Z]): ")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, NamedTuple, Sequ
 from . import _core
 from ._bounds import TRUE, columns_of, outcomes
 from ._predicate import columns_in, from_terms, groups_for, renumbered, to_expression
-from ._streams import guarded, reader_of
+from ._streams import called_by_polars, for_polars, guarded, reader_of
 
 if TYPE_CHECKING:
     import pandas
@@ -90,7 +90,7 @@ class Selection:
         names = reader.schema.names
         if len(set(names)) == len(names):
             from pyarrow.dataset import Scanner
-            scanner = Scanner.from_batches(reader, schema=reader.schema, columns=[names[i] for i in plan.output],
+            scanner = Scanner.from_batches(reader, columns=[names[i] for i in plan.output],
                                            filter=plan.expression)
             return scanner.to_reader().__arrow_c_stream__()
         return _filtered(reader, plan).__arrow_c_stream__()
@@ -117,7 +117,7 @@ class Selection:
         """What was selected as an `arrow_array_stream` capsule, cast to `requested_schema` where that can be done."""
         capsule = self._capsule()
         if requested_schema is None:
-            return capsule
+            return for_polars(capsule, self._formats()) if called_by_polars() else capsule
         import pyarrow
         reader = reader_of(capsule)
         wanted = pyarrow.Schema._import_from_c_capsule(requested_schema)
@@ -125,9 +125,14 @@ class Selection:
             return reader.__arrow_c_stream__()
         try:
             reader = reader.cast(wanted)
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
+        except (ValueError, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
             pass  # the interface has it so: what cannot be cast is given as it is
         return reader.__arrow_c_stream__()
+
+    def _formats(self) -> list[str]:
+        snapshot = self._source.opened()
+        chosen = range(len(snapshot.fields)) if self._columns is None else map(snapshot.index, self._columns)
+        return [snapshot.fields[i].format for i in chosen]
 
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
         """The batches in order; remote row groups are moved ahead of the reader.

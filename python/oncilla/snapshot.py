@@ -8,7 +8,8 @@ from . import _core
 from ._bounds import python_value
 from ._duckdb import DuckdbSource
 from ._predicate import index_of
-from .errors import Cancelled, OutOfRange
+from ._streams import called_by_polars, for_polars
+from .errors import InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
     import pandas
@@ -129,7 +130,10 @@ class Readable(DuckdbSource):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """All columns and rows as an `arrow_array_stream` capsule; local ones are not copied."""
-        return self.select().__arrow_c_stream__(requested_schema)
+        selection = self.select()
+        if requested_schema is None and called_by_polars():
+            return for_polars(selection.__arrow_c_stream__(), [field.format for field in self.opened().fields])
+        return selection.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pyarrow.Table:
         """All of it as a pyarrow.Table; what is local is not copied and outlives the session's close."""
@@ -253,7 +257,7 @@ class Snapshot(Readable):
     def __repr__(self) -> str:
         try:
             info = self.info
-        except Cancelled:
+        except InvalidArgument:
             return f"<oncilla.Snapshot {self.name} closed>"
         return f"<oncilla.Snapshot {self.name}: {info['rows']:,} rows, {info['columns']} columns>"
 

@@ -87,9 +87,11 @@ class Table(Readable):
         with _reporting(progress, self.name) as report:
             try:
                 store(self.session, self.name, stream, PLACEMENTS[place], names, *options, report)
-            except Exception:
+            except Exception as error:
                 if raised.error is not None:
                     raise raised.error
+                if "Python exception" in str(error) and "\nKeyboardInterrupt" in str(error):
+                    raise KeyboardInterrupt from error  # in a generator inside a pyarrow reader
                 raise
 
     async def aput(self, data: Any, **options: Any) -> Table:

@@ -62,6 +62,12 @@ ArrowArrayStream take_stream(nb::handle capsule) {
   return taken;
 }
 
+/// The name as C has it. Raises InvalidArgument where C would see its beginning only.
+const char* c_name(const std::string& name) {
+  if (name.find('\0') != std::string::npos) raise_status(OCM_INVALID_ARGUMENT, "a name has no '\\0' in it");
+  return name.c_str();
+}
+
 // ------------------------------------------------------------------ loading
 
 /// A load's progress and what ended it: shared by the call and by the source that it reads.
@@ -130,8 +136,9 @@ void store(const Session& self, const std::string& name, nb::handle stream, int 
            const std::vector<std::string>& nodes, uint32_t replicas, uint32_t mode, uint64_t group_rows,
            uint64_t group_bytes, uint32_t flags, nb::object progress) {
   const std::shared_ptr<SessionHandle> session = self.handle();
+  const char* table = c_name(name);
   std::vector<const char*> node_names;
-  for (const std::string& node : nodes) node_names.push_back(node.c_str());
+  for (const std::string& node : nodes) node_names.push_back(c_name(node));
   auto load = std::make_shared<Load>();
   load->progress = std::move(progress);
   ocm_table_options options = OCM_TABLE_OPTIONS_INIT;
@@ -146,7 +153,7 @@ void store(const Session& self, const std::string& name, nb::handle stream, int 
   options.progress = on_progress;
   options.context = load.get();
   ArrowArrayStream source = interruptible(take_stream(stream), load);
-  const int status = without_gil([&] { return kStore(session->get(), name.c_str(), &source, &options); });
+  const int status = without_gil([&] { return kStore(session->get(), table, &source, &options); });
   if (status == OCM_OK) return;
   const std::string text = ocm_last_error();
   if (load->raised) std::rethrow_exception(load->raised);
@@ -155,7 +162,8 @@ void store(const Session& self, const std::string& name, nb::handle stream, int 
 
 void drop(const Session& self, const std::string& name) {
   const std::shared_ptr<SessionHandle> session = self.handle();
-  check(without_gil([&] { return ocm_table_drop(session->get(), name.c_str()); }));
+  const char* table = c_name(name);
+  check(without_gil([&] { return ocm_table_drop(session->get(), table); }));
 }
 
 // ------------------------------------------------------------------ an opened table
@@ -243,8 +251,9 @@ class OpenTable {
 
 OpenTable open_table(const Session& self, const std::string& name, Meters meters) {
   std::shared_ptr<SessionHandle> session = self.handle();
+  const char* which = c_name(name);
   ocm_table* table = nullptr;
-  check(without_gil([&] { return ocm_table_open(session->get(), name.c_str(), &table); }));
+  check(without_gil([&] { return ocm_table_open(session->get(), which, &table); }));
   return OpenTable(std::make_shared<Opened>(std::move(session), table, std::move(meters)));
 }
 

@@ -1,0 +1,344 @@
+"""Tables when things break: no room, killed writers, readers and nodes, concurrent readers, Ctrl-C."""
+from __future__ import annotations
+
+import time
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import oncilla
+from harness import wait_for
+from tables import Program, assert_same, fresh, numbered
+
+MIB = 1 << 20
+WAIT_S = 30  # more than any failure deadline: what is typed comes at once or with the deadline
+
+
+def used_bytes(pool: oncilla.Session) -> int:
+    """What all nodes have given out."""
+    return sum(node.used_bytes for node in pool.nodes())
+
+
+def wide(mib: int) -> pa.Table:
+    """About so many MiB of numbers."""
+    return pa.table({"x": pa.array(range(mib * MIB // 8), pa.int64())})
+
+
+def endless(rows: int = 4096):
+    """Batches without end."""
+    batch = numbered(rows).combine_chunks().to_batches()[0]
+    while True:
+        yield batch
+
+
+# ------------------------------------------------------------------ room
+
+def test_a_table_larger_than_any_node_is_spread(make_cluster):
+    cluster = make_cluster(3, budget=16 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        data = wide(30)
+        table = pool.table("wide").put(data, group_rows=MIB // 8)
+        assert set(table.placement()["x"]) == {"n1", "n2", "n3"}
+        assert_same(table.to_arrow(), data)
+        assert table.select(["x"], pc.field("x") == 123_456).to_arrow()["x"].to_pylist() == [123_456]
+
+
+def test_no_room_says_what_is_missing_and_leaves_nothing(make_cluster):
+    cluster = make_cluster(3, budget=8 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        before = used_bytes(pool)
+        with pytest.raises(oncilla.PoolFull, match="big.*free|big.*missing") as caught:
+            pool.table("big").put(wide(40), group_rows=MIB // 8)
+        assert caught.value.code == "POOL_FULL" and caught.value.scope == "allocation"
+        assert not pool.table("big").exists and pool.tables() == []
+        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+        small = pool.table("small").put(numbered(100))
+        with pytest.raises(oncilla.PoolFull):
+            small.append({"k": range(3 * MIB), "v": range(3 * MIB), "s": ["x"] * (3 * MIB)})
+        with pytest.raises(oncilla.PoolFull):
+            small.put(wide(40), replace=True)
+        assert_same(small.to_arrow(), numbered(100))
+
+
+def test_dropped_tables_give_their_memory_back(make_cluster):
+    cluster = make_cluster(2, budget=16 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        for _ in range(4):  # more than there is room for at once
+            pool.table("again").put(wide(20), group_rows=MIB // 8, replace=False)
+            pool.table("again").drop()
+            wait_for("the memory is back", lambda: used_bytes(pool) < MIB)
+
+
+# ------------------------------------------------------------------ killed programs
+
+def test_a_writer_killed_in_a_load_leaves_no_name_and_no_memory(make_cluster):
+    cluster = make_cluster(3, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        before = used_bytes(pool)
+        with Program(cluster["n2"].socket_path, """
+            def data():
+                batch = pa.record_batch({"x": pa.array(range(10_000))})
+                while True:
+                    time.sleep(0.001)
+                    yield batch
+            pool.table("half").put(data(), group_rows=10_000, progress=lambda rows, _: step(rows))
+            """) as writer:
+            for _ in range(5):
+                assert writer.line()
+            wait_for("it holds memory", lambda: used_bytes(pool) > before)
+            writer.kill()
+        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+        assert not pool.table("half").exists
+        assert len(pool.table("half").put(numbered(10))) == 10
+
+
+def test_an_appender_killed_in_its_load_leaves_the_table_as_it_was(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = pool.table("kept").put(numbered(10))
+        before = used_bytes(pool)
+        with Program(cluster["n2"].socket_path, """
+            batch = pa.record_batch({"k": range(1000), "v": range(1000), "s": ["x"] * 1000})
+            def data():
+                while True:
+                    time.sleep(0.001)
+                    yield batch
+            pool.table("kept").append(data(), group_rows=1000, progress=lambda rows, _: step(rows))
+            """) as writer:
+            for _ in range(5):
+                assert writer.line()
+            writer.kill()
+        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+        assert_same(table.to_arrow(), numbered(10))
+        assert_same(table.append(numbered(5, 10)).to_arrow(), numbered(15))
+
+
+@pytest.mark.parametrize("reader_node", ["n1", "n2"])
+def test_a_reader_killed_in_a_scan_keeps_nothing(make_cluster, reader_node):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        before = used_bytes(pool)
+        pool.table("read").put(wide(16), nodes="n1", group_rows=MIB // 8)
+        with Program(cluster[reader_node].socket_path, """
+            batches = pool.table("read").select(batch_rows=1000).batches()
+            kept = [next(batches), next(batches)]
+            step("reading")
+            wait()
+            """) as reader:
+            assert reader.line() == "reading"
+            pool.table("read").drop()
+            assert used_bytes(pool) >= 16 * MIB  # the reader's
+            reader.kill()
+        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+
+
+def test_a_table_dropped_under_a_reader_of_another_program_is_read_to_its_end(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        before = used_bytes(pool)
+        for node in ("n1", "n2"):
+            pool.table("dropped").put(wide(8), nodes=node, group_rows=MIB // 8)
+            with Program(cluster["n2"].socket_path, """
+                batches = pool.table("dropped").select(batch_rows=50_000).batches()
+                rows = next(batches).num_rows
+                step("reading")
+                wait()
+                rows += sum(batch.num_rows for batch in batches)
+                del batches
+                step(rows)
+                wait()
+                """) as reader:
+                assert reader.line() == "reading"
+                pool.table("dropped").drop()
+                reader.go()
+                assert reader.line() == str(MIB)
+                wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+                reader.go()
+
+
+# ------------------------------------------------------------------ killed nodes
+
+def test_a_lost_node_is_a_typed_error_that_names_table_and_node(make_cluster):
+    cluster = make_cluster(3, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = spread = pool.table("spread").put(wide(12), nodes=["n1", "n2"], group_rows=MIB // 8)
+        with table.snapshot() as snapshot:
+            batches = snapshot.select(batch_rows=1000).batches()
+            next(batches)
+            cluster["n2"].kill()
+            begun = time.monotonic()
+            with pytest.raises((oncilla.PeerLost, oncilla.Lost), match="spread") as caught:
+                sum(batch.num_rows for batch in batches)
+            assert caught.value.node == "n2" and time.monotonic() - begun < WAIT_S
+        for use in (table.to_arrow, table.to_polars, lambda: table.select(["x"], [("x", ">", 5)]).count()):
+            with pytest.raises(oncilla.Error, match="spread.*n2|n2.*spread"):
+                use()
+        with pytest.raises(duckdb.Error, match="spread.*n2|n2.*spread"):
+            assert spread.exists and duckdb.connect().sql("select sum(x) from spread").fetchall()
+        wait_for("its chunks are lost", lambda: any(chunk.lost for chunk in table.snapshot().chunks(0)))
+        assert "lost" in table._repr_html_()
+        table.drop()
+        assert len(pool.table("spread").put(numbered(10))) == 10
+
+
+def test_a_stopped_node_is_an_error_within_the_deadline(make_cluster):
+    import signal
+    cluster = make_cluster(3, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = pool.table("still").put(wide(12), nodes=["n2"], group_rows=MIB // 8)
+        snapshot = table.snapshot()
+        cluster["n2"].signal(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            with pytest.raises(oncilla.PeerLost, match="still") as caught:
+                snapshot.to_arrow()
+            assert time.monotonic() - begun < WAIT_S and caught.value.node == "n2"
+        finally:
+            cluster["n2"].signal(signal.SIGCONT)
+
+
+def test_replicas_go_on_answering(make_cluster):
+    cluster = make_cluster(3, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        data = wide(6)
+        table = pool.table("safe").put(data, nodes=["n2", "n3"], replicas=2, group_rows=MIB // 8)
+        assert table.snapshot().info["replicas"] == 2
+        with table.snapshot() as snapshot:
+            batches = snapshot.select(batch_rows=1000).batches()
+            rows = next(batches).num_rows
+            cluster["n2"].kill()
+            assert rows + sum(batch.num_rows for batch in batches) == data.num_rows
+            assert_same(snapshot.to_arrow(), data)
+        assert_same(table.to_arrow(), data)
+        wait_for("n3 is where it lies", lambda: set(table.placement()["x"]) == {"n3"})
+
+
+# ------------------------------------------------------------------ readers beside writers
+
+def test_readers_see_all_of_an_append_or_none(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = pool.table("grows").put(numbered(300), group_rows=100)
+        with Program(cluster["n2"].socket_path, """
+            batch = lambda start: pa.table({"k": range(start, start + 300), "v": range(300), "s": ["x"] * 300})
+            step("ready")
+            wait()
+            for i in range(1, 21):
+                pool.table("grows").append(batch(300 * i), group_rows=100)
+            step("done")
+            """) as writer:
+            assert writer.line() == "ready"
+            writer.go()
+            seen = set()
+            while max(seen, default=0) < 21 * 300:
+                keys = table.select(["k"]).to_arrow()["k"].to_pylist()
+                assert len(keys) % 300 == 0 and keys == list(range(len(keys)))
+                seen.add(len(keys))
+            assert writer.line() == "done"
+        assert seen <= set(range(300, 21 * 300 + 1, 300))
+
+
+def test_two_appenders_lose_nothing(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = pool.table("both").put(numbered(10))
+        body = """
+            step("ready")
+            wait()
+            for i in range(10):
+                pool.table("both").append(pa.table({"k": [BASE + i], "v": [0], "s": ["x"]}))
+            step("done")
+            """
+        with Program(cluster["n1"].socket_path, body.replace("BASE", "1000")) as one, \
+                Program(cluster["n2"].socket_path, body.replace("BASE", "2000")) as two:
+            for writer in (one, two):
+                assert writer.line() == "ready"
+            for writer in (one, two):
+                writer.go()
+            for writer in (one, two):
+                assert writer.line() == "done"
+        keys = table.select(["k"]).to_arrow()["k"].to_pylist()
+        assert sorted(keys) == [*range(10), *range(1000, 1010), *range(2000, 2010)]
+
+
+def test_two_writers_of_one_name_have_one_winner(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    body = """
+        step("ready")
+        wait()
+        try:
+            pool.table("prize").put({"who": [WHO]})
+            step("won")
+        except oncilla.Exists:
+            step("lost")
+        """
+    with oncilla.connect(cluster["n1"].socket_path) as pool, \
+            Program(cluster["n1"].socket_path, body.replace("WHO", "1")) as one, \
+            Program(cluster["n2"].socket_path, body.replace("WHO", "2")) as two:
+        for writer in (one, two):
+            assert writer.line() == "ready"
+        for writer in (one, two):
+            writer.go()
+        answers = [one.line(), two.line()]
+        assert sorted(answers) == ["lost", "won"]
+        assert pool.table("prize").to_arrow()["who"].to_pylist() == [answers.index("won") + 1]
+
+
+# ------------------------------------------------------------------ Ctrl-C
+
+def interrupted(cluster, body: str) -> str:
+    """What a program says that gets a SIGINT after its first word."""
+    import signal
+    with Program(cluster["n1"].socket_path, body) as program:
+        assert program.line() == "begun"
+        program.process.send_signal(signal.SIGINT)
+        return program.line()
+
+
+def test_ctrl_c_stops_a_put(make_cluster):
+    cluster = make_cluster(2, budget=256 * MIB)
+    for source in ("data()", "pa.RecordBatchReader.from_batches(batch.schema, data())"):
+        said = interrupted(cluster, f"""
+            batch = pa.record_batch({{"x": range(1000)}})
+            def data():
+                while True:
+                    yield batch
+                    time.sleep(0.0001)
+            told = []
+            def progress(rows, nbytes):
+                told or step("begun")
+                told.append(rows)
+            try:
+                pool.table("endless").put({source}, group_rows=10_000, progress=progress)
+            except KeyboardInterrupt:
+                step(f"stopped {{pool.table('endless').exists}}")
+            """)
+        assert said == "stopped False"
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        wait_for("the memory is back", lambda: used_bytes(pool) < MIB)
+
+
+def test_ctrl_c_stops_a_scan(make_cluster):
+    cluster = make_cluster(2, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        pool.table("long").put(wide(4), nodes="n2", group_rows=MIB // 8)
+        said = interrupted(cluster, """
+            table = pool.table("long")
+            try:
+                step("begun")
+                while True:
+                    assert table.to_arrow().num_rows == 1 << 19
+            except KeyboardInterrupt:
+                step(table.to_arrow().num_rows)
+            """)
+        assert said == str(1 << 19)
+
+
+def test_a_source_that_never_ends_is_stopped_by_no_room(make_cluster):
+    cluster = make_cluster(1, budget=8 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        with pytest.raises(oncilla.PoolFull):
+            pool.table(fresh()).put(endless(), group_rows=10_000)
+        assert pool.tables() == []
