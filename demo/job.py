@@ -20,7 +20,7 @@ from .terminal import Terminal
 
 # The tables of SF 1 take 985 MB. A node's budget is less than that, and enough for its share of the tables, of the
 # copies that tell local from remote, and of what is stored between operators.
-BUDGET_BYTES_PER_SCALE = 890e6
+BUDGET_BYTES_PER_SCALE = 940e6
 CACHE_BYTES_PER_SCALE = 400e6
 
 
@@ -97,11 +97,13 @@ class Job:
 
     def load(self) -> None:
         plans = warehouse.plans(self.nodes)
+        self.rows_max = warehouse.group_rows(self.options.sf, len(self.nodes))
         loaded = []
         for plan in plans:
             rows = warehouse.rows_in(self.dataset, plan.table)
             with self.terminal.bar(plan.table, rows) as bar:
-                loaded.append(warehouse.load(self.pool, self.dataset, plan, lambda done, size: bar.at(done)))
+                loaded.append(warehouse.load(self.pool, self.dataset, plan, self.rows_max,
+                                             lambda done, size: bar.at(done)))
             self.right(loaded[-1]["rows"] == rows, f"{plan.table} has {loaded[-1]['rows']:,} rows instead of {rows:,}")
         self.results["load"] = loaded
         stored, took_s = sum(table["bytes"] for table in loaded), sum(table["seconds"] for table in loaded)
@@ -121,8 +123,8 @@ class Job:
 
     def measure(self) -> None:
         pool = self.pool
-        warehouse.copies(pool, "local", self.nodes[:1])
-        warehouse.copies(pool, "remote", self.nodes[1:])
+        warehouse.copies(pool, "local", self.nodes[:1], self.rows_max)
+        warehouse.copies(pool, "remote", self.nodes[1:], self.rows_max)
         pool.cache(int(CACHE_BYTES_PER_SCALE * self.options.sf))
         self.local = warehouse.Pool(pool, "local", "cluster, own node", "local.")
         self.remote = warehouse.Pool(pool, "remote", "cluster, remote, first touch", "remote.")
@@ -175,7 +177,8 @@ class Job:
                 for source, nodes in places:
                     turns = []
                     for _ in range(rounds):
-                        turns.append(warehouse.stepped(self.pool, self.connection, query, source, nodes))
+                        turns.append(warehouse.stepped(self.pool, self.connection, query, source, nodes,
+                                                       self.rows_max))
                         answers.check(query, answers.summary(turns[-1].answer), self.board.right[query.name],
                                       f"{source.title}, by operator")
                         self.checks += 1

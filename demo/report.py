@@ -20,6 +20,8 @@ import html
 import json
 import pathlib
 
+from matplotlib.figure import Figure
+
 from . import style
 from .charts import CHARTS, MIB, number
 
@@ -182,20 +184,25 @@ def _facts(run: dict) -> str:
     return "".join(f"<li>{_(fact)}</li>" for fact in facts)
 
 
-def page(results: dict) -> str:
+Figures = dict[tuple[str, str], Figure]  # (chart, theme)
+
+
+def _figures(results: dict) -> Figures:
+    return {(chart.name, theme.name): chart.draw(results, theme) for chart in CHARTS if results.get(chart.needs)
+            for theme in style.THEMES}
+
+
+def page(results: dict, figures: Figures) -> str:
     """The report as one HTML document."""
-    plots = {}
-    for chart in CHARTS:
-        if results.get(chart.needs):
-            plots[chart.name] = "<figure>" + "".join(
-                f"<div class={theme.name}>{style.svg(chart.draw(results, theme), f'{chart.name}-{theme.name}')}</div>"
-                for theme in style.THEMES) + "</figure>"
+    plots: dict[str, str] = {}
+    for (name, theme), made in figures.items():
+        plots[name] = plots.get(name, "") + f"<div class={theme}>{style.svg(made, f'{name}-{theme}')}</div>"
     body = ""
     for key, title, section in SECTIONS:
         if results.get(key):
             text = section(results)
             for name, plot in plots.items():
-                text = text.replace(f"{{plot:{name}}}", plot)
+                text = text.replace(f"{{plot:{name}}}", f"<figure>{plot}</figure>")
             body += f"<section id={key}><h2>{_(title)}</h2>{text}</section>"
     return (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<meta name=color-scheme content='light dark'><title>Oncilla: tables in cluster memory</title>"
@@ -207,13 +214,13 @@ def page(results: dict) -> str:
 def write(results: dict, folder: pathlib.Path) -> list[pathlib.Path]:
     """-> what was written: the page first."""
     folder.mkdir(parents=True, exist_ok=True)
+    figures = _figures(results)
     written = [folder / "report.html", folder / "results.json"]
-    written[0].write_text(page(results), encoding="utf-8")
+    written[0].write_text(page(results, figures), encoding="utf-8")
     written[1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    for chart in CHARTS:
-        if results.get(chart.needs):
-            for theme in style.THEMES:
-                path = folder / (f"{chart.name}.png" if theme is style.LIGHT else f"{chart.name}-{theme.name}.png")
-                style.png(chart.draw(results, theme), path, chart.title, theme)
-                written.append(path)
+    titles, themes = {chart.name: chart.title for chart in CHARTS}, {theme.name: theme for theme in style.THEMES}
+    for (name, theme), made in figures.items():
+        path = folder / (f"{name}.png" if theme == style.LIGHT.name else f"{name}-{theme}.png")
+        style.png(made, path, titles[name], themes[theme])
+        written.append(path)
     return written

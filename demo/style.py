@@ -90,6 +90,6 @@ def svg(made: Figure, tag: str) -> str:
 
 
 def png(made: Figure, path: pathlib.Path, title: str, theme: Theme) -> None:
-    """For a picture that stands alone: it says what it shows."""
+    """For a picture that stands alone: it says what it shows. The figure keeps the title."""
     made.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=theme.ink)
     made.savefig(path, format="png", dpi=150, facecolor=made.get_facecolor())

@@ -39,7 +39,7 @@ class Terminal:
         self._acts = 0
 
     def say(self, text: str = "") -> None:
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)  # a path stays in one piece
 
     def heading(self, title: str) -> None:
         self._acts += 1

@@ -70,12 +70,17 @@ def reader(dataset: Dataset, table: str) -> pa.RecordBatchReader:
     return files.scanner(batch_size=131_072).to_reader()
 
 
-def load(pool: oncilla.Session, dataset: Dataset, plan: Plan, progress: Callable[[int, int], None]) -> dict:
-    """Streams one table from its files into the cluster. -> name, rows, bytes, seconds."""
+def group_rows(scale: float, nodes: int) -> int:
+    """Of a row group: lineitem has four on each node, unless they would be small or larger than is usual."""
+    return max(8_192, min(524_288, int(6_002_000 * scale / (4 * nodes))))
+
+
+def load(pool: oncilla.Session, dataset: Dataset, plan: Plan, rows_max: int, progress: Callable[[int, int], None]) -> dict:
+    """Streams one table from its files into the cluster, in row groups of `rows_max`. -> name, rows, bytes, seconds."""
     start = time.perf_counter()
     stored = pool.table(plan.table)
     stored.put(reader(dataset, plan.table), place=plan.place, nodes=plan.nodes, replicas=plan.replicas,
-               compact=True, progress=progress)
+               compact=True, group_rows=rows_max, progress=progress)
     took_s = time.perf_counter() - start
     return {"name": plan.table, "rows": stored.num_rows, "bytes": stored.nbytes, "seconds": took_s}
 
@@ -94,11 +99,12 @@ def needed_bytes(snapshot: Snapshot, columns: Iterable[str]) -> int:
     return sum(chunk.nbytes for column in columns for chunk in snapshot.chunks(snapshot.index(column)))
 
 
-def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...]) -> None:
+def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int) -> None:
     """Makes `prefix`.TABLE of each table that the queries read, with the columns that they read."""
     place = "whole" if len(nodes) == 1 else "rows"
     for table, columns in columns_read().items():
-        pool.table(f"{prefix}.{table}").put(pool.table(table).select(columns), place=place, nodes=nodes)
+        pool.table(f"{prefix}.{table}").put(pool.table(table).select(columns), place=place, nodes=nodes,
+                                          group_rows=rows_max)
 
 
 class Pool(measure.Source):
@@ -146,7 +152,7 @@ class Stepped:
 
 
 def stepped(pool: oncilla.Session, connection: duckdb.DuckDBPyConnection, query: Query, source: Pool,
-            nodes: tuple[str, ...]) -> Stepped:
+            nodes: tuple[str, ...], rows_max: int) -> Stepped:
     """Each operator's output becomes a table on `nodes`, the next one reads it; what is used up is dropped."""
     place = "whole" if len(nodes) == 1 else "rows"
     relations = dict(source.relations)
@@ -157,7 +163,8 @@ def stepped(pool: oncilla.Session, connection: duckdb.DuckDBPyConnection, query:
     try:
         for number, step in enumerate(query.steps[:-1], 1):
             table = pool.table(f"step.{query.name}.{number}")
-            table.put(connection.sql(_over(step, relations)), place=place, nodes=nodes, compact=True)
+            table.put(connection.sql(_over(step, relations)), place=place, nodes=nodes, compact=True,
+                      group_rows=rows_max)
             stored.append(table)
             written += table.nbytes
             relations[str(number)] = f"step_{query.name}_{number}"

@@ -66,10 +66,12 @@ class Run:
         self.cluster = Cluster(3, max(256 << 20, int(BUDGET_BYTES_PER_SCALE * scale)))
         self.pool = oncilla.connect(self.cluster.socket)
         self.nodes = tuple(self.cluster.nodes)
+        self.rows_max = warehouse.group_rows(scale, len(self.nodes))
         for table in queries.columns_read():
-            self.pool.table(table).put(warehouse.reader(self.dataset, table), nodes=self.nodes, compact=True)
-        warehouse.copies(self.pool, "local", self.nodes[:1])
-        warehouse.copies(self.pool, "remote", self.nodes[1:])
+            self.pool.table(table).put(warehouse.reader(self.dataset, table), nodes=self.nodes, compact=True,
+                                       group_rows=self.rows_max)
+        warehouse.copies(self.pool, "local", self.nodes[:1], self.rows_max)
+        warehouse.copies(self.pool, "remote", self.nodes[1:], self.rows_max)
         self.pool.cache(max(64 << 20, int(500e6 * scale)))
         self.local = warehouse.Pool(self.pool, "local", "own node", "local.")
         self.remote = warehouse.Pool(self.pool, "remote", "remote, first touch", "remote.")
@@ -161,7 +163,7 @@ class Run:
                 fused, stepped, written = [], [], 0
                 for _ in range(self.options.rounds):
                     fused.append(source.turn(self.connection, query, self.right[query.name])[0] * 1e3)
-                    turn = warehouse.stepped(self.pool, self.connection, query, source, nodes)
+                    turn = warehouse.stepped(self.pool, self.connection, query, source, nodes, self.rows_max)
                     answers.check(query, answers.summary(turn.answer), self.right[query.name], "by operator")
                     stepped.append(turn.seconds * 1e3)
                     written = turn.written_bytes
