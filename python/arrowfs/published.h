@@ -115,6 +115,7 @@ inline arrow::Status publish(const std::shared_ptr<Session>& session, ocm_alloca
   const std::string marked = name + std::string(kEmptyMark);
   const std::string& wanted = empty ? marked : name;
   const std::string& other = empty ? name : marked;
+  if (empty) ARROW_RETURN_NOT_OK(find(session, path).status());  // not a table
   int code = OCM_EXISTS;
   for (int attempt = 0; attempt < kAttemptsMax && code == OCM_EXISTS; ++attempt) {
     if (attempt > 0) {

@@ -336,6 +336,8 @@ class OcmWriter(io.RawIOBase):
             if self._exclusive and self.fs.exists(self.path):
                 raise FileExistsError(errno.EEXIST, "the path has a file", f"ocm://{self.path}")
             with os_errors(self.path):
+                if wanted == marked:
+                    self._refuse_table()
                 self._publish(wanted)
         finally:
             self._free()
@@ -423,18 +425,19 @@ class OcmWriter(io.RawIOBase):
             except Exists:
                 if self._exclusive or attempt + 1 == _ATTEMPTS_MAX:
                     raise
-            self._remove_file(name)
+            self._refuse_table()
+            self.fs.remove_name(self.path, name)
 
-    def _remove_file(self, name: str) -> None:
-        """Not a table."""
+    def _refuse_table(self) -> None:
+        """Raises FileExistsError where the name to be given, or to be removed, is a table's."""
         try:
-            with self._shared.session.attach(name) as taken:
-                if is_table(self.path, taken):
-                    raise FileExistsError(errno.EEXIST, "a table has the name: drop it first, or choose another",
-                                          f"ocm://{self.path}")
+            with self._shared.session.attach(self._name) as taken:
+                table = is_table(self.path, taken)
         except NotFound:
             return
-        self.fs.remove_name(self.path, name)
+        if table:
+            raise FileExistsError(errno.EEXIST, "a table has the name: drop it first, or choose another",
+                                  f"ocm://{self.path}")
 
     def _free(self) -> None:
         parts, self._parts = self._parts, []

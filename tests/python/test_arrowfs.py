@@ -308,6 +308,7 @@ def test_a_table_is_no_file(files, session):
         listed = files.get_file_info(pyarrow.fs.FileSelector(""))
         assert "arrowfs-table" not in [info.path for info in listed]
         for call in (lambda: files.open_input_file("arrowfs-table"), lambda: write(files, "arrowfs-table", b"x"),
+                     lambda: write(files, "arrowfs-table", b""), lambda: files.copy_file("arrowfs-table", "x"),
                      lambda: files.delete_file("arrowfs-table")):
             with pytest.raises(OSError, match="a table, not a file"):
                 call()

@@ -400,6 +400,8 @@ def test_a_table_is_no_file(pool, files):
             files.open("fs-table")
         with pytest.raises(FileExistsError, match="a table has the name"):
             files.pipe_file("fs-table", b"x")
+        with pytest.raises(FileExistsError, match="a table has the name"):
+            files.touch("fs-table")
         with pytest.raises(OSError):
             files.rm("fs-table")
         with pytest.raises(OSError, match="a table"):
