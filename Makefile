@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 export OCM_BIN_DIR := $(CURDIR)/build/release
+export CCACHE_BASEDIR := $(CURDIR)
 
 .PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers bench fuzz lint install clean
 

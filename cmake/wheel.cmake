@@ -8,6 +8,7 @@ set_property(TARGET oncilla PROPERTY SOVERSION)
 set_target_properties(oncilla PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(ocm oncillad PROPERTIES INSTALL_RPATH "$ORIGIN/..")
 install(TARGETS ocm_python oncilla LIBRARY DESTINATION oncilla COMPONENT python)
+install(FILES ${CMAKE_BINARY_DIR}/python/oncilla/_core.pyi DESTINATION oncilla COMPONENT python)
 install(TARGETS ocm oncillad RUNTIME DESTINATION oncilla/bin COMPONENT python)
 
 get_target_property(OCM_PROTOBUF protobuf::libprotobuf IMPORTED_LOCATION_RELEASE)

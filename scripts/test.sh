@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
 jobs=${JOBS:-$(nproc)}
+export CCACHE_BASEDIR=$PWD  # what one build folder compiled another need not
 
 run_ctest() {  # preset
   echo "== ctest ($1)"

@@ -64,12 +64,12 @@ void move(AllocationHandle& handle, bool put, uint64_t offset, Buffer buffer, ui
   run_windows(handle.session(), next, std::move(buffers), cancel);
 }
 
-nb::object get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes, const Cancel* cancel) {
+nb::bytes get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes, const Cancel* cancel) {
   const auto handle = self.handle();
   check_range(*handle, offset, bytes.value_or(0));
   const uint64_t wanted = bytes.value_or(handle->bytes() - offset);
   Buffer target = Buffer::fresh_bytes(wanted);
-  nb::object made = target.object();
+  auto made = nb::borrow<nb::bytes>(target.object());
   move(*handle, false, offset, std::move(target), wanted, cancel);
   return made;
 }
