@@ -32,6 +32,9 @@ def run(*command: object, **options) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> pathlib.Path:
+    """Built from the tree, unless $OCM_WHEEL is one."""
+    if "OCM_WHEEL" in os.environ:
+        return pathlib.Path(os.environ["OCM_WHEEL"])
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "pip", "wheel", ROOT, "--no-build-isolation", "--no-deps", "--no-index", "-q", "-w", folder,
         timeout=1500)
@@ -72,6 +75,8 @@ def test_it_needs_nothing_that_is_not_there(wheel, tmp_path):
     for binary in binaries:
         dynamic = run("readelf", "-d", binary, timeout=60)
         needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic))
+        if binary.name == "_arrowfs.so":  # for who has pyarrow, whose library is loaded before it
+            needed = {name for name in needed if not name.startswith("libarrow.so.")}
         assert needed <= SYSTEM_LIBRARIES | inside, binary
         assert not re.search(r"R(UN)?PATH.*\[/", dynamic), f"{binary} looks into a folder of the machine that built it"
 
