@@ -21,10 +21,10 @@
 namespace ocm::bfs {
 
 struct WindowOptions {
-  uint64_t bytes = 512 << 10;
-  uint32_t count = 2;            // of one worker
-  uint32_t segments = 120;       // of one window: what the library has under way at once
-  uint64_t gap_bytes_max = 512;  // fetched rather than left out
+  uint64_t bytes = 256 << 10;     // all of a worker's stay in its cache
+  uint32_t count = 2;             // of one worker
+  uint32_t segments = 120;        // of one window: what the library has under way at once
+  uint64_t gap_bytes_max = 1024;  // fetched rather than left out
 };
 
 /// What moved; of all workers.

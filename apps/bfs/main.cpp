@@ -1,6 +1,7 @@
 // `oncilla-bfs`: breadth-first search on graphs in cluster memory, beside the same search in plain arrays.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <new>
 #include <thread>
 
 #include "bfs/report.h"
@@ -55,7 +56,7 @@ struct Options {
   std::string direction = "both";
   bool embedded = false;
   bool json = false;
-  uint64_t window_kib = 512;
+  uint64_t window_kib = WindowOptions().bytes >> 10;
   KronOptions kron;
 };
 
@@ -101,8 +102,12 @@ void describe(CLI::App& app, Options& o) {
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_option("--window-kib", o.window_kib,
-                 "Of one vectored get; each thread has three under way or in work")
+                 "Of one vectored get; each thread has two under way or in work")
       ->check(CLI::Range(4, 65536))
+      ->capture_default_str();
+  app.add_option("--gap-bytes", o.kron.windows.gap_bytes_max,
+                 "Rows that lie no further apart are fetched as one, with what is between them")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_flag("--validate", o.kron.validate,
                "Check every tree as Graph 500 asks, and against a serial search");
@@ -219,6 +224,11 @@ int main(int argc, char** argv) {
     return fail(
         Error(OCM_INVALID_ARGUMENT, "--embedded is one node: it has no remote memory; use --place local"));
   }
-  if (Done done = run(options); !done) return fail(done.error());
+  try {
+    if (Done done = run(options); !done) return fail(done.error());
+  } catch (const std::bad_alloc&) {
+    return fail(
+        Error(OCM_NO_MEMORY, "the system refused memory for the graph: lower --scale or --edge-factor"));
+  }
   return 0;
 }

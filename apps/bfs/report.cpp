@@ -162,8 +162,10 @@ void print_kron_json(const KronOptions& options, unsigned threads, const KronRep
               {"validated", each.validated},
               {"seconds", spread(each.seconds)},
               {"mteps_harmonic_mean", harmonic_mean(each.teps) / 1e6}};
-    if (const auto reference = reference_mteps(each.direction, options.scale))
+    if (const auto reference = reference_mteps(each.direction, options.scale)) {
       line["mteps_gapbs_reference"] = *reference;
+      line["ratio_to_gapbs"] = *reference * 1e6 / harmonic_mean(each.teps);
+    }
     if (&each != &limit) {
       const double ratio = paired_ratio(each.seconds, limit.seconds);
       line["ratio"] = ratio;
