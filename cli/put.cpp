@@ -43,6 +43,11 @@ Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) 
   ocm_allocation_info info{};
   info.size = sizeof(info);
   OCM_TRY(checked(ocm_allocation_query(attached, &info)));
+  if (info.layout == OCM_LAYOUT_SEQUENCE) {
+    return Status(Code::kUnsupported,
+                  "the name is a sequence of extents, which `put` does not make: give --replace "
+                  "to place the file anew, or --in-place");
+  }
   Placement placement;
   placement.layout = layout_name(static_cast<Layout>(info.layout));
   placement.kind = kind_name(static_cast<Kind>(info.kind));

@@ -61,6 +61,26 @@ TEST_F(Hpp, OperationsAndCopies) {
   EXPECT_TRUE(session.fence().has_value());
 }
 
+TEST_F(Hpp, JoinedAndHeld) {
+  ocm::AllocationOptions dedicated;
+  dedicated.flags = OCM_ALLOCATION_DEDICATED;
+  std::vector<ocm::Allocation> parts;
+  for (uint64_t i = 0; i < 3; ++i) {
+    parts.push_back(session.allocate(4096, dedicated).value());
+    parts.back().store(0, i).check();
+  }
+  EXPECT_EQ(session.join({}).status(), OCM_INVALID_ARGUMENT);
+  ocm::Allocation joined = session.join(parts).value();
+  EXPECT_EQ(parts[0].get(), nullptr);
+  EXPECT_EQ(joined.size_bytes(), 3 * 4096u);
+  EXPECT_EQ(joined.load<uint64_t>(8192).value(), 2u);
+  EXPECT_EQ(joined.extent(1).value().offset, 4096u);
+  joined.publish("joined").check();
+  ocm::Allocation held = session.attach("joined", OCM_ACCESS_READ | OCM_ACCESS_HOLD).value();
+  session.remove("joined").check();
+  EXPECT_EQ(held.load<uint64_t>(4096).value(), 1u);
+}
+
 TEST_F(Hpp, AtomicsNamesAndNodes) {
   ocm::Allocation memory = session.allocate(1 << 20).value();
   EXPECT_EQ(memory.fetch_add(0, 3).value(), 0u);

@@ -1,7 +1,7 @@
 """Sequences: allocations of several nodes joined to one, whose writers, readers and nodes die."""
 import pytest
 
-from harness import FAILURE_DEADLINE_S, wait_for
+from harness import FAILURE_DEADLINE_S, Handle, wait_for
 from ocmlib import DEDICATED, OcmError
 from test_failures import SLACK_S, error_of, pool_used
 
@@ -217,8 +217,33 @@ def test_a_hold_needs_every_home_that_lives(cluster):
     reader = cluster.program(cluster["n1"])
     cluster["n2"].kill()
     if reader.nodes()["n2"]["state"] != "dead":
-        assert error_of(lambda: reader.attach("held", "r+hold")) in ("PEER_LOST",)
+        assert error_of(lambda: reader.attach("held", "r+hold")) == "PEER_LOST"
     wait_for("n2 is declared dead", lambda: reader.nodes()["n2"]["state"] == "dead")
     handle = reader.attach("held", "r+hold")
     assert handle.holds(0, 0, LENGTHS[0])
     assert error_of(lambda: handle.get(LENGTHS[0], 1)) == "PEER_LOST"
+
+
+def test_attaching_and_removing_at_once_leaves_nothing(cluster):
+    writer, remover, *readers = (cluster.program(cluster[n]) for n in ("n1", "n2", "n2", "n3"))
+    lengths = (MIB, MIB + 5, 4096)
+    outcomes = set()
+    for _ in range(25):
+        joined = writer.join(*parts_of(writer, lengths))
+        joined.publish("brief")
+        for reader in readers:
+            reader.start({"do": "call", "on": "session", "method": "attach", "as": "held", "args": ["brief", "r+hold"]})
+        remover.session("remove", "brief")
+        for reader in readers:
+            try:
+                reader.finish()
+            except OcmError as error:
+                outcomes.add(error.name)
+                continue
+            outcomes.add("held")
+            handle = Handle(reader, "held")
+            assert holds_all(handle, lengths)
+            handle.free()
+        joined.free()
+    assert outcomes <= {"held", "NOT_FOUND"}
+    wait_for("all is free", lambda: all_free(cluster), 5)
