@@ -257,7 +257,7 @@ inline std::string show(const ArrowSchema& schema, const ArrowArray& array, int6
   if (format == "tdD" || format == "tts" || format == "ttm" || format == "tiM") width = 4;
   if (format == "e") width = 2;
   if (width == 4) return std::to_string(static_cast<const int32_t*>(values)[at]);
-  if (width == 0 || width == 8) return std::to_string(number());
+  if (format[0] != 'w' && (width == 0 || width == 8)) return std::to_string(number());
   std::string hex = "x";
   for (size_t i = 0; i < width; ++i) {
     char digits[3];
