@@ -26,12 +26,10 @@ Result = TypeVar("Result")
 
 def _submit(session: Session, call: Callable[[], Result]) -> Future[Result]:
     """Queues the call for the session's threads, which are made at first use (a forked child makes its own)."""
-    owner, executor = session._threads or (0, None)
-    if owner != os.getpid():
-        executor = ThreadPoolExecutor(THREADS, thread_name_prefix="oncilla")
-        session._threads = (os.getpid(), executor)
+    if session._threads is None or session._threads[0] != os.getpid():
+        session._threads = (os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="oncilla"))
     try:
-        return executor.submit(call)
+        return session._threads[1].submit(call)
     except RuntimeError:  # shut down: the call itself says that the session was closed
         failed: Future[Result] = Future()
         try:

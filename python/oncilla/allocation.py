@@ -8,7 +8,7 @@ from .errors import Error, InvalidArgument, OutOfRange
 from .nodes import AllocationInfo, Extent, extent_from, info_from
 
 if TYPE_CHECKING:
-    import numpy
+    from numpy import ndarray
     from numpy.typing import DTypeLike
 
     from .session import Session
@@ -39,6 +39,9 @@ class Allocation(_core.Allocation):
 
     def __len__(self) -> int:
         return self.nbytes
+
+    if TYPE_CHECKING:  # the module has it
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
     __iter__ = None  # a byte at a time is never what is wanted of remote memory
     __hash__ = object.__hash__
@@ -98,7 +101,7 @@ class Allocation(_core.Allocation):
     # ---------------------------------------------------------------- arrays
 
     def numpy(self, dtype: DTypeLike = "u1", shape: int | tuple[int, ...] | None = None,
-              offset: int = 0) -> numpy.ndarray:
+              offset: int = 0) -> ndarray:
         """An array over the memory itself, nothing is copied; read-only where it was attached so.
 
         `shape` None: all whole items from `offset` (in bytes) on. The array keeps the memory: `free()` raises
@@ -109,7 +112,7 @@ class Allocation(_core.Allocation):
         return view_array(self, dtype, shape, offset)
 
     def read_array(self, dtype: DTypeLike = "u1", shape: int | tuple[int, ...] | None = None,
-                   offset: int = 0) -> numpy.ndarray:
+                   offset: int = 0) -> ndarray:
         """A fresh array with the bytes from `offset` on, wherever they live. Raises: as `get_into()`."""
         from .arrays import read_array
         return read_array(self, dtype, shape, offset)
@@ -119,7 +122,7 @@ class Allocation(_core.Allocation):
         from .arrays import ArrayView
         return ArrayView(self, dtype, shape, offset)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray:
         from .arrays import as_array
         return as_array(self, dtype, copy)
 

@@ -50,7 +50,7 @@ def view_array(allocation: Allocation, dtype: DTypeLike, shape: int | tuple[int,
     """`Allocation.numpy()`."""
     kind = np.dtype(dtype)
     full = _shape(allocation, kind, shape, offset)
-    raw = np.frombuffer(allocation, np.uint8)[offset:offset + math.prod(full) * kind.itemsize]
+    raw = np.frombuffer(memoryview(allocation), np.uint8)[offset:offset + math.prod(full) * kind.itemsize]
     return raw.view(kind).reshape(full)
 
 

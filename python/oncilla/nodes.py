@@ -76,7 +76,8 @@ def name_from(row: tuple) -> Name:
 
 def extent_from(row: tuple) -> Extent:
     """An Extent of what the C++ part gives."""
-    return Extent(*row[:4], FABRIC_NAMES.get(row[4], "unknown"), *row[5:])
+    node, nbytes, address, generation, fabric, local, lost = row
+    return Extent(node, nbytes, address, generation, FABRIC_NAMES.get(fabric, "unknown"), local, lost)
 
 
 def info_from(row: tuple) -> AllocationInfo:

@@ -16,7 +16,5 @@ NB_MODULE(_core, module) {
   module.def("version", ocm_version, "MAJOR.MINOR.PATCH of the library that is loaded.");
   ocm::python::register_session(module);
   ocm::python::register_allocation(module);
-#ifdef OCM_TABLES
   ocm::python::register_table(module);
-#endif
 }

@@ -64,7 +64,7 @@ def test_an_unknown_status_is_a_fault_of_ours():
 @pytest.mark.parametrize("death", ["killed", "stopped"])
 def test_a_lost_node_is_named(make_cluster, death):
     cluster = make_cluster(3, budget=64 << 20)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=0.5) as pool:
         lost = pool.allocate(1 << 20, nodes="n2")
         kept = pool.allocate(1 << 20, layout="replicated", nodes=["n2", "n3"])
         lost[:3] = kept[:3] = b"abc"
