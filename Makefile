@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 export OCM_BIN_DIR := $(CURDIR)/build/release
 export CCACHE_BASEDIR := $(CURDIR)
 
-.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers bench fuzz lint install clean
+.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers bench bench-warehouse fuzz lint install clean
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -17,8 +17,8 @@ build: setup ## Release build into build/release
 	@cmake --preset release -DPython_EXECUTABLE=$(CURDIR)/build/venv/bin/python >build/configure.log || { cat build/configure.log; exit 1; }
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build ## a three-node cluster on this machine: a gigabyte each way, checked, with rates
-	@$(OCM_BIN_DIR)/cli/ocm demo
+demo: build ## the main job: TPC-H in the memory of three nodes, queried, with a report; ARGS="--sf 0.1 --keep"
+	@PYTHONPATH=$(OCM_BIN_DIR)/python:$(CURDIR) build/venv/bin/python -B -m demo.main $(ARGS)
 
 test: build ## everything that the gate runs
 	@scripts/test.sh all
@@ -37,6 +37,9 @@ test-sanitizers: build ## the same suites under address+undefined and thread san
 
 bench: build ## ours beside the peers and the physical limits; QUICK=1 for three minutes
 	@build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+
+bench-warehouse: build ## tables in cluster memory: every goal of theirs, and the peers on the same queries; QUICK=1
+	@PYTHONPATH=$(OCM_BIN_DIR)/python build/venv/bin/python -B bench/warehouse/run.py $(if $(QUICK),--quick)
 
 fuzz: setup ## libFuzzer on every decoder, SECONDS_EACH=60
 	@scripts/fuzz.sh $(or $(SECONDS_EACH),60)
