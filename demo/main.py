@@ -21,7 +21,7 @@ from . import answers, cluster, tpch  # noqa: E402
 from .job import Failed, Job  # noqa: E402
 from .terminal import Terminal  # noqa: E402
 
-SCALES = (0.01, 100.0)
+SCALES = (0.05, 100.0)
 NODES = (3, 16)
 
 

@@ -107,14 +107,14 @@ def test_interrupted_it_stops_its_cluster(folder: pathlib.Path, tmp_path: pathli
 
 
 def test_a_missing_program_is_a_failure_that_says_what_to_do(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    demo = Demo(folder, tmp_path, "--sf", "0.01", OCM_BIN_DIR=str(tmp_path))
+    demo = Demo(folder, tmp_path, "--quick", OCM_BIN_DIR=str(tmp_path))
     output = demo.finish()
     assert demo.process.returncode == 1
     assert "make build" in output and "Traceback" not in output
 
 
 def test_kept_it_can_be_used_and_stopped(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    demo = Demo(folder, tmp_path, "--quick", "--sf", "0.01", "--keep")
+    demo = Demo(folder, tmp_path, "--quick", "--keep")
     output = demo.finish()
     assert demo.process.returncode == 0, output
     stop = re.search(r"^  (\S+ down --dir (\S+))", output, re.M)
@@ -125,7 +125,7 @@ def test_kept_it_can_be_used_and_stopped(folder: pathlib.Path, tmp_path: pathlib
             [sys.executable, "-c", "import duckdb, oncilla; lineitem = oncilla.connect().table('lineitem');"
              "print(duckdb.sql('select count(*) from lineitem').fetchone()[0])"], capture_output=True, text=True, timeout=60,
             env={**os.environ, "PYTHONPATH": str(PACKAGE), "OCM_SOCKET": socket}, cwd=ROOT)
-        assert used.stdout.strip() == "60175", used.stderr
+        assert used.stdout.strip() == "600572", used.stderr
     finally:
         subprocess.run(stop[1].split(), check=True, timeout=60, capture_output=True)
     assert demo.left() == (set(), [])
