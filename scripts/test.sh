@@ -26,10 +26,13 @@ run_cluster() {  # what to call it, then pytest's arguments
     "${as_root[@]}" build/venv/bin/python -B -m pytest -p no:cacheprovider -q --basetemp="$scratch/t" "$@"
 }
 
-run_python() {
-  echo "== pytest (Python package)"
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
-    build/venv/bin/python -B -m pytest -p no:cacheprovider -q --basetemp="$scratch/p" tests/python
+run_python() {  # the package, the applications, the main job: each folder has fixtures of its own
+  local part
+  for part in python apps demo; do
+    echo "== pytest (tests/$part)"
+    OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
+      build/venv/bin/python -B -m pytest -p no:cacheprovider -q --durations=5 --basetemp="$scratch/$part" "tests/$part"
+  done
 }
 
 run_sanitizer() {  # preset
@@ -39,7 +42,8 @@ run_sanitizer() {  # preset
   run_ctest "$1"
   # The same cluster tests against this build's daemons.
   OCM_DAEMON_DIR=$PWD/build/$1 run_cluster "cluster, daemons of $1" \
-    tests/cluster/test_memory.py tests/cluster/test_failures.py tests/cluster/test_hostile.py tests/cluster/test_soak.py
+    tests/cluster/test_memory.py tests/cluster/test_failures.py tests/cluster/test_hostile.py tests/cluster/test_soak.py \
+    tests/cluster/test_sequence.py
 }
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
