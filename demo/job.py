@@ -89,7 +89,6 @@ class Job:
     def start_cluster(self) -> None:
         budget = int(BUDGET_BYTES_PER_SCALE * self.options.sf) >> 16 << 16
         self.cluster = Cluster(self.options.nodes, budget)
-        self.cluster.keep = self.options.keep
         self.pool = oncilla.connect(self.cluster.socket)
         self.nodes = tuple(self.cluster.nodes)
         self.terminal.say(f"  {', '.join(self.nodes)}: daemons on this machine with {number(budget / MIB)} MiB each; "
@@ -295,6 +294,7 @@ class Job:
             if path.suffix == ".html" or not path.stem.endswith("-dark"):
                 self.terminal.say(f"  {path}")
         if self.options.keep:
+            self.cluster.keep = True
             self.explain()
 
     def explain(self) -> None:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 
 import duckdb
-import fsspec
 import oncilla
 import pyarrow as pa
 import pyarrow.parquet
+from oncilla.fs import OcmFileSystem
 
 from demo import bfs, measure, queries, warehouse
 from demo.cluster import BINARIES, run
@@ -85,7 +85,7 @@ class Files(measure.Source):
     key, title = "fsspec", "Parquet in cluster memory, fsspec"
 
     def __init__(self, dataset: Dataset, socket: str, nodes: Sequence[str]) -> None:
-        self.files = fsspec.filesystem("ocm", socket=socket, nodes=list(nodes))
+        self.files = OcmFileSystem(socket=socket, nodes=list(nodes))
         self.columns: dict[str, dict[str, int]] = {}  # table: column: bytes of its chunks in the files
         self.relations = {}
         for table in queries.columns_read():

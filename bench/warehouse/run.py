@@ -16,6 +16,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
+import duckdb  # noqa: E402
 import oncilla  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
@@ -236,7 +237,7 @@ class Run:
                 print(f"{part} ...", flush=True)
                 try:
                     getattr(self, part)()
-                except (programs.Failed, Failed, oncilla.Error) as failure:
+                except (programs.Failed, Failed, oncilla.Error, duckdb.Error) as failure:
                     self.why.append(f"{part}: {failure}")
         self.show()
 
