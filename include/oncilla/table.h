@@ -1,9 +1,9 @@
 /* Oncilla: tables in the memory of a cluster. Arrow in, Arrow out.
  *
  * A table is one or more segments. A segment is a published allocation: row groups, each in an extent of its
- * own (by column: one extent for each column of a row group), and a catalogue that says where each buffer of
- * each column lies. Data moves as the Arrow C stream interface: any engine that speaks it can fill or read a
- * table, and nothing of Arrow is linked.
+ * own (by column: one for each node, with the columns of that node), and a catalogue that says where each
+ * buffer of each column lies. Data moves as the Arrow C stream interface: any engine that speaks it can fill
+ * or read a table, and nothing of Arrow is linked.
  *
  * Invariants
  *   T1 What is published is never changed: create publishes the first segment, append the next one, in one
@@ -76,11 +76,14 @@ typedef enum ocm_table_placement {
 } ocm_table_placement;
 
 enum {
-  /* Narrower forms of the same values: decimal128 and decimal256 of at most 18 digits become decimal64; strings
-   * of few distinct values become dictionaries with the smallest index. Without it the schema stays as given
-   * (views become plain strings, which is said in the schema). */
+  /* Narrower forms of the same values: decimal128 and decimal256 of at most 18 digits become decimal64; a
+   * column of strings becomes a dictionary, decided by its first row group: with an index of 8 bits up to 127
+   * distinct values (at most a quarter of the rows), of 16 bits up to 32,767 (at most one in 32 rows). Should
+   * a later group have more, every index becomes one of 32 bits. Without it the schema stays as given (views
+   * become plain strings, which is said in the schema). Appended rows take the table's form: strings that
+   * outnumber its index cut row groups shorter, down to 1,024 rows, and are TOO_LARGE then. */
   OCM_TABLE_COMPACT = 1u << 0,
-  /* Drops a table of that name when the new one is complete. */
+  /* Drops a table of that name when the new one is complete; who opens it in that moment gets NOT_FOUND. */
   OCM_TABLE_REPLACE = 1u << 1,
   /* The nodes to use are any but the session's own. */
   OCM_TABLE_REMOTE = 1u << 2,
@@ -96,16 +99,16 @@ typedef struct ocm_table_options {
   uint64_t group_rows;      /* at most so many rows in a group; 0: 524,288 */
   uint64_t group_bytes;     /* and about so many bytes; 0: 64 MiB */
   uint32_t flags;           /* OCM_TABLE_* */
-  /* Called after each row group that is stored, with what is done so far; false stops the load (CANCELLED). */
+  /* Called after each row group that is stored with what is done so far; false stops the load (CANCELLED). */
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context);
   void* context;
 } ocm_table_options;
 #define OCM_TABLE_OPTIONS_INIT \
   { sizeof(ocm_table_options), OCM_TABLE_BY_ROWS, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
-/* Stores what the stream gives under `name` (1 to 200 bytes of UTF-8 without '\0', '/' or '~') and publishes it.
- * The stream is moved in: it is released whatever happens. At most a row group and a batch of it are in this
- * program at a time. `options` may be NULL.
+/* Stores what the stream gives under `name` (1 to 200 bytes of UTF-8 without '\0', '/' or '~') and publishes
+ * it. The stream is moved in: it is released whatever happens. At most a row group and a batch of it are in
+ * this program at a time, and two row groups more while they are put to other nodes. `options` may be NULL.
  * Errors: EXISTS, POOL_FULL (says what is missing), UNSUPPORTED (says which column), TOO_LARGE (more than
  * 65,536 fields), INVALID_ARGUMENT (a malformed array), CANCELLED, IO (the stream's own error). */
 OCM_API int ocm_table_create(ocm_session* session, const char* name, struct ArrowArrayStream* source,
@@ -121,7 +124,8 @@ OCM_API int ocm_table_drop(ocm_session* session, const char* name);
 /* Opens the table as it is now.
  * Errors: NOT_FOUND, PERMISSION, PROTOCOL (the catalogue is malformed), NO_COORDINATOR. */
 OCM_API int ocm_table_open(ocm_session* session, const char* name, ocm_table** table);
-/* Ends the handle. Streams and arrays that came from it go on; the session must outlive them. */
+/* Ends the handle. Streams and arrays that came from it go on; the session must outlive them: after its close
+ * streams fail with ECANCELED and arrays that were moved stay, but those of own extents are unmapped. */
 OCM_API int ocm_table_close(ocm_table* table);
 
 /* What a table is. */
@@ -135,19 +139,20 @@ typedef struct ocm_table_info {
   uint32_t segments;
   uint32_t replicas;
   ocm_table_placement placement;
+  uint64_t id; /* drawn at random by create: two handles with the same id and segments are one version */
 } ocm_table_info;
 #define OCM_TABLE_INFO_INIT \
-  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS }
+  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0 }
 OCM_API int ocm_table_query(const ocm_table* table, ocm_table_info* info);
 /* The schema: a struct with a child for each column. The caller releases it. */
 OCM_API int ocm_table_schema(const ocm_table* table, struct ArrowSchema* schema);
 
 /* Smallest and largest value of a chunk that are not null. */
 typedef enum ocm_bound_kind {
-  OCM_BOUND_NONE = 0,   /* unknown, or the type has no order here, or all values are null */
-  OCM_BOUND_INT = 1,    /* integers (unsigned ones up to 2^63-1), booleans, dates, times, timestamps, decimals of
-                           at most 64 bits: the stored integer */
-  OCM_BOUND_DOUBLE = 2, /* floating point without NaN */
+  OCM_BOUND_NONE = 0, /* unknown, or the type has no order here, or all values are null */
+  OCM_BOUND_INT = 1, /* integers (unsigned ones up to 2^63-1), booleans, dates, times, timestamps, decimals of
+                        at most 64 bits: the stored integer */
+  OCM_BOUND_DOUBLE = 2, /* float and double without NaN among them */
 } ocm_bound_kind;
 typedef union ocm_bound {
   int64_t integer;
@@ -167,8 +172,8 @@ typedef struct ocm_table_chunk {
   bool lost;     /* no copy is left */
   char node[64]; /* the first home that is alive */
 } ocm_table_chunk;
-#define OCM_TABLE_CHUNK_INIT                                                                \
-  {                                                                                         \
+#define OCM_TABLE_CHUNK_INIT                                                           \
+  {                                                                                    \
     sizeof(ocm_table_chunk), 0, 0, 0, 0, OCM_BOUND_NONE, {0}, {0}, false, false, { 0 } \
   }
 /* Errors: OUT_OF_RANGE. */
@@ -197,9 +202,11 @@ typedef struct ocm_scan_options {
 #define OCM_SCAN_OPTIONS_INIT \
   { sizeof(ocm_scan_options), NULL, 0, NULL, 0, 0, 0, 0, NULL, NULL }
 /* Gives the wanted columns of the wanted row groups as a stream, in order. get_next may be called from any
- * thread, one at a time. Its errors are errno values; get_last_error names the table, the node and what to do.
- * Cost: local: no copy. Remote: one vectored get for each row group, overlapped with the reader. */
-OCM_API int ocm_table_scan(ocm_table* table, const ocm_scan_options* options, struct ArrowArrayStream* stream);
+ * thread, one at a time. Its errors are errno values and stay; get_last_error begins with the status' name
+ * and names the table, the row group, the node and what to do. Cost: local: no copy. Remote: one vectored get
+ * for each row group, overlapped with the reader. */
+OCM_API int ocm_table_scan(ocm_table* table, const ocm_scan_options* options,
+                           struct ArrowArrayStream* stream);
 
 /* The cache of remote columns of a session: least recently used goes first. 0 (the default): none. */
 OCM_API int ocm_table_cache_limit(ocm_session* session, uint64_t bytes);

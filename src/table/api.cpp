@@ -195,6 +195,7 @@ int ocm_table_query(const ocm_table* table, ocm_table_info* info) {
     out.segments = static_cast<uint32_t>(object->segments().size());
     out.replicas = object->segments().front().catalogue.replicas;
     out.placement = object->segments().front().catalogue.placement;
+    out.id = object->id();
     return finish(capi::write_sized(out, info));
   });
 }

@@ -81,8 +81,13 @@ Result<std::optional<Published>> find_name(ocm_session* session, const std::stri
 
 Result<HeldSegment> hold_segment(ocm_session* session, const std::string& published) {
   constexpr auto kReadAndHold = static_cast<ocm_access>(OCM_ACCESS_READ | OCM_ACCESS_HOLD);
+  constexpr int kTries = 2;  // a node that died a moment ago is known to be dead the second time
   ocm_allocation* handle = nullptr;
-  OCM_TRY(status_of(ocm_attach(session, published.c_str(), kReadAndHold, &handle)));
+  Status attached = Code::kPeerLost;
+  for (int tried = 0; tried < kTries && attached.code() == Code::kPeerLost; ++tried) {
+    attached = status_of(ocm_attach(session, published.c_str(), kReadAndHold, &handle));
+  }
+  OCM_TRY(attached);
   HeldSegment segment{Allocation(handle), {}};
   const uint64_t bytes = ocm_allocation_bytes(handle);
   if (bytes < kFooterBytes)

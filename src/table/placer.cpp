@@ -89,7 +89,7 @@ std::string Placer::room() const {
     text += (text.empty() ? "" : ", ") + std::string(node.name) + " has " + format_bytes(pool - used) +
             " free of " + format_bytes(pool);
   }
-  return text;
+  return text + " (by the last heartbeats)";
 }
 
 }  // namespace ocm::table

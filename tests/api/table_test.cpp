@@ -372,6 +372,9 @@ TEST_F(Table, AReaderSeesAllOfAnAppendOrNothing) {
   ASSERT_OK(ocm_table_query(after, &info));
   EXPECT_EQ(info.segments, 3u);
   EXPECT_EQ(info.rows, 4u);
+  ocm_table_info old = OCM_TABLE_INFO_INIT;
+  ASSERT_OK(ocm_table_query(before, &old));
+  EXPECT_EQ(info.id, old.id);
   ocm_table_chunk chunk = OCM_TABLE_CHUNK_INIT;
   ASSERT_OK(ocm_table_chunk_query(after, 2, 0, &chunk));
   EXPECT_EQ(chunk.first_row, 3u);

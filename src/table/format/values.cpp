@@ -17,21 +17,22 @@ struct View {
 };
 constexpr int32_t kInlineBytesMax = 12;
 
-/// Multiplies and folds eight bytes at a time.
-uint64_t hash_of(std::string_view value) {
-  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ull;
-  uint64_t hash = value.size() * kOdd;
-  const char* at = value.data();
-  size_t left = value.size();
-  const auto mix = [&](size_t bytes) {
-    uint64_t word = 0;
-    std::memcpy(&word, at, bytes);
-    hash = (hash ^ word) * kOdd;
-    hash ^= hash >> 32;
-  };
-  for (; left > 8; left -= 8, at += 8) mix(8);
-  if (left > 0) mix(left);
-  return hash;
+uint64_t load8(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+uint64_t load4(const char* at) {
+  uint32_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ull;
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * kOdd;
+  return hash ^ hash >> 32;
 }
 
 }  // namespace
@@ -93,16 +94,42 @@ bool Values::view(int64_t row, std::string_view& value) const {
 
 Distinct::Distinct(uint64_t limit) : limit_(std::min<uint64_t>(limit, INT32_MAX)), slots_(512) {}
 
+/// Up to 24 bytes three words, which may overlap, are the value; they are loaded without a loop or a call.
+Distinct::Entry Distinct::entry_of(std::string_view value) {
+  const char* at = value.data();
+  const size_t bytes = value.size();
+  Entry entry{0, {}, value};
+  if (bytes >= 8) {
+    entry.words[0] = load8(at);
+    entry.words[1] = load8(at + bytes - 8);
+    if (bytes > 16) entry.words[2] = load8(at + 8);
+  } else if (bytes >= 4) {
+    entry.words[0] = load4(at);
+    entry.words[1] = load4(at + bytes - 4);
+  } else if (bytes > 0) {
+    const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<uint8_t>(at[i])); };
+    entry.words[0] = byte(0) | byte(bytes / 2) << 8 | byte(bytes - 1) << 16;
+  }
+  entry.hash = mix(mix(mix(bytes * kOdd, entry.words[0]), entry.words[1]), entry.words[2]);
+  for (size_t i = kWordsBytes - 8; i + 8 < bytes; i += 8) entry.hash = mix(entry.hash, load8(at + i));
+  return entry;
+}
+
+bool Distinct::same(const Entry& a, const Entry& b) {
+  const bool words = a.value.size() == b.value.size() && a.words[0] == b.words[0] &&
+                     a.words[1] == b.words[1] && a.words[2] == b.words[2];
+  return words && (a.value.size() <= kWordsBytes || a.value == b.value);
+}
+
 int64_t Distinct::add(std::string_view value) {
-  const uint64_t hash = hash_of(value);
+  const Entry entry = entry_of(value);
   const uint64_t mask = slots_.size() - 1;
-  uint64_t slot = hash & mask;
+  uint64_t slot = entry.hash & mask;
   for (; slots_[slot] != 0; slot = (slot + 1) & mask) {
-    const Entry& entry = entries_[slots_[slot] - 1];
-    if (entry.hash == hash && entry.value == value) return slots_[slot] - 1;
+    if (same(entries_[slots_[slot] - 1], entry)) return slots_[slot] - 1;
   }
   if (entries_.size() >= limit_) return kFull;
-  entries_.push_back({hash, value});
+  entries_.push_back(entry);
   slots_[slot] = static_cast<uint32_t>(entries_.size());
   if (entries_.size() * 2 > slots_.size()) grow();
   return static_cast<int64_t>(entries_.size()) - 1;

@@ -41,10 +41,14 @@ class Distinct {
   uint64_t size() const { return entries_.size(); }
 
  private:
+  static constexpr size_t kWordsBytes = 24;
   struct Entry {
     uint64_t hash;
+    uint64_t words[3];  // the value, if it has at most kWordsBytes
     std::string_view value;
   };
+  static Entry entry_of(std::string_view value);
+  static bool same(const Entry& a, const Entry& b);
   void grow();
 
   uint64_t limit_;
