@@ -1,7 +1,8 @@
 """What DuckDB (2.0 and later) asks of an object that it scans: columns by position, and predicates to take over.
 
 DuckDB looks at `isinstance(obj, duckdb._sources.Source)`, then calls `rows()`, `__arrow_c_schema__()`, `accepts()`
-for each predicate and `stream()`. A Table is a Source as soon as DuckDB was imported, without importing it.
+for each predicate and `stream()`. A Table is a Source as soon as DuckDB was imported, without importing it. A statement reads the version
+of the moment in which it is bound.
 
 DuckDB filters faster than pyarrow does, so a predicate is taken over only when it leaves out whole row groups, more
 of them than have to be filtered here: the predicate's truth is then known from the bounds for most rows.
@@ -9,7 +10,8 @@ of them than have to be filtered here: the predicate's truth is then known from 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Sequence
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from ._bounds import FALSE, NULL, TRUE, columns_of, outcomes
 from .errors import InvalidArgument
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 _COMPARISONS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _PLAIN = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
                     "UBIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP"))
+
+
+# DuckDB binds a statement twice in a row, and asks several times: all of that is one version, opened once.
+_BIND_S = 0.01
+changes = [0]
 
 
 class _Foreign(Exception):
@@ -79,12 +86,20 @@ def _worth_it(tree: tuple, snapshot: Snapshot) -> bool:
     return left_out > filtered and (filtered == 0 or _have_pyarrow())
 
 
+class _Bound(NamedTuple):
+    """The version that a statement was bound to, when, and the number of this program's changes by then."""
+    snapshot: Snapshot
+    at_s: float
+    changes: int
+
+
 class DuckdbSource:
     """DuckDB's scan protocol, for tables and snapshots."""
 
     one_shot = False
     schema_is_stable = False
     pull_under_gil = False
+    _bound: _Bound | None = None
     _declared: list[Field] | None = None
 
     @property
@@ -94,17 +109,23 @@ class DuckdbSource:
 
     def rows(self: Readable) -> int:
         """How many rows, for DuckDB's planner."""
-        return self.num_rows
+        return self._statement().info["rows"]
 
     def __arrow_c_schema__(self: Readable) -> Any:
         """The schema as an `arrow_schema` capsule."""
-        snapshot = self.opened()
-        self._declared = snapshot.fields
-        return snapshot.handle.schema()
+        bound = self._bound
+        if bound is None or time.monotonic() - bound.at_s > _BIND_S or bound.changes != changes[0]:
+            bound = self._bound = _Bound(self.newest(), time.monotonic(), changes[0])
+        self._declared = bound.snapshot.fields
+        return bound.snapshot.handle.schema()
+
+    def _statement(self: Readable) -> Snapshot:
+        """The version that the statement under way was bound to."""
+        return self.newest() if self._bound is None else self._bound.snapshot
 
     def accepts(self: Readable, predicate: Any) -> bool:
         """Whether `stream()` is to give only rows for which the predicate holds; else DuckDB filters."""
-        snapshot = self.opened()
+        snapshot = self._statement()
         try:
             return snapshot.groups > 0 and _worth_it(_tree(predicate, _positions(snapshot.fields)), snapshot)
         except _Foreign:
@@ -112,7 +133,7 @@ class DuckdbSource:
 
     def stream(self: Readable, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[Any, bool]:
         """A stream capsule, and whether it has exactly `columns` (positions; None: all) in that order."""
-        snapshot = self.opened()
+        snapshot, self._bound = self._statement(), None
         if self._declared is not None and self._declared != snapshot.fields:
             raise InvalidArgument(f"table {self.name} was replaced by one with other columns: run the query again")
         wanted = None if columns is None else list(columns)

@@ -82,7 +82,7 @@ def scan(table: Readable) -> polars.LazyFrame:
 
     def source(with_columns: list[str] | None, predicate: polars.Expr | None, n_rows: int | None,
                batch_size: int | None) -> Iterator[polars.DataFrame]:
-        snapshot = table.opened()
+        snapshot = table.newest()
         wanted = None if with_columns is None else [snapshot.index(name) for name in with_columns]
         groups = None if predicate is None else _groups(snapshot, predicate)
         for frame in _frames(snapshot, wanted, groups, batch_size or 0):

@@ -1,6 +1,7 @@
 """Filters as predicate trees (see `_bounds`) and as pyarrow expressions."""
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Sequence
@@ -72,25 +73,23 @@ def _value_type(field: pyarrow.Field) -> pyarrow.DataType:
 
 
 def _array(values: list, field: pyarrow.Field) -> pyarrow.Array:
-    """The values in the column's type where all have a place there, else in their own."""
+    """The values in the column's type where all have a place there, which compares fast, else in their own."""
     import pyarrow
-    own = pyarrow.array(values)
+    kind = _value_type(field)
     try:
-        cast = own.cast(_value_type(field))
+        own = pyarrow.array(values)
+    except OverflowError:  # above 2^63
+        return pyarrow.array(values, kind if pyarrow.types.is_integer(kind) else pyarrow.uint64())
+    try:
+        cast = own.cast(kind)
         return cast if cast.cast(own.type).equals(own) else own
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
         return own
 
 
 def _scalar(value: Any, field: pyarrow.Field) -> pyarrow.Scalar:
-    """`value` in the column's type where it has a place there, which compares fast, else in its own."""
-    import pyarrow
-    own = pyarrow.scalar(value)
-    try:
-        cast = own.cast(_value_type(field))
-        return cast if cast.cast(own.type).equals(own) else own
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
-        return own
+    """The same of one value."""
+    return _array([value], field)[0]
 
 
 def to_expression(node: tuple, schema: pyarrow.Schema, *, nan_is_largest: bool = False) -> Expression:
@@ -112,7 +111,10 @@ def to_expression(node: tuple, schema: pyarrow.Schema, *, nan_is_largest: bool =
             return compared | reference.is_nan()
         return compared
     if kind == "in":
-        return reference.isin(_array(node[2], field))
+        if not pyarrow.types.is_decimal(field.type) or not node[2]:  # is_in has no narrow decimals
+            return reference.isin(_array(node[2], field))
+        members = [reference == pc.scalar(_scalar(value, field)) for value in node[2]]
+        return functools.reduce(operator.or_, members) & reference.is_valid()
     if kind == "null":
         return reference.is_null()
     if kind == "valid":

@@ -52,6 +52,10 @@ class Readable(DuckdbSource):
         """The version to read: a Table's newest, a Snapshot itself. `meters` count what its scans move."""
         raise NotImplementedError
 
+    def newest(self) -> Snapshot:
+        """The same for engines, which ask again and again: the version that was read last, if it still is it."""
+        return self.opened()
+
     def moved_by(self, meter: _core.Meter) -> int:
         """Bytes that were moved by the scans that `meter` counts."""
         return meter.nbytes
@@ -201,13 +205,19 @@ class Snapshot(Readable):
 
     @property
     def info(self) -> dict[str, int]:
-        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement."""
+        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement, id."""
         return self.handle.info()
 
     @functools.cached_property
     def fields(self) -> list[Field]:
         """The columns."""
         return [Field(*row) for row in self.handle.fields()]
+
+    @functools.cached_property
+    def version(self) -> tuple[int, int]:
+        """The same for two snapshots of one version."""
+        info = self.info
+        return info["id"], info["segments"]
 
     @functools.cached_property
     def groups(self) -> int:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from . import _core
+from ._duckdb import changes
 from ._streams import Raised, capsule_of
 from .errors import InvalidArgument, NotFound
 from .snapshot import PLACEMENTS, Readable, Snapshot
@@ -24,6 +25,9 @@ class Table(Readable):
     A table is never changed in place: `put()` publishes it and `append()` adds rows, each in one step. Every use
     opens the newest version; `snapshot()` keeps one for several uses. DuckDB finds a Table by its variable's name,
     and moves only the columns and row groups of the query.
+
+    After a query of DuckDB or Polars the version that it read stays open, since pages that are mapped already are
+    read twice as fast, until the next use finds a newer one, or `release()`, `drop()` or the object's end.
     """
 
     def __init__(self, session: Session, name: str) -> None:
@@ -31,6 +35,7 @@ class Table(Readable):
         self.session = session
         self.name = name
         self._meter = _core.Meter()
+        self._kept: Snapshot | None = None
 
     def __repr__(self) -> str:
         return f"<oncilla.Table {self.name}>"
@@ -93,6 +98,8 @@ class Table(Readable):
                 if "Python exception" in str(error) and "\nKeyboardInterrupt" in str(error):
                     raise KeyboardInterrupt from error  # in a generator inside a pyarrow reader
                 raise
+            finally:
+                changes[0] += 1
 
     async def aput(self, data: Any, **options: Any) -> Table:
         """`put()` for asyncio, in a thread. Cancelling stops it after the row group under way."""
@@ -125,17 +132,33 @@ class Table(Readable):
 
         Raises: NotFound, Permission.
         """
+        self.release()
         try:
             _core.table_drop(self.session, self.name)
         except NotFound:
             if not missing_ok:
                 raise
+        finally:
+            changes[0] += 1
 
     # ---------------------------------------------------------------- reading
 
     def opened(self, *meters: _core.Meter) -> Snapshot:
         """The newest version. Raises: NotFound, Permission, NoCoordinator."""
         return Snapshot(self.name, _core.table_open(self.session, self.name, [self._meter, *meters]))
+
+    def newest(self) -> Snapshot:
+        """The version that engines read; it stays open. Raises: as `opened()`."""
+        fresh, kept = self.opened(), self._kept
+        if kept is not None and kept.version == fresh.version:
+            fresh.close()
+            return kept
+        self._kept = fresh
+        return fresh
+
+    def release(self) -> None:
+        """Lets go of the version that stays open for engines."""
+        self._kept = self._bound = None
 
     def snapshot(self) -> Snapshot:
         """The newest version, to be read several times; a context manager. Raises: as `opened()`."""

@@ -270,6 +270,7 @@ nb::dict info(const OpenTable& self) {
   out["segments"] = info.segments;
   out["replicas"] = info.replicas;
   out["placement"] = static_cast<int>(info.placement);
+  out["id"] = info.id;
   return out;
 }
 

@@ -15,6 +15,7 @@ import pyarrow.dataset
 import pytest
 
 import oncilla
+from harness import wait_for
 from tables import fresh
 
 ROWS = 2000
@@ -319,3 +320,31 @@ def test_duckdb_over_a_dataset_pushes_into_it(stored):
     dataset = t.dataset()
     before = duckdb.connect().sql("select sum(price), count(*) from dataset where k between 300 and 310").fetchall()
     assert before == duckdb.connect().sql("select sum(price), count(*) from t where k between 300 and 310").fetchall()
+
+
+# ------------------------------------------------------------------ the version that stays open for engines
+
+def test_engines_see_what_another_program_did(cluster):
+    with oncilla.connect(cluster["n1"].socket_path) as pool, oncilla.connect(cluster["n2"].socket_path) as other:
+        t = pool.table(fresh()).put({"k": [1, 2]})
+        elsewhere = other.table(t.name)
+        connection = duckdb.connect()
+        for change, wanted in ((lambda: None, 3), (lambda: elsewhere.append({"k": [10]}), 13),
+                               (lambda: elsewhere.put({"k": [4, 5]}, replace=True), 9)):
+            change()
+            assert connection.sql("select sum(k) from t").fetchall() == [(wanted,)]
+            assert t.scan_polars().sum().collect().item() == wanted
+        elsewhere.drop()
+        with pytest.raises(duckdb.Error, match="NOT_FOUND"):
+            connection.sql("select sum(k) from t").fetchall()
+
+
+def test_the_version_that_stays_open_is_let_go(make_cluster):
+    cluster = make_cluster(1, budget=64 << 20)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        t = pool.table("kept").put({"k": range(1 << 20)})
+        assert duckdb.connect().sql("select max(k) from t").fetchall() == [((1 << 20) - 1,)]
+        pool.table("kept").drop()
+        assert pool.nodes()[0].used_bytes >= 8 << 20
+        t.release()
+        wait_for("the memory is back", lambda: pool.nodes()[0].used_bytes < 1 << 20)
