@@ -123,7 +123,7 @@ def test_kept_it_can_be_used_and_stopped(folder: pathlib.Path, tmp_path: pathlib
         assert len(daemons(stop[2])) == 3
         used = subprocess.run(
             [sys.executable, "-c", "import duckdb, oncilla; lineitem = oncilla.connect().table('lineitem');"
-             "print(duckdb.sql('select count(*) from lineitem').fetchone()[0])"], capture_output=True, text=True, timeout=60,
+             "print(duckdb.sql('select count(*) from lineitem').fetchall()[0][0])"], capture_output=True, text=True, timeout=60,
             env={**os.environ, "PYTHONPATH": str(PACKAGE), "OCM_SOCKET": socket}, cwd=ROOT)
         assert used.stdout.strip() == "600572", used.stderr
     finally:
