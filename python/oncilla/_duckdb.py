@@ -1,8 +1,8 @@
 """What DuckDB (2.0 and later) asks of an object that it scans: columns by position, and predicates to take over.
 
 DuckDB looks at `isinstance(obj, duckdb._sources.Source)`, then calls `rows()`, `__arrow_c_schema__()`, `accepts()`
-for each predicate and `stream()`. A Table is a Source as soon as DuckDB was imported, without importing it. A statement reads the version
-of the moment in which it is bound.
+for each predicate and `stream()`. A Table is a Source as soon as DuckDB was imported, without importing it. A
+statement reads the version of the moment in which it is bound.
 
 DuckDB filters faster than pyarrow does, so a predicate is taken over only when it leaves out whole row groups, more
 of them than have to be filtered here: the predicate's truth is then known from the bounds for most rows.

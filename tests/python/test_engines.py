@@ -154,7 +154,8 @@ def test_duckdb_prepared_statements_and_relations_run_again(stored):
     t = stored["rows"]  # noqa: F841
     connection = duckdb.connect()
     relation = connection.sql("select count(*) as n from t where k < 300")
-    assert relation.fetchall() == connection.execute("select count(*) from t where k < $1", [300]).fetchall() == [(300,)]
+    prepared = connection.execute("select count(*) from t where k < $1", [300]).fetchall()
+    assert relation.fetchall() == prepared == [(300,)]
     assert relation.filter("n > 5").fetchall() == [(300,)]
 
 
@@ -211,7 +212,8 @@ LAZY = {
     "all": lambda f: f,
     "columns": lambda f: f.select("price", "k"),
     "filter": lambda f: f.filter(polars.col("k") >= 1990).select("city", "k"),
-    "between": lambda f: f.filter(polars.col("day").is_between(datetime.date(2020, 2, 1), datetime.date(2020, 2, 5))),
+    "between": lambda f: f.filter(
+        polars.col("day").is_between(datetime.date(2020, 2, 1), datetime.date(2020, 2, 5))),
     "both": lambda f: f.filter((polars.col("k") < 30) & (polars.col("city") == "Lima")),
     "or": lambda f: f.filter((polars.col("k") < 3) | (polars.col("k") > 1997)),
     "mirrored": lambda f: f.filter(1995 < polars.col("k")),
@@ -219,7 +221,8 @@ LAZY = {
     "group": lambda f: f.group_by("city").agg(polars.col("k").sum(), polars.len()).sort("city", nulls_last=True),
     "head": lambda f: f.filter(polars.col("k") > 149).head(7),
     "top": lambda f: f.select("k").sort("k", descending=True).head(3),
-    "join": lambda f: f.join(f.select("k", right="price"), on="k").filter(polars.col("k") < 5).select("k", "right").sort("k"),
+    "join": lambda f: f.join(f.select("k", right="price"), on="k").filter(polars.col("k") < 5).select(
+        "k", "right").sort("k"),
     "count": lambda f: f.select(polars.len()),
     "computed": lambda f: f.filter(polars.col("k") * 2 > 3990).select(polars.col("price") + 1),
     "list": lambda f: f.filter(polars.col("tags").list.len() == 2).select("k", "tags", "spot").tail(2),
@@ -306,7 +309,8 @@ def test_no_method_of_a_dataset_reaches_the_missing_one(stored):
     for name in dir(pyarrow.dataset.Dataset):
         if not name.startswith("__"):
             assert name in vars(own), name
-    for refused in (dataset.get_fragments, lambda: dataset.replace_schema(dataset.schema), lambda: dataset._scan_options):
+    for refused in (dataset.get_fragments, lambda: dataset.replace_schema(dataset.schema),
+                    lambda: dataset._scan_options):
         with pytest.raises(oncilla.Unsupported):
             result = refused()
             result and result()
