@@ -23,17 +23,6 @@ bool read_number(std::string_view text, int base, Number& value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-/// Names of appended segments, whatever their table's id.
-std::vector<std::string> appended_names(ocm_session* session, const std::string& name) {
-  std::vector<std::string> names;
-  const Result<std::vector<Published>> listed = list_names(session, name + "~");
-  if (!listed.is_ok()) return names;
-  for (const Published& one : listed.value()) {
-    if (parse_segment_name(name, one.name)) names.push_back(one.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 Status check_table_name(const char* name) {
@@ -107,6 +96,16 @@ Result<Catalogue> read_catalogue(const HeldSegment& segment) {
   return decode_catalogue(catalogue, footer, bytes);
 }
 
+std::vector<std::string> appended_names(ocm_session* session, const std::string& name) {
+  std::vector<std::string> names;
+  const Result<std::vector<Published>> listed = list_names(session, name + "~");
+  if (!listed.is_ok()) return names;
+  for (const Published& one : listed.value()) {
+    if (parse_segment_name(name, one.name)) names.push_back(one.name);
+  }
+  return names;
+}
+
 Status remove_table(ocm_session* session, const std::string& name) {
   std::set<uint64_t> ids;
   if (const Result<HeldSegment> held = hold_segment(session, name); held.is_ok()) {
@@ -123,12 +122,6 @@ Status remove_table(ocm_session* session, const std::string& name) {
     if (ids.contains(parse_segment_name(name, one)->table)) (void)ocm_name_remove(session, one.c_str());
   }
   return removed;
-}
-
-void remove_leftovers(ocm_session* session, const std::string& name, uint64_t keep) {
-  for (const std::string& one : appended_names(session, name)) {
-    if (parse_segment_name(name, one)->table != keep) (void)ocm_name_remove(session, one.c_str());
-  }
 }
 
 }  // namespace ocm::table

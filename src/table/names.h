@@ -54,7 +54,7 @@ Result<Catalogue> read_catalogue(const HeldSegment& segment);
 /// Removes what the name has, first the name. Errors: kNotFound, kPermission, kInvalidArgument (it is no
 /// table).
 Status remove_table(ocm_session* session, const std::string& name);
-/// Removes segments `NAME~*` of other tables than `keep`.
-void remove_leftovers(ocm_session* session, const std::string& name, uint64_t keep);
+/// Appended segments that are published now, of whichever tables had or have the name.
+std::vector<std::string> appended_names(ocm_session* session, const std::string& name);
 
 }  // namespace ocm::table

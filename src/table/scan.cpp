@@ -30,8 +30,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
 
   /// The next group; only while more() holds.
   Result<HeldGroup> next() {
-    const bool moves = next_ < plan_.groups.size() && !ahead_ &&
-                       needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
+    const bool moves = !ahead_ && needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
     ahead_ = ahead_ || moves;
     if (!ahead_) {
       ++taken_;

@@ -76,8 +76,10 @@ Status create_table(ocm_session* session, const char* name, ArrowArrayStream* st
   Loader loader(session, source, placer, load_options(options));
   OCM_TRY(loader.load(given, nullptr, table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
+  // They had the name before it is published here: nobody can have it again.
+  const std::vector<std::string> leftovers = appended_names(session, name);
   OCM_TRY(publish_first(session, name, segment, options));
-  remove_leftovers(session, name, table);
+  for (const std::string& one : leftovers) (void)ocm_name_remove(session, one.c_str());
   return {};
 }
 

@@ -408,6 +408,7 @@ TEST_F(Table, ADroppedTableLivesUntilItsReadersEnd) {
 }
 
 TEST_F(Table, AReplacedTableIsAnotherOne) {
+  ASSERT_OK(ocm_publish(allocate(kMiB), "t~00000000000000aa~1", 0));  // of one whose dropper died
   ASSERT_OK(create("t", one({"i", "x"}, values<int32_t>({1}))));
   ASSERT_OK(append("t", one({"i", "x"}, values<int32_t>({2}))));
   EXPECT_EQ(create("t", one({"u", "y"}, texts({"new"}))), OCM_EXISTS);
