@@ -1,6 +1,7 @@
 """Whether an answer is right: against DuckDB on the Parquet files, and at SF 1 against published numbers.
 
-An answer of many rows is compared by its number of rows and the exact sums of its columns; one of few rows value by value.
+An answer of many rows is compared by its number of rows and the exact sums of its columns, one of few rows value by
+value.
 """
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def placement(results: dict, theme: Theme) -> Figure:
             axes.barh(row, width, left=left, height=0.62, color=theme.tables[table["name"]], edgecolor=theme.paper,
                       linewidth=0.8)
             if width > 0.09 * budget:
-                axes.text(left + width / 2, row, f"{table['name']}\n{number(width)}", ha="center", va="center", fontsize=8.5,
-                          color="#ffffff" if theme.name == "light" else "#0d1117")
+                axes.text(left + width / 2, row, f"{table['name']}\n{number(width)}", ha="center", va="center",
+                          fontsize=8.5, color="#ffffff" if theme.name == "light" else "#0d1117")
             left += width
     data = results["placement"]["data_bytes"] / MIB
     axes.axvline(data, color=theme.bad, linewidth=1.4)
@@ -92,8 +92,8 @@ def moved(results: dict, theme: Theme) -> Figure:
         needed, took = query["needed_bytes"] / MIB, (query["cells"].get("remote", {}).get("moved_bytes") or 0) / MIB
         axes.bar(column - 0.19, needed, width=0.36, color=theme.sources["cached"])
         axes.bar(column + 0.19, took, width=0.36, color=theme.sources["remote"])
-        axes.text(column, max(needed, took), f"{took / needed:.3f}" if needed else "-", ha="center", va="bottom", fontsize=9,
-                  color=theme.ink)
+        axes.text(column, max(needed, took), f"{took / needed:.3f}" if needed else "-", ha="center", va="bottom",
+                  fontsize=9, color=theme.ink)
     axes.set_xticks(range(len(found)), [query["name"] for query in found])
     axes.set_ylabel("MiB")
     axes.margins(y=0.14)
@@ -131,7 +131,8 @@ def acts(results: dict, theme: Theme) -> Figure:
     dress(axes, theme, "")
     for row, act in enumerate(found):
         axes.barh(row, act["seconds"], left=act["start_s"], height=0.66, color=theme.accent)
-        axes.text(act["start_s"] + act["seconds"], row, f" {act['seconds']:.1f} s", va="center", fontsize=9, color=theme.ink)
+        axes.text(act["start_s"] + act["seconds"], row, f" {act['seconds']:.1f} s", va="center", fontsize=9,
+                  color=theme.ink)
     axes.set_yticks(range(len(found)), [act["title"] for act in found])
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.set_xlim(0, (found[-1]["start_s"] + found[-1]["seconds"]) * 1.1)

@@ -44,7 +44,8 @@ class Job:
         self.terminal.heading(title)
         start = time.monotonic()
         yield
-        self.results["acts"].append({"title": title, "start_s": start - self.began, "seconds": time.monotonic() - start})
+        self.results["acts"].append({"title": title, "start_s": start - self.began,
+                                     "seconds": time.monotonic() - start})
 
     def right(self, holds: bool, otherwise: str) -> None:
         """Counts a check. Errors: Failed."""
@@ -230,8 +231,8 @@ class Job:
         self.right(found["answer"] == wanted, f"the second process answered {found['answer']} instead of {wanted}")
         self.results["second"] = {**found, "total_ms": total_ms, "code": second.code(), "loaded_bytes": 0,
                                   "answer": "; ".join(" ".join(row) for row in wanted)}
-        self.terminal.say(f"  answered {number(total_ms)} ms after its start ({number(found['attach_ms'])} ms to import and "
-                          f"open, {number(found['query_ms'])} ms for the query); it loaded nothing, "
+        self.terminal.say(f"  answered {number(total_ms)} ms after its start ({number(found['attach_ms'])} ms to "
+                          f"import and open, {number(found['query_ms'])} ms for the query); it loaded nothing, "
                           f"{number(found['moved_bytes'] / MIB)} MiB were moved")
         self.terminal.say("  " + second.code().replace("\n", "\n  "))
         for row in wanted:

@@ -39,7 +39,8 @@ class Source:
         """How many bytes the turn moved from where they lie; None: not known."""
         return None
 
-    def turn(self, connection: duckdb.DuckDBPyConnection, query: Query, right: answers.Summary) -> tuple[float, int | None]:
+    def turn(self, connection: duckdb.DuckDBPyConnection, query: Query,
+             right: answers.Summary) -> tuple[float, int | None]:
         """One query. -> seconds and bytes moved. Errors: answers.Wrong, Skipped."""
         self.before(query)
         start = time.perf_counter()

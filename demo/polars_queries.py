@@ -32,7 +32,8 @@ def _q1(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
     return tables["lineitem"].filter(pl.col("l_shipdate") <= datetime.date(1998, 9, 2)).group_by(
         "l_returnflag", "l_linestatus").agg(
         pl.col("l_quantity").sum().alias("sum_qty"), price.sum().alias("sum_base_price"),
-        discounted.sum().alias("sum_disc_price"), (_exact(discounted, 6) * _exact(pl.lit(ONE) + tax, 6)).sum().alias("sum_charge"),
+        discounted.sum().alias("sum_disc_price"),
+        (_exact(discounted, 6) * _exact(pl.lit(ONE) + tax, 6)).sum().alias("sum_charge"),
         pl.col("l_quantity").mean().cast(pl.Float64).alias("avg_qty"), price.mean().cast(pl.Float64).alias("avg_price"),
         discount.mean().cast(pl.Float64).alias("avg_disc"), pl.len().cast(pl.Int64).alias("count_order"),
     ).with_columns(keys).sort("l_returnflag", "l_linestatus")
@@ -42,7 +43,8 @@ def _q6(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
     shipped, discount = pl.col("l_shipdate"), pl.col("l_discount")
     return tables["lineitem"].filter(
         (shipped >= datetime.date(1994, 1, 1)) & (shipped < datetime.date(1995, 1, 1))
-        & discount.is_between(decimal.Decimal("0.05"), decimal.Decimal("0.07")) & (pl.col("l_quantity") < decimal.Decimal(24))
+        & discount.is_between(decimal.Decimal("0.05"), decimal.Decimal("0.07"))
+        & (pl.col("l_quantity") < decimal.Decimal(24))
     ).select((_exact(pl.col("l_extendedprice"), 4) * _exact(discount, 4)).sum().alias("revenue"))
 
 

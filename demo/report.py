@@ -69,12 +69,13 @@ def _tiles(results: dict) -> str:
 def _placement(results: dict) -> str:
     found = results["placement"]
     names = [node["name"] for node in found["nodes"]]
-    rows = [[_(table["name"]), _(table["how"]), f"{table['replicas']}", f"{table['rows']:,}", number(table["bytes"] / MIB),
+    rows = [[_(table["name"]), _(table["how"]), f"{table['replicas']}", f"{table['rows']:,}",
+             number(table["bytes"] / MIB),
              *(number(table["by_node"][name] / MIB) if table["by_node"].get(name) else "" for name in names)]
             for table in found["tables"]]
     budget = found["nodes"][0]["budget_bytes"]
-    return (f"<p>{number(found['data_bytes'] / MIB)} MiB of tables lie in the memory of {len(names)} nodes, none of which "
-            f"may use more than {number(budget / MIB)} MiB.</p>" + "{plot:placement}"
+    return (f"<p>{number(found['data_bytes'] / MIB)} MiB of tables lie in the memory of {len(names)} nodes, none of "
+            f"which may use more than {number(budget / MIB)} MiB.</p>" + "{plot:placement}"
             + _table(["table", "placed", "copies", "rows", "MiB", *(f"MiB on {_(name)}" for name in names)], rows, 2))
 
 
@@ -98,11 +99,12 @@ def _queries(results: dict) -> str:
     head = ["query", "", *(_(source["title"]) for source in sources), "MiB needed", "MiB moved"]
     notes = "".join(f"<p class=note>{_(key)}: {_(why)}</p>" for key, why in results.get("skipped", {}).items())
     return ("<p>From a query's text to its whole answer by DuckDB with two threads, in milliseconds: the median of "
-            f"{results['run']['rounds']} rounds in which every source has its turn. Every answer was checked against DuckDB "
-            "on the Parquet files" + (" and against the published numbers" if results["run"]["scale"] == 1 else "") + ".</p>"
+            f"{results['run']['rounds']} rounds in which every source has its turn. Every answer was checked against "
+            "DuckDB on the Parquet files"
+            + (" and against the published numbers" if results["run"]["scale"] == 1 else "") + ".</p>"
             "{plot:queries}" + _table(head, rows, 2) + notes
-            + "<h3>Bytes</h3><p>Needed: the buffers of the columns that a query reads. Moved: what crossed from other nodes "
-            "when they were read for the first time.</p>{plot:moved}")
+            + "<h3>Bytes</h3><p>Needed: the buffers of the columns that a query reads. Moved: what crossed from "
+            "other nodes when they were read for the first time.</p>{plot:moved}")
 
 
 def _fusion(results: dict) -> str:
@@ -112,31 +114,32 @@ def _fusion(results: dict) -> str:
             cell = query[where]
             rows.append([f"<b>{_(query['name'])}</b>", where, number(cell["fused_ms"]), number(cell["stepped_ms"]),
                          f"{cell['stepped_ms'] / cell['fused_ms']:.1f}×", number(cell["written_bytes"] / MIB)])
-    return ("<p>Fused, a query is one pipeline. Operator by operator, each stores its output as a table in the memory of "
-            "the cluster and the next reads it.</p>{plot:fusion}"
+    return ("<p>Fused, a query is one pipeline. Operator by operator, each stores its output as a table in the "
+            "memory of the cluster and the next reads it.</p>{plot:fusion}"
             + _table(["query", "input", "fused, ms", "by operator, ms", "ratio", "MiB written"], rows, 2))
 
 
 def _engines(results: dict) -> str:
     names = list(dict.fromkeys(name for row in results["engines"] for name in row["cells"]))
-    rows = [[f"<b>{_(row['name'])}</b>", *(number(row["cells"][name]) if name in row["cells"] else "–" for name in names)]
+    rows = [[f"<b>{_(row['name'])}</b>",
+             *(number(row["cells"][name]) if name in row["cells"] else "–" for name in names)]
             for row in results["engines"]]
     return "<p>The same tables under other engines, in milliseconds.</p>" + _table(["query", *map(_, names)], rows)
 
 
 def _second(results: dict) -> str:
     found = results["second"]
-    return (f"<p>Another process opened the tables by name and answered a query {number(found['total_ms'])} ms after it was "
-            f"started: {number(found['attach_ms'])} ms to connect and open, {number(found['query_ms'])} ms for the query. It "
-            f"loaded nothing; {number(found['moved_bytes'] / MIB)} MiB came from other nodes.</p>"
+    return (f"<p>Another process opened the tables by name and answered a query {number(found['total_ms'])} ms after "
+            f"it was started: {number(found['attach_ms'])} ms to connect and open, {number(found['query_ms'])} ms for "
+            f"the query. It loaded nothing; {number(found['moved_bytes'] / MIB)} MiB came from other nodes.</p>"
             f"<pre>{_(found['code'])}</pre><p>It printed <code>{_(found['answer'])}</code>.</p>")
 
 
 def _failure(results: dict) -> str:
     found = results["failure"]
-    return (f"<p>{_(found['node'])} (process {found['pid']}) was killed. A scan of <b>{_(found['table'])}</b>, of which it "
-            f"held row groups, ended after {number(found['took_ms'])} ms with</p><pre class=bad>{_(found['code'])}: "
-            f"{_(found['error'])}</pre><p><b>{_(found['table_kept'])}</b>, which is held twice, went on answering: "
+    return (f"<p>{_(found['node'])} (process {found['pid']}) was killed. A scan of <b>{_(found['table'])}</b>, of "
+            f"which it held row groups, ended after {number(found['took_ms'])} ms with</p>"
+            f"<pre class=bad>{_(found['code'])}: {_(found['error'])}</pre><p><b>{_(found['table_kept'])}</b>, which is held twice, went on answering: "
             f"{found['rows_kept']:,} rows, the right sum.</p>")
 
 
@@ -146,8 +149,8 @@ def _bfs(results: dict) -> str:
              f"{search['ratio']:.2f}×" if search["ratio"] else "",
              f"{search['moved_share'] * 100:.1f} %" if search["moved_share"] is not None else ""]
             for search in found["searches"]]
-    text = ("<p>The state of the vertices and the first neighbours of each lie in the program, the other neighbours where it "
-            "says. Every tree was validated as Graph 500 asks.</p>{plot:bfs}"
+    text = ("<p>The state of the vertices and the first neighbours of each lie in the program, the other neighbours "
+            "where it says. Every tree was validated as Graph 500 asks.</p>{plot:bfs}"
             + _table(["search", "MTEPS", "ms", "time / plain arrays", "edges moved"], rows))
     phases = found.get("phases", [])
     if phases:
@@ -159,8 +162,8 @@ def _bfs(results: dict) -> str:
 
 def _load(results: dict) -> str:
     took_s, stored = (sum(table[key] for table in results["load"]) for key in ("seconds", "bytes"))
-    return (f"<p>{number(stored / MIB)} MiB in {took_s:.1f} s, read from Parquet, narrowed (money to 64-bit decimals, strings "
-            "of few values to dictionaries) and stored.</p>{plot:load}")
+    return (f"<p>{number(stored / MIB)} MiB in {took_s:.1f} s, read from Parquet, narrowed (money to 64-bit "
+            "decimals, strings of few values to dictionaries) and stored.</p>{plot:load}")
 
 
 SECTIONS = (
@@ -180,7 +183,8 @@ def _facts(run: dict) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     facts = [f"TPC-H at scale factor {run['scale']:g}", f"{run['nodes']} nodes on one machine",
              f"{run['cores']} cores ({run['cpu']}), {run['memory_bytes'] / 2**30:.0f} GiB", f"Linux {run['kernel']}",
-             f"commit {run['commit']}", versions, run["time"], f"{run['seconds']:.0f} s, {run['checks']} answers checked"]
+             f"commit {run['commit']}", versions, run["time"],
+             f"{run['seconds']:.0f} s, {run['checks']} answers checked"]
     return "".join(f"<li>{_(fact)}</li>" for fact in facts)
 
 

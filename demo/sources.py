@@ -34,8 +34,8 @@ class Parquet(Source):
             return
         left = pagecache.drop(files)
         if left:
-            raise Skipped(f"the page cache keeps {left:,} bytes of the files: their file system does not let go of them "
-                          "(tmpfs?); set OCM_DEMO_DIR to a folder on a disk")
+            raise Skipped(f"the page cache keeps {left:,} bytes of the files: their file system does not let go of "
+                          "them (tmpfs?); set OCM_DEMO_DIR to a folder on a disk")
 
     def moved_bytes(self, query: Query) -> int | None:
         """Cold: what the page cache holds afterwards is what came from the disk, read-ahead included."""

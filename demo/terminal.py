@@ -14,8 +14,8 @@ from .charts import MIB, number
 
 COLOURS = {"lineitem": "blue", "orders": "dark_orange3", "partsupp": "green", "part": "yellow", "customer": "magenta",
            "supplier": "red", "nation": "cyan", "region": "white"}
-LETTERS = {"lineitem": "L", "orders": "O", "partsupp": "S", "part": "P", "customer": "C", "supplier": "s", "nation": "n",
-           "region": "r"}  # where there are no colours
+LETTERS = {"lineitem": "L", "orders": "O", "partsupp": "S", "part": "P", "customer": "C", "supplier": "s",
+           "nation": "n", "region": "r"}  # where there are no colours
 PICTURE_WIDTH = 60
 
 
@@ -93,14 +93,17 @@ class Terminal:
     def queries(self, results: dict) -> None:
         """Medians in ms, the geometric means, and their ratios to the own node."""
         sources = results["sources"]
-        head = ["  query", *(source["title"].replace(", ", ",\n").replace("Arrow in ", "Arrow in\n") for source in sources),
+        head = ["  query", *(source["title"].replace(", ", ",\n").replace("Arrow in ", "Arrow in\n")
+                             for source in sources),
                 "MiB\nneeded", "MiB\nmoved"]
         rows = [[f"  {query['name']}",
                  *(number(query["cells"][source["key"]]["ms"]) if source["key"] in query["cells"] else "-"
                    for source in sources),
                  number(query["needed_bytes"] / MIB),
-                 number((query["cells"].get("remote", {}).get("moved_bytes") or 0) / MIB)] for query in results["queries"]]
-        rows.append(["  geometric mean", *(number(source["mean_ms"]) if source["mean_ms"] else "-" for source in sources),
+                 number((query["cells"].get("remote", {}).get("moved_bytes") or 0) / MIB)]
+                for query in results["queries"]]
+        rows.append(["  geometric mean",
+                     *(number(source["mean_ms"]) if source["mean_ms"] else "-" for source in sources),
                      "", ""])
         base = next((source["mean_ms"] for source in sources if source["key"] == "local"), None)
         rows.append(["  ÷ own node", *(f"{source['mean_ms'] / base:.2f}" if source["mean_ms"] and base else "-"

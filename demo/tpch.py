@@ -76,7 +76,8 @@ def _generate(program: str, scale: float, parts: int, part: int, folder: pathlib
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def prepare(scale: float, under: pathlib.Path, advanced: Callable[[int, int], None] = lambda done, parts: None) -> Dataset:
+def prepare(scale: float, under: pathlib.Path,
+            advanced: Callable[[int, int], None] = lambda done, parts: None) -> Dataset:
     """The data of `scale`, generated where parts are missing below `under`.
 
     `advanced(done, parts)` is called before the first part and after each.

@@ -58,7 +58,7 @@ def rows_in(dataset: Dataset, table: str) -> int:
 
 
 def reader(dataset: Dataset, table: str) -> pa.RecordBatchReader:
-    """The table's rows in order, as a stream of record batches: by DuckDB, whose reader of Parquet is the fastest here."""
+    """The table's rows in order, as a stream of record batches: by DuckDB, the fastest reader of Parquet here."""
     relation = Parquet(dataset, cold=False).relations[table]
     return measure.engine().sql(f"from {relation}").to_arrow_reader(BATCH_ROWS)
 
@@ -68,7 +68,8 @@ def group_rows(scale: float, nodes: int) -> int:
     return max(8_192, min(524_288, int(6_002_000 * scale / (4 * nodes))))
 
 
-def load(pool: oncilla.Session, dataset: Dataset, plan: Plan, rows_max: int, progress: Callable[[int, int], None]) -> dict:
+def load(pool: oncilla.Session, dataset: Dataset, plan: Plan, rows_max: int,
+         progress: Callable[[int, int], None]) -> dict:
     """Streams one table from its files into the cluster, in row groups of `rows_max`. -> name, rows, bytes, seconds."""
     start = time.perf_counter()
     stored = pool.table(plan.table)

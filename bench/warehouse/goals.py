@@ -35,7 +35,8 @@ def over(what: str, ours: Sequence[float], theirs: Sequence[float], goal: float 
         return Row(what, goal=goal, at_least=at_least, note="not measured")
     rounds = [one / other for one, other in zip(ours, theirs)]
     left, right = statistics.median(ours), statistics.median(theirs)
-    note = " / ".join(f"{name} {digits(value)} {unit}".strip() for name, value in zip(names, (left, right), strict=True))
+    note = " / ".join(f"{name} {digits(value)} {unit}".strip()
+                      for name, value in zip(names, (left, right), strict=True))
     return Row(what, left / right, min(rounds), max(rounds), goal, at_least, note)
 
 

@@ -29,7 +29,8 @@ class Transfer:
         self.place = network.Loopback()
         reasons: dict[str, str] = {}
         install.build("tcp_raw", *install.BUILT["tcp_raw"], reasons)
-        self.limits = [subject for subject in subjects.limits(reasons) if subject.fabric == "tcp" and not subject.missing]
+        self.limits = [subject for subject in subjects.limits(reasons)
+                       if subject.fabric == "tcp" and not subject.missing]
         self.missing = reasons.get("tcp_raw", "")
 
     def ours(self) -> float:

@@ -37,7 +37,8 @@ def install() -> str:
     try:
         if not python.exists():
             programs.run([sys.executable, "-m", "venv", VENV], None, 60)
-        programs.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", REQUIREMENTS], None, 400)
+        programs.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", REQUIREMENTS],
+                     None, 400)
     except programs.Failed as failure:
         return f"pip: {failure}"
     ready.touch()
@@ -53,7 +54,7 @@ def install_redis() -> str:
 
 
 class Peer(measure.Source):
-    """A running peer program. Its time starts when it asks its store for the columns, and ends with the whole answer."""
+    """A running peer program. Its time is that from asking its store for the columns to the whole answer."""
 
     def __init__(self, key: str, title: str, process: subprocess.Popen) -> None:
         self.key, self.title, self.process = key, title, process
@@ -95,8 +96,9 @@ def _program(name: str, *options: object, env: dict[str, str] | None = None) -> 
     """A peer program with pipes; its whole group is ended."""
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(
-            [str(part) for part in (VENV / "bin" / "python", "-B", HERE / "peer" / name, *options)], text=True, bufsize=1,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **(env or {})},
+            [str(part) for part in (VENV / "bin" / "python", "-B", HERE / "peer" / name, *options)],
+            text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            env={**os.environ, **(env or {})},
             start_new_session=True)
         process.errors = errors
         try:
@@ -177,7 +179,8 @@ def mooncake(folder: pathlib.Path) -> Iterator[Peer]:
             while (line := holder.stdout.readline()) != "ready\n":
                 if not line:
                     raise programs.Failed(f"Mooncake: {_last_words(holder)}")
-            with _program("mooncake_peer.py", *_of(folder), "--master", master, "--metadata", metadata, env=env) as process:
+            with _program("mooncake_peer.py", *_of(folder), "--master", master, "--metadata", metadata,
+                          env=env) as process:
                 yield Peer("mooncake", "Mooncake Store", process)
 
 

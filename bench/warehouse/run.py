@@ -99,12 +99,16 @@ class Run:
         every = (cold, self.cached, self.process, self.local, self.remote, self.again)
         board = self.board(*every)
         self.times(board, every)
-        means = {source.key: [value * 1e3 for value in board.geometric_means_s(source.key, queries.ALL)] for source in every}
+        means = {source.key: [value * 1e3 for value in board.geometric_means_s(source.key, queries.ALL)]
+                 for source in every}
 
         def row(what: str, ours: str, theirs: str, goal: float, at_least: bool = False) -> None:
-            self.rows.append(goals.over(what, means[ours], means[theirs], goal, at_least=at_least, names=(ours, theirs)))
-        scan = parts.whole_scan(self.connection, (self.process, self.local), max(5, self.options.rounds), lambda what: None)
-        self.rows.append(goals.over("scan of a table, same node / Arrow in the process", [s * 1e3 for s in scan["local"]],
+            self.rows.append(goals.over(what, means[ours], means[theirs], goal, at_least=at_least,
+                                        names=(ours, theirs)))
+        scan = parts.whole_scan(self.connection, (self.process, self.local), max(5, self.options.rounds),
+                                lambda what: None)
+        self.rows.append(goals.over("scan of a table, same node / Arrow in the process",
+                                    [s * 1e3 for s in scan["local"]],
                                     [s * 1e3 for s in scan["process"]], 1.05, names=("local", "process")))
         row("queries, same node / Arrow in the process", "local", "process", 1.05)
         row("remote, first touch / local zero copy", "remote", "local", 1.5)
@@ -119,7 +123,8 @@ class Run:
         needed = {query.name: source.needed_bytes(query) for query in queries.ALL}
         each = [moved[name] / needed[name] for name in moved]
         self.rows.append(goals.Row(what, sum(moved.values()) / sum(needed.values()), min(each), max(each), goal,
-                                   note=f"{sum(moved.values()) / goals.MIB:,.1f} / {sum(needed.values()) / goals.MIB:,.1f} MiB"))
+                                   note=f"{sum(moved.values()) / goals.MIB:,.1f} / "
+                                        f"{sum(needed.values()) / goals.MIB:,.1f} MiB"))
 
     def times(self, board: measure.Board, among: tuple[measure.Source, ...]) -> None:
         """The medians of every query, in ms."""
@@ -139,7 +144,8 @@ class Run:
             ours.append(measured.ours())
             raw.append(measured.raw(0.05 if self.options.quick else 0.2))
         self.log.write(record="warehouse_transfer", ours=ours, raw=raw)
-        self.rows.append(goals.over("transfer / raw transport bandwidth", ours, raw, 0.9, "GB/s", True, ("ours", "raw loop")))
+        self.rows.append(goals.over("transfer / raw transport bandwidth", ours, raw, 0.9, "GB/s", True,
+                                    ("ours", "raw loop")))
 
     def load(self) -> None:
         ours, theirs = [], []
@@ -184,7 +190,8 @@ class Run:
                 continue
             name = "SHOC" if line["graph"] == "shoc" else f"Kronecker {line['scale']}, {line['direction']}"
             note = f"{line['mteps_harmonic_mean']:.0f} MTEPS" if "mteps_harmonic_mean" in line else ""
-            self.rows.append(goals.Row(f"BFS {name}: remote / plain arrays", line["ratio"], goal=line["ratio_max"], note=note))
+            self.rows.append(goals.Row(f"BFS {name}: remote / plain arrays", line["ratio"], goal=line["ratio_max"],
+                                       note=note))
             if "moved_share_max" in line:
                 self.rows.append(goals.Row(f"BFS {name}: share of the edges moved", line["moved_share"],
                                            goal=line["moved_share_max"]))
@@ -213,9 +220,11 @@ class Run:
         ratio = statistics.median(ours) / statistics.median(theirs)
         self.log.write(record="warehouse_peer", peer=kind.title, like=kind.like, ours_s=ours, theirs_s=theirs,
                        store_s=peer.store_s)
-        each = [f"{board.median_s(kind.like, query.name) / board.median_s(peer.key, query.name):.2f}" for query in queries.ALL]
+        each = [f"{board.median_s(kind.like, query.name) / board.median_s(peer.key, query.name):.2f}"
+                for query in queries.ALL]
         self.beside.append((kind.title, {"local": "own node", "remote": "remote, first touch"}[kind.like],
-                            f"{statistics.median(ours) * 1e3:.1f}", f"{statistics.median(theirs) * 1e3:.1f}", f"{ratio:.2f}",
+                            f"{statistics.median(ours) * 1e3:.1f}", f"{statistics.median(theirs) * 1e3:.1f}",
+                            f"{ratio:.2f}",
                             *each))
 
     def export(self, folder: pathlib.Path) -> None:
@@ -231,7 +240,8 @@ class Run:
 
     def run(self) -> None:
         self.prepare()
-        self.log.write(record="warehouse_run", scale=self.options.sf, rounds=self.options.rounds, parts=self.options.parts)
+        self.log.write(record="warehouse_run", scale=self.options.sf, rounds=self.options.rounds,
+                       parts=self.options.parts)
         for part in PARTS:
             if part in self.options.parts:
                 print(f"{part} ...", flush=True)
@@ -243,8 +253,8 @@ class Run:
 
     def show(self) -> None:
         for row in self.rows:
-            self.log.write(record="warehouse_row", what=row.what, ratio=row.ratio, min=row.least, max=row.most, goal=row.goal,
-                           at_least=row.at_least, met=row.met, note=row.note)
+            self.log.write(record="warehouse_row", what=row.what, ratio=row.ratio, min=row.least, max=row.most,
+                           goal=row.goal, at_least=row.at_least, met=row.met, note=row.note)
         print("\n" + goals.text(self.rows))
         if self.beside:
             head = ("peer", "against ours", "ours, ms", "peer, ms", "ours/peer", *(query.name for query in queries.ALL))

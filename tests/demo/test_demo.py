@@ -41,7 +41,8 @@ def test_every_act_was_played(quick: Demo, results: dict) -> None:
     assert titles == ["TPC-H data", "3 nodes", "Tables into their memory", "Queries from everywhere",
                       "Fused and operator by operator", "Another engine", "A second process", "A node dies",
                       "Breadth-first search"]
-    assert [line.split("  ")[1] for line in quick.output.splitlines() if re.match(r"\d+  ", line)][:len(titles)] == titles
+    assert [line.split("  ")[1] for line in quick.output.splitlines()
+            if re.match(r"\d+  ", line)][:len(titles)] == titles
 
 
 def test_no_node_has_room_for_the_data(results: dict) -> None:
@@ -123,7 +124,8 @@ def test_kept_it_can_be_used_and_stopped(folder: pathlib.Path, tmp_path: pathlib
         assert len(daemons(stop[2])) == 3
         used = subprocess.run(
             [sys.executable, "-c", "import duckdb, oncilla; lineitem = oncilla.connect().table('lineitem');"
-             "print(duckdb.sql('select count(*) from lineitem').fetchall()[0][0])"], capture_output=True, text=True, timeout=60,
+             "print(duckdb.sql('select count(*) from lineitem').fetchall()[0][0])"],
+            capture_output=True, text=True, timeout=60,
             env={**os.environ, "PYTHONPATH": str(PACKAGE), "OCM_SOCKET": socket}, cwd=ROOT)
         assert used.stdout.strip() == "600572", used.stderr
     finally:

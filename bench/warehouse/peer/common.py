@@ -3,8 +3,8 @@
 usage: NAME_peer.py --data FOLDER --right FILE [options of its own]
 
 FOLDER has an Arrow IPC file for each table, with the columns that the queries read and the batches of ours. FILE is the
-pickled right answers. A line {"query": NAME} on standard input is answered by one with seconds and moved_bytes:
-from the moment that the columns are asked of the store until the engine's whole answer is here. The answer is checked. The
+pickled right answers. A line {"query": NAME} on standard input is answered by one with seconds and moved_bytes: from
+the moment that the columns are asked of the store until the engine's whole answer is here. The answer is checked. The
 program ends when its input does.
 """
 from __future__ import annotations
@@ -69,7 +69,8 @@ def values(data: pa.Table, column: str) -> list[pa.Buffer]:
 
 def assembled(columns: Mapping[str, list]) -> pa.Table:
     """A table of columns that are given as the IPC streams of values(), without a copy."""
-    chunks = {name: [pa.ipc.open_stream(part).read_all().column(0) for part in parts] for name, parts in columns.items()}
+    chunks = {name: [pa.ipc.open_stream(part).read_all().column(0) for part in parts]
+              for name, parts in columns.items()}
     return pa.table({name: pa.chunked_array([chunk for one in found for chunk in one.chunks])
                      for name, found in chunks.items()})
 

@@ -1,4 +1,4 @@
-"""Mooncake Store over TCP: an object is one column of one row group as an Arrow IPC stream, in another process's segment.
+"""Mooncake Store over TCP: an object is one column of one row group as an Arrow IPC stream in another's segment.
 
 usage: mooncake_peer.py --data FOLDER --right FILE --master ADDRESS --metadata URL
        mooncake_peer.py holder ADDRESS URL        the process that gives the memory

@@ -1,4 +1,4 @@
-"""Redis over TCP: a value is one column of one row group as an Arrow IPC stream; a query asks for all it needs in one MGET."""
+"""Redis over TCP: a value is one column of one row group as an Arrow IPC stream; a table's are had in one MGET."""
 from __future__ import annotations
 
 from collections.abc import Iterable
