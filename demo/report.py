@@ -139,8 +139,9 @@ def _failure(results: dict) -> str:
     found = results["failure"]
     return (f"<p>{_(found['node'])} (process {found['pid']}) was killed. A scan of <b>{_(found['table'])}</b>, of "
             f"which it held row groups, ended after {number(found['took_ms'])} ms with</p>"
-            f"<pre class=bad>{_(found['code'])}: {_(found['error'])}</pre>"
-            f"<p><b>{_(found['table_kept'])}</b>, which is held twice, went on answering: {found['rows_kept']:,} rows, the right sum.</p>")
+            f"<pre class=bad>{_(found['error'])}</pre>"
+            f"<p><b>{_(found['table_kept'])}</b>, which is held twice, went on answering: "
+            f"{found['rows_kept']:,} rows, the right sum.</p>")
 
 
 def _bfs(results: dict) -> str:
