@@ -4,7 +4,8 @@ Reading. Where all bytes lie on this host a read points into them (`read_buffer`
 read of SMALL_BYTES or more is one get of just its bytes. Smaller ones go through a window: it is at least
 FLOOR_BYTES, or the last TAIL_BYTES where it reaches the end (a footer), and grows to an eighth of what was read in a
 row, so that lines cost few gets and random reads move little more than they ask for. What lies in the window is not
-moved again.
+moved again. A get lets other threads run, which may seek and read the same file, as DuckDB's do: so a read takes its
+position and the window once, and puts back what they became at its end.
 
 Writing. Parts go into extents of their own as they fill; close() joins them and gives the name in one step. A file
 that is discarded, or whose program dies, leaves no name and no memory.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import copy
@@ -114,7 +116,11 @@ class Content:
 
 
 class OcmReader(io.RawIOBase):
-    """A file opened for reading. Seekable; one thread at a time. Survives fork() and pickling."""
+    """A file opened for reading. Seekable. Survives fork() and pickling.
+
+    Threads: any may seek and then read while others do, for a seek holds for the next read of its thread. Reads
+    without a seek, and close(): one thread at a time.
+    """
 
     mode = "rb"
 
@@ -124,7 +130,8 @@ class OcmReader(io.RawIOBase):
         self._content = Content(fs.shared, path)
         self.size = self._content.size
         self._position = 0
-        self._window, self._window_start = b"", 0
+        self._sought: dict[int, int] = {}  # thread: where its next read starts; else at the position
+        self._window = 0, b""  # the offset of these bytes
         self._run_start = self._run_end = 0  # of reads in a row
 
     def readable(self) -> bool:
@@ -137,27 +144,27 @@ class OcmReader(io.RawIOBase):
 
     def tell(self) -> int:
         """The position in bytes."""
-        return self._position
+        return self._sought.get(get_ident(), self._position)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Moves to `offset` bytes from the start (0), the position (1) or the end (2)."""
         self._check_open()
-        position = offset + (0, self._position, self.size)[whence]
+        position = offset + (0, self.tell(), self.size)[whence]
         if position < 0:
             raise ValueError(f"cannot seek to {position}")
-        self._position = position
+        self._position = self._sought[get_ident()] = position
         return position
 
     def read(self, size: int | None = -1) -> bytes:
         """At most `size` bytes, fewer only at the end. Raises OSError."""
-        content, nbytes = self._start(size)
+        content, start, nbytes = self._start(size)
         if content.view is None and nbytes < SMALL_BYTES:
-            data = self._small(content, nbytes)
+            data = self._small(content, start, nbytes)
         else:
-            head = self._from_window(nbytes)
-            rest = content.get(self._position + len(head), nbytes - len(head))
+            head = _part(self._window, start, nbytes)
+            rest = content.get(start + len(head), nbytes - len(head))
             data = head + rest if head else rest
-        self._advance(nbytes)
+        self._advance(start, nbytes)
         return data
 
     read1 = read
@@ -165,35 +172,33 @@ class OcmReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fills `buffer` from the position, wholly but at the end, without a copy between. Raises OSError."""
         target = memoryview(buffer).cast("B")
-        content, nbytes = self._start(len(target))
+        content, start, nbytes = self._start(len(target))
         if content.view is None and nbytes < SMALL_BYTES:
-            target[:nbytes] = self._small(content, nbytes)
+            target[:nbytes] = self._small(content, start, nbytes)
         else:
-            head = self._from_window(nbytes)
+            head = _part(self._window, start, nbytes)
             target[:len(head)] = head
-            content.getv([(self._position + len(head), target[len(head):nbytes])])
-        self._advance(nbytes)
+            content.getv([(start + len(head), target[len(head):nbytes])])
+        self._advance(start, nbytes)
         return nbytes
 
     readinto1 = readinto
 
     def read_buffer(self, size: int = -1) -> memoryview | bytes:
         """As `read()`, but where the bytes lie on this host it points to them. pyarrow calls it."""
-        content, nbytes = self._start(size)
+        content, start, nbytes = self._start(size)
         if content.view is None:
             return self.read(nbytes)
-        start = self._position
-        self._advance(nbytes)
+        self._advance(start, nbytes)
         return content.view[start:start + nbytes]
 
     def peek(self, size: int = 1) -> bytes:
         """Bytes from the position on, at least one but at the end, without moving it; `readline()` uses it."""
-        content, nbytes = self._start(max(size, 1))
+        content, start, nbytes = self._start(max(size, 1))
         if content.view is not None:
-            return bytes(content.view[self._position:self._position + FLOOR_BYTES])
-        if nbytes > 0:
-            self._small(content, 1)
-        return self._from_window(FLOOR_BYTES)
+            return bytes(content.view[start:start + FLOOR_BYTES])
+        first = self._small(content, start, min(nbytes, 1))
+        return _part(self._window, start, FLOOR_BYTES) or first
 
     def info(self) -> dict[str, Any]:
         """As `OcmFileSystem.info()`."""
@@ -203,7 +208,7 @@ class OcmReader(io.RawIOBase):
         """Lets go of the bytes."""
         if not self.closed:
             self._content.close()
-            self._window = b""
+            self._window = 0, b""
         super().close()
 
     def __reduce__(self) -> tuple:
@@ -215,13 +220,14 @@ class OcmReader(io.RawIOBase):
         if self.closed:
             raise ValueError("the file is closed")
 
-    def _start(self, size: int | None) -> tuple[Content, int]:
-        """The content, and how many bytes a read of `size` gives."""
+    def _start(self, size: int | None) -> tuple[Content, int, int]:
+        """The content, where a read of `size` by this thread starts, and how many bytes it gives."""
         self._check_open()
         if self._content.shared.pid != os.getpid():
             self._reattach()
-        left = max(0, self.size - self._position)
-        return self._content, left if size is None or size < 0 else min(size, left)
+        start = self.tell()
+        left = max(0, self.size - start)
+        return self._content, start, left if size is None or size < 0 else min(size, left)
 
     def _reattach(self) -> None:
         """After fork(): the same bytes over this process' own session."""
@@ -230,31 +236,33 @@ class OcmReader(io.RawIOBase):
             raise OSError(errno.ESTALE, "the file was replaced since it was opened: open it again", self.path)
         self._content = content
 
-    def _advance(self, nbytes: int) -> None:
-        if self._position != self._run_end:
-            self._run_start = self._position
-        self._position += nbytes
-        self._run_end = self._position
+    def _advance(self, start: int, nbytes: int) -> None:
+        """After a read of `nbytes` at `start`."""
+        if start != self._run_end:
+            self._run_start = start
+        self._position = self._run_end = start + nbytes
+        if self._sought.pop(get_ident(), None) is None:
+            self._sought.clear()  # the file was handed on: it read on from another thread's seek
 
-    def _from_window(self, nbytes: int) -> bytes:
-        """The first of the next `nbytes` that are in the window."""
-        start = self._position - self._window_start
-        return self._window[start:start + nbytes] if 0 <= start < len(self._window) else b""
-
-    def _small(self, content: Content, nbytes: int) -> bytes:
-        """The next `nbytes`, through the window."""
-        head = self._from_window(nbytes)
+    def _small(self, content: Content, start: int, nbytes: int) -> bytes:
+        """The `nbytes` at `start`, through the window."""
+        head = _part(self._window, start, nbytes)
         if len(head) == nbytes:
             return head
-        start = self._position + len(head)
-        run = self._position - self._run_start if self._position == self._run_end else 0
+        missing = start + len(head)
+        run = start - self._run_start if start == self._run_end else 0
         wanted = max(nbytes - len(head), FLOOR_BYTES, min(run // 8, AHEAD_BYTES_MAX))
-        end = min(start + wanted, self.size)
+        end = min(missing + wanted, self.size)
         if end == self.size and run == 0 and not head:
-            start = min(start, max(0, end - TAIL_BYTES))
-        self._window = head + content.get(start, end - start)
-        self._window_start = start - len(head)
-        return self._from_window(nbytes)
+            missing = min(missing, max(0, end - TAIL_BYTES))
+        window = self._window = missing - len(head), head + content.get(missing, end - missing)
+        return _part(window, start, nbytes)
+
+
+def _part(window: tuple[int, bytes], start: int, nbytes: int) -> bytes:
+    """The first of the `nbytes` at `start` that are in the window."""
+    offset, data = window
+    return data[start - offset:start - offset + nbytes] if 0 <= start - offset < len(data) else b""
 
 
 def _reopened(fs: OcmFileSystem, path: str, position: int) -> OcmReader:

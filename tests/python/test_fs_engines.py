@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import io
+import random
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import fsspec
@@ -89,6 +91,58 @@ def test_three_of_sixteen_columns_move_little_more_than_they_are(read, stored, f
     moved = files.bytes_moved - before
     pandas.testing.assert_frame_equal(frame, table.select(WANTED).to_pandas())
     assert needed_bytes <= moved <= MOVED_MAX * needed_bytes
+
+
+def test_threads_seek_and_read_one_file(stored, files):
+    path, _ = stored
+    whole = files.cat_file(path)
+
+    def look(file, seed):
+        where = random.Random(seed)
+        for _ in range(200):
+            start, nbytes = where.randrange(len(whole)), where.choice((1, 500, 9_000, 50_000, 300_000))
+            file.seek(start)
+            if file.tell() != start or file.read(nbytes) != whole[start:start + nbytes]:
+                return f"{nbytes} bytes at {start}"
+        return None
+
+    with files.open(path) as file, ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(look, [file] * 8, range(8))) == [None] * 8
+
+
+def test_a_file_that_is_handed_to_another_thread_reads_on(stored, files):
+    path, _ = stored
+    whole = files.cat_file(path, 0, 600)
+    with files.open(path) as file, ThreadPoolExecutor(1) as other:
+        file.seek(100)
+        assert other.submit(file.read, 100).result() == whole[100:200]
+        assert file.tell() == 200 and file.read(100) == whole[200:300]
+        other.submit(file.seek, 400).result()
+        assert file.tell() == 400 and file.read(100) == whole[400:500]
+        assert other.submit(file.read, 100).result() == whole[500:600]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_duckdb_reads_in_parallel(threads, files, options, stored):
+    there = fsspec.filesystem("ocm", nodes="n2", **options)
+    keys = numpy.random.default_rng(2).permutation(ROWS)
+    between = numpy.random.default_rng(3).random(ROWS)  # so that columns are read apart, small and large
+    left = pyarrow.table({"k": keys, "x": between, "d": keys % 11, "y": between, "v": keys * 3})
+    right = pyarrow.table({"k": numpy.arange(ROWS), "w": numpy.arange(ROWS) % 7})
+    for name, rows in (("left", left), ("right", right)):
+        for part in range(2):
+            with there.open(f"engines/parallel/{name}.{part}.parquet", "wb") as file:
+                pyarrow.parquet.write_table(rows.slice(part * ROWS // 2, ROWS // 2), file, row_group_size=ROWS // 8)
+    of_left, of_right = (f"read_parquet('ocm://engines/parallel/{name}.*.parquet')" for name in ("left", "right"))
+    chosen = numpy.arange(ROWS) % 11 == 3
+    wanted = [(ROWS, 3 * (ROWS - 1) * ROWS // 2, int(numpy.sum(right["w"].to_numpy()))),
+              (int(numpy.sum(chosen)), int(3 * numpy.sum(numpy.arange(ROWS)[chosen])))]
+    for _ in range(10):
+        with duckdb.connect(config={"threads": threads}) as connection:  # anew: nothing is in its cache
+            connection.register_filesystem(files)
+            joined = connection.execute(f"select count(*), sum(v), sum(w) from {of_left} join {of_right} using (k)")
+            assert joined.fetchall() == [wanted[0]]
+            assert connection.execute(f"select count(*), sum(v) from {of_left} where d = 3").fetchall() == [wanted[1]]
 
 
 def test_polars_reads_a_file_object_whole(stored, files, table):
