@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "table/format/bits.h"
 #include "table/format/values.h"
 
 namespace ocm::table {
@@ -15,13 +14,6 @@ Status malformed(const std::string& what) {
   return Status(Code::kInvalidArgument, "malformed array: " + what);
 }
 
-/// The piece's validity bits, or null: all are valid.
-const void* validity_of(const Piece& piece) {
-  return piece.array->null_count == 0 ? nullptr : piece.array->buffers[0];
-}
-bool valid_at(const void* validity, int64_t row) {
-  return validity == nullptr || bit_at(validity, static_cast<uint64_t>(row));
-}
 /// Where the piece's values of `bytes` each begin.
 const std::byte* values_of(const Piece& piece, uint64_t bytes) {
   return static_cast<const std::byte*>(piece.array->buffers[1]) + static_cast<uint64_t>(piece.offset) * bytes;
@@ -216,12 +208,12 @@ class Encoder {
     Offset end = 0;
     *out++ = 0;
     for (const Piece& piece : part.pieces) {
-      const Values values(*piece.array, part.given->type);
+      const ViewReader reader(*piece.array);
       const void* validity = validity_of(piece);
       std::string_view value;
       for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
         if (valid_at(validity, row)) {
-          if (!values.at(row, value)) return malformed("a view points outside of its data");
+          if (!reader.at(row, value)) return malformed("a view points outside of its data");
           std::memcpy(data + end, value.data(), value.size());
           end += static_cast<Offset>(value.size());
         }

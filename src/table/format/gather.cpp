@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "table/format/bits.h"
 #include "table/format/encode.h"
 #include "table/format/values.h"
 
@@ -53,11 +52,6 @@ bool has_values(const Type& type) {
          type.form == Form::kView;
 }
 
-bool valid_at(const ArrowArray& array, int64_t row) {
-  return array.null_count == 0 || array.n_buffers == 0 || array.buffers[0] == nullptr ||
-         bit_at(array.buffers[0], static_cast<uint64_t>(row));
-}
-
 /// Of some of the views.
 uint64_t estimate_view_bytes(const Piece& piece) {
   constexpr int64_t kSamples = 256;
@@ -68,7 +62,7 @@ uint64_t estimate_view_bytes(const Piece& piece) {
   for (int64_t row = piece.offset; row < piece.offset + piece.length; row += step, ++samples) {
     int32_t value_bytes = 0;
     std::memcpy(&value_bytes, static_cast<const char*>(piece.array->buffers[1]) + row * kViewBytes, 4);
-    if (value_bytes > 0 && valid_at(*piece.array, row)) bytes += static_cast<uint64_t>(value_bytes);
+    if (value_bytes > 0 && valid_at(validity_of(piece), row)) bytes += static_cast<uint64_t>(value_bytes);
   }
   const auto rows = static_cast<uint64_t>(piece.length);
   return rows * kOffsetBytes + bytes * rows / std::max<uint64_t>(1, samples);
@@ -135,7 +129,7 @@ class Gatherer {
     for (size_t i = 0; i < part.pieces.size(); ++i) {
       const Piece& piece = part.pieces[i];
       if (part.given->type.form == Form::kView) {
-        OCM_TRY(add_view_bytes(part, piece, bytes));
+        OCM_TRY(add_view_bytes(piece, bytes));
       } else {
         int64_t first = 0, last = 0;
         OCM_TRY(read_offsets(piece, part.given->type, first, last));
@@ -149,12 +143,13 @@ class Gatherer {
     return {};
   }
 
-  Status add_view_bytes(const Part& part, const Piece& piece, uint64_t& bytes) {
-    const Values values(*piece.array, part.given->type);
+  static Status add_view_bytes(const Piece& piece, uint64_t& bytes) {
+    const ViewReader reader(*piece.array);
+    const void* validity = validity_of(piece);
     std::string_view value;
     for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
-      if (!valid_at(*piece.array, row)) continue;
-      if (!values.at(row, value)) return malformed("a view points outside of its data");
+      if (!valid_at(validity, row)) continue;
+      if (!reader.at(row, value)) return malformed("a view points outside of its data");
       bytes += value.size();
     }
     return {};
@@ -217,27 +212,44 @@ class Gatherer {
     values.given = part.given;
     values.stored = &part.stored->values();
     part.indices = std::make_unique_for_overwrite<int32_t[]>(part.length);
-    uint64_t row_out = 0;
+    int32_t* out = part.indices.get();
     for (const Piece& piece : part.pieces) {
-      const Values read(*piece.array, part.given->type);
-      std::string_view value;
-      for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row, ++row_out) {
-        part.indices[row_out] = 0;
-        if (!valid_at(*piece.array, row)) continue;
-        if (!read.at(row, value)) return malformed("a string lies outside of its data");
-        const int64_t index = distinct.add(value);
-        if (index == Distinct::kFull) {
-          cut_ = {true, row_out, true};
-          return Status(Code::kTooLarge,
-                        "it has more than " + std::to_string(limit - 1) +
-                            " distinct strings in a row group, which its dictionary cannot number");
-        }
-        part.indices[row_out] = static_cast<int32_t>(index);
-        if (static_cast<uint64_t>(index) == values.pieces.size())
-          values.pieces.push_back({piece.array, row, 1});
-      }
+      OCM_TRY(with_reader(*piece.array, part.given->type, [&](const auto& reader) {
+        return index_piece(piece, reader, distinct, values, out);
+      }));
+      out += piece.length;
+      if (!cut_.index_full) continue;
+      cut_.needed = true;
+      cut_.rows += static_cast<uint64_t>(out - piece.length - part.indices.get());
+      return Status(Code::kTooLarge,
+                    "it has more than " + std::to_string(limit - 1) +
+                        " distinct strings in a row group, which its dictionary cannot number");
     }
     return store_dictionary(part, values);
+  }
+
+  /// One batch of them; where the index is full the cut has the rows before.
+  template <class Reader>
+  Status index_piece(const Piece& piece, const Reader& reader, Distinct& distinct, Part& values,
+                     int32_t* out) {
+    const void* validity = validity_of(piece);
+    std::string_view value;
+    for (int64_t i = 0; i < piece.length; ++i) {
+      const int64_t row = piece.offset + i;
+      out[i] = 0;
+      if (!valid_at(validity, row)) continue;
+      if (!reader.at(row, value)) return malformed("a string lies outside of its data");
+      const int64_t index = distinct.add(value);
+      if (index == Distinct::kFull) {
+        cut_.index_full = true;
+        cut_.rows = static_cast<uint64_t>(i);
+        return {};
+      }
+      out[i] = static_cast<int32_t>(index);
+      if (static_cast<uint64_t>(index) == values.pieces.size())
+        values.pieces.push_back({piece.array, row, 1});
+    }
+    return {};
   }
 
   Status gather_dictionary(Part& part) {
@@ -269,11 +281,11 @@ class Gatherer {
     std::vector<int32_t> numbers;  // of the distinct values, which nulls are not among
     for (size_t i = 0; i < part.pieces.size(); ++i) {
       const ArrowArray& dictionary = *part.pieces[i].array->dictionary;
-      const Values read(dictionary, values.given->type);
+      const void* validity = validity_of(dictionary);
       std::vector<int32_t>& renames = part.renames.emplace_back();
       for (int64_t row = dictionary.offset; row < dictionary.offset + dictionary.length; ++row) {
         std::string_view value;
-        if (!valid_at(dictionary, row)) {
+        if (!valid_at(validity, row)) {
           if (null_index == Distinct::kFull) {
             null_index = static_cast<int64_t>(count++);
             values.pieces.push_back({&dictionary, row, 1});
@@ -281,7 +293,9 @@ class Gatherer {
           renames.push_back(static_cast<int32_t>(null_index));
           continue;
         }
-        if (!read.at(row, value)) return malformed("a value of its dictionary lies outside of its data");
+        const bool inside = with_reader(dictionary, values.given->type,
+                                        [&](const auto& reader) { return reader.at(row, value); });
+        if (!inside) return malformed("a value of its dictionary lies outside of its data");
         const int64_t number = distinct.add(value);
         if (number == Distinct::kFull) return cut_before(i);
         if (static_cast<size_t>(number) == numbers.size()) {
@@ -420,12 +434,16 @@ uint64_t count_distinct(const Part& part, uint64_t limit) {
   Distinct distinct(limit);
   for (const Piece& piece : part.pieces) {
     if (!check_array(*piece.array, *part.given).is_ok()) return limit + 1;
-    const Values values(*piece.array, part.given->type);
-    std::string_view value;
-    for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
-      if (!valid_at(*piece.array, row)) continue;
-      if (!values.at(row, value) || distinct.add(value) == Distinct::kFull) return limit + 1;
-    }
+    const void* validity = validity_of(piece);
+    const bool fit = with_reader(*piece.array, part.given->type, [&](const auto& reader) {
+      std::string_view value;
+      for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
+        if (!valid_at(validity, row)) continue;
+        if (!reader.at(row, value) || distinct.add(value) == Distinct::kFull) return false;
+      }
+      return true;
+    });
+    if (!fit) return limit + 1;
   }
   return distinct.size();
 }

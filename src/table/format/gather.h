@@ -11,6 +11,7 @@
 #include <array>
 #include <memory>
 
+#include "table/format/bits.h"
 #include "table/format/chunk.h"
 #include "table/format/schema.h"
 
@@ -22,6 +23,15 @@ struct Piece {
   int64_t offset = 0;
   int64_t length = 0;
 };
+
+/// The validity bits of the array, or null: all are valid. Its null type has none either.
+inline const void* validity_of(const ArrowArray& array) {
+  return array.null_count == 0 || array.n_buffers == 0 ? nullptr : array.buffers[0];
+}
+inline const void* validity_of(const Piece& piece) { return validity_of(*piece.array); }
+inline bool valid_at(const void* validity, int64_t row) {
+  return validity == nullptr || bit_at(validity, static_cast<uint64_t>(row));
+}
 
 /// A dictionary, encoded. Its chunk's offset is 0.
 struct Image {
