@@ -35,8 +35,9 @@ test-python: build ## the Python package, with real nodes
 test-sanitizers: build ## the same suites under address+undefined and thread sanitizers
 	@scripts/test.sh sanitizers
 
-bench: build ## ours beside the peers and the physical limits; QUICK=1 for three minutes
+bench: build ## ours beside the peers and the physical limits, then bench-warehouse; QUICK=1 for a few minutes
 	@build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+	@$(MAKE) --no-print-directory bench-warehouse
 
 bench-warehouse: build ## tables in cluster memory: every goal of theirs, and the peers on the same queries; QUICK=1
 	@PYTHONPATH=$(OCM_BIN_DIR)/python build/venv/bin/python -B bench/warehouse/run.py $(if $(QUICK),--quick)
