@@ -112,19 +112,35 @@ def _batches(items: Iterable) -> Iterator:
     for item in items:
         if isinstance(item, pyarrow.Table):
             yield from item.to_batches()
-        else:
+        elif isinstance(item, (pyarrow.RecordBatch, dict)) or hasattr(item, "__arrow_c_array__"):
             yield item if isinstance(item, pyarrow.RecordBatch) else pyarrow.record_batch(item)
+        elif hasattr(item, "__arrow_c_stream__"):
+            yield from pyarrow.table(item).to_batches()
+        else:
+            raise TypeError(f"an iterable of {type(item).__name__} is no Arrow data: its items are record batches")
+
+
+def _alike(batches: Iterable, schema: Any) -> Iterator:
+    """The batches with that schema: pyarrow passes on others as if they had it."""
+    import pyarrow
+    for batch in batches:
+        if not batch.schema.equals(schema):
+            try:
+                batch = batch.cast(schema)
+            except (ValueError, pyarrow.ArrowException) as error:
+                raise InvalidArgument(f"a batch has other columns than the first, or than schema=: {error}") from None
+        yield batch
 
 
 def _from_batches(items: Iterable, schema: Any, raised: Raised) -> Any:
     import pyarrow
-    batches = _batches(raised.watch(items))
+    batches = raised.watch(_batches(items))
     if schema is None:
         first = next(batches, None)
         if first is None:
             raise InvalidArgument("no batch says what the columns are: give schema=, a pyarrow.Schema")
         schema, batches = first.schema, itertools.chain([first], batches)
-    return pyarrow.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__()
+    return pyarrow.RecordBatchReader.from_batches(schema, raised.watch(_alike(batches, schema))).__arrow_c_stream__()
 
 
 def capsule_of(data: Any, schema: Any, raised: Raised) -> Any:

@@ -27,6 +27,10 @@ class Error(Exception):
         self.text = text
         found = _NODE.search(text)
         self.node: str | None = found.group(1) if found else None
+        for code, pattern, hint in _HINTS:
+            if code == self.code and pattern.search(text):
+                self.hint = hint
+                break
 
     def __str__(self) -> str:
         text = self.text or _core.status_text(self.status)
@@ -38,6 +42,23 @@ class Error(Exception):
 
 # "node n2: connection lost", "on node n2"; not "no node has".
 _NODE = re.compile(r"(?<!no )\bnode (?!(?:has|have|is|of|that|to|in|and|or|name|was)\b)([A-Za-z0-9](?:[\w.\-]*\w)?)")
+
+
+# Where the hint of the class would mislead: (code, what the text has, the hint instead; "": the text says what to do).
+_HINTS = [(code, re.compile(pattern), hint) for code, pattern, hint in (
+    ("INVALID_ARGUMENT", r"handle is not one that this process", "after fork(), call oncilla.connect() in the child"),
+    ("UNSUPPORTED", r"^table ", ""),
+    ("TOO_LARGE", r"^table ", ""),
+    ("POOL_FULL", r"^table ", "raise the budgets or add nodes"),
+    ("NOT_FOUND", r"^table .* has no column ", ""),
+    ("NOT_FOUND", r"^table ", "see `pool.tables()` for what is there"),
+    ("EXISTS", r"^table .*: the name is taken: ", "see `drop()` and `put(replace=True)`"),
+    ("EXISTS", r"^table ", ""),
+    ("PERMISSION", r"^table ", "ask the owner for another mode"),
+    ("LOST", r"^table ", "load it again; with replicas=2 it survives the loss of a node"),
+    ("PEER_LOST", r"^table ", "see `ocm status`; with replicas=2 a table survives the loss of a node"),
+    ("PROTOCOL", r"^table .* it is no table", "see `pool.tables()` for what is there"),
+)]
 
 
 class CallError(Error):

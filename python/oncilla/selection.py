@@ -61,7 +61,7 @@ class Selection:
             wanted = [snapshot.index(column) for column in self._columns]
         if self._filter is None:
             return Plan(wanted, None, None, None)
-        import pyarrow
+        import pyarrow.compute
         names = [field.name for field in snapshot.fields]
         if isinstance(self._filter, pyarrow.compute.Expression):
             needed = columns_in(self._filter, names)

@@ -88,6 +88,8 @@ class Session(_core.Session):
 
         Raises: PoolFull (says what is free and where), QuotaExceeded, UnknownNode, Unsupported, InvalidArgument.
         """
+        if isinstance(nbytes, int) and not 0 < nbytes < 1 << 64:
+            raise InvalidArgument(f"an allocation has at least one byte and less than 2^64, not {nbytes}")
         flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum))
                     if on)
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())

@@ -83,15 +83,17 @@ class Table(Readable):
         return self
 
     def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str,
-               nodes: str | Iterable[str] | None, *options: int) -> None:
+               nodes: str | Iterable[str] | None, replicas: int, *options: int) -> None:
         if place not in PLACEMENTS:
             raise InvalidArgument(f"place is one of {', '.join(PLACEMENTS)}, not {place!r}")
+        if replicas < 1 or min(options) < 0:
+            raise InvalidArgument("replicas is at least 1, and mode, group_rows and group_bytes are not negative")
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
         raised = Raised()
         stream = capsule_of(data, schema, raised)
         with _reporting(progress, self.name) as report:
             try:
-                store(self.session, self.name, stream, PLACEMENTS[place], names, *options, report)
+                store(self.session, self.name, stream, PLACEMENTS[place], names, replicas, *options, report)
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error
@@ -149,7 +151,11 @@ class Table(Readable):
 
     def newest(self) -> Snapshot:
         """The version that engines read; it stays open. Raises: as `opened()`."""
-        fresh, kept = self.opened(), self._kept
+        try:
+            fresh, kept = self.opened(), self._kept
+        except NotFound:
+            self.release()  # dropped elsewhere
+            raise
         if kept is not None and kept.version == fresh.version:
             fresh.close()
             return kept
@@ -207,6 +213,8 @@ class Cache:
 
     def __call__(self, limit_bytes: int) -> Cache:
         """Keeps up to `limit_bytes` of moved columns in this program; the least recently used go first. 0: none."""
+        if limit_bytes < 0:
+            raise InvalidArgument(f"a cache has 0 bytes or more, not {limit_bytes}")
         _core.table_cache_limit(self._session, limit_bytes)
         return self
 

@@ -256,10 +256,11 @@ def test_what_cannot_be_allocated(session, options, error):
 
 
 def test_sizes_are_checked(session):
-    with pytest.raises(oncilla.InvalidArgument):
-        session.allocate(0)
+    for wrong in (-1, 0, 1 << 64):
+        with pytest.raises(oncilla.InvalidArgument, match="at least one byte"):
+            session.allocate(wrong)
     with pytest.raises(TypeError):
-        session.allocate(-1)
+        session.allocate("64")
     with pytest.raises(oncilla.PoolFull, match="free"):
         session.allocate(1 << 40)
 

@@ -202,6 +202,18 @@ def test_importing_oncilla_imports_no_engine():
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.parametrize("use", [
+    "t.select(['k'], filter=[('k', '>', 1)]).to_arrow()", "t.select(filter=[('k', 'in', [1])]).count()",
+    "t.select().to_pandas()", "t.scan_polars().collect()", "t.dataset().to_table()", "t.stats('k')",
+    "t.append({'k': [4]})"])
+def test_every_use_imports_what_it_needs(pool, use):
+    t = pool.table("imports").put({"k": [1, 2, 3]}, replace=True)
+    program = f"import oncilla; t = oncilla.connect({str(pool.socket)!r}).table('imports'); {use}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    t.drop()
+    assert done.returncode == 0, done.stderr
+
+
 # ------------------------------------------------------------------ Polars
 
 def frame(source) -> polars.LazyFrame:
@@ -351,4 +363,11 @@ def test_the_version_that_stays_open_is_let_go(make_cluster):
         pool.table("kept").drop()
         assert pool.nodes()[0].used_bytes >= 8 << 20
         t.release()
+        wait_for("the memory is back", lambda: pool.nodes()[0].used_bytes < 1 << 20)
+        t.put({"k": range(1 << 20)})
+        assert duckdb.connect().sql("select max(k) from t").fetchall() == [((1 << 20) - 1,)]
+        pool.table("kept").drop()
+        assert not t.exists
+        with pytest.raises(duckdb.Error, match="NOT_FOUND"):
+            duckdb.connect().sql("select max(k) from t").fetchall()
         wait_for("the memory is back", lambda: pool.nodes()[0].used_bytes < 1 << 20)

@@ -57,6 +57,19 @@ def test_errors_travel_between_processes(kind):
     assert type(back) is kind and str(back) == str(error) and back.node == "n2"
 
 
+@pytest.mark.parametrize("kind, text, says", [
+    (oncilla.NotFound, "table t: no published allocation is named t", "pool.tables()"),
+    (oncilla.NotFound, "table t has no column 'z'; it has a", None),
+    (oncilla.Unsupported, "table t: column `u`: unions cannot be stored; cast it to a plain type first", None),
+    (oncilla.Exists, "table t: the name is taken: drop it, or replace it", "put(replace=True)"),
+    (oncilla.PoolFull, "table t: nothing was kept. Drop tables, raise the budgets or add nodes", None),
+    (oncilla.InvalidArgument, "the session handle is not one that this process was given", "oncilla.connect()")])
+def test_hints_are_of_what_it_is_about(kind, text, says):
+    error = kind(text)
+    assert (says in error.hint and str(error).endswith(f" - {error.hint}")) if says else str(error).endswith(text)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
 def test_an_unknown_status_is_a_fault_of_ours():
     assert isinstance(errors.from_status(-12345, "x"), oncilla.InternalError)
 

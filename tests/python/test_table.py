@@ -128,6 +128,27 @@ def test_empty_batches_in_between(table):
     assert_same(table.to_arrow(), numbered(6))
 
 
+def test_batches_are_made_alike_or_refused(table):
+    small, large = pa.record_batch({"k": pa.array([1, 2], "i4")}), pa.record_batch({"k": pa.array([3, 4], "i8")})
+    assert table.put(iter([small]), schema=large.schema).to_arrow().equals(pa.table({"k": pa.array([1, 2], "i8")}))
+    assert table.put([large, small], replace=True).to_arrow()["k"].to_pylist() == [3, 4, 1, 2]
+    table.drop()
+    for other in (pa.record_batch({"z": [1]}), pa.record_batch({"k": ["x"]}), pa.record_batch({"k": [1], "z": [1]})):
+        with pytest.raises(oncilla.InvalidArgument, match="other columns"):
+            table.put([large, other])
+    for items in ([1, 2], np.arange(3), [large, 1]):
+        with pytest.raises(TypeError, match="no Arrow data"):
+            table.put(items)
+    assert not table.exists
+
+
+def test_numbers_out_of_bounds_are_refused(table):
+    for wrong in ({"replicas": 0}, {"replicas": -1}, {"group_rows": -1}, {"group_bytes": -1}, {"mode": -1}):
+        with pytest.raises(oncilla.InvalidArgument, match="at least 1"):
+            table.put(numbered(3), **wrong)
+    assert not table.exists
+
+
 def test_no_batches_need_a_schema(table):
     with pytest.raises(oncilla.InvalidArgument, match="schema="):
         table.put([])
