@@ -32,6 +32,19 @@ def test_example_runs_alone(example: pathlib.Path, tmp_path: pathlib.Path) -> No
     assert run([str(example)], OCM_SOCKET=str(tmp_path / "none"))
 
 
+def test_tutorial_runs(cluster, tmp_path: pathlib.Path) -> None:
+    program = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tutorial.md").read_text(), re.S))
+    before = f"""
+import datetime, os
+import pyarrow, pyarrow.parquet
+os.chdir({str(tmp_path)!r})
+days = [datetime.date(2026, 1, day) for day in (1, 2)]
+more = pyarrow.table({{"passengers": [1, 2], "fare": [7.5, 9.0], "day": days}})
+pyarrow.parquet.write_table(more, "trips.parquet")
+"""
+    run(["-c", before + program], OCM_SOCKET=str(cluster["n1"].socket_path))
+
+
 def test_notebook_runs(cluster) -> None:
     cells = json.loads((ROOT / "examples" / "warehouse.ipynb").read_text())["cells"]
     assert not any(cell.get("outputs") for cell in cells), "clear the outputs before committing"
