@@ -55,8 +55,8 @@ _HINTS = [(code, re.compile(pattern), hint) for code, pattern, hint in (
     ("EXISTS", r"^table .*: the name is taken: ", "see `drop()` and `put(replace=True)`"),
     ("EXISTS", r"^table ", ""),
     ("PERMISSION", r"^table ", "ask the owner for another mode"),
-    ("LOST", r"^table ", "load it again; with replicas=2 it survives the loss of a node"),
-    ("PEER_LOST", r"^table ", "see `ocm status`; with replicas=2 a table survives the loss of a node"),
+    ("LOST", r"^table ", "see `ocm status`"),
+    ("PEER_LOST", r"^table ", "see `ocm status`"),
     ("PROTOCOL", r"^table .* it is no table", "see `pool.tables()` for what is there"),
 )]
 
