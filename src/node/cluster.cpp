@@ -12,6 +12,9 @@ using control::Task;
 
 namespace {
 
+/// Removals that wait for their homes; what is beyond is freed when its node restarts.
+constexpr size_t kUnheardMax = 65536;
+
 bool is_state(const wire::NodeView& node, NodeState state) {
   return node.state() == static_cast<uint32_t>(state);
 }
@@ -394,6 +397,11 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
       default: break;
     }
   }
+  if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
+    unheard_count_ -= waiting->second.size();
+    const auto removals = std::move(unheard_.extract(waiting).mapped());
+    for (const auto& allocation : removals) core_.loop.spawn(remove_at_home(name, allocation));
+  }
   wire::Envelope out;
   auto& view = *out.mutable_cluster_view();
   membership_->fill(view, now);
@@ -459,13 +467,19 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
 }
 
 Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation) {
-  wire::Envelope message;
-  *message.mutable_publish_extents()->mutable_allocation() = std::move(allocation);
-  message.mutable_publish_extents()->set_remove(true);
   const wire::NodeView* known = membership_->find(node);
-  if (known != nullptr && !membership_->may_live(node, known->partition())) co_return;
-  const Status status = co_await tell_home(node, std::move(message));
-  if (!status.is_ok()) log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
+  if (known == nullptr || membership_->may_live(node, known->partition())) {
+    wire::Envelope message;
+    *message.mutable_publish_extents()->mutable_allocation() = allocation;
+    message.mutable_publish_extents()->set_remove(true);
+    const Status status = co_await tell_home(node, std::move(message));
+    if (status.is_ok()) co_return;
+    log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
+    if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
+  }
+  if (unheard_count_ >= kUnheardMax) co_return;
+  ++unheard_count_;
+  unheard_[std::move(node)].push_back(std::move(allocation));
 }
 
 Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {

@@ -72,6 +72,7 @@ class Cluster {
   control::Reply heard(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
+  /// Tells a home that the name is gone, now or with its next heartbeat.
   control::Task<void> remove_at_home(std::string node, wire::Allocation allocation);
   /// To the home of `node`, which may be this one.
   control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
@@ -95,6 +96,10 @@ class Cluster {
   std::unique_ptr<control::Membership> membership_;  // the coordinator only
   control::Names names_;
   bool send_names_ = true;
+  /// By node: removals that it has not heard. A home that stood still for a while keeps its run and its
+  /// extents.
+  std::unordered_map<std::string, std::vector<wire::Allocation>> unheard_;
+  size_t unheard_count_ = 0;
 };
 
 }  // namespace ocm::node

@@ -385,3 +385,20 @@ def test_sigterm_drains_and_tells_the_others(cluster):
     assert cluster["n3"].stop() == 0
     wait_for("n3 left", lambda: p.nodes().get("n3", {"state": "gone"})["state"] in ("dead", "draining", "gone"),
              FAILURE_DEADLINE_S)
+
+
+@pytest.mark.parametrize("wait_for_state", ["", "dead"])
+def test_what_was_removed_while_its_home_stood_still_is_freed_when_it_is_back(cluster, wait_for_state):
+    program = cluster.program(cluster["n1"])
+    program.alloc(8 * MIB, nodes=["n3"]).publish("left")
+    before = pool_used(cluster["n3"].status())
+    assert before >= 8 * MIB
+    cluster["n3"].signal(signal.SIGSTOP)
+    try:
+        if wait_for_state:
+            wait_for("n3 is dead", lambda: any(node["name"] == "n3" and node["state"] == wait_for_state
+                                               for node in cluster["n1"].status()["nodes"]))
+        program.session("remove", "left")
+    finally:
+        cluster["n3"].signal(signal.SIGCONT)
+    wait_for("the memory is back", lambda: pool_used(cluster["n3"].status()) <= before - 8 * MIB, 20)
