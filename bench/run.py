@@ -4,8 +4,6 @@
 make bench, or: bench/run.py [--quick] [--only shm,loopback,veth,control] [--rounds N] [--budget SECONDS]
 """
 import argparse
-import signal
-import sys
 import time
 
 from oncilla_bench import cluster, goals, install, network, paths, plot, programs, report, schedule, subjects
@@ -222,19 +220,4 @@ class Run:
             one.close()
 
 
-def main():
-    def stop(number, frame):
-        raise SystemExit(128 + number)  # so that everything is closed
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGHUP, stop)
-    run = Run(arguments())
-    try:
-        run.run()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        run.close()
-        programs.close()
-
-
-main()
+programs.run_to_end(Run(arguments()))

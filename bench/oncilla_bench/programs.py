@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 _running = set()
@@ -111,3 +112,18 @@ def wait_for(what, condition, deadline_s=10.0):
 def close():
     for process in list(_running):
         end(process)
+
+
+def run_to_end(work):
+    """work.run(), and whatever ends it, Ctrl-C and signals too, work.close() and an end of all programs."""
+    def stop(number, frame):
+        raise SystemExit(128 + number)  # so that everything is closed
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
+    try:
+        work.run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        work.close()
+        close()

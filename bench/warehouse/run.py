@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import pathlib
 import pickle
-import signal
 import statistics
 import sys
 import tempfile
@@ -273,19 +272,4 @@ class Run:
             self.cluster.close()
 
 
-def main() -> None:
-    def stop(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    run = Run(arguments())
-    try:
-        run.run()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        run.close()
-        programs.close()
-
-
-main()
+programs.run_to_end(Run(arguments()))

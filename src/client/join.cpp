@@ -1,13 +1,12 @@
 // Making one allocation of several: their extents change hands, and nothing is copied.
 #include <algorithm>
 
+#include "base/limits.h"
 #include "client/allocation.h"
 #include "client/session.h"
 
 namespace ocm::client {
 namespace {
-
-constexpr size_t kExtentsMax = 8192;
 
 /// What the daemon cannot see, and what is cheaper to refuse here.
 Status check_parts(const Session& session, std::span<Allocation* const> parts) {
@@ -25,9 +24,9 @@ Status check_parts(const Session& session, std::span<Allocation* const> parts) {
       return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
     extents += part->shape().extents;
   }
-  if (extents > kExtentsMax) {
-    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kExtentsMax) + " extents; " +
-                                       std::to_string(extents) + " are given");
+  if (extents > kSequenceExtentsMax) {
+    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kSequenceExtentsMax) +
+                                       " extents; " + std::to_string(extents) + " are given");
   }
   std::vector<const Allocation*> sorted(parts.begin(), parts.end());
   std::sort(sorted.begin(), sorted.end());

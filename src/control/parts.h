@@ -16,11 +16,10 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/limits.h"
 #include "control.pb.h"
 
 namespace ocm::control {
-
-inline constexpr int kSequenceExtentsMax = 8192;
 
 /// True where an extent may go and its bytes stay.
 bool has_replicas(const wire::Allocation& allocation);

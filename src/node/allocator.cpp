@@ -268,8 +268,8 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
 }
 
 Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinRequest& request) {
-  if (request.allocation_ids_size() > control::kSequenceExtentsMax) {
-    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(control::kSequenceExtentsMax) +
+  if (request.allocation_ids_size() > kSequenceExtentsMax) {
+    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kSequenceExtentsMax) +
                                        " extents; " + std::to_string(request.allocation_ids_size()) +
                                        " parts are given");
   }

@@ -261,7 +261,7 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   if (!read_id(request.owner_incarnation(), incarnation) ||
       !control::check_node_name(request.owner_node()).is_ok())
     return Status(Code::kInvalidArgument, "a hold names its session's daemon");
-  if (request.extents_size() > control::kSequenceExtentsMax)
+  if (request.extents_size() > kSequenceExtentsMax)
     return Status(Code::kTooLarge, "more extents than an allocation has");
   std::vector<ExtentId> extents;
   for (const auto& ref : request.extents()) extents.push_back(extent_id(ref.address(), ref.generation()));

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "table/format/encode.h"
 
 namespace ocm::table {
 namespace {
 
-constexpr size_t kExtentsMax = 8192;  // of a joined allocation
 constexpr uint64_t kParallelBytesMin = uint64_t{1} << 20;
 // Strings become indices of 8 bits up to so many values, of 16 bits where that saves much.
 constexpr uint64_t kSmallIndexMax = 127;
@@ -214,7 +214,7 @@ Status Loader::place(std::vector<Bucket>& buckets) {
   for (size_t b = 0; b < buckets.size(); ++b) {
     Bucket& bucket = buckets[b];
     if (bucket.bytes == 0) continue;
-    if ((parts_.size() + buckets.size() + 1) * placer_.replicas() > kExtentsMax)
+    if ((parts_.size() + buckets.size() + 1) * placer_.replicas() > kSequenceExtentsMax)
       return Status(Code::kTooLarge, "it needs more than 8,192 extents: use larger row groups");
     const uint64_t turn = options_.placement == OCM_TABLE_BY_COLUMN ? b
                           : options_.placement == OCM_TABLE_WHOLE   ? 0

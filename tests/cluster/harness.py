@@ -233,16 +233,7 @@ class Cluster:
             for i, name in enumerate(names):
                 self.nodes.append(Node(self, name, "127.0.0.1", ports[3 * i:3 * i + 3], None))
         if start:
-            try:
-                for node in self.nodes:
-                    node.start()
-                for node in self.nodes:
-                    node.wait_ready()
-                for node in self.nodes:  # each has heard of all
-                    self.wait_members(at=node)
-            except BaseException:
-                self.close()
-                raise
+            self.start_all(Node.start)
 
     def _make_network(self, names):
         tag = f"ocm{os.getpid() % 100000}-{next(_serial)}"
@@ -274,6 +265,19 @@ class Cluster:
         program = Program(node, deadline_s)
         self.programs.append(program)
         return program
+
+    def start_all(self, start):
+        """start(node) for each, until all have heard of all."""
+        try:
+            for node in self.nodes:
+                start(node)
+            for node in self.nodes:
+                node.wait_ready()
+            for node in self.nodes:
+                self.wait_members(at=node)
+        except BaseException:
+            self.close()
+            raise
 
     def wait_members(self, count: int | None = None, at=None):
         count = count or len(self.nodes)

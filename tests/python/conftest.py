@@ -40,16 +40,8 @@ class LocalCluster(Cluster):
 
     def __init__(self, directory: pathlib.Path, budgets: list[int], extra: tuple[str, ...] = ()):
         super().__init__(directory, names=[f"n{i + 1}" for i in range(len(budgets))], extra=extra, start=False)
-        try:
-            for node, budget in zip(self.nodes, budgets):
-                self.start_node(node, budget)
-            for node in self.nodes:
-                node.wait_ready()
-            for node in self.nodes:  # each has heard of all
-                self.wait_members(at=node)
-        except BaseException:
-            self.close()
-            raise
+        budget_of = dict(zip((node.name for node in self.nodes), budgets))
+        self.start_all(lambda node: self.start_node(node, budget_of[node.name]))
 
     def wait_members(self, count: int | None = None, at: Node | None = None) -> None:
         """Waits until `count` nodes (None: all) are alive in the eyes of node `at` (None: the last)."""

@@ -10,6 +10,7 @@
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/socket.h"
 #include "tcp_fixture.h"
+#include "tcp_raw_peer.h"
 #include "wire/frame.h"
 
 namespace ocm::fabric::tcp {
@@ -24,13 +25,9 @@ constexpr uint64_t kRoute = 77;
 constexpr uint64_t kPutBytes = 200'000;
 
 /// A client that speaks the handshake and then writes what it likes.
-class RawClient {
+class RawClient : public RawPeer {
  public:
-  RawClient(const std::string& address, const Credentials& who) : who_(who) {
-    auto fd = connect_to(address, soon());
-    EXPECT_TRUE(fd.is_ok());
-    fd_ = std::move(fd).value();
-  }
+  RawClient(const std::string& address, const Credentials& who) : RawPeer(address), who_(who) {}
 
   /// Says hello and proves itself; the home's answer: kOk or the code of its error.
   Code enter(uint64_t route, uint64_t attempt) {
@@ -40,14 +37,14 @@ class RawClient {
     header.type = FrameType::kHello;
     header.operand = route;
     header.offset = attempt;
-    write(header, hello);
+    write_frame(header, hello);
     Bytes challenge(kChallengeBytes);
     if (!read_header(header) || !read(challenge)) return Code::kPeerLost;
     std::copy_n(challenge.begin(), kNonceBytes, nonce_.begin());
     header = {};
     header.type = FrameType::kProof;
     const os::Digest proof = client_proof(who_.session_key, Nonce{}, nonce_);
-    write(header, proof);
+    write_frame(header, proof);
     return answer();
   }
 
@@ -61,13 +58,13 @@ class RawClient {
     wire::encode_attach(body, bytes.data());
     FrameHeader header;
     header.type = FrameType::kAttach;
-    write(header, bytes);
+    write_frame(header, bytes);
     ASSERT_TRUE(read_header(header));
     ASSERT_EQ(header.type, FrameType::kReply);
     index_ = static_cast<uint32_t>(header.operand);
   }
 
-  /// The header of a put of kPutBytes at 0; its payload comes piece by piece with send().
+  /// The header of a put of kPutBytes at 0; its payload comes piece by piece with write().
   void begin_put() {
     FrameHeader header;
     header.type = FrameType::kPut;
@@ -75,28 +72,14 @@ class RawClient {
     header.length = kPutBytes;
     Bytes bytes(kFrameHeaderBytes);
     wire::encode_frame(header, bytes.data());
-    send(bytes);
+    write(bytes);
   }
   Code put(std::byte value) {
     begin_put();
-    send(Bytes(kPutBytes, value));
+    write(Bytes(kPutBytes, value));
     return answer();
   }
 
-  /// False once the home has closed.
-  bool send(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n < 0 && errno == EAGAIN) {
-        pollfd p{fd_.get(), POLLOUT, 0};
-        if (::poll(&p, 1, 10'000) <= 0) return false;
-        continue;
-      }
-      if (n <= 0) return false;
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  }
   Code answer() {
     FrameHeader header;
     if (!read_header(header)) return Code::kPeerLost;
@@ -109,31 +92,14 @@ class RawClient {
   }
 
  private:
-  void write(FrameHeader header, std::span<const std::byte> payload) {
+  void write_frame(FrameHeader header, std::span<const std::byte> payload) {
     header.length = payload.size();
     Bytes out(kFrameHeaderBytes);
     wire::encode_frame(header, out.data());
     out.insert(out.end(), payload.begin(), payload.end());
-    EXPECT_TRUE(send(out));
+    EXPECT_TRUE(write(out));
   }
-  bool read(std::span<std::byte> out) {
-    while (!out.empty()) {
-      pollfd p{fd_.get(), POLLIN, 0};
-      if (::poll(&p, 1, 10'000) <= 0) return false;
-      const ssize_t n = ::recv(fd_.get(), out.data(), out.size(), 0);
-      if (n < 0 && errno == EAGAIN) continue;
-      if (n <= 0) return false;
-      out = out.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  }
-  bool read_header(FrameHeader& header) {
-    std::array<std::byte, kFrameHeaderBytes> bytes;
-    return read(bytes) && wire::decode_frame(bytes.data(), header).is_ok();
-  }
-
   const Credentials who_;
-  os::Fd fd_;
   Nonce nonce_{};
   uint32_t index_ = 0;
 };
@@ -160,7 +126,7 @@ class TcpFenceTest : public TcpTest, public ::testing::WithParamInterface<int> {
   /// A put of 1s, of which half was sent and has landed.
   void put_half(RawClient& client) {
     client.begin_put();
-    ASSERT_TRUE(client.send(Bytes(kPutBytes / 2, std::byte{1})));
+    ASSERT_TRUE(client.write(Bytes(kPutBytes / 2, std::byte{1})));
     while (!has_landed(extent->data + kPutBytes / 2 - 1)) ::sched_yield();
   }
   bool holds(std::byte value) const {
@@ -176,7 +142,7 @@ TEST_P(TcpFenceTest, TheRestOfAnOldPutChangesNothing) {
   put_half(*older);
   const auto newer = enter(kRoute, 2);
   ASSERT_EQ(newer->put(std::byte{2}), Code::kOk);
-  older->send(Bytes(kPutBytes / 2, std::byte{1}));
+  older->write(Bytes(kPutBytes / 2, std::byte{1}));
   EXPECT_TRUE(older->is_closed_by_home());
   EXPECT_EQ(newer->put(std::byte{3}), Code::kOk);
   EXPECT_TRUE(holds(std::byte{3}));
@@ -187,12 +153,12 @@ TEST_P(TcpFenceTest, WhatLiesInTheOldSocketChangesNothing) {
     const auto older = enter(kRoute, attempt);
     // As much as fits, unread by anybody yet or half read, while the newer one enters.
     older->begin_put();
-    older->send(Bytes(kPutBytes, std::byte{1}));
+    older->write(Bytes(kPutBytes, std::byte{1}));
     older->begin_put();
-    older->send(Bytes(kPutBytes - 1, std::byte{1}));
+    older->write(Bytes(kPutBytes - 1, std::byte{1}));
     const auto newer = enter(kRoute, attempt + 1);
     ASSERT_EQ(newer->put(std::byte{2}), Code::kOk);
-    older->send(Bytes(1, std::byte{1}));
+    older->write(Bytes(1, std::byte{1}));
     ASSERT_EQ(older->answer() == Code::kOk ? older->is_closed_by_home() : true, true);
     ASSERT_TRUE(holds(std::byte{2})) << attempt;
   }

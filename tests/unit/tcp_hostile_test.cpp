@@ -9,6 +9,7 @@
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/socket.h"
 #include "tcp_fixture.h"
+#include "tcp_raw_peer.h"
 #include "wire/frame.h"
 
 namespace ocm::fabric::tcp {
@@ -19,39 +20,10 @@ using wire::FrameType;
 using wire::kFrameHeaderBytes;
 using Bytes = std::vector<std::byte>;
 
-/// A plain socket that writes what it likes.
-class RawPeer {
+/// A peer that waits for its end, or ends by itself.
+class Peer : public RawPeer {
  public:
-  explicit RawPeer(const std::string& address) {
-    auto fd = connect_to(address, soon());
-    EXPECT_TRUE(fd.is_ok());
-    fd_ = std::move(fd).value();
-  }
-  bool write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n < 0 && errno == EAGAIN) {
-        pollfd p{fd_.get(), POLLOUT, 0};
-        if (::poll(&p, 1, 10'000) <= 0) return false;
-        continue;
-      }
-      if (n <= 0) return false;
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  }
-  /// False once the peer has closed.
-  bool read(std::span<std::byte> out) {
-    while (!out.empty()) {
-      pollfd p{fd_.get(), POLLIN, 0};
-      if (::poll(&p, 1, 10'000) <= 0) return false;
-      const ssize_t n = ::recv(fd_.get(), out.data(), out.size(), 0);
-      if (n < 0 && errno == EAGAIN) continue;
-      if (n <= 0) return false;
-      out = out.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  }
+  using RawPeer::RawPeer;
   bool is_closed_by_peer() {
     std::byte sink[4096];
     for (;;) {
@@ -60,14 +32,7 @@ class RawPeer {
       if (::recv(fd_.get(), sink, sizeof(sink), 0) <= 0 && errno != EAGAIN) return true;
     }
   }
-  bool read_header(FrameHeader& header) {
-    std::array<std::byte, kFrameHeaderBytes> bytes;
-    return read(bytes) && wire::decode_frame(bytes.data(), header).is_ok();
-  }
   void close() { fd_.reset(); }
-
- private:
-  os::Fd fd_;
 };
 
 Bytes frame(FrameType type, std::span<const std::byte> payload = {},
@@ -101,7 +66,7 @@ class TcpHostileTest : public TcpTest {
     EXPECT_EQ(back, 42u);
   }
   /// Says hello and proves itself; the server's nonce comes back.
-  Nonce authenticate(RawPeer& peer) {
+  Nonce authenticate(Peer& peer) {
     const Credentials who = credentials();
     Bytes hello(kHelloBytes);
     std::copy(who.session.bytes.begin(), who.session.bytes.end(), hello.begin());
@@ -118,7 +83,7 @@ class TcpHostileTest : public TcpTest {
     EXPECT_EQ(header.type, FrameType::kReply);
     return nonce;
   }
-  uint32_t attach(RawPeer& peer, const Nonce& nonce) {
+  uint32_t attach(Peer& peer, const Nonce& nonce) {
     wire::AttachBody body;
     body.address = extent->id.address.bits();
     body.generation = extent->id.generation;
@@ -138,7 +103,7 @@ class TcpHostileTest : public TcpTest {
 
 TEST_F(TcpHostileTest, GarbageClosesTheConnectionOnly) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     peer.write(pattern(100 + seed * 997, seed));
     EXPECT_TRUE(peer.is_closed_by_peer());
   }
@@ -146,7 +111,7 @@ TEST_F(TcpHostileTest, GarbageClosesTheConnectionOnly) {
 }
 
 TEST_F(TcpHostileTest, GarbageAfterAuthenticationClosesTheConnectionOnly) {
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   authenticate(peer);
   peer.write(pattern(200, 3));
   EXPECT_TRUE(peer.is_closed_by_peer());
@@ -166,7 +131,7 @@ TEST_F(TcpHostileTest, OversizedAndMalformedFramesClose) {
       frame(FrameType::kAttach, Bytes(48)),  // access 0
   };
   for (const Bytes& bytes : cases) {
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     authenticate(peer);
     peer.write(bytes);
     EXPECT_TRUE(peer.is_closed_by_peer());
@@ -177,7 +142,7 @@ TEST_F(TcpHostileTest, OversizedAndMalformedFramesClose) {
 TEST_F(TcpHostileTest, NothingBeforeAuthentication) {
   for (const FrameType type : {FrameType::kAttach, FrameType::kGet, FrameType::kPut, FrameType::kFence,
                                FrameType::kProof, FrameType::kDetach}) {
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     peer.write(frame(type));
     EXPECT_TRUE(peer.is_closed_by_peer());
   }
@@ -186,7 +151,7 @@ TEST_F(TcpHostileTest, NothingBeforeAuthentication) {
 
 TEST_F(TcpHostileTest, TruncatedFramesLeaveNothingBehind) {
   {
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     const Nonce nonce = authenticate(peer);
     const uint32_t index = attach(peer, nonce);
     const Bytes payload(60'000, std::byte{1});
@@ -195,7 +160,7 @@ TEST_F(TcpHostileTest, TruncatedFramesLeaveNothingBehind) {
     peer.write(bytes);
   }
   {
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     Bytes bytes = frame(FrameType::kHello, Bytes(kHelloBytes));
     bytes.resize(20);
     peer.write(bytes);
@@ -205,7 +170,7 @@ TEST_F(TcpHostileTest, TruncatedFramesLeaveNothingBehind) {
 }
 
 TEST_F(TcpHostileTest, BytesOneByOneAreUnderstood) {
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   const Nonce nonce = authenticate(peer);
   const uint32_t index = attach(peer, nonce);
   const Bytes payload = pattern(10, 1);
@@ -218,7 +183,7 @@ TEST_F(TcpHostileTest, BytesOneByOneAreUnderstood) {
 }
 
 TEST_F(TcpHostileTest, AFailedPutIsDrainedAndTheStreamStaysInStep) {
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   const Nonce nonce = authenticate(peer);
   const uint32_t index = attach(peer, nonce);
   const Bytes payload(3 << 20, std::byte{7});
@@ -238,7 +203,7 @@ TEST_F(TcpHostileTest, AFailedPutIsDrainedAndTheStreamStaysInStep) {
 }
 
 TEST_F(TcpHostileTest, ABadPayloadChecksumIsRefused) {
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   const Nonce nonce = authenticate(peer);
   const uint32_t index = attach(peer, nonce);
   ASSERT_TRUE(peer.write(frame(FrameType::kPut, Bytes(100), [&](FrameHeader& h) {
@@ -253,7 +218,7 @@ TEST_F(TcpHostileTest, ABadPayloadChecksumIsRefused) {
 }
 
 TEST_F(TcpHostileTest, AClientThatNeverReadsIsStoppedAndOthersGoOn) {
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   const Nonce nonce = authenticate(peer);
   const uint32_t index = attach(peer, nonce);
   const Bytes ask = frame(FrameType::kGet, {}, [&](FrameHeader& h) {
@@ -271,7 +236,7 @@ TEST_F(TcpHostileTest, AGetAnswersWithWhatWasThereBeforeTheWritesBehindIt) {
   const Bytes source = pattern(100'000, 5);
   for (const bool with_atomic : {false, true}) {
     std::copy(source.begin(), source.end(), extent->data);
-    RawPeer peer(server->address());
+    Peer peer(server->address());
     const Nonce nonce = authenticate(peer);
     const uint32_t index = attach(peer, nonce);
     Bytes asks;
@@ -312,7 +277,7 @@ TEST_F(TcpHostileTest, AWrongSessionKeyIsRefused) {
   const auto made = connector.connect({Fabric::kTcp, server->address(), {}}, who, soon());
   EXPECT_EQ(made.status().code(), Code::kAuth);
   // The server's side of it: a client that does not check gets no further.
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   peer.write(frame(FrameType::kHello, Bytes(kHelloBytes)));
   FrameHeader header;
   ASSERT_TRUE(peer.read_header(header));
@@ -329,7 +294,7 @@ TEST_F(TcpHostileTest, AWrongSessionKeyIsRefused) {
 TEST_F(TcpHostileTest, SilenceBeforeAuthenticationIsEnded) {
   server.reset();
   start({.authenticate_ns = 20'000'000});
-  RawPeer peer(server->address());
+  Peer peer(server->address());
   EXPECT_TRUE(peer.is_closed_by_peer());
   expect_server_lives();
 }

@@ -1,0 +1,9 @@
+// Limits that programs, daemons and tables must agree on.
+#pragma once
+
+namespace ocm {
+
+/// Of an allocation that was joined from others, replicas included.
+inline constexpr int kSequenceExtentsMax = 8192;
+
+}  // namespace ocm
