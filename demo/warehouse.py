@@ -93,12 +93,12 @@ def needed_bytes(snapshot: Snapshot, columns: Iterable[str]) -> int:
     return sum(chunk.nbytes for column in columns for chunk in snapshot.chunks(snapshot.index(column)))
 
 
-def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int) -> None:
+def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int, packed: bool = False) -> None:
     """Makes `prefix`.TABLE of each table that the queries read, with the columns that they read."""
     place = "whole" if len(nodes) == 1 else "rows"
     for table, columns in columns_read().items():
         pool.table(f"{prefix}.{table}").put(pool.table(table).select(columns), place=place, nodes=nodes,
-                                          group_rows=rows_max)
+                                          packed=packed, group_rows=rows_max)
 
 
 class Pool(measure.Source):

@@ -9,8 +9,8 @@
  *   T1 What is published is never changed: create publishes the first segment, append the next one, in one
  *      step each. A reader opened before sees none of it, one opened after all of it.
  *   T2 An opened table holds its memory: it lives until it is closed, also when the table was dropped.
- *   T3 On the session's own node a scan copies nothing: arrays point into the extents. From other nodes only
- *      the buffers of the wanted columns and row groups are moved, once.
+ *   T3 On the session's own node a scan copies nothing: arrays point into the extents, but those of packed
+ *      columns. From other nodes only the buffers of the wanted columns and row groups are moved, once.
  *   T4 A load that fails, or whose program dies, leaves no name and no memory.
  *
  * Conventions are those of oncilla.h. Errors name the table, and the column or the node that they are about.
@@ -87,6 +87,12 @@ enum {
   OCM_TABLE_REPLACE = 1u << 1,
   /* The nodes to use are any but the session's own. */
   OCM_TABLE_REMOTE = 1u << 2,
+  /* Columns of integers (dates, times, decimals of at most 64 bits and indices of dictionaries too) are
+   * stored in as few bits as the range of each row group needs, where that saves a quarter or more. The
+   * schema stays: a scan widens what it gives, at many times the rate at which a network brings it. Fewer
+   * bytes to hold and to move; but on the own node such a column is widened and not read in place. An
+   * appended segment follows the table. */
+  OCM_TABLE_PACK = 1u << 3,
 };
 /* How a table is stored. */
 typedef struct ocm_table_options {
@@ -132,7 +138,7 @@ OCM_API int ocm_table_close(ocm_table* table);
 typedef struct ocm_table_info {
   size_t size;
   uint64_t rows;
-  uint64_t bytes;       /* of all buffers, of one replica */
+  uint64_t bytes;       /* of all buffers as they are stored, of one replica */
   uint64_t bytes_moved; /* from other nodes by scans of this handle so far */
   uint32_t columns;
   uint32_t groups;
@@ -163,7 +169,7 @@ typedef struct ocm_table_chunk {
   size_t size;
   uint64_t first_row; /* of the group, in the table */
   uint64_t rows;
-  uint64_t bytes; /* all buffers of the column in this group, dictionary included */
+  uint64_t bytes; /* all buffers of the column in this group as they are stored, dictionary included */
   uint64_t nulls;
   ocm_bound_kind bounds;
   ocm_bound minimum;
@@ -192,7 +198,8 @@ typedef struct ocm_scan_options {
   size_t columns_count;
   const uint32_t* groups; /* indices of row groups, ascending; NULL: all */
   size_t groups_count;
-  uint64_t batch_rows;      /* rows of an array at most; 0: 131,072. Arrays never cross row groups */
+  uint64_t batch_rows;      /* rows of an array at most; 0: 131,072, or 32,768 where columns are widened.
+                               Arrays never cross row groups */
   uint32_t prefetch_groups; /* row groups moved ahead of the reader, by a thread; 0: 2 */
   uint32_t flags;           /* OCM_SCAN_* */
   /* Called once when the stream and every array from it were released, from any thread. May be NULL. */

@@ -124,7 +124,7 @@ class Readable(DuckdbSource):
             columns: names or positions, in the wanted order; None: all.
             filter: a pyarrow.compute.Expression, or [(column, operator, value), ...] as in pyarrow.parquet. Row
                 groups whose bounds exclude it are not moved.
-            batch_rows: rows of a batch at most; 0: 131,072.
+            batch_rows: rows of a batch at most; 0: 131,072, of a packed table 32,768.
             validate: check every offset of variable-length columns (for tables of writers you do not trust).
 
         Raises: NotFound, InvalidArgument.

@@ -43,8 +43,9 @@ class Table(Readable):
     # ---------------------------------------------------------------- writing
 
     def put(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None, remote: bool = False,
-            replicas: int = 1, compact: bool = False, replace: bool = False, group_rows: int = 0,
-            group_bytes: int = 0, mode: int = 0, schema: Any = None, progress: Progress = None) -> Table:
+            replicas: int = 1, compact: bool = False, packed: bool = False, replace: bool = False,
+            group_rows: int = 0, group_bytes: int = 0, mode: int = 0, schema: Any = None,
+            progress: Progress = None) -> Table:
         """Stores `data` and publishes it under the table's name; nothing stays when it fails.
 
         Args:
@@ -58,6 +59,8 @@ class Table(Readable):
             replicas: copies of each row group on different nodes.
             compact: decimals of at most 18 digits become decimal64, and strings of few distinct values dictionaries:
                 smaller and faster, with the same values.
+            packed: integers, decimals, dates and times are stored in as few bits as each row group's range needs, and
+                widened as they are read: a third of the bytes to hold and to move. Types stay as they are.
             replace: drop a table of that name when the new one is complete.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
@@ -68,18 +71,19 @@ class Table(Readable):
             KeyboardInterrupt (Ctrl-C), and what an iterable raises.
         """
         self._store(_core.table_create, data, schema, progress, place, nodes, replicas, mode, group_rows, group_bytes,
-                    compact * _core.TABLE_COMPACT | replace * _core.TABLE_REPLACE | remote * _core.TABLE_REMOTE)
+                    compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | replace * _core.TABLE_REPLACE |
+                    remote * _core.TABLE_REMOTE)
         return self
 
     def append(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None,
-               remote: bool = False, replicas: int = 1, compact: bool = False, group_rows: int = 0,
-               group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
+               remote: bool = False, replicas: int = 1, compact: bool = False, packed: bool = False,
+               group_rows: int = 0, group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
         """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
 
-        The columns must be the table's. Raises also: NotFound.
+        The columns must be the table's; rows of a packed table are packed too. Raises also: NotFound.
         """
         self._store(_core.table_append, data, schema, progress, place, nodes, replicas, 0, group_rows, group_bytes,
-                    compact * _core.TABLE_COMPACT | remote * _core.TABLE_REMOTE)
+                    compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | remote * _core.TABLE_REMOTE)
         return self
 
     def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str,

@@ -425,6 +425,7 @@ void register_table(nb::module_& module) {
   for (const auto& [name, flag] : {std::pair{"TABLE_COMPACT", uint32_t{OCM_TABLE_COMPACT}},
                                    {"TABLE_REPLACE", uint32_t{OCM_TABLE_REPLACE}},
                                    {"TABLE_REMOTE", uint32_t{OCM_TABLE_REMOTE}},
+                                   {"TABLE_PACK", uint32_t{OCM_TABLE_PACK}},
                                    {"SCAN_CACHE", uint32_t{OCM_SCAN_CACHE}},
                                    {"SCAN_VALIDATE", uint32_t{OCM_SCAN_VALIDATE}},
                                    {"SCAN_MOVE", uint32_t{OCM_SCAN_MOVE}}}) {

@@ -27,7 +27,7 @@ std::shared_ptr<Table> find(const ocm_table* handle) {
 int no_table(const ocm_table* handle) { return static_cast<int>(tables.why(bits(handle))); }
 
 Status read_options(const ocm_table_options* given, ocm_table_options& options) {
-  constexpr uint32_t kFlags = OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE;
+  constexpr uint32_t kFlags = OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE | OCM_TABLE_PACK;
   options = OCM_TABLE_OPTIONS_INIT;
   if (given != nullptr) OCM_TRY(capi::read_sized(*given, options));
   if (capi::number_in(options.placement) > OCM_TABLE_WHOLE)

@@ -108,6 +108,7 @@ std::vector<Part> Loader::make_parts(uint64_t rows) const {
   for (size_t c = 0; c < parts.size(); ++c) {
     parts[c].given = &given_.children[c];
     parts[c].stored = &catalogue_.schema.children[c];
+    parts[c].pack = options_.pack;
     parts[c].pieces = source_.pieces(c, rows);
   }
   return parts;
@@ -353,6 +354,7 @@ Status Loader::widen(size_t column) {
   OCM_TRY(wait_puts());
   for (size_t g = 0; g < catalogue_.groups.size(); ++g) {
     Chunk& chunk = catalogue_.groups[g].columns[column].chunk;
+    if (chunk.packing) continue;  // which is of any width
     std::vector<std::byte> old;
     OCM_TRY(read_back(chunk, old));
     const uint64_t validity = align_up(chunk.buffers[0]), rows = chunk.lengths[0];

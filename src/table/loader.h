@@ -22,6 +22,7 @@ struct LoadOptions {
   uint64_t group_rows = 524'288;
   uint64_t group_bytes = uint64_t{64} << 20;
   bool compact = false;
+  bool pack = false;
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context) = nullptr;
   void* context = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "table/scan.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -11,6 +12,8 @@ namespace ocm::table {
 namespace {
 
 constexpr uint64_t kBatchRows = 131'072;
+// What is widened should still be in the processor's own cache when the reader looks at it.
+constexpr uint64_t kWidenedBatchRows = 32'768;
 constexpr uint32_t kPrefetchGroups = 2;
 
 /// Fetches row groups ahead of the reader.
@@ -213,13 +216,20 @@ void release(ArrowArrayStream* stream) {
   stream->release = nullptr;
 }
 
+/// Whether one of the columns is packed, as far as the first row group tells.
+bool widens(const Table& table, const std::vector<uint32_t>& columns) {
+  if (table.groups().empty()) return false;
+  const Group& first = table.group_of(table.groups().front());
+  return std::any_of(columns.begin(), columns.end(),
+                     [&](uint32_t column) { return first.columns[column].chunk.packing.has_value(); });
+}
+
 }  // namespace
 
 Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) {
   constexpr uint32_t kFlags = OCM_SCAN_CACHE | OCM_SCAN_VALIDATE | OCM_SCAN_MOVE;
   if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SCAN_ flag");
   ScanPlan plan;
-  plan.batch_rows = options.batch_rows != 0 ? options.batch_rows : kBatchRows;
   plan.prefetch_groups = options.prefetch_groups != 0 ? options.prefetch_groups : kPrefetchGroups;
   plan.flags = options.flags;
   const auto columns = static_cast<uint32_t>(table.schema().children.size());
@@ -233,6 +243,8 @@ Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) 
     if (column >= columns)
       return Status(Code::kOutOfRange, "the table has " + std::to_string(columns) + " columns");
   }
+  plan.batch_rows = options.batch_rows;
+  if (plan.batch_rows == 0) plan.batch_rows = widens(table, plan.columns) ? kWidenedBatchRows : kBatchRows;
   if (options.groups == nullptr) {
     for (uint32_t i = 0; i < groups; ++i) plan.groups.push_back(i);
     return plan;

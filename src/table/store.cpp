@@ -1,5 +1,7 @@
 #include "table/store.h"
 
+#include <algorithm>
+
 #include "os/crypto.h"
 #include "table/loader.h"
 #include "table/names.h"
@@ -15,9 +17,17 @@ LoadOptions load_options(const ocm_table_options& options) {
   if (options.group_rows != 0) load.group_rows = options.group_rows;
   if (options.group_bytes != 0) load.group_bytes = options.group_bytes;
   load.compact = (options.flags & OCM_TABLE_COMPACT) != 0;
+  load.pack = (options.flags & OCM_TABLE_PACK) != 0;
   load.progress = options.progress;
   load.context = options.context;
   return load;
+}
+
+bool is_packed(const Catalogue& catalogue) {
+  return std::any_of(catalogue.groups.begin(), catalogue.groups.end(), [](const Group& group) {
+    return std::any_of(group.columns.begin(), group.columns.end(),
+                       [](const Column& column) { return column.chunk.packing.has_value(); });
+  });
 }
 
 uint64_t random_number() {
@@ -92,7 +102,9 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   OCM_TRY_ASSIGN(const Catalogue catalogue, read_catalogue(first));
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
   OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
-  Loader loader(session, source, placer, load_options(options));
+  LoadOptions load = load_options(options);
+  load.pack |= is_packed(catalogue);
+  Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
   const uint32_t mode = taken ? taken->mode : options.mode;

@@ -12,7 +12,7 @@ namespace ocm::table {
 namespace {
 
 constexpr char kMagic[8] = {'O', 'C', 'M', 'T', 'A', 'B', 'L', 'E'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;                  // 2: packed integers
 constexpr uint64_t kRowsMax = uint64_t{1} << 48;  // of a field in a chunk
 
 /// As it stands in memory; the rest of the 64 bytes is zeros.
@@ -44,6 +44,9 @@ void chunk_to(const Chunk& chunk, wire::Chunk& out) {
   out.mutable_nulls()->Add(chunk.nulls.begin(), chunk.nulls.end());
   out.mutable_buffers()->Add(chunk.buffers.begin(), chunk.buffers.end());
   out.mutable_dictionaries()->Add(chunk.dictionaries.begin(), chunk.dictionaries.end());
+  if (!chunk.packing) return;
+  out.mutable_packing()->set_bits(chunk.packing->bits);
+  out.mutable_packing()->set_base(chunk.packing->base);
 }
 
 void column_to(const Column& column, wire::Column& out) {
@@ -81,6 +84,7 @@ Chunk chunk_from(const wire::Chunk& in) {
   chunk.nulls.assign(in.nulls().begin(), in.nulls().end());
   chunk.buffers.assign(in.buffers().begin(), in.buffers().end());
   chunk.dictionaries.assign(in.dictionaries().begin(), in.dictionaries().end());
+  if (in.has_packing()) chunk.packing = {in.packing().bits(), in.packing().base()};
   return chunk;
 }
 
@@ -172,7 +176,8 @@ class Checker {
     const uint64_t* bytes = at.chunk.buffers.data() + at.buffer;
     at.buffer += buffers;
     if (length > kRowsMax || nulls > length) return bad("a field's length");
-    OCM_TRY(check_buffers(field.type, length, nulls, bytes));
+    const Packing* packing = index == 0 && at.chunk.packing ? &*at.chunk.packing : nullptr;
+    OCM_TRY(check_buffers(field.type, packing, length, nulls, bytes));
     if (field.has_dictionary()) OCM_TRY(check_dictionary(field, at));
     for (const Field& child : field.children) {
       const size_t child_index = at.field;
@@ -182,13 +187,17 @@ class Checker {
     return {};
   }
 
-  static Status check_buffers(const Type& type, uint64_t length, uint64_t nulls, const uint64_t* bytes) {
+  static Status check_buffers(const Type& type, const Packing* packing, uint64_t length, uint64_t nulls,
+                              const uint64_t* bytes) {
     const Status too_short = bad("a buffer is shorter than its rows");
     if (type.form == Form::kView) return bad("a view");
+    if (packing != nullptr && (!can_pack(type) || packing->bits > packed_bits_max(type)))
+      return bad("packed values of another type");
     if (type.form == Form::kNull) return {};
     if (nulls > 0 && bytes[0] < (length + 7) / 8) return too_short;
     if (length == 0) return {};
     if (type.form == Form::kBool && bytes[1] < (length + 7) / 8) return too_short;
+    if (packing != nullptr) return bytes[1] < packed_bytes(length, packing->bits) ? too_short : Status();
     if (type.form == Form::kFixed && type.width_bytes > 0 && bytes[1] / type.width_bytes < length)
       return too_short;
     if (type.has_offsets() && bytes[1] / type.offset_bytes() < length + 1) return too_short;

@@ -1,6 +1,7 @@
 #include "table/format/encode.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -56,8 +57,9 @@ class Encoder {
 
   Status encode_values(const Part& part, Bounds* bounds) {
     const Type& type = part.stored->type;
-    if (part.indexes_strings()) return encode_indices(part);
-    if (part.given->has_dictionary()) return encode_renamed(part);
+    if (part.packing) return encode_packed(part, bounds);
+    if (part.indexes_strings()) return encode_indices(part, begin(part.buffer_bytes[1]));
+    if (part.given->has_dictionary()) return encode_renamed(part, begin(part.buffer_bytes[1]));
     switch (type.form) {
       case Form::kBool: return encode_bools(part, bounds);
       case Form::kFixed:
@@ -127,28 +129,118 @@ class Encoder {
 
   /// From 128 or 256 bits to 64.
   Status encode_decimals(const Part& part, Bounds* bounds) {
-    std::byte* target = begin(part.buffer_bytes[1]);
-    const uint64_t words = part.given->type.width_bytes / sizeof(int64_t);
+    auto* out = reinterpret_cast<int64_t*>(begin(part.buffer_bytes[1]));
     BoundsOf look(Number::kInt64);
     for (const Piece& piece : part.pieces) {
-      const void* validity = validity_of(piece);
-      auto* out = reinterpret_cast<int64_t*>(target);
-      const std::byte* source = piece.length > 0 ? values_of(piece, words * sizeof(int64_t)) : nullptr;
-      for (int64_t row = 0; row < piece.length; ++row) {
-        int64_t value[4] = {};
-        std::memcpy(value, source + static_cast<uint64_t>(row) * words * sizeof(int64_t),
-                    words * sizeof(int64_t));
-        bool fits = true;
-        for (uint64_t i = 1; i < words; ++i) fits &= value[i] == value[0] >> 63;
-        if (!fits && valid_at(validity, piece.offset + row))
-          return malformed("a decimal has more digits than its precision allows");
-        out[row] = fits ? value[0] : 0;
-      }
-      look.look(out, static_cast<uint64_t>(piece.length), validity, static_cast<uint64_t>(piece.offset));
-      target += static_cast<uint64_t>(piece.length) * sizeof(int64_t);
+      const auto length = static_cast<uint64_t>(piece.length);
+      if (length == 0) continue;
+      if (!narrow_decimals(piece, 0, length, part.given->type.width_bytes, out))
+        return malformed("a decimal has more digits than its precision allows");
+      look.look(out, length, validity_of(piece), static_cast<uint64_t>(piece.offset));
+      out += length;
     }
     if (bounds != nullptr) *bounds = look.result();
     return {};
+  }
+
+  // ---------------------------------------------------------------- packed integers
+
+  /// Collects distances and packs whole blocks.
+  class Packer {
+   public:
+    Packer(const Packing& packing, std::byte* target) : packing_(packing), target_(target) {}
+
+    /// Values of `width_bytes` each; what is null is as good as the base.
+    void add(const std::byte* values, uint64_t count, uint64_t width_bytes, const void* validity,
+             uint64_t first_bit) {
+      for (uint64_t done = 0; done < count;) {
+        const uint64_t run = std::min(count - done, kPackRows - filled_);
+        distances(values + done * width_bytes, run, width_bytes);
+        if (validity != nullptr) {
+          for (uint64_t i = 0; i < run; ++i)
+            if (!bit_at(validity, first_bit + done + i)) block_[filled_ + i] = 0;
+        }
+        filled_ += run;
+        done += run;
+        if (filled_ == kPackRows) end_block();
+      }
+    }
+    void finish() {
+      if (filled_ == 0) return;
+      std::fill(block_.begin() + static_cast<ptrdiff_t>(filled_), block_.end(), 0);
+      end_block();
+    }
+
+   private:
+    void distances(const std::byte* values, uint64_t count, uint64_t width_bytes) {
+      switch (width_bytes) {
+        case 1: return distances_of<uint8_t>(values, count);
+        case 2: return distances_of<uint16_t>(values, count);
+        case 4: return distances_of<uint32_t>(values, count);
+        default: return distances_of<uint64_t>(values, count);
+      }
+    }
+    template <class Value>
+    void distances_of(const std::byte* values, uint64_t count) {
+      const auto base = static_cast<Value>(packing_.base);
+      uint32_t* out = block_.data() + filled_;
+      for (uint64_t i = 0; i < count; ++i) {
+        Value value;
+        std::memcpy(&value, values + i * sizeof(Value), sizeof(Value));
+        out[i] = static_cast<uint32_t>(static_cast<Value>(value - base));
+      }
+    }
+    void end_block() {
+      pack_block(block_.data(), packing_.bits, target_);
+      target_ += packed_bytes(kPackRows, packing_.bits);
+      filled_ = 0;
+    }
+
+    const Packing packing_;
+    std::byte* target_;
+    uint64_t filled_ = 0;
+    std::array<uint32_t, kPackRows> block_;
+  };
+
+  Status encode_packed(const Part& part, Bounds* bounds) {
+    if (bounds != nullptr) *bounds = part.bounds;
+    std::byte* target = begin(part.buffer_bytes[1]);
+    Packer packer(*part.packing, target);
+    if (part.stored->has_dictionary()) {
+      const uint64_t width = part.stored->type.width_bytes;
+      std::vector<std::byte> indices(part.length * width);
+      OCM_TRY(part.indexes_strings() ? encode_indices(part, indices.data())
+                                     : encode_renamed(part, indices.data()));
+      // A null's index may lie outside.
+      uint64_t row = 0;
+      for (const Piece& piece : part.pieces) {
+        const auto length = static_cast<uint64_t>(piece.length);
+        packer.add(indices.data() + row * width, length, width, validity_of(piece),
+                   static_cast<uint64_t>(piece.offset));
+        row += length;
+      }
+    } else {
+      for (const Piece& piece : part.pieces) add_values(part, piece, packer);
+    }
+    packer.finish();
+    return {};
+  }
+
+  static void add_values(const Part& part, const Piece& piece, Packer& packer) {
+    const auto length = static_cast<uint64_t>(piece.length), first = static_cast<uint64_t>(piece.offset);
+    const uint64_t width = part.given->type.width_bytes;
+    if (length == 0) return;
+    if (width <= sizeof(int64_t)) {
+      packer.add(values_of(piece, width), length, width, validity_of(piece), first);
+      return;
+    }
+    std::array<int64_t, kPackRows> narrow;
+    for (uint64_t done = 0; done < length; done += narrow.size()) {
+      const uint64_t run = std::min<uint64_t>(narrow.size(), length - done);
+      (void)narrow_decimals(piece, done, run, width, narrow.data());  // gather saw that they fit
+      packer.add(reinterpret_cast<const std::byte*>(narrow.data()), run, sizeof(int64_t), validity_of(piece),
+                 first + done);
+    }
   }
 
   /// Offsets of lists and plain binaries, based on 0.
@@ -241,8 +333,7 @@ class Encoder {
   }
 
   /// Indices that gather found.
-  Status encode_indices(const Part& part) {
-    std::byte* target = begin(part.buffer_bytes[1]);
+  static Status encode_indices(const Part& part, std::byte* target) {
     return with_index(part.stored->type.number, target, [&](auto* out) {
       using Index = std::remove_pointer_t<decltype(out)>;
       for (uint64_t row = 0; row < part.length; ++row) out[row] = static_cast<Index>(part.indices[row]);
@@ -251,8 +342,7 @@ class Encoder {
   }
 
   /// Indices as they came, or into the dictionary that several became.
-  Status encode_renamed(const Part& part) {
-    std::byte* target = begin(part.buffer_bytes[1]);
+  static Status encode_renamed(const Part& part, std::byte* target) {
     return with_index(part.stored->type.number, target, [&](auto* out) {
       for (size_t i = 0; i < part.pieces.size(); ++i) {
         const Piece& piece = part.pieces[i];

@@ -112,7 +112,7 @@ class Gatherer {
     switch (type.form) {
       case Form::kNull: return {};
       case Form::kBool: part.buffer_bytes[1] = (part.length + 7) / 8; return {};
-      case Form::kFixed: part.buffer_bytes[1] = part.length * type.width_bytes; return {};
+      case Form::kFixed: return gather_fixed(part);
       case Form::kBinary:
       case Form::kLargeBinary: return gather_binary(part);
       case Form::kStruct: return gather_struct(part);
@@ -122,6 +122,47 @@ class Gatherer {
       case Form::kView: break;  // is never stored
     }
     return Status(Code::kInternal, "a view was to be stored");
+  }
+
+  static Status gather_fixed(Part& part) {
+    part.buffer_bytes[1] = part.length * part.stored->type.width_bytes;
+    if (!part.pack || !can_pack(part.stored->type)) return {};
+    BoundsOf look(part.stored->type.number);
+    for (const Piece& piece : part.pieces) OCM_TRY(look_at(piece, part.given->type, look));
+    part.bounds = look.result();
+    const bool known = part.bounds.kind == OCM_BOUND_INT;
+    if (known || part.nulls == part.length)
+      choose_packing(part, known ? part.bounds.minimum.integer : 0, known ? part.bounds.maximum.integer : 0);
+    return {};
+  }
+
+  /// Decimals of more than 64 bits as the 64 that they become.
+  static Status look_at(const Piece& piece, const Type& type, BoundsOf& look) {
+    if (piece.length == 0) return {};
+    const void* validity = validity_of(piece);
+    const auto first = static_cast<uint64_t>(piece.offset), length = static_cast<uint64_t>(piece.length);
+    if (type.width_bytes <= sizeof(int64_t)) {
+      look.look(static_cast<const std::byte*>(piece.array->buffers[1]) + first * type.width_bytes, length,
+                validity, first);
+      return {};
+    }
+    std::array<int64_t, 1024> narrow;
+    for (uint64_t done = 0; done < length; done += narrow.size()) {
+      const uint64_t run = std::min<uint64_t>(narrow.size(), length - done);
+      if (!narrow_decimals(piece, done, run, type.width_bytes, narrow.data()))
+        return malformed("a decimal has more digits than its precision allows");
+      look.look(narrow.data(), run, validity, first + done);
+    }
+    return {};
+  }
+
+  static void choose_packing(Part& part, int64_t least, int64_t most) {
+    Packing packing;
+    if (!packing_for(least, most, packing) || packing.bits > packed_bits_max(part.stored->type)) return;
+    const uint64_t bytes = packed_bytes(part.length, packing.bits);
+    if (bytes >= part.buffer_bytes[1]) return;
+    part.buffer_bytes[1] = bytes;
+    part.packing = packing;
   }
 
   Status gather_binary(Part& part) {
@@ -336,6 +377,7 @@ class Gatherer {
     part.values = values.length;
     part.dictionary = book_.enter(*part.stored, std::move(image));
     part.buffer_bytes[1] = part.length * part.stored->type.width_bytes;
+    if (part.pack) choose_packing(part, 0, static_cast<int64_t>(std::max<uint64_t>(part.values, 1) - 1));
     return {};
   }
 
@@ -353,6 +395,24 @@ class Gatherer {
 };
 
 }  // namespace
+
+bool narrow_decimals(const Piece& piece, uint64_t row, uint64_t count, uint64_t width_bytes, int64_t* out) {
+  const uint64_t words = width_bytes / sizeof(int64_t);
+  const void* validity = validity_of(piece);
+  const int64_t first = piece.offset + static_cast<int64_t>(row);
+  const auto* source =
+      static_cast<const std::byte*>(piece.array->buffers[1]) + static_cast<uint64_t>(first) * width_bytes;
+  bool all_fit = true;
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t value[4] = {};
+    std::memcpy(value, source + i * width_bytes, width_bytes);
+    bool fits = true;
+    for (uint64_t word = 1; word < words; ++word) fits &= value[word] == value[0] >> 63;
+    all_fit &= fits || !valid_at(validity, first + static_cast<int64_t>(i));
+    out[i] = fits ? value[0] : 0;
+  }
+  return all_fit;
+}
 
 Status check_array(const ArrowArray& array, const Field& field) {
   const Type& type = field.type;
@@ -450,6 +510,7 @@ uint64_t count_distinct(const Part& part, uint64_t limit) {
 
 Chunk chunk_of(const Part& part) {
   Chunk chunk;
+  chunk.packing = part.packing;
   const auto walk = [&](const Part& one, const auto& self) -> void {
     chunk.lengths.push_back(one.length);
     chunk.nulls.push_back(one.nulls);

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "table/format/bits.h"
+#include "table/format/bounds.h"
 #include "table/format/chunk.h"
 #include "table/format/schema.h"
 
@@ -33,6 +34,10 @@ inline bool valid_at(const void* validity, int64_t row) {
   return validity == nullptr || bit_at(validity, static_cast<uint64_t>(row));
 }
 
+/// Rows [row, row + count) of decimals of width_bytes as 64 bits, 0 where null. False if a valid one does not
+/// fit.
+bool narrow_decimals(const Piece& piece, uint64_t row, uint64_t count, uint64_t width_bytes, int64_t* out);
+
 /// A dictionary, encoded. Its chunk's offset is 0.
 struct Image {
   Chunk chunk;
@@ -51,11 +56,14 @@ class DictionaryBook {
 struct Part {
   const Field* given = nullptr;
   const Field* stored = nullptr;
+  bool pack = false;  // if that saves something
   std::vector<Piece> pieces;
   uint64_t length = 0;
   uint64_t nulls = 0;
   std::array<uint64_t, 3> buffer_bytes{};
   std::vector<Part> children;
+  std::optional<Packing> packing;  // what was chosen
+  Bounds bounds;                   // known only where packing is
   // With a dictionary
   uint64_t values = 0;                        // in it
   uint32_t dictionary = 0;                    // its number

@@ -54,6 +54,7 @@ struct Type {
            form == Form::kLargeList;
   }
   uint32_t offset_bytes() const { return form == Form::kLargeBinary || form == Form::kLargeList ? 8 : 4; }
+  /// Integers, and what is stored as one: dates, times, decimals of at most 64 bits.
   bool is_integer() const { return number >= Number::kInt8 && number <= Number::kUint64; }
   /// Buffers of an array (of kView: those before the data buffers).
   uint32_t buffers() const;

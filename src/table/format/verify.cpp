@@ -1,5 +1,8 @@
 #include "table/format/verify.h"
 
+#include <algorithm>
+#include <array>
+
 #include "table/format/bits.h"
 
 namespace ocm::table {
@@ -27,7 +30,8 @@ class Verifier {
     if (field.has_dictionary()) {
       const Dictionary& dictionary = catalogue_.dictionaries[chunk_.dictionaries[dictionary_++]];
       if (depth_ == Depth::kAll && length > 0) {
-        OCM_TRY(verify_indices(field.type, buffers[1], length, nulls > 0 ? buffers[0] : nullptr,
+        const Packing* packing = field_ == 1 && chunk_.packing ? &*chunk_.packing : nullptr;
+        OCM_TRY(verify_indices(field.type, packing, buffers[1], length, nulls > 0 ? buffers[0] : nullptr,
                                dictionary.chunk.lengths[0]));
       }
     }
@@ -52,10 +56,15 @@ class Verifier {
     return falls ? bad("offsets fall") : Status();
   }
 
-  static Status verify_indices(const Type& type, const std::byte* buffer, uint64_t length,
-                               const std::byte* validity, uint64_t values) {
+  static Status verify_indices(const Type& type, const Packing* packing, const std::byte* buffer,
+                               uint64_t length, const std::byte* validity, uint64_t values) {
     BoundsOf look(type.number);
-    look.look(buffer, length, validity, 0);
+    if (packing == nullptr) look.look(buffer, length, validity, 0);
+    alignas(8) std::array<std::byte, kPackRows * sizeof(uint64_t)> block;
+    for (uint64_t row = 0; packing != nullptr && row < length; row += kPackRows) {
+      unpack_blocks(buffer + packed_bytes(row, packing->bits), 1, *packing, type.width_bytes, block.data());
+      look.look(block.data(), std::min(kPackRows, length - row), validity, row);
+    }
     const Bounds bounds = look.result();
     const bool unseen = validity != nullptr && count_ones(validity, 0, length) == 0;
     if (unseen) return {};
