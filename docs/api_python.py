@@ -21,7 +21,7 @@ PARTS = [
     ("Allocations", "oncilla", ["Allocation", "copy", "acopy"]),
     ("Tables", "oncilla.table", ["Table", "Snapshot", "Cache"]),
     ("Selections", "oncilla.selection", ["Selection"]),
-    ("DuckDB", "oncilla.duckdb", ["register"]),
+    ("DuckDB", "oncilla.duckdb", ["register", "register_files"]),
     ("Files", "oncilla.fs", ["OcmFileSystem", "register"]),
     ("Arrow filesystem", "oncilla.arrow", ["filesystem"]),
     ("What nodes and names are", "oncilla", ["Node", "Name", "Extent", "AllocationInfo"]),

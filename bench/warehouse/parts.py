@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import duckdb
 import oncilla
+import oncilla.duckdb
 import pyarrow as pa
 import pyarrow.parquet
 from oncilla.fs import OcmFileSystem
@@ -107,7 +108,7 @@ class Files(measure.Source):
                 sizes[chunk.path_in_schema] = sizes.get(chunk.path_in_schema, 0) + chunk.total_compressed_size
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        connection.register_filesystem(self.files)
+        oncilla.duckdb.register_files(connection, self.files)
 
     def before(self, query: Query) -> None:
         self._moved = self.files.bytes_moved

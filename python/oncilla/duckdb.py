@@ -1,4 +1,4 @@
-"""Tables of a pool as views of a DuckDB connection.
+"""Tables of a pool as views of a DuckDB connection, and its files as DuckDB's.
 
     import duckdb, oncilla, oncilla.duckdb
     pool, connection = oncilla.connect(), duckdb.connect()
@@ -6,6 +6,9 @@
     connection.sql("select count(*) from lineitem")
 
 A table that is held by a Python variable needs none of it: DuckDB finds the variable.
+
+    oncilla.duckdb.register_files(connection)
+    connection.sql("select count(*) from 'ocm://sales/*.parquet'")
 """
 from __future__ import annotations
 
@@ -14,9 +17,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import duckdb
 
+    from .fs import OcmFileSystem
     from .session import Session
 
-__all__ = ["register"]
+__all__ = ["register", "register_files"]
+
+_GAP_BYTES = 16_384
 
 
 def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str = "") -> list[str]:
@@ -29,3 +35,24 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
     for name in names:
         connection.register(name, pool.table(name))
     return names
+
+
+def register_files(connection: duckdb.DuckDBPyConnection, files: OcmFileSystem | None = None) -> OcmFileSystem:
+    """Lets the connection read and write `ocm://` files, of `files` or of a new file system, which is returned.
+
+    DuckDB takes files that are not local for far ones, and reads columns that it does not need when they stand
+    between those that it does, to save requests. Here a request costs microseconds: `parquet_prefetch_column_gap`
+    is set to 16 KiB (DuckDB 2; of all files of this connection), which moves a quarter less. Set it anew afterwards
+    if the same connection reads from far away too.
+    """
+    import duckdb
+
+    if files is None:
+        from .fs import OcmFileSystem
+        files = OcmFileSystem()
+    connection.register_filesystem(files)
+    try:
+        connection.execute(f"set parquet_prefetch_column_gap = {_GAP_BYTES}")
+    except duckdb.CatalogException:
+        pass  # before DuckDB 2
+    return files

@@ -16,6 +16,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+import oncilla.duckdb
 import oncilla.fs  # noqa: F401  (registers ocm://)
 
 ROWS, COLUMNS = 200_000, 16
@@ -67,7 +68,7 @@ def by_dataset(path, files, options):
 
 def by_duckdb(path, files, options):
     with duckdb.connect() as connection:
-        connection.register_filesystem(files)
+        assert oncilla.duckdb.register_files(connection, files) is files
         return connection.execute(f"select {', '.join(WANTED)} from read_parquet('ocm://{path}')").df()
 
 
@@ -91,6 +92,28 @@ def test_three_of_sixteen_columns_move_little_more_than_they_are(read, stored, f
     moved = files.bytes_moved - before
     pandas.testing.assert_frame_equal(frame, table.select(WANTED).to_pandas())
     assert needed_bytes <= moved <= MOVED_MAX * needed_bytes
+
+
+def test_duckdb_leaves_out_what_stands_between(files, options):
+    """Columns of 80 kB with 40 kB between them, which DuckDB may take along for files that it thinks far."""
+    numbers = numpy.random.default_rng(5)
+    rows = pyarrow.table({f"c{i}": numbers.random(ROWS) if i % 5 == 0 else numbers.integers(0, 250, ROWS)
+                          for i in range(COLUMNS)})
+    raw = io.BytesIO()
+    pyarrow.parquet.write_table(rows, raw, row_group_size=10_000)
+    fsspec.filesystem("ocm", nodes="n2", **options).pipe_file("engines/between.parquet", raw.getvalue())
+    metadata = pyarrow.parquet.read_metadata(raw)
+    wanted = range(0, COLUMNS, 5)
+    needed_bytes = sum(metadata.row_group(group).column(column).total_compressed_size
+                       for group in range(metadata.num_row_groups) for column in wanted)
+    before = files.bytes_moved
+    with duckdb.connect() as connection:
+        oncilla.duckdb.register_files(connection, files)
+        assert connection.execute("select current_setting('parquet_prefetch_column_gap')").fetchone() == (16_384,)
+        sums = connection.execute(f"select {', '.join(f'sum(c{i})' for i in wanted)} "
+                                  "from read_parquet('ocm://engines/between.parquet')").fetchone()
+    assert sums == pytest.approx([numpy.sum(rows[f"c{i}"].to_numpy()) for i in wanted])
+    assert files.bytes_moved - before <= MOVED_MAX * needed_bytes
 
 
 def test_threads_seek_and_read_one_file(stored, files):
