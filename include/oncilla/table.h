@@ -81,7 +81,8 @@ enum {
    * distinct values (at most a quarter of the rows), of 16 bits up to 32,767 (at most one in 32 rows). Should
    * a later group have more, every index becomes one of 32 bits. Without it the schema stays as given (views
    * become plain strings, which is said in the schema). Appended rows take the table's form: strings that
-   * outnumber its index cut row groups shorter, down to 1,024 rows, and are TOO_LARGE then. */
+   * outnumber its index cut row groups shorter, down to 1,024 rows, and are TOO_LARGE then. The index of a
+   * dictionary that was given becomes narrower likewise. */
   OCM_TABLE_COMPACT = 1u << 0,
   /* Drops a table of that name when the new one is complete; who opens it in that moment gets NOT_FOUND. */
   OCM_TABLE_REPLACE = 1u << 1,

@@ -28,10 +28,49 @@ struct HeldGroup {
 /// True if some of the group is neither on this host nor cached.
 bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags);
 
-/// `columns` of `group` by `flags` (OCM_SCAN_*).
-/// Errors: kPeerLost, kLost and others of ocm_getv, naming the group and its node; kProtocol (malformed
-/// bytes).
-Result<HeldGroup> fetch_group(Table& table, uint32_t group, const std::vector<uint32_t>& columns,
-                              uint32_t flags, HeldDictionaries& dictionaries);
+/// `columns` of `group` by `flags` (OCM_SCAN_*), on their way.
+class Fetch {
+ public:
+  /// Starts to move what is elsewhere, but dictionaries that are known. What `table` refers to outlives it.
+  Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags,
+        const HeldDictionaries& known);
+  /// Waits for what is under way.
+  ~Fetch();
+  Fetch(const Fetch&) = delete;
+  Fetch& operator=(const Fetch&) = delete;
+
+  /// Waits, once; adds the dictionaries that came to the known ones.
+  /// Errors: kPeerLost, kLost and others of ocm_getv, naming the group and its node; kProtocol (malformed
+  /// bytes).
+  Result<HeldGroup> finish(HeldDictionaries& known);
+
+ private:
+  /// A chunk that is wanted.
+  struct Wish {
+    const Field* field;
+    const Chunk* chunk;
+    HeldChunk* to;
+  };
+
+  CacheKey key_of(const Chunk& chunk) const { return {table_.id(), segment_.number, chunk.offset}; }
+  void wish_dictionaries(const Field& field, const Chunk& chunk, const HeldDictionaries& known);
+  bool find_here(const Wish& wish);
+  void start();
+  Status wait();
+  Status fill();
+  /// Which node it was, and what to do.
+  Status explain(const Status& status) const;
+
+  Table& table_;
+  const GroupPlace& place_;
+  const Segment& segment_;
+  const uint32_t flags_;
+  HeldGroup held_;
+  std::vector<Wish> wishes_;  // into held_
+  std::vector<const Wish*> moved_;
+  uint64_t bytes_moved_ = 0;
+  Status started_;
+  ocm_op* op_ = nullptr;
+};
 
 }  // namespace ocm::table

@@ -114,12 +114,24 @@ std::vector<Part> Loader::make_parts(uint64_t rows) const {
   return parts;
 }
 
+void Loader::narrow_index(const Part& part, Field& stored) {
+  const uint64_t most = index_max(stored.type.number);
+  const uint64_t count = count_distinct(part, kWideIndexMax);
+  if (count <= kSmallIndexMax && most > kSmallIndexMax) {
+    set_format(stored, "c");
+  } else if (count <= kWideIndexMax && most > kWideIndexMax) {
+    set_format(stored, "s");
+  }
+}
+
 void Loader::choose_dictionaries(uint64_t rows) {
   std::vector<Part> parts = make_parts(rows);
   in_parallel(parts.size(), estimate(parts), [&](size_t c) {
     const Field& given = given_.children[c];
     Field& stored = catalogue_.schema.children[c];
-    if (given.has_dictionary() || !given.type.text || is_extension(given)) return;
+    if (is_extension(given)) return;
+    if (given.has_dictionary()) return narrow_index(parts[c], stored);
+    if (!given.type.text) return;
     const uint64_t wide_max = std::min(kWideIndexMax, rows / kRowsPerWideValue);
     const uint64_t limit = std::max(wide_max, std::min(kSmallIndexMax, rows / kRowsPerSmallValue));
     const uint64_t count = count_distinct(parts[c], limit);

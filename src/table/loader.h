@@ -66,6 +66,7 @@ class Loader {
   std::vector<Part> make_parts(uint64_t rows) const;
   Status gather_rows(std::vector<Part>& parts, uint64_t rows, Cut& cut, size_t& cut_column);
   void choose_dictionaries(uint64_t rows);
+  static void narrow_index(const Part& part, Field& stored);
   Status widen(size_t column);
   std::vector<Bucket> make_buckets(const std::vector<Part>& parts, Group& group);
   Status place(std::vector<Bucket>& buckets);

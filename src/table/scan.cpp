@@ -15,6 +15,8 @@ constexpr uint64_t kBatchRows = 131'072;
 // What is widened should still be in the processor's own cache when the reader looks at it.
 constexpr uint64_t kWidenedBatchRows = 32'768;
 constexpr uint32_t kPrefetchGroups = 2;
+// The next home gets its request while the last one's bytes still come: it wakes up meanwhile.
+constexpr size_t kFetchesMax = 2;
 
 /// Fetches row groups ahead of the reader.
 ///
@@ -22,7 +24,7 @@ constexpr uint32_t kPrefetchGroups = 2;
 /// one, so a reader that rests keeps no thread. A release stops it after the get that is under way.
 /// Invariants
 ///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
-///   F2 ready_.size() + (running_ ? 1 : 0) <= prefetch_groups at the start of a fetch; groups come in order.
+///   F2 ready_.size() + fetches under way <= prefetch_groups, or 1; groups come in order.
 class Ahead : public std::enable_shared_from_this<Ahead> {
  public:
   Ahead(std::shared_ptr<ScanLife> life, ScanPlan plan) : life_(std::move(life)), plan_(std::move(plan)) {}
@@ -37,7 +39,9 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     ahead_ = ahead_ || moves;
     if (!ahead_) {
       ++taken_;
-      return fetch(next_++);
+      Fetches one;
+      begin(next_++, one);
+      return end(one);
     }
     std::unique_lock lock(mutex_);
     start(lock);
@@ -57,13 +61,26 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   }
 
  private:
-  Result<HeldGroup> fetch(size_t index) {
+  /// Under way, in order; null: no memory for it.
+  using Fetches = std::deque<std::pair<size_t, std::unique_ptr<Fetch>>>;
+
+  void begin(size_t index, Fetches& fetches) {
+    std::unique_ptr<Fetch> fetch;
     try {
-      return fetch_group(table(), plan_.groups[index], plan_.columns, plan_.flags, dictionaries_);
+      fetch =
+          std::make_unique<Fetch>(table(), plan_.groups[index], plan_.columns, plan_.flags, dictionaries_);
     } catch (const std::bad_alloc&) {
-      return Status(Code::kNoMemory,
-                    table().describe(plan_.groups[index]) + ": this program is out of memory");
     }
+    fetches.emplace_back(index, std::move(fetch));
+  }
+  Result<HeldGroup> end(Fetches& fetches) {
+    const auto [index, fetch] = std::move(fetches.front());
+    fetches.pop_front();
+    try {
+      if (fetch != nullptr) return fetch->finish(dictionaries_);
+    } catch (const std::bad_alloc&) {
+    }
+    return Status(Code::kNoMemory, table().describe(plan_.groups[index]) + ": this program is out of memory");
   }
 
   /// Starts the thread unless one runs or there is nothing to do.
@@ -83,20 +100,36 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
       ready_.emplace_back(Status(Code::kNoMemory, "no thread can be started to fetch row groups"));
     }
   }
-  bool room() const {
-    return ready_.size() < plan_.prefetch_groups && next_ < plan_.groups.size() && !failed_;
+  bool room(size_t fetches = 0) const {
+    return ready_.size() + fetches < plan_.prefetch_groups && next_ < plan_.groups.size() && !failed_;
+  }
+  /// To the reader; nothing comes after a failure.
+  void give(Result<HeldGroup> group) {
+    if (failed_) return;
+    failed_ = !group.is_ok();
+    ready_.push_back(std::move(group));
+    some_.notify_one();
   }
 
   void run() {
+    Fetches fetches;
     std::unique_lock lock(mutex_);
-    while (!stop_ && room() && !table().state().threads.stopping()) {
-      const size_t index = next_++;
+    const auto wanted = [&] {
+      return !stop_ && room(fetches.size()) && fetches.size() < kFetchesMax &&
+             !table().state().threads.stopping();
+    };
+    while (true) {
+      while (wanted()) {
+        const size_t index = next_++;
+        lock.unlock();
+        begin(index, fetches);
+        lock.lock();
+      }
+      if (fetches.empty()) break;
       lock.unlock();
-      Result<HeldGroup> group = fetch(index);
+      Result<HeldGroup> group = end(fetches);
       lock.lock();
-      failed_ = !group.is_ok();
-      ready_.push_back(std::move(group));
-      some_.notify_one();
+      give(std::move(group));
     }
     running_ = false;
     some_.notify_one();

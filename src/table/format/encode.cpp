@@ -347,12 +347,16 @@ class Encoder {
       for (size_t i = 0; i < part.pieces.size(); ++i) {
         const Piece& piece = part.pieces[i];
         if (piece.length == 0) continue;
-        if (part.renames.empty()) {
+        if (part.renames.empty() && part.given->type.number == part.stored->type.number) {
           std::memcpy(out, values_of(piece, sizeof(*out)),
                       static_cast<uint64_t>(piece.length) * sizeof(*out));
           OCM_TRY(check_indices(part, piece, out));
         } else {
-          OCM_TRY(rename(piece, part.renames[i], out));
+          auto* from = const_cast<std::byte*>(values_of(piece, part.given->type.width_bytes));
+          const std::vector<int32_t>* renames = part.renames.empty() ? nullptr : &part.renames[i];
+          OCM_TRY(with_index(part.given->type.number, from, [&](const auto* indices) {
+            return renumber(piece, indices, renames, part.values, out);
+          }));
         }
         out += piece.length;
       }
@@ -381,16 +385,18 @@ class Encoder {
            count_ones(validity, static_cast<uint64_t>(piece.offset), static_cast<uint64_t>(piece.length)) > 0;
   }
 
-  template <class Index>
-  static Status rename(const Piece& piece, const std::vector<int32_t>& renames, Index* out) {
-    const auto* from = reinterpret_cast<const Index*>(values_of(piece, sizeof(Index)));
+  /// By `renames`, or (null) only to another width.
+  template <class From, class Index>
+  static Status renumber(const Piece& piece, const From* from, const std::vector<int32_t>* renames,
+                         uint64_t values, Index* out) {
     const void* validity = validity_of(piece);
+    const uint64_t count = renames != nullptr ? renames->size() : values;
     for (int64_t row = 0; row < piece.length; ++row) {
       out[row] = 0;
       if (!valid_at(validity, piece.offset + row)) continue;
       const auto index = static_cast<uint64_t>(from[row]);
-      if (index >= renames.size()) return outside();
-      out[row] = static_cast<Index>(renames[index]);
+      if (index >= count) return outside();
+      out[row] = static_cast<Index>(renames != nullptr ? (*renames)[index] : static_cast<int64_t>(index));
     }
     return {};
   }

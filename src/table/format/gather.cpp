@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "table/format/encode.h"
 #include "table/format/values.h"
@@ -306,6 +307,8 @@ class Gatherer {
     if (same && !part.pieces.empty()) {
       const ArrowArray* dictionary = part.pieces.front().array->dictionary;
       values.pieces.push_back({dictionary, dictionary->offset, dictionary->length});
+      if (part.narrows_index() && static_cast<uint64_t>(dictionary->length) > part.dictionary_max())
+        return no_index(part, 0);
     } else if (has_values(values.given->type) && !values.given->has_dictionary()) {
       OCM_TRY(unify(part, values));
     } else {
@@ -316,7 +319,7 @@ class Gatherer {
 
   /// Dictionaries one after the other, equal values once.
   Status unify(Part& part, Part& values) {
-    Distinct distinct(index_max(part.stored->type.number) + 1);
+    Distinct distinct(part.dictionary_max());
     int64_t null_index = Distinct::kFull;
     uint64_t count = 0;
     std::vector<int32_t> numbers;  // of the distinct values, which nulls are not among
@@ -338,14 +341,14 @@ class Gatherer {
                                         [&](const auto& reader) { return reader.at(row, value); });
         if (!inside) return malformed("a value of its dictionary lies outside of its data");
         const int64_t number = distinct.add(value);
-        if (number == Distinct::kFull) return cut_before(i);
+        if (number == Distinct::kFull) return no_index(part, i);
         if (static_cast<size_t>(number) == numbers.size()) {
           numbers.push_back(static_cast<int32_t>(count++));
           values.pieces.push_back({&dictionary, row, 1});
         }
         renames.push_back(numbers[static_cast<size_t>(number)]);
       }
-      if (count > index_max(part.stored->type.number) + 1) return cut_before(i);
+      if (count > part.dictionary_max()) return no_index(part, i);
     }
     return {};
   }
@@ -379,6 +382,14 @@ class Gatherer {
     part.buffer_bytes[1] = part.length * part.stored->type.width_bytes;
     if (part.pack) choose_packing(part, 0, static_cast<int64_t>(std::max<uint64_t>(part.values, 1) - 1));
     return {};
+  }
+
+  /// The index cannot number the values of batch `index` too.
+  Status no_index(const Part& part, size_t index) {
+    if (!part.narrows_index()) return cut_before(index);
+    cut_ = {true, 0, true};
+    for (size_t i = 0; i < index; ++i) cut_.rows += static_cast<uint64_t>(part.pieces[i].length);
+    return Status(Code::kTooLarge, "its dictionary has more values than the table's index can number");
   }
 
   /// What comes before batch `index` fits, with it no more.
@@ -492,17 +503,29 @@ uint64_t estimate_bytes(const Field& field, const Piece& piece) {
 
 uint64_t count_distinct(const Part& part, uint64_t limit) {
   Distinct distinct(limit);
-  for (const Piece& piece : part.pieces) {
-    if (!check_array(*piece.array, *part.given).is_ok()) return limit + 1;
-    const void* validity = validity_of(piece);
-    const bool fit = with_reader(*piece.array, part.given->type, [&](const auto& reader) {
+  const auto add = [&](const ArrowArray& array, const Field& field, int64_t first, int64_t length) {
+    if (!check_array(array, field).is_ok() || !has_values(field.type) || field.has_dictionary()) return false;
+    const void* validity = validity_of(array);
+    return with_reader(array, field.type, [&](const auto& reader) {
       std::string_view value;
-      for (int64_t row = piece.offset; row < piece.offset + piece.length; ++row) {
+      for (int64_t row = first; row < first + length; ++row) {
         if (!valid_at(validity, row)) continue;
         if (!reader.at(row, value) || distinct.add(value) == Distinct::kFull) return false;
       }
       return true;
     });
+  };
+  const ArrowArray* last = nullptr;
+  for (const Piece& piece : part.pieces) {
+    const ArrowArray* dictionary = piece.array->dictionary;
+    bool fit = true;
+    if (!part.given->has_dictionary()) {
+      fit = add(*piece.array, *part.given, piece.offset, piece.length);
+    } else if (dictionary == nullptr) {
+      fit = false;
+    } else if (dictionary != std::exchange(last, dictionary)) {
+      fit = add(*dictionary, part.given->values(), dictionary->offset, dictionary->length);
+    }
     if (!fit) return limit + 1;
   }
   return distinct.size();

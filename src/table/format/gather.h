@@ -70,6 +70,12 @@ struct Part {
   std::vector<std::vector<int32_t>> renames;  // by piece: old index -> new one; empty: none changes
   std::unique_ptr<int32_t[]> indices;         // of strings that became a dictionary; nulls have 0
 
+  /// The index was made narrower: an 8-bit one then numbers 127 values, the last one stays free for engines
+  /// that mark null with it.
+  bool narrows_index() const {
+    return given->has_dictionary() && index_max(given->type.number) > index_max(stored->type.number);
+  }
+  uint64_t dictionary_max() const { return index_max(stored->type.number) + (narrows_index() ? 0 : 1); }
   bool indexes_strings() const { return stored->has_dictionary() && !given->has_dictionary(); }
 };
 
@@ -77,7 +83,7 @@ struct Part {
 struct Cut {
   bool needed = false;
   uint64_t rows = 0;        // that fit, of all the batches; 0: unknown, try half
-  bool index_full = false;  // a dictionary of strings has more values than its index can number
+  bool index_full = false;  // a dictionary has more values than its narrow index can number
 };
 
 /// Gathers one column. `part.pieces` are its batches' pieces of the column, given and stored are set.
@@ -90,8 +96,8 @@ uint64_t estimate_bytes(const Field& field, const Piece& piece);
 /// Checks what can be checked of an array of the field in O(1), children aside.
 Status check_array(const ArrowArray& array, const Field& field);
 
-/// How many distinct strings the rows have; more than `limit`: limit + 1. Malformed rows count as one more
-/// value.
+/// How many distinct strings the rows have, or values their dictionaries; more than `limit`: limit + 1. What
+/// is malformed or nested counts as more.
 uint64_t count_distinct(const Part& part, uint64_t limit);
 
 /// What a catalogue says of it. The offset is 0.

@@ -183,6 +183,7 @@ bool same_shape(const Field& given, const Field& stored) {
   if (given.has_dictionary() != stored.has_dictionary()) return false;
   if (given.has_dictionary() && !same_shape(given.values(), stored.values())) return false;
   if (given.format == stored.format) return same_children(given, stored);
+  if (given.has_dictionary()) return from.is_integer() && to.is_integer();  // any width of index
   if (from.form == Form::kView) return to.form == Form::kBinary && from.text == to.text;
   // Other spellings of the same decimal, and the narrower one.
   if (from.decimal_bits == 0 || to.decimal_bits == 0) return false;
