@@ -1,7 +1,5 @@
 #include "table/store.h"
 
-#include <algorithm>
-
 #include "os/crypto.h"
 #include "table/loader.h"
 #include "table/names.h"
@@ -21,13 +19,6 @@ LoadOptions load_options(const ocm_table_options& options) {
   load.progress = options.progress;
   load.context = options.context;
   return load;
-}
-
-bool is_packed(const Catalogue& catalogue) {
-  return std::any_of(catalogue.groups.begin(), catalogue.groups.end(), [](const Group& group) {
-    return std::any_of(group.columns.begin(), group.columns.end(),
-                       [](const Column& column) { return column.chunk.packing.has_value(); });
-  });
 }
 
 uint64_t random_number() {
@@ -103,7 +94,7 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
   OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
   LoadOptions load = load_options(options);
-  load.pack |= is_packed(catalogue);
+  load.pack |= catalogue.packed;
   Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());

@@ -249,6 +249,7 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   out.set_table(catalogue.table);
   out.set_placement(catalogue.placement);
   out.set_replicas(catalogue.replicas);
+  out.set_packed(catalogue.packed);
   field_to(catalogue.schema, *out.mutable_schema());
   out.mutable_parts()->Add(catalogue.parts.begin(), catalogue.parts.end());
   for (const Group& group : catalogue.groups) {
@@ -306,6 +307,7 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   if (in.placement() > OCM_TABLE_WHOLE || in.replicas() == 0) return bad("its placement");
   catalogue.placement = static_cast<ocm_table_placement>(in.placement());
   catalogue.replicas = in.replicas();
+  catalogue.packed = in.packed();
   OCM_TRY(field_from(in.schema(), catalogue.schema, 0));
   if (catalogue.schema.format != "+s" || catalogue.schema.has_dictionary())
     return bad("its schema is no struct");

@@ -41,6 +41,7 @@ struct Catalogue {
   uint64_t table = 0;  // random; the same in every segment of a table
   ocm_table_placement placement = OCM_TABLE_BY_ROWS;
   uint32_t replicas = 1;
+  bool packed = false;  // was asked for; chunks say what became of it
   Field schema;
   std::vector<uint64_t> parts;  // bytes of each data part
   std::vector<Group> groups;
