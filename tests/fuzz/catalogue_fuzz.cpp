@@ -1,5 +1,7 @@
 // table/format/catalogue: the catalogue and the footer of a segment that anyone may have published, and the
 // bytes that it speaks of.
+#include <array>
+
 #include "base/assert.h"
 #include "base/crc32c.h"
 #include "fuzz.h"
@@ -21,12 +23,22 @@ std::vector<std::byte> parts_of(std::span<const std::byte> input) {
   return data;
 }
 
+/// The last block, as a scan widens it.
+void widen(const Field& field, const Chunk& chunk, const std::byte* data) {
+  if (!chunk.packing || chunk.lengths[0] == 0) return;
+  alignas(8) std::array<std::byte, kPackRows * sizeof(uint64_t)> block;
+  const uint64_t before = (chunk.lengths[0] - 1) / kPackRows * kPackRows;
+  const uint64_t at = align_up(chunk.buffers[0]) + packed_bytes(before, chunk.packing->bits);
+  unpack_blocks(data + at, 1, *chunk.packing, field.type.width_bytes, block.data());
+}
+
 void verify(const Catalogue& catalogue, std::span<const std::byte> input) {
   const std::vector<std::byte> data = parts_of(input);
   const auto check = [&](const Field& field, const Chunk& chunk) {
     OCM_ASSERT(chunk.bytes() == 0 || chunk.offset + chunk.bytes() <= data.size());
-    (void)verify_chunk(catalogue, field, chunk, data.data() + (chunk.bytes() == 0 ? 0 : chunk.offset),
-                       Depth::kAll);
+    const std::byte* at = data.data() + (chunk.bytes() == 0 ? 0 : chunk.offset);
+    (void)verify_chunk(catalogue, field, chunk, at, Depth::kAll);
+    widen(field, chunk, at);
   };
   for (const Group& group : catalogue.groups) {
     for (size_t c = 0; c < group.columns.size(); ++c)
@@ -88,6 +100,10 @@ std::vector<std::string> fuzz::seeds() {
   add(catalogue_of(field_of("+w:3", {field_of("d:10,2,64")}), {0, {2, 6}, {0, 0}, {0, 0, 48}, {}}));
   add(catalogue_of(field_of("c", {}, {field_of("u")}), {0, {4}, {0}, {0, 4}, {0}},
                    {{0, {128, {2}, {0}, {0, 12, 5}, {}}}}));
+  add(catalogue_of(field_of("l"), {64, {1030}, {1}, {129, 1280}, {}, Packing{5, -3}}));
+  add(catalogue_of(field_of("tdD"), {0, {10}, {0}, {0, 0}, {}, Packing{0, 18'000}}));
+  add(catalogue_of(field_of("s", {}, {field_of("u")}), {0, {4}, {0}, {0, 256}, {0}, Packing{2, 0}},
+                   {{0, {512, {4}, {0}, {0, 20, 5}, {}}}}));
   out.emplace_back(kFooterBytes, '\0');
   out.emplace_back("OCMTABLE");
   return out;

@@ -1,6 +1,7 @@
 // Catalogues: there and back, and what a stranger may write into one.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -141,6 +142,136 @@ TEST(TableCatalogue, BuffersAreLongEnoughForTheirRows) {
   refused(3, [](Chunk& chunk) { chunk.dictionaries.clear(); });
 }
 
+/// The good catalogue with its number and its color packed.
+Catalogue good_packed() {
+  Catalogue catalogue = good();
+  catalogue.packed = true;
+  catalogue.parts = {8 * kPartBytes, kPartBytes};
+  std::vector<Column>& columns = catalogue.groups[0].columns;
+  columns[0].chunk.offset = kPartBytes;
+  columns[0].chunk.buffers = {2, 3 * kPackRows / 8};
+  columns[0].chunk.packing = Packing{3, -3};
+  columns[1].chunk.offset = 0;
+  columns[2].chunk.offset = 8 * kPartBytes;
+  columns[3].chunk.offset = 2 * kPartBytes;
+  columns[3].chunk.buffers = {0, 2 * kPackRows / 8};
+  columns[3].chunk.packing = Packing{2, 0};
+  return catalogue;
+}
+Result<Catalogue> decode_packed(const std::function<void(Catalogue&)>& change) {
+  Catalogue catalogue = good_packed();
+  change(catalogue);
+  const std::string last_part = encode_catalogue(catalogue).value();
+  const uint64_t segment_bytes = 9 * kPartBytes + last_part.size();
+  OCM_TRY_ASSIGN(const Footer footer, decode_footer(span_of(last_part).last(kFooterBytes), segment_bytes));
+  return decode_catalogue(span_of(last_part).first(footer.catalogue_bytes), footer, segment_bytes);
+}
+
+TEST(TableCatalogue, PackingsComeBack) {
+  const Result<Catalogue> decoded = decode_packed([](Catalogue&) {});
+  ASSERT_TRUE(decoded.is_ok()) << decoded.status().to_string();
+  EXPECT_TRUE(decoded.value().packed);
+  const std::vector<Column>& columns = decoded.value().groups[0].columns;
+  EXPECT_EQ(columns[0].chunk.packing, (Packing{3, -3}));
+  EXPECT_EQ(columns[1].chunk.packing, std::nullopt);
+  EXPECT_EQ(columns[3].chunk.packing, (Packing{2, 0}));
+  EXPECT_FALSE(decode(encode_catalogue(good()).value()).value().packed);
+}
+
+TEST(TableCatalogue, NoBitsNeedNoBytes) {
+  const Result<Catalogue> decoded = decode_packed([](Catalogue& all) {
+    all.groups[0].columns[0].chunk.packing = Packing{0, INT64_MIN};
+    all.groups[0].columns[0].chunk.buffers = {2, 0};
+  });
+  ASSERT_TRUE(decoded.is_ok()) << decoded.status().to_string();
+  EXPECT_EQ(decoded.value().groups[0].columns[0].chunk.packing, (Packing{0, INT64_MIN}));
+}
+
+TEST(TableCatalogue, PackedBuffersHaveAllOfTheirBlocks) {
+  const auto code = [](size_t column, uint64_t bytes, Packing packing) {
+    return decode_packed([&](Catalogue& all) {
+             all.groups[0].columns[column].chunk.buffers[1] = bytes;
+             all.groups[0].columns[column].chunk.packing = packing;
+           })
+        .status()
+        .code();
+  };
+  EXPECT_EQ(code(0, 384, {3, 0}), Code::kOk);
+  EXPECT_EQ(code(0, 383, {3, 0}), Code::kProtocol);
+  EXPECT_EQ(code(0, 80, {3, 0}), Code::kProtocol);  // enough for its rows if they were plain
+  EXPECT_EQ(code(0, 0, {1, 0}), Code::kProtocol);
+  EXPECT_EQ(code(3, 256, {2, 0}), Code::kOk);
+  EXPECT_EQ(code(3, 255, {2, 0}), Code::kProtocol);
+  EXPECT_EQ(code(0, 4096, {32, 0}), Code::kOk);
+}
+
+TEST(TableCatalogue, APackingHasNoMoreBitsThanItsTypeAllows) {
+  const auto code = [](const std::string& format, uint32_t bits) {
+    return decode_packed([&](Catalogue& all) {
+             all.schema.children[0].format = format;
+             all.groups[0].columns[0].chunk.packing = Packing{bits, 0};
+             all.groups[0].columns[0].chunk.buffers[1] = 5000;
+           })
+        .status()
+        .code();
+  };
+  const std::pair<const char*, uint32_t> most[] = {
+      {"c", 6},  {"C", 6},    {"s", 12},   {"S", 12},    {"i", 24},   {"I", 24},        {"l", 32},
+      {"L", 32}, {"tdD", 24}, {"ttm", 24}, {"tsu:", 32}, {"tDn", 32}, {"d:9,2,32", 24}, {"d:18,2,64", 32}};
+  for (const auto& [format, bits] : most) {
+    EXPECT_EQ(code(format, bits), Code::kOk) << format;
+    EXPECT_EQ(code(format, bits + 1), Code::kProtocol) << format;
+    EXPECT_EQ(code(format, 33), Code::kProtocol) << format;
+    EXPECT_EQ(code(format, 64), Code::kProtocol) << format;
+    EXPECT_EQ(code(format, ~uint32_t{0}), Code::kProtocol) << format;
+  }
+}
+
+TEST(TableCatalogue, OnlyIntegersArePacked) {
+  const auto code = [](Field field, Chunk chunk, std::optional<Packing> packing) {
+    return decode_packed([&](Catalogue& all) {
+             all.schema.children[0] = field;
+             chunk.offset = kPartBytes;
+             chunk.packing = packing;
+             all.groups[0].columns[0] = {chunk, {}};
+             // It may have children, so the dictionary's field has another number.
+             all.schema.children.resize(1);
+             all.groups[0].columns.resize(1);
+             all.dictionaries.clear();
+           })
+        .status()
+        .code();
+  };
+  const auto refused = [&](const Field& field, const Chunk& chunk) {
+    EXPECT_EQ(code(field, chunk, std::nullopt), Code::kOk) << field.format;
+    EXPECT_EQ(code(field, chunk, Packing{0, 0}), Code::kProtocol) << field.format;
+    EXPECT_EQ(code(field, chunk, Packing{1, 0}), Code::kProtocol) << field.format;
+  };
+  refused(field_of("n", "x"), {0, {10}, {10}, {}, {}});
+  refused(field_of("b", "x"), {0, {10}, {0}, {0, 2000}, {}});
+  for (const char* format : {"e", "f", "g", "d:38,2", "tin", "tiD", "w:4", "w:0"})
+    refused(field_of(format, "x"), {0, {10}, {0}, {0, 2000}, {}});
+  for (const char* format : {"u", "z", "U", "Z"})
+    refused(field_of(format, "x"), {0, {10}, {0}, {0, 2000, 2000}, {}});
+  refused(field_of("+l", "x", {field_of("i", "item")}), {0, {10, 20}, {0, 0}, {0, 2000, 0, 2000}, {}});
+  refused(field_of("+w:2", "x", {field_of("i", "item")}), {0, {10, 20}, {0, 0}, {0, 0, 2000}, {}});
+  refused(field_of("+s", "x", {field_of("i", "a")}), {0, {10, 10}, {0, 0}, {0, 0, 2000}, {}});
+}
+
+TEST(TableCatalogue, DictionariesAreNotPacked) {
+  const auto code = [](std::optional<Packing> packing) {
+    return decode_packed([&](Catalogue& all) {
+             all.schema.children[3].dictionary[0].format = "i";
+             all.dictionaries[0].chunk = {3 * kPartBytes, {3}, {0}, {0, 512}, {}, packing};
+           })
+        .status()
+        .code();
+  };
+  EXPECT_EQ(code(std::nullopt), Code::kOk);
+  EXPECT_EQ(code(Packing{1, 0}), Code::kProtocol);
+  EXPECT_EQ(code(Packing{0, 0}), Code::kProtocol);
+}
+
 TEST(TableCatalogue, GroupsAndDictionariesFitTheSchema) {
   const auto refused = [](const std::function<void(Catalogue&)>& change) {
     EXPECT_NE(decode_changed(change).code(), Code::kOk);
@@ -205,6 +336,46 @@ TEST(TableVerify, IndicesNameAValue) {
   EXPECT_TRUE(verify(2).is_ok());
   EXPECT_EQ(verify(3).code(), Code::kProtocol);
   EXPECT_EQ(verify(-1).code(), Code::kProtocol);
+}
+
+/// The packed catalogue's color (of three values), `rows` of it with the last one's distance.
+Status verify_packed(uint64_t rows, Packing packing, uint32_t last, bool last_is_null = false) {
+  const Catalogue catalogue = decode_packed([](Catalogue&) {}).value();
+  Chunk chunk = catalogue.groups[0].columns[3].chunk;
+  chunk.lengths = {rows};
+  chunk.nulls = {last_is_null ? 1u : 0u};
+  chunk.packing = packing;
+  chunk.buffers = {last_is_null ? (rows + 7) / 8 : 0, packed_bytes(rows, packing.bits)};
+  std::vector<std::byte> data(chunk.bytes(), std::byte{0xFF});
+  std::array<uint32_t, kPackRows> block{};
+  for (uint64_t row = 0; packing.bits > 0 && row < rows; row += kPackRows) {
+    if (row + kPackRows >= rows) {
+      block.fill(3);  // behind the rows: nobody looks there
+      for (uint64_t i = row; i < rows; ++i) block[i - row] = 0;
+      block[rows - 1 - row] = last;
+    }
+    pack_block(block.data(), packing.bits,
+               data.data() + align_up(chunk.buffers[0]) + packed_bytes(row, packing.bits));
+  }
+  if (last_is_null) data[(rows - 1) / 8] &= ~std::byte{static_cast<uint8_t>(1u << (rows - 1) % 8)};
+  return verify_chunk(catalogue, catalogue.schema.children[3], chunk, data.data(), Depth::kAll);
+}
+
+TEST(TableVerify, PackedIndicesNameAValue) {
+  for (const uint64_t rows : {1u, 10u, 1024u, 1025u, 5000u}) {
+    EXPECT_TRUE(verify_packed(rows, {2, 0}, 2).is_ok()) << rows;
+    EXPECT_EQ(verify_packed(rows, {2, 0}, 3).code(), Code::kProtocol) << rows;
+    EXPECT_TRUE(verify_packed(rows, {2, 0}, 3, true).is_ok()) << rows;
+    EXPECT_EQ(verify_packed(rows, {2, -1}, 1).code(), rows == 1 ? Code::kOk : Code::kProtocol) << rows;
+    EXPECT_EQ(verify_packed(rows, {2, 1}, 2).code(), Code::kProtocol) << rows;
+  }
+}
+
+TEST(TableVerify, ManyIndicesOfNoBitsAreOne) {
+  constexpr uint64_t kRows = uint64_t{1} << 48;  // to look at each would take days
+  EXPECT_TRUE(verify_packed(kRows, {0, 2}, 0).is_ok());
+  EXPECT_EQ(verify_packed(kRows, {0, 3}, 0).code(), Code::kProtocol);
+  EXPECT_EQ(verify_packed(kRows, {0, -1}, 0).code(), Code::kProtocol);
 }
 
 }  // namespace

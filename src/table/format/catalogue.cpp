@@ -101,7 +101,7 @@ Status bounds_from(const wire::Column& in, Bounds& bounds) {
   return {};
 }
 
-/// Checks C1 to C4.
+/// Checks C1 to C5.
 class Checker {
  public:
   explicit Checker(const Catalogue& catalogue) : catalogue_(catalogue) {
@@ -119,6 +119,7 @@ class Checker {
       const Dictionary& dictionary = catalogue_.dictionaries[i];
       if (dictionary.field >= fields.size() || !fields[dictionary.field]->has_dictionary())
         return bad("a dictionary of no field");
+      if (dictionary.chunk.packing) return bad("a packed dictionary");
       OCM_TRY(check_chunk(dictionary.chunk, fields[dictionary.field]->values(), i));
     }
     uint64_t rows = 0;

@@ -58,19 +58,32 @@ class Verifier {
 
   static Status verify_indices(const Type& type, const Packing* packing, const std::byte* buffer,
                                uint64_t length, const std::byte* validity, uint64_t values) {
-    BoundsOf look(type.number);
-    if (packing == nullptr) look.look(buffer, length, validity, 0);
-    alignas(8) std::array<std::byte, kPackRows * sizeof(uint64_t)> block;
-    for (uint64_t row = 0; packing != nullptr && row < length; row += kPackRows) {
-      unpack_blocks(buffer + packed_bytes(row, packing->bits), 1, *packing, type.width_bytes, block.data());
-      look.look(block.data(), std::min(kPackRows, length - row), validity, row);
-    }
-    const Bounds bounds = look.result();
     const bool unseen = validity != nullptr && count_ones(validity, 0, length) == 0;
     if (unseen) return {};
+    BoundsOf look(type.number);
+    if (packing == nullptr) {
+      look.look(buffer, length, validity, 0);
+    } else {
+      look_at_packed(*packing, type.width_bytes, buffer, length, validity, look);
+    }
+    const Bounds bounds = look.result();
     const bool inside = bounds.kind == OCM_BOUND_INT && bounds.minimum.integer >= 0 &&
                         static_cast<uint64_t>(bounds.maximum.integer) < values;
     return inside ? Status() : bad("an index lies outside of its dictionary");
+  }
+
+  /// At least one value is valid.
+  static void look_at_packed(const Packing& packing, uint32_t width_bytes, const std::byte* buffer,
+                             uint64_t length, const std::byte* validity, BoundsOf& look) {
+    alignas(8) std::array<std::byte, kPackRows * sizeof(uint64_t)> block;
+    if (packing.bits == 0) {  // no buffer says that there are not 2^48 of them: one is like all
+      unpack_blocks(buffer, 1, packing, width_bytes, block.data());
+      return look.look(block.data(), 1, nullptr, 0);
+    }
+    for (uint64_t row = 0; row < length; row += kPackRows) {
+      unpack_blocks(buffer + packed_bytes(row, packing.bits), 1, packing, width_bytes, block.data());
+      look.look(block.data(), std::min(kPackRows, length - row), validity, row);
+    }
   }
 
   const Catalogue& catalogue_;
