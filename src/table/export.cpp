@@ -10,6 +10,17 @@ alignas(kAlignment) constexpr std::byte kZeros[kAlignment] = {};
 
 /// What an exported array owns.
 struct Node {
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  /// What nobody moved out goes too.
+  ~Node() {
+    for (const auto& child : children) {
+      if (child->release != nullptr) child->release(child.get());
+    }
+    if (dictionary != nullptr && dictionary->release != nullptr) dictionary->release(dictionary.get());
+  }
+
   std::shared_ptr<ScanLife> life;
   std::shared_ptr<std::byte> memory;
   const void* buffers[3] = {};
@@ -19,14 +30,8 @@ struct Node {
 };
 
 void release_array(ArrowArray* array) {
-  auto* node = static_cast<Node*>(array->private_data);
-  for (const auto& child : node->children) {
-    if (child->release != nullptr) child->release(child.get());
-  }
-  if (node->dictionary != nullptr && node->dictionary->release != nullptr)
-    node->dictionary->release(node->dictionary.get());
   array->release = nullptr;
-  delete node;
+  delete static_cast<Node*>(array->private_data);
 }
 
 void finish(ArrowArray& out, std::unique_ptr<Node> node, uint64_t length, int64_t nulls, uint64_t offset,
