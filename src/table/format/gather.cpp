@@ -137,22 +137,26 @@ class Gatherer {
     return {};
   }
 
-  /// Decimals of more than 64 bits as the 64 that they become.
+  /// Decimals of more than 64 bits as the 64 that they become. Foreign buffers need not be aligned.
   static Status look_at(const Piece& piece, const Type& type, BoundsOf& look) {
     if (piece.length == 0) return {};
     const void* validity = validity_of(piece);
     const auto first = static_cast<uint64_t>(piece.offset), length = static_cast<uint64_t>(piece.length);
-    if (type.width_bytes <= sizeof(int64_t)) {
-      look.look(static_cast<const std::byte*>(piece.array->buffers[1]) + first * type.width_bytes, length,
-                validity, first);
+    const uint64_t width = type.width_bytes;
+    const auto* values = static_cast<const std::byte*>(piece.array->buffers[1]) + first * width;
+    if (width <= sizeof(int64_t) && reinterpret_cast<uintptr_t>(values) % width == 0) {
+      look.look(values, length, validity, first);
       return {};
     }
-    std::array<int64_t, 1024> narrow;
-    for (uint64_t done = 0; done < length; done += narrow.size()) {
-      const uint64_t run = std::min<uint64_t>(narrow.size(), length - done);
-      if (!narrow_decimals(piece, done, run, type.width_bytes, narrow.data()))
+    std::array<int64_t, 1024> block;
+    for (uint64_t done = 0; done < length; done += block.size()) {
+      const uint64_t run = std::min<uint64_t>(block.size(), length - done);
+      if (width <= sizeof(int64_t)) {
+        std::memcpy(block.data(), values + done * width, run * width);
+      } else if (!narrow_decimals(piece, done, run, width, block.data())) {
         return malformed("a decimal has more digits than its precision allows");
-      look.look(narrow.data(), run, validity, first + done);
+      }
+      look.look(block.data(), run, validity, first + done);
     }
     return {};
   }
@@ -161,7 +165,7 @@ class Gatherer {
     Packing packing;
     if (!packing_for(least, most, packing) || packing.bits > packed_bits_max(part.stored->type)) return;
     const uint64_t bytes = packed_bytes(part.length, packing.bits);
-    if (bytes >= part.buffer_bytes[1]) return;
+    if (bytes >= part.buffer_bytes[1]) return;  // few rows, which do not fill their block
     part.buffer_bytes[1] = bytes;
     part.packing = packing;
   }
