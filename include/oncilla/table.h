@@ -175,7 +175,7 @@ typedef struct ocm_table_chunk {
   ocm_bound_kind bounds;
   ocm_bound minimum;
   ocm_bound maximum;
-  bool local;    /* on this host: a scan copies nothing */
+  bool local;    /* on this host: a scan moves nothing */
   bool lost;     /* no copy is left */
   char node[64]; /* the first home that is alive */
 } ocm_table_chunk;

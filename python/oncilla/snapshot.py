@@ -31,7 +31,10 @@ class Field(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One column of one row group. Bounds are stored numbers: see `Readable.stats()` for their values."""
+    """One column of one row group. Bounds are stored numbers: see `Readable.stats()` for their values.
+
+    One of no bytes (of the type null, or packed and of one value) is local and on no node: "".
+    """
     first_row: int
     rows: int
     nbytes: int
@@ -110,7 +113,8 @@ class Readable(DuckdbSource):
         for i, field in enumerate(snapshot.fields):
             on_nodes = out.setdefault(field.name, {})
             for chunk in snapshot.chunks(i):
-                on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
+                if chunk.node:
+                    on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
         return out
 
     # ---------------------------------------------------------------- reading
@@ -133,14 +137,14 @@ class Readable(DuckdbSource):
         return Selection(self, columns, filter, batch_rows, validate)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """All columns and rows as an `arrow_array_stream` capsule; local ones are not copied."""
+        """All columns and rows as an `arrow_array_stream` capsule; what is local and not packed is not copied."""
         selection = self.select()
         if requested_schema is None and called_by_polars():
             return for_polars(selection.__arrow_c_stream__(), [field.format for field in self.opened().fields])
         return selection.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pyarrow.Table:
-        """All of it as a pyarrow.Table; what is local is not copied and outlives the session's close."""
+        """All of it as a pyarrow.Table; what is local and not packed is not copied. It outlives the session's close."""
         return self.select().to_arrow()
 
     def to_pandas(self, *, arrow_dtypes: bool = False, **options: Any) -> pandas.DataFrame:

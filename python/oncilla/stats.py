@@ -59,10 +59,11 @@ def _cells(chunks: list[Chunk], colors: dict[str, str]) -> str:
         first, nbytes = run[0].first_row, sum(chunk.nbytes for chunk in run)
         rows = sum(chunk.rows for chunk in run)
         lost = any(chunk.lost for chunk in run)
-        title = f"{node}{' (lost)' if lost else ''}: rows {first:,} to {first + rows:,}, {size(nbytes)}"
-        fill = "transparent" if lost else colors[node]
+        where = f"{node}{' (lost)' if lost else ''}: " if node else ""
+        title = f"{where}rows {first:,} to {first + rows:,}, {size(nbytes)}"
+        fill = "transparent" if lost else colors.get(node, "transparent")
         out.append(f'<span title="{escape(title)}" style="display:inline-block;width:.8em;height:.8em;margin:1px;'
-                   f'background:{fill};border:1px solid {colors[node]}"></span>')
+                   f'background:{fill};border:1px solid {colors.get(node, "#999999")}"></span>')
     return "".join(out) + (" …" if len(runs) > _CELLS_SHOWN else "")
 
 
@@ -72,7 +73,7 @@ def table_html(name: str, snapshot: Snapshot) -> str:
     shown = [(field.name, snapshot.chunks(i)) for i, field in enumerate(snapshot.fields[:_COLUMNS_SHOWN])]
     on_nodes: dict[str, int] = {}
     for _, chunks in shown:
-        for chunk in chunks:
+        for chunk in filter(lambda chunk: chunk.node, chunks):  # those of no bytes are on none
             on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
     colors = {node: _COLORS[i % len(_COLORS)] for i, node in enumerate(sorted(on_nodes))}
     legend = " ".join(

@@ -101,13 +101,17 @@ Status query_chunk(const Table& table, uint32_t group, uint32_t column, ocm_tabl
   out.bounds = stored.bounds.kind;
   out.minimum = stored.bounds.minimum;
   out.maximum = stored.bounds.maximum;
-  if (stored.chunk.bytes() == 0) {
+  // Indices of no bits have no place of their own: where their dictionary is.
+  const Chunk* placed = &stored.chunk;
+  while (placed->bytes() == 0 && !placed->dictionaries.empty())
+    placed = &segment.catalogue.dictionaries[placed->dictionaries.front()].chunk;
+  if (placed->bytes() == 0) {
     out.local = true;
     return {};
   }
   ocm_extent_info info;
-  OCM_TRY(table.locate(segment, stored.chunk.offset, info));
-  out.local = segment.local(stored.chunk.offset) != nullptr;
+  OCM_TRY(table.locate(segment, placed->offset, info));
+  out.local = segment.local(placed->offset) != nullptr;
   out.lost = info.lost;
   static_assert(sizeof(out.node) == sizeof(info.node));
   std::memcpy(out.node, info.node, sizeof(out.node));

@@ -43,7 +43,8 @@ def test_rows_come_back_in_order(table, place):
     assert len(table) == 1000 and table.column_names == ["k", "v", "s"] and table.schema == data.schema
 
 
-@pytest.mark.parametrize("options", [{}, {"nodes": "n2"}, {"compact": True, "nodes": "n2"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"nodes": "n2"}, {"compact": True, "nodes": "n2"}, {"packed": True},
+                                     {"packed": True, "compact": True, "nodes": "n2"}], ids=str)
 def test_every_type_comes_back(table, options):
     data = every_type()
     table.put(data, **options)
@@ -495,6 +496,67 @@ def test_compact_keeps_the_values(table):
     assert_same(got.cast(data.schema), data)
     table.append(data, compact=True)
     assert table.to_arrow().cast(data.schema).equals(pa.concat_tables([data, data]))
+
+
+def packable(rows: int) -> pa.Table:
+    """Columns without nulls that need few bits of each value."""
+    return pa.table({"k": pa.array(range(rows), pa.int64()),
+                     "day": pa.array([18_000 + k // 100 for k in range(rows)], pa.int32()).cast(pa.date32()),
+                     "m": pa.array([decimal.Decimal(k * 7 % 1000) / 100 for k in range(rows)], pa.decimal64(15, 2)),
+                     "at": pa.array([1_700_000_000_000 + k * 1000 for k in range(rows)], pa.timestamp("ms")),
+                     "u": pa.array([k % 50 for k in range(rows)], pa.uint16())})
+
+
+def test_packed_columns_are_moved_as_they_are_stored(pool, table):
+    data = packable(10_000)
+    table.put(data, nodes="n2", group_rows=3000, packed=True)
+    plain_one = pool.table(fresh()).put(data, nodes="n2", group_rows=3000)
+    with table.snapshot() as seen:
+        assert_same(seen.to_arrow(), data)
+        # No padding: a packed block is a multiple of 64 bytes.
+        assert seen.bytes_moved == seen.nbytes == sum(chunk.nbytes for i in range(5) for chunk in seen.chunks(i))
+        before = seen.bytes_moved
+        assert seen.select(["day", "u"], [("k", "<", 3000)]).to_arrow().equals(data.select(["day", "u"]).slice(0, 3000))
+        assert seen.bytes_moved - before == sum(seen.chunks(seen.index(name))[0].nbytes for name in ("k", "day", "u"))
+    assert_same(plain_one.to_arrow(), data)
+    assert table.nbytes < plain_one.bytes_moved / 2
+    plain_one.drop()
+
+
+def test_packing_leaves_schema_and_bounds(pool, table):
+    data = every_type()
+    data = pa.concat_tables([data] * 100)
+    table.put(data, packed=True)
+    plain_one = pool.table(fresh()).put(data)
+    assert table.schema == plain_one.schema and table.nbytes < plain_one.nbytes
+    kept = ["group", "column", "rows", "nulls", "minimum", "maximum"]
+    assert table.stats().select(kept).equals(plain_one.stats().select(kept))
+    for name in ("int64", "date32", "decimal64", "zoned"):
+        assert table.stats(name)["minimum"].equals(plain_one.stats(name)["minimum"])
+    plain_one.drop()
+
+
+def test_appends_follow_a_packed_table(table):
+    data = packable(5000)
+    table.put(data.slice(0, 0), packed=True)
+    table.append(data).append(data, packed=True)
+    assert_same(table.to_arrow(), pa.concat_tables([data, data]))
+    first, second = table.snapshot().chunks(0)
+    assert first.nbytes == second.nbytes < data["k"].nbytes / 2
+
+
+def test_values_that_are_all_the_same_take_no_bytes_and_lie_on_no_node(table):
+    data = pa.table({"x": pa.array([7] * 5000, pa.int64()), "y": pa.array(range(5000), pa.int64()),
+                     "z": pa.array(["same"] * 5000).dictionary_encode()})
+    table.put(data, nodes="n2", packed=True)
+    assert_same(table.to_arrow(), data)
+    dictionary_bytes = 2 * 4 + len("same")
+    assert table.placement() == {"x": {}, "y": {"n2": table.nbytes - dictionary_bytes}, "z": {"n2": dictionary_bytes}}
+    assert [chunk.local for i in range(3) for chunk in table.snapshot().chunks(i)] == [True, False, False]
+    assert table.stats("x")["minimum"].to_pylist() == [7]
+    assert table.column("x").to_numpy().tolist() == [7] * 5000
+    page = table._repr_html_()
+    assert page.count("n2") == 3 and "rows 0 to 5,000, 0 B" in page  # the legend, and the cells of y and z
 
 
 # ------------------------------------------------------------------ progress, asyncio, cache
