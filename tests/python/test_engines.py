@@ -22,6 +22,7 @@ ROWS = 2000
 PLACES = {
     "local": {"nodes": "n1"}, "remote": {"nodes": "n2"}, "rows": {"nodes": ["n1", "n2", "n3"]},
     "column": {"place": "column"}, "replicas": {"replicas": 2, "remote": True}, "compact": {"compact": True},
+    "packed": {"packed": True}, "packed remote": {"packed": True, "compact": True, "remote": True},
 }
 
 

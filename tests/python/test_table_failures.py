@@ -199,11 +199,12 @@ def test_a_stopped_node_is_an_error_within_the_deadline(make_cluster):
             cluster["n2"].signal(signal.SIGCONT)
 
 
-def test_replicas_go_on_answering(make_cluster):
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_replicas_go_on_answering(make_cluster, packed):
     cluster = make_cluster(3, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
         data = wide(6)
-        table = pool.table("safe").put(data, nodes=["n2", "n3"], replicas=2, group_rows=MIB // 8)
+        table = pool.table("safe").put(data, nodes=["n2", "n3"], replicas=2, group_rows=MIB // 8, packed=packed)
         assert table.snapshot().info["replicas"] == 2
         with table.snapshot() as snapshot:
             batches = snapshot.select(batch_rows=1000).batches()

@@ -6,6 +6,7 @@ import decimal
 import operator
 
 import duckdb
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,9 +109,10 @@ def made(pool):
 
 
 @PROFILE
-@given(data=tables(), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50), compact=st.booleans())
-def test_what_goes_in_comes_out(made, data, place, group_rows, compact):
-    table = made(data, group_rows=group_rows, compact=compact, **place)
+@given(data=tables(), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50), compact=st.booleans(),
+       packed=st.booleans())
+def test_what_goes_in_comes_out(made, data, place, group_rows, compact, packed):
+    table = made(data, group_rows=group_rows, compact=compact, packed=packed, **place)
     got = table.to_arrow()
     if compact:
         got = got.cast(plain(data).schema)
@@ -118,10 +120,53 @@ def test_what_goes_in_comes_out(made, data, place, group_rows, compact):
     table.drop()
 
 
+@st.composite
+def narrow_tables(draw):
+    """Thousands of rows of integers in small ranges anywhere in their type, cut out of a longer table, in chunks."""
+    rows = draw(st.integers(1, 5000))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    columns = {}
+    for i in range(draw(st.integers(1, 3))):
+        kind = draw(st.sampled_from([*_integers, pa.date32(), pa.timestamp("us"), pa.decimal64(18, 2), pa.bool_()]))
+        width = 64 if kind == pa.bool_() else kind.bit_width
+        signed = not str(kind).startswith("uint")
+        low, high = (-2**(width - 1), 2**(width - 1) - 1) if signed else (0, 2**width - 1)
+        if pa.types.is_decimal(kind):
+            low, high = -10**18 + 1, 10**18 - 1
+        base = draw(st.integers(low, high) | st.sampled_from([low, 0, high]))
+        distance = random.integers(0, 2**draw(st.integers(0, min(width, 33))), rows, np.uint64, endpoint=True)
+        values = [min(base + int(one), high) for one in distance]
+        nulls = random.random(rows) < draw(st.sampled_from([0, 0.3, 1]))
+        if kind == pa.bool_():
+            array = pa.array([value % 2 == 1 for value in values], mask=nulls)
+        else:
+            plain_kind = pa.from_numpy_dtype(f"{'int' if signed else 'uint'}{width}")
+            array = pa.array(values, plain_kind, mask=nulls).view(kind)
+        columns[f"c{i}"] = array
+    data = pa.table(columns).slice(draw(st.integers(0, 9)))
+    at = draw(st.lists(st.integers(0, data.num_rows), max_size=3).map(sorted))
+    return pa.concat_tables([data.slice(a, b - a) for a, b in zip([0, *at], [*at, data.num_rows])])
+
+
 @PROFILE
-@given(data=tables(), more=st.integers(0, 2), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50))
-def test_appends_come_out_behind(made, data, more, place, group_rows):
-    table = made(data, group_rows=group_rows, **place)
+@given(data=narrow_tables(), place=st.sampled_from(PLACES), group_rows=st.integers(900, 5000),
+       batch_rows=st.integers(100, 3000))
+def test_packed_rows_come_out_in_batches_of_any_length(made, data, place, group_rows, batch_rows):
+    table = made(data, group_rows=group_rows, packed=True, **place)
+    assert_same(table.select(batch_rows=batch_rows, validate=True).to_arrow(), data)
+    plain_one = made(data, group_rows=group_rows, **place)
+    assert table.nbytes <= plain_one.nbytes
+    for name in data.column_names:
+        assert table.snapshot().bounds(name) == plain_one.snapshot().bounds(name)
+    table.drop()
+    plain_one.drop()
+
+
+@PROFILE
+@given(data=tables(), more=st.integers(0, 2), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50),
+       packed=st.booleans())
+def test_appends_come_out_behind(made, data, more, place, group_rows, packed):
+    table = made(data, group_rows=group_rows, packed=packed, **place)
     for _ in range(more):
         table.append(data, **place)
     assert_same(table.to_arrow(), plain(pa.concat_tables([data] * (more + 1))))
@@ -129,9 +174,10 @@ def test_appends_come_out_behind(made, data, more, place, group_rows):
 
 
 @PROFILE
-@given(data=tables(), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50), pick=st.data())
-def test_columns_alone_are_the_same_columns(made, data, place, group_rows, pick):
-    table = made(data, group_rows=group_rows, **place)
+@given(data=tables(), place=st.sampled_from(PLACES), group_rows=st.integers(1, 50), packed=st.booleans(),
+       pick=st.data())
+def test_columns_alone_are_the_same_columns(made, data, place, group_rows, packed, pick):
+    table = made(data, group_rows=group_rows, packed=packed, **place)
     names = pick.draw(st.lists(st.sampled_from(data.column_names), unique=True))
     got = table.select(names, batch_rows=pick.draw(st.integers(1, 60))).to_arrow()
     if names:
@@ -181,10 +227,10 @@ def expression(term, schema: pa.Schema) -> pc.Expression:
 
 @PROFILE
 @given(data=tables(st.sampled_from(list(ORDERED.items()))), place=st.sampled_from(PLACES),
-       group_rows=st.integers(1, 50), ordered=st.booleans(), pick=st.data())
-def test_filters_are_pyarrows(made, data, place, group_rows, ordered, pick):
+       group_rows=st.integers(1, 50), packed=st.booleans(), ordered=st.booleans(), pick=st.data())
+def test_filters_are_pyarrows(made, data, place, group_rows, packed, ordered, pick):
     data = ascending(data) if ordered else data
-    table = made(data, group_rows=group_rows, **place)
+    table = made(data, group_rows=group_rows, packed=packed, **place)
     either = pick.draw(st.lists(st.lists(terms(data), min_size=1, max_size=2), min_size=1, max_size=2))
     wanted = None
     for group in either:

@@ -42,7 +42,8 @@ def spread(request, folder, cluster):
     import pyarrow.parquet
     options = {"rows": {"place": "rows", "nodes": ["n1", "n2", "n3"], "group_rows": 50_000},
                "column": {"place": "column", "nodes": ["n1", "n2", "n3"], "compact": True},
-               "remote": {"place": "rows", "remote": True, "replicas": 2, "compact": True}}[request.param]
+               "remote": {"place": "rows", "remote": True, "replicas": 2, "compact": True,
+                          "packed": True}}[request.param]
     from oncilla.duckdb import register
     with oncilla.connect(cluster["n1"].socket_path) as pool, duckdb.connect() as connection:
         for name in TABLES:
