@@ -216,6 +216,39 @@ def test_replicas_go_on_answering(make_cluster, packed):
         wait_for("n3 is where it lies", lambda: set(table.placement()["x"]) == {"n3"})
 
 
+def test_a_reader_without_memory_to_widen_a_column_lets_go_of_all(make_cluster):
+    cluster = make_cluster(1, budget=64 * MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        before = used_bytes(pool)
+        numbers = pa.array(range(500_000), pa.int64())
+        table = pool.table("packed").put({"a": numbers, "b": numbers}, packed=True)
+        with Program(cluster["n1"].socket_path, """
+                import resource
+                unlimited = resource.getrlimit(resource.RLIMIT_AS)
+                with pool.table("packed").snapshot() as seen:
+                    batches = seen.select(batch_rows=500_000).batches()
+                    pages = int(open("/proc/self/statm").read().split()[0])
+                    # Enough for one column of 4 MB, and not for both.
+                    room = pages * resource.getpagesize() + (9 << 20)
+                    resource.setrlimit(resource.RLIMIT_AS, (room, unlimited[1]))
+                    try:
+                        next(batches)
+                    except Exception as error:
+                        failure = repr(error)
+                        del error
+                    resource.setrlimit(resource.RLIMIT_AS, unlimited)
+                    step(failure)
+                    del batches
+                    step(str(sum(batch.num_rows for batch in seen.select().batches())))
+                wait()
+                """) as reader:
+            assert "memory" in reader.line().lower()
+            assert reader.line() == "500000"
+            table.drop()
+            wait_for("the memory is back while the reader lives", lambda: used_bytes(pool) == before)
+            assert reader.process.poll() is None
+
+
 # ------------------------------------------------------------------ readers beside writers
 
 def test_readers_see_all_of_an_append_or_none(make_cluster):
