@@ -480,9 +480,9 @@ TEST_F(Table, PackedColumnsAreChosenAndMovedAlone) {
   const std::vector<std::string> rows = read(table, options);
   ASSERT_EQ(rows.size(), 4000u);
   EXPECT_EQ(rows[0], "{null,null}");
-  EXPECT_EQ(rows[1], "{'green',18300}");   // 3001
+  EXPECT_EQ(rows[1], "{'green',18300}");    // 3001
   EXPECT_EQ(rows[2999], "{'blue',18599}");  // 5999
-  EXPECT_EQ(rows[3999], "{'red',18999}");  // 9999
+  EXPECT_EQ(rows[3999], "{'red',18999}");   // 9999
   ocm_table_info info = OCM_TABLE_INFO_INIT;
   ASSERT_OK(ocm_table_query(table, &info));
   uint64_t bytes = 0;
