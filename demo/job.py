@@ -124,7 +124,7 @@ class Job:
     def measure(self) -> None:
         pool = self.pool
         warehouse.copies(pool, "local", self.nodes[:1], self.rows_max)
-        warehouse.copies(pool, "remote", self.nodes[1:], self.rows_max)
+        warehouse.copies(pool, "remote", self.nodes[1:], self.rows_max, packed=True)
         pool.cache(int(CACHE_BYTES_PER_SCALE * self.options.sf))
         self.local = warehouse.Pool(pool, "local", "cluster, own node", "local.")
         self.remote = warehouse.Pool(pool, "remote", "cluster, remote, first touch", "remote.")

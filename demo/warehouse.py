@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 import duckdb
 import oncilla
+import oncilla.parquet
 import pyarrow as pa
 import pyarrow.parquet
 from oncilla.snapshot import Snapshot
 
 from . import measure
 from .queries import Query, columns_read
-from .sources import Parquet
 from .tpch import Dataset
-
-BATCH_ROWS = 131_072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +56,8 @@ def rows_in(dataset: Dataset, table: str) -> int:
 
 
 def reader(dataset: Dataset, table: str) -> pa.RecordBatchReader:
-    """The table's rows in order, as a stream of record batches: by DuckDB, the fastest reader of Parquet here."""
-    relation = Parquet(dataset, cold=False).relations[table]
-    connection = measure.engine()
-    connection.execute("set arrow_output_version = '1.5'")  # decimals of 64 bits as such
-    return connection.sql(f"from {relation}").to_arrow_reader(BATCH_ROWS)
+    """The table's rows in order, as a stream of record batches."""
+    return oncilla.parquet.read(dataset.files(table))
 
 
 def group_rows(scale: float, nodes: int) -> int:
@@ -96,7 +91,10 @@ def needed_bytes(snapshot: Snapshot, columns: Iterable[str]) -> int:
 
 
 def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int, packed: bool = False) -> None:
-    """Makes `prefix`.TABLE of each table that the queries read, with the columns that they read."""
+    """Makes `prefix`.TABLE of each table that the queries read, with the columns that they read.
+
+    packed: for what is read from elsewhere, where bytes are time; else a scan on their node copies nothing.
+    """
     place = "whole" if len(nodes) == 1 else "rows"
     for table, columns in columns_read().items():
         pool.table(f"{prefix}.{table}").put(pool.table(table).select(columns), place=place, nodes=nodes,

@@ -71,7 +71,7 @@ class Run:
             self.pool.table(table).put(warehouse.reader(self.dataset, table), nodes=self.nodes, compact=True,
                                        group_rows=self.rows_max)
         warehouse.copies(self.pool, "local", self.nodes[:1], self.rows_max)
-        warehouse.copies(self.pool, "remote", self.nodes[1:], self.rows_max)
+        warehouse.copies(self.pool, "remote", self.nodes[1:], self.rows_max, packed=True)
         self.pool.cache(max(64 << 20, int(500e6 * scale)))
         self.local = warehouse.Pool(self.pool, "local", "own node", "local.")
         self.remote = warehouse.Pool(self.pool, "remote", "remote, first touch", "remote.")
@@ -134,7 +134,7 @@ class Run:
         print("\n" + goals.aligned(lines) + "\n")
 
     def transfer(self) -> None:
-        measured = parts.Transfer(self.pool)
+        measured = parts.Transfer(self.pool, self.nodes[1:], self.rows_max)
         if measured.missing:
             self.why.append(f"transfer: {measured.missing}")
             return
