@@ -83,7 +83,8 @@ void Pool::give_back(Block block) {
   {
     std::lock_guard lock(mutex_);
     if (idle_bytes_ + block.capacity_bytes <= kIdleBytesMax) {
-      idle_.emplace(block.capacity_bytes, block.data);
+      // In front of its equals: what was used last is taken first, and is perhaps still in the cache.
+      idle_.emplace_hint(idle_.lower_bound(block.capacity_bytes), block.capacity_bytes, block.data);
       idle_bytes_ += block.capacity_bytes;
       return;
     }
