@@ -21,6 +21,7 @@ PARTS = [
     ("Allocations", "oncilla", ["Allocation", "copy", "acopy"]),
     ("Tables", "oncilla.table", ["Table", "Snapshot", "Cache"]),
     ("Selections", "oncilla.selection", ["Selection"]),
+    ("Parquet files", "oncilla.parquet", ["read"]),
     ("DuckDB", "oncilla.duckdb", ["register", "register_files"]),
     ("Files", "oncilla.fs", ["OcmFileSystem", "register"]),
     ("Arrow filesystem", "oncilla.arrow", ["filesystem"]),
