@@ -80,6 +80,8 @@ CLI::App* add_load(CLI::App& app, LoadOptions& options, Words& words) {
       ->check(CLI::IsMember({"local", "remote"}))
       ->capture_default_str();
   command->add_option("--nodes", options.writing.nodes, "On these nodes instead")->delimiter(',');
+  command->add_flag("--packed", options.writing.packed,
+                    "Integers in as few bits as they need: fewer bytes to move");
   command->add_option("--replicas", options.writing.replicas, "Copies on different nodes")
       ->check(CLI::Range(1, 64))
       ->type_name("N")

@@ -37,6 +37,7 @@ Status write_table(ocm_session* session, const std::string& name, Stream source,
   options.replicas = writing.replicas;
   options.group_rows = writing.chunk_rows;
   options.flags = OCM_TABLE_COMPACT;
+  if (writing.packed) options.flags |= OCM_TABLE_PACK;
   if (writing.replace) options.flags |= OCM_TABLE_REPLACE;
   if (nodes.empty()) options.flags |= OCM_TABLE_REMOTE;
   options.progress = [](uint64_t rows, uint64_t bytes, void* context) {

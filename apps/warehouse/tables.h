@@ -21,6 +21,7 @@ struct Writing {
   std::vector<std::string> nodes;  // by name, in the order of use; they go before `remote`
   uint64_t chunk_rows = 0;         // of a row group; 0: the library's default
   uint32_t replicas = 1;
+  bool packed = false;
   bool replace = false;
   /// Rows and bytes so far, after each row group. May be empty.
   std::function<void(uint64_t rows, uint64_t bytes)> progress;

@@ -26,6 +26,7 @@ pytestmark = [
 ]
 QUERIES = ["select", "join", "A", "B", "C", "Q1", "Q6"]
 CHUNK_ROWS = 50_000
+PLACES = {"local": "local", "remote": "remote", "packed": "remote"}  # prefix: --place
 
 
 def command(node: Node, *arguments: object) -> list[str]:
@@ -78,13 +79,13 @@ def make_cluster():
 
 @pytest.fixture(scope="module")
 def cluster(data):
-    """Three nodes with the tables on n1 (prefix local-) and on the two others (prefix remote-)."""
+    """Three nodes with the tables on n1 (prefix local-) and on the two others (prefixes remote- and packed-)."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ocm-wh-"))
     nodes = Cluster(folder)
     try:
-        for place in ("local", "remote"):
-            lines(warehouse(nodes["n1"], "load", "--parquet", data, "--place", place, "--prefix", f"{place}-",
-                            "--chunk-rows", CHUNK_ROWS, "--json"))
+        for place, options in (("local", []), ("remote", []), ("packed", ["--packed"])):
+            lines(warehouse(nodes["n1"], "load", "--parquet", data, "--place", PLACES[place], "--prefix", f"{place}-",
+                            "--chunk-rows", CHUNK_ROWS, "--json", *options))
         yield nodes
     finally:
         nodes.close()
@@ -93,10 +94,10 @@ def cluster(data):
 
 # ------------------------------------------------------------------ answers
 
-@pytest.mark.parametrize("place", ["local", "remote"])
-def test_every_query_in_both_forms_gives_the_engines_answer(cluster, data, place):
+@pytest.mark.parametrize("prefix, place", PLACES.items())
+def test_every_query_in_both_forms_gives_the_engines_answer(cluster, data, prefix, place):
     before = names(cluster["n1"])
-    outcomes = lines(warehouse(cluster["n1"], "run", "--prefix", f"{place}-", "--place", place, "--check", data,
+    outcomes = lines(warehouse(cluster["n1"], "run", "--prefix", f"{prefix}-", "--place", place, "--check", data,
                                "--rounds", 2, "--chunk-rows", CHUNK_ROWS, "--json"))
     assert [(o["query"], o["form"]) for o in outcomes] == [(q, f) for q in QUERIES for f in ("fused", "non-fused")]
     for outcome in outcomes:
