@@ -79,12 +79,18 @@ def _array(values: list, field: pyarrow.Field) -> pyarrow.Array:
     try:
         own = pyarrow.array(values)
     except OverflowError:  # above 2^63
-        return pyarrow.array(values, kind if pyarrow.types.is_integer(kind) else pyarrow.uint64())
+        pass
+    else:
+        try:
+            cast = own.cast(kind)
+            return cast if cast.cast(own.type).equals(own) else own
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+            return own
     try:
-        cast = own.cast(kind)
-        return cast if cast.cast(own.type).equals(own) else own
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
-        return own
+        return pyarrow.array(values, kind if pyarrow.types.is_integer(kind) else pyarrow.uint64())
+    except OverflowError:
+        raise InvalidArgument(f"column {field.name!r} of {kind} is compared with an integer of more than 64 bits: "
+                              "give a decimal.Decimal or a float") from None
 
 
 def _scalar(value: Any, field: pyarrow.Field) -> pyarrow.Scalar:

@@ -172,4 +172,4 @@ def capsule_of(data: Any, schema: Any, raised: Raised) -> Any:
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return _from_batches(data, schema, raised)
     raise TypeError(f"{type(data).__name__} is no Arrow data: give a table, a data frame, a reader or an iterable of "
-                    "record batches; for files, pyarrow.dataset.dataset(path)")
+                    "record batches; for files, oncilla.parquet.read(path)")

@@ -159,6 +159,8 @@ class Session(_core.Session):
     def table(self, name: str) -> Table:
         """The table of that name, there already or not: see `oncilla.table.Table`."""
         from .table import Table
+        if not isinstance(name, str):
+            raise TypeError(f"a table's name is a str, not {type(name).__name__}")
         return Table(self, name)
 
     def tables(self) -> list[str]:

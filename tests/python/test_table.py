@@ -232,6 +232,11 @@ def test_a_name_is_taken_once(table):
     assert len(table.put(numbered(5), replace=True)) == 5
 
 
+def test_a_name_is_a_string(pool):
+    with pytest.raises(TypeError, match="a str, not int"):
+        pool.table(3)
+
+
 def test_unknown_names(pool):
     missing = pool.table("no_such_table")
     assert not missing.exists and "no_such_table" in repr(missing)
@@ -343,6 +348,13 @@ def test_malformed_filters_are_refused(table, wrong):
     table.put(numbered(3))
     with pytest.raises(oncilla.InvalidArgument):
         table.select(None, wrong)
+
+
+@pytest.mark.parametrize("op", ["<", "in"])
+def test_integers_of_more_than_64_bits_are_refused_by_name(table, op):
+    table.put(numbered(3))
+    with pytest.raises(oncilla.InvalidArgument, match="column 'k' of int64.*more than 64 bits"):
+        table.select(None, [("k", op, [10 ** 30] if op == "in" else 10 ** 30)]).to_arrow()
 
 
 def test_batches_are_no_longer_than_asked(table):
