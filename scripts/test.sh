@@ -15,6 +15,9 @@ run_ctest() {  # preset
 as_root=()
 if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "PATH=$PATH"); fi
 
+# Who runs this in the background ignores Ctrl-C, and so would all programs of the tests, which send it.
+pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
+
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
 trap '"${as_root[@]}" rm -rf "$scratch"' EXIT
 
@@ -23,7 +26,7 @@ run_cluster() {  # what to call it, then pytest's arguments
   shift
   # A short path (Unix sockets), removed whole at the end.
   OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} \
-    "${as_root[@]}" build/venv/bin/python -B -m pytest -p no:cacheprovider -q --basetemp="$scratch/t" "$@"
+    "${as_root[@]}" "${pytest[@]}" --basetemp="$scratch/t" "$@"
 }
 
 run_python() {  # the package, the applications, the main job: each folder has fixtures of its own
@@ -31,7 +34,7 @@ run_python() {  # the package, the applications, the main job: each folder has f
   for part in python apps demo; do
     echo "== pytest (tests/$part)"
     OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
-      build/venv/bin/python -B -m pytest -p no:cacheprovider -q --durations=5 --basetemp="$scratch/$part" "tests/$part"
+      "${pytest[@]}" --durations=5 --basetemp="$scratch/$part" "tests/$part"
   done
 }
 
