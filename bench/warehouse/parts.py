@@ -29,17 +29,22 @@ class Transfer:
     """
 
     def __init__(self, pool: oncilla.Session, nodes: Sequence[str], rows_max: int) -> None:
-        self.pool = pool
-        self.rows_max = rows_max
+        self.pool, self.nodes, self.rows_max = pool, nodes, rows_max
         self.table = pool.table("wire.lineitem")
-        self.table.put(pool.table("lineitem").select(queries.columns_read()["lineitem"]), nodes=nodes,
-                       group_rows=rows_max)
         self.place = network.Loopback()
         reasons: dict[str, str] = {}
         install.build("tcp_raw", *install.BUILT["tcp_raw"], reasons)
         self.limits = [subject for subject in subjects.limits(reasons)
                        if subject.fabric == "tcp" and not subject.missing]
         self.missing = reasons.get("tcp_raw", "")
+
+    def __enter__(self) -> Transfer:
+        self.table.put(self.pool.table("lineitem").select(queries.columns_read()["lineitem"]), nodes=self.nodes,
+                       group_rows=self.rows_max)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.table.drop(missing_ok=True)
 
     def ours(self) -> float:
         """GB/s."""

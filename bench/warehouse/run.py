@@ -139,9 +139,10 @@ class Run:
             self.why.append(f"transfer: {measured.missing}")
             return
         ours, raw = [], []
-        for _ in range(self.options.rounds):
-            ours.append(measured.ours())
-            raw.append(measured.raw(0.05 if self.options.quick else 0.2))
+        with measured:
+            for _ in range(self.options.rounds):
+                ours.append(measured.ours())
+                raw.append(measured.raw(0.05 if self.options.quick else 0.2))
         self.log.write(record="warehouse_transfer", ours=ours, raw=raw)
         self.rows.append(goals.over("transfer / raw transport bandwidth", ours, raw, 0.9, "GB/s", True,
                                     ("ours", "raw loop")))

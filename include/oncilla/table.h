@@ -82,7 +82,8 @@ enum {
    * a later group have more, every index becomes one of 32 bits. Without it the schema stays as given (views
    * become plain strings, which is said in the schema). Appended rows take the table's form: strings that
    * outnumber its index cut row groups shorter, down to 1,024 rows, and are TOO_LARGE then. The index of a
-   * dictionary that was given becomes narrower likewise. */
+   * dictionary that was given becomes as narrow as its values allow, and wider again should a later group
+   * have more. */
   OCM_TABLE_COMPACT = 1u << 0,
   /* Drops a table of that name when the new one is complete; who opens it in that moment gets NOT_FOUND. */
   OCM_TABLE_REPLACE = 1u << 1,
@@ -120,7 +121,8 @@ typedef struct ocm_table_options {
  * 65,536 fields), INVALID_ARGUMENT (a malformed array), CANCELLED, IO (the stream's own error). */
 OCM_API int ocm_table_create(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
-/* Adds the stream's rows as one step. Its schema must be the table's (before or after OCM_TABLE_COMPACT).
+/* Adds the stream's rows as one step. Its schema must be the table's (before or after OCM_TABLE_COMPACT, with
+ * any width of dictionaries' indices).
  * Errors: as create, NOT_FOUND. */
 OCM_API int ocm_table_append(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
@@ -201,7 +203,7 @@ typedef struct ocm_scan_options {
   size_t groups_count;
   uint64_t batch_rows;      /* rows of an array at most; 0: 131,072, or 32,768 where columns are widened.
                                Arrays never cross row groups */
-  uint32_t prefetch_groups; /* row groups moved ahead of the reader, by a thread; 0: 2 */
+  uint32_t prefetch_groups; /* row groups moved ahead of the reader, by a thread; 0: 3 */
   uint32_t flags;           /* OCM_SCAN_* */
   /* Called once when the stream and every array from it were released, from any thread. May be NULL. */
   void (*released)(void* context);
@@ -212,7 +214,7 @@ typedef struct ocm_scan_options {
 /* Gives the wanted columns of the wanted row groups as a stream, in order. get_next may be called from any
  * thread, one at a time. Its errors are errno values and stay; get_last_error begins with the status' name
  * and names the table, the row group, the node and what to do. Cost: local: no copy. Remote: one vectored get
- * for each row group, overlapped with the reader. */
+ * for each row group, two at a time, overlapped with the reader. Packed columns: widened, batch by batch. */
 OCM_API int ocm_table_scan(ocm_table* table, const ocm_scan_options* options,
                            struct ArrowArrayStream* stream);
 

@@ -42,8 +42,8 @@ def register_files(connection: duckdb.DuckDBPyConnection, files: OcmFileSystem |
 
     DuckDB takes files that are not local for far ones, and reads columns that it does not need when they stand
     between those that it does, to save requests. Here a request costs microseconds: `parquet_prefetch_column_gap`
-    is set to 16 KiB (DuckDB 2; of all files of this connection), which moves a quarter less. Set it anew afterwards
-    if the same connection reads from far away too.
+    is set to 16 KiB (DuckDB 2). That holds for all files of the database instance; set it anew afterwards if it reads
+    from far away too.
     """
     import duckdb
 
@@ -52,7 +52,7 @@ def register_files(connection: duckdb.DuckDBPyConnection, files: OcmFileSystem |
         files = OcmFileSystem()
     connection.register_filesystem(files)
     try:
-        connection.execute(f"set parquet_prefetch_column_gap = {_GAP_BYTES}")
+        connection.execute(f"set global parquet_prefetch_column_gap = {_GAP_BYTES}")
     except duckdb.CatalogException:
         pass  # before DuckDB 2
     return files

@@ -34,10 +34,14 @@ def read(source: str | os.PathLike | Sequence[str | os.PathLike], columns: Seque
         filesystem: where they are, as pyarrow has it; None: here.
         batch_rows: of a batch, at most. Eight batches are read ahead.
 
-    A column of strings is a dictionary if the first file keeps it as one. Raises what pyarrow raises:
-        FileNotFoundError, pyarrow.ArrowInvalid (a file is no Parquet, or a column is missing).
+    A column of strings (not of string views) is a dictionary if the first file keeps it as one. What only the names
+    of folders say (`year=2026/`) is no column.
+
+    Raises: FileNotFoundError (no file is there), pyarrow.ArrowInvalid (a file is no Parquet, a column is missing).
     """
     files = pyarrow.dataset.dataset(_found(source, filesystem), filesystem=filesystem, format="parquet")
+    if not files.files:
+        raise FileNotFoundError(f"no file is in {source}")
     options = pyarrow.dataset.ParquetReadOptions(dictionary_columns=_dictionaries(files))
     files = pyarrow.dataset.dataset(files.files, filesystem=files.filesystem,
                                     format=pyarrow.dataset.ParquetFileFormat(read_options=options))
@@ -60,8 +64,6 @@ def _found(source: str | os.PathLike | Sequence[str | os.PathLike],
 
 def _dictionaries(files: pyarrow.dataset.FileSystemDataset) -> list[str]:
     """The columns of strings that the first file keeps as dictionaries."""
-    if not files.files:
-        return []
     with files.filesystem.open_input_file(files.files[0]) as file:
         metadata = pyarrow.parquet.read_metadata(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -70,7 +72,9 @@ def _dictionaries(files: pyarrow.dataset.FileSystemDataset) -> list[str]:
         chunks = [group.column(number) for group in groups]
         small = sum(chunk.total_uncompressed_size for chunk in chunks) <= \
             _INDEX_BYTES * sum(chunk.num_values for chunk in chunks)
-        if chunks and small and all(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks):
+        nested = metadata.schema.column(number).max_repetition_level > 0 or "." in metadata.schema.column(number).path
+        coded = all(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks)
+        if chunks and small and coded and not nested:
             found.append(chunks[0].path_in_schema)
     return [field.name for field in files.schema if field.name in found and
             (pyarrow.types.is_string(field.type) or pyarrow.types.is_large_string(field.type))]

@@ -57,10 +57,10 @@ class Table(Readable):
             nodes: names of the nodes to use, in that order; None: every node with room, this one first.
             remote: use any nodes but this one.
             replicas: copies of each row group on different nodes.
-            compact: decimals of at most 18 digits become decimal64, and strings of few distinct values dictionaries:
-                smaller and faster, with the same values.
+            compact: decimals of at most 18 digits become decimal64, strings of few distinct values dictionaries, and
+                indices of dictionaries as narrow as they can be: smaller and faster, with the same values.
             packed: integers, decimals, dates and times are stored in as few bits as each row group's range needs, and
-                widened as they are read: a third of the bytes to hold and to move. Types stay as they are.
+                widened as they are read: often a third of the bytes to hold and to move. Types stay as they are.
             replace: drop a table of that name when the new one is complete.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
@@ -80,7 +80,8 @@ class Table(Readable):
                group_rows: int = 0, group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
         """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
 
-        The columns must be the table's; rows of a packed table are packed too. Raises also: NotFound.
+        The columns must be the table's, but for the width of dictionaries' indices; rows of a packed table are packed
+        too. Raises also: NotFound, TooLarge (a dictionary has more values than the table's index can number).
         """
         self._store(_core.table_append, data, schema, progress, place, nodes, replicas, 0, group_rows, group_bytes,
                     compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | remote * _core.TABLE_REMOTE)

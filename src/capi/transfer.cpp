@@ -123,8 +123,14 @@ int start(const Status& prepared_well, Prepared& prepared, ocm_op** op) {
   slot.object->reported = false;
   client::Operation& operation = slot.object->operation.emplace();
   if (prepared.session != nullptr) {
-    operation.start(*prepared.session, std::move(prepared.runs), prepared.copies, prepared.bytes);
-    prepared.session->under_way().enter(operation);
+    try {
+      operation.start(*prepared.session, std::move(prepared.runs), prepared.copies, prepared.bytes);
+      prepared.session->under_way().enter(operation);
+    } catch (...) {
+      slot.object->operation.reset();  // waits: what was posted may still use the caller's buffers
+      ops.release(slot.index);
+      throw;
+    }
   } else {
     operation.start_done();
   }

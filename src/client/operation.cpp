@@ -55,9 +55,9 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
       if (a != nullptr) cuts += cuts_of(*a, bytes_hint);
     }
     if (cuts * legs_per_cut_ > kInlineLegs) {
-      window_ = kWindowLegs;
-      more_legs_ = std::make_unique<Leg[]>(window_);
+      more_legs_ = std::make_unique<Leg[]>(kWindowLegs);
       legs_ = more_legs_.get();
+      window_ = kWindowLegs;
     }
   }
   step();

@@ -17,7 +17,7 @@ void fields_with_dictionaries(const Field& field, std::vector<const Field*>& out
 }  // namespace
 
 Fetch::Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags,
-             const HeldDictionaries& known)
+             HeldDictionaries& known)
     : table_(table), place_(table.groups()[group]), segment_(table.segment_of(place_)), flags_(flags) {
   held_.group = group;
   held_.columns.resize(columns.size());
@@ -27,7 +27,7 @@ Fetch::Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns,
     wishes_.push_back({&field, &chunk, &held_.columns[i]});
     wish_dictionaries(field, chunk, known);
   }
-  start();
+  start(known);
 }
 
 Fetch::~Fetch() {
@@ -51,7 +51,7 @@ void Fetch::wish_dictionaries(const Field& field, const Chunk& chunk, const Held
   }
 }
 
-void Fetch::start() {
+void Fetch::start(HeldDictionaries& known) {
   std::vector<ocm_segment> pieces;
   for (const Wish& wish : wishes_) {
     const uint64_t bytes = wish.chunk->bytes();
@@ -62,6 +62,8 @@ void Fetch::start() {
     moved_.push_back(&wish);
     bytes_moved_ += bytes;
   }
+  for (const auto& [number, chunk] : held_.dictionaries)
+    known.emplace(std::pair(place_.segment, number), chunk);
   if (!pieces.empty())
     started_ = status_of(ocm_getv_start(segment_.allocation.get(), pieces.data(), pieces.size(), &op_));
 }
@@ -73,12 +75,8 @@ Status Fetch::wait() {
   return status;
 }
 
-Result<HeldGroup> Fetch::finish(HeldDictionaries& known) {
+Result<HeldGroup> Fetch::finish() {
   OCM_TRY(about(table_.describe(held_.group), fill()));
-  for (const auto& [number, chunk] : held_.dictionaries) {
-    HeldChunk& one = known[{place_.segment, number}];
-    if (one.data == nullptr) one = chunk;
-  }
   return std::move(held_);
 }
 
@@ -133,15 +131,18 @@ Status Fetch::explain(const Status& status) const {
 bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags) {
   const GroupPlace& place = table.groups()[group];
   const Segment& segment = table.segment_of(place);
-  for (const uint32_t column : columns) {
-    const Chunk& chunk = table.group_of(place).columns[column].chunk;
-    if (chunk.buffers.empty() || chunk.bytes() == 0) continue;
-    if ((flags & OCM_SCAN_MOVE) == 0 && segment.local(chunk.offset) != nullptr) continue;
-    const bool cached = (flags & OCM_SCAN_CACHE) != 0 &&
-                        table.state().cache.holds({table.id(), segment.number, chunk.offset});
-    if (!cached) return true;
-  }
-  return false;
+  const auto here = [&](const Chunk& chunk, const auto& self) -> bool {
+    for (const uint32_t number : chunk.dictionaries) {
+      if (!self(segment.catalogue.dictionaries[number].chunk, self)) return false;
+    }
+    if (chunk.bytes() == 0) return true;
+    if ((flags & OCM_SCAN_MOVE) == 0 && segment.local(chunk.offset) != nullptr) return true;
+    return (flags & OCM_SCAN_CACHE) != 0 &&
+           table.state().cache.holds({table.id(), segment.number, chunk.offset});
+  };
+  return !std::all_of(columns.begin(), columns.end(), [&](uint32_t column) {
+    return here(table.group_of(place).columns[column].chunk, here);
+  });
 }
 
 }  // namespace ocm::table

@@ -31,18 +31,19 @@ bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t
 /// `columns` of `group` by `flags` (OCM_SCAN_*), on their way.
 class Fetch {
  public:
-  /// Starts to move what is elsewhere, but dictionaries that are known. What `table` refers to outlives it.
+  /// Starts to move what is elsewhere, but dictionaries that are known; those on their way are known from
+  /// then on, so what was started first is finished first. What `table` refers to outlives it.
   Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags,
-        const HeldDictionaries& known);
+        HeldDictionaries& known);
   /// Waits for what is under way.
   ~Fetch();
   Fetch(const Fetch&) = delete;
   Fetch& operator=(const Fetch&) = delete;
 
-  /// Waits, once; adds the dictionaries that came to the known ones.
+  /// Waits, once.
   /// Errors: kPeerLost, kLost and others of ocm_getv, naming the group and its node; kProtocol (malformed
   /// bytes).
-  Result<HeldGroup> finish(HeldDictionaries& known);
+  Result<HeldGroup> finish();
 
  private:
   /// A chunk that is wanted.
@@ -55,7 +56,7 @@ class Fetch {
   CacheKey key_of(const Chunk& chunk) const { return {table_.id(), segment_.number, chunk.offset}; }
   void wish_dictionaries(const Field& field, const Chunk& chunk, const HeldDictionaries& known);
   bool find_here(const Wish& wish);
-  void start();
+  void start(HeldDictionaries& known);
   Status wait();
   Status fill();
   /// Which node it was, and what to do.

@@ -116,11 +116,11 @@ std::vector<Part> Loader::make_parts(uint64_t rows) const {
 }
 
 void Loader::narrow_index(const Part& part, Field& stored) {
-  const uint64_t most = index_max(stored.type.number);
+  const uint32_t width_bytes = stored.type.width_bytes;
   const uint64_t count = count_distinct(part, kWideIndexMax);
-  if (count <= kSmallIndexMax && most > kSmallIndexMax) {
+  if (count <= kSmallIndexMax && width_bytes > sizeof(int8_t)) {
     set_format(stored, "c");
-  } else if (count <= kWideIndexMax && most > kWideIndexMax) {
+  } else if (count <= kWideIndexMax && width_bytes > sizeof(int16_t)) {
     set_format(stored, "s");
   }
 }
@@ -158,11 +158,12 @@ Status Loader::store_group(uint64_t rows) {
       OCM_TRY(widen(column));
       continue;
     }
-    if (cut.index_full && cut.rows < kCutRowsMin) {
-      return Status(Code::kTooLarge,
-                    std::string(explained.message()) + ": create the table anew, without OCM_TABLE_COMPACT");
+    if (cut.index_full && cut.rows < (parts[column].indexes_strings() ? kCutRowsMin : 1)) {
+      return Status(Code::kTooLarge, std::string(explained.message()) +
+                                         ": create the table anew with a wider index, without "
+                                         "OCM_TABLE_COMPACT if that was given");
     }
-    rows = cut.rows > 0 ? cut.rows : rows / 2;
+    rows = cut.rows > 0 && cut.rows < rows ? cut.rows : rows / 2;
   }
   Group group;
   group.rows = rows;
@@ -359,11 +360,16 @@ Status Loader::write_part(const void* bytes, uint64_t length, uint64_t turn) {
   return {};
 }
 
-/// The stored groups get indices of 32 bits in extents of their own; the narrow ones stay behind, unused: a
-/// byte or two for each row, in a table whose first group was not like the others.
+/// The stored groups get the indices that were given, or of 32 bits, in extents of their own; the narrow ones
+/// stay behind, unused: a byte or two for each row, in a table whose first group was not like the others.
 Status Loader::widen(size_t column) {
   Field& field = catalogue_.schema.children[column];
   const Number narrow = field.type.number;
+  OCM_ASSERT(narrow == Number::kInt8 || narrow == Number::kInt16);
+  const Field& given = given_.children[column];
+  const bool as_given = given.has_dictionary() && given.type.width_bytes <= sizeof(int32_t);
+  const std::string format = as_given ? given.format : "i";
+  const Type type = parse_type(format).value();
   OCM_TRY(wait_puts());
   for (size_t g = 0; g < catalogue_.groups.size(); ++g) {
     Chunk& chunk = catalogue_.groups[g].columns[column].chunk;
@@ -372,14 +378,15 @@ Status Loader::widen(size_t column) {
     OCM_TRY(read_back(chunk, old));
     const uint64_t validity = align_up(chunk.buffers[0]), rows = chunk.lengths[0];
     Chunk wide = chunk;
-    wide.buffers[1] = rows * sizeof(int32_t);
+    wide.buffers[1] = rows * type.width_bytes;
     std::vector<std::byte> bytes(wide.bytes());
     std::memcpy(bytes.data(), old.data(), validity);
-    auto* out = reinterpret_cast<int32_t*>(bytes.data() + validity);
     const std::byte* in = old.data() + validity;
-    for (uint64_t row = 0; row < rows; ++row) {
-      out[row] = narrow == Number::kInt8 ? reinterpret_cast<const int8_t*>(in)[row]
-                                         : reinterpret_cast<const int16_t*>(in)[row];
+    std::byte* out = bytes.data() + validity;
+    for (uint64_t row = 0; row < rows; ++row, out += type.width_bytes) {
+      const int32_t index = narrow == Number::kInt8 ? reinterpret_cast<const int8_t*>(in)[row]
+                                                    : reinterpret_cast<const int16_t*>(in)[row];
+      std::memcpy(out, &index, type.width_bytes);  // little end first
     }
     OCM_TRY(write_part(bytes.data(), bytes.size(), g));
     wide.offset = bytes_;
@@ -387,7 +394,8 @@ Status Loader::widen(size_t column) {
     bytes_ += bytes.size();
     chunk = std::move(wide);
   }
-  set_format(field, "i");
+  field.format = format;
+  field.type = type;
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "table/scan.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -14,17 +15,17 @@ namespace {
 constexpr uint64_t kBatchRows = 131'072;
 // What is widened should still be in the processor's own cache when the reader looks at it.
 constexpr uint64_t kWidenedBatchRows = 32'768;
-constexpr uint32_t kPrefetchGroups = 2;
+constexpr uint32_t kPrefetchGroups = 3;
 // The next home gets its request while the last one's bytes still come: it wakes up meanwhile.
 constexpr size_t kFetchesMax = 2;
 
 /// Fetches row groups ahead of the reader.
 ///
 /// A thread runs only while there is room ahead: it ends when that is full and the reader starts the next
-/// one, so a reader that rests keeps no thread. A release stops it after the get that is under way.
+/// one, so a reader that rests keeps no thread. A release stops it after the gets that are under way.
 /// Invariants
 ///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
-///   F2 ready_.size() + fetches under way <= prefetch_groups, or 1; groups come in order.
+///   F2 ready_.size() + fetches under way <= prefetch_groups; groups come in order.
 class Ahead : public std::enable_shared_from_this<Ahead> {
  public:
   Ahead(std::shared_ptr<ScanLife> life, ScanPlan plan) : life_(std::move(life)), plan_(std::move(plan)) {}
@@ -38,6 +39,8 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     const bool moves = !ahead_ && needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
     ahead_ = ahead_ || moves;
     if (!ahead_) {
+      const Entered entered(table().state().threads);  // a dictionary may have to be moved all the same
+      if (!entered.well) return closed();
       ++taken_;
       Fetches one;
       begin(next_++, one);
@@ -46,7 +49,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     std::unique_lock lock(mutex_);
     start(lock);
     some_.wait(lock, [&] { return !ready_.empty() || !running_; });
-    if (ready_.empty()) return Status(Code::kCancelled, "the session was closed under the scan");
+    if (ready_.empty()) return exhausted_ ? no_memory(next_ - 1) : closed();
     Result<HeldGroup> group = std::move(ready_.front());
     ready_.pop_front();
     ++taken_;
@@ -61,8 +64,27 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   }
 
  private:
+  /// Keeps the session from ending.
+  struct Entered {
+    explicit Entered(Threads& threads) : all(threads), well(threads.enter()) {}
+    ~Entered() {
+      if (well) all.leave();
+    }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+    Threads& all;
+    const bool well;
+  };
   /// Under way, in order; null: no memory for it.
-  using Fetches = std::deque<std::pair<size_t, std::unique_ptr<Fetch>>>;
+  struct Fetches {
+    std::array<std::pair<size_t, std::unique_ptr<Fetch>>, kFetchesMax> all;
+    size_t count = 0;
+  };
+
+  static Status closed() { return Status(Code::kCancelled, "the session was closed under the scan"); }
+  Status no_memory(size_t index) {
+    return Status(Code::kNoMemory, table().describe(plan_.groups[index]) + ": this program is out of memory");
+  }
 
   void begin(size_t index, Fetches& fetches) {
     std::unique_ptr<Fetch> fetch;
@@ -71,16 +93,17 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
           std::make_unique<Fetch>(table(), plan_.groups[index], plan_.columns, plan_.flags, dictionaries_);
     } catch (const std::bad_alloc&) {
     }
-    fetches.emplace_back(index, std::move(fetch));
+    fetches.all[fetches.count++] = {index, std::move(fetch)};
   }
   Result<HeldGroup> end(Fetches& fetches) {
-    const auto [index, fetch] = std::move(fetches.front());
-    fetches.pop_front();
+    const auto [index, fetch] = std::move(fetches.all.front());
+    std::move(fetches.all.begin() + 1, fetches.all.end(), fetches.all.begin());
+    --fetches.count;
     try {
-      if (fetch != nullptr) return fetch->finish(dictionaries_);
+      if (fetch != nullptr) return fetch->finish();
     } catch (const std::bad_alloc&) {
     }
-    return Status(Code::kNoMemory, table().describe(plan_.groups[index]) + ": this program is out of memory");
+    return no_memory(index);
   }
 
   /// Starts the thread unless one runs or there is nothing to do.
@@ -90,7 +113,11 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     try {
       std::thread([self = shared_from_this()]() mutable {
         const std::shared_ptr<SessionState> state = self->table().shared_state();
-        self->run();
+        try {
+          self->run();
+        } catch (const std::bad_alloc&) {
+          self->abandon();
+        }
         self.reset();  // perhaps the table's last holder: before the session may end
         state->threads.leave();
       }).detach();
@@ -99,6 +126,13 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
       table().state().threads.leave();
       ready_.emplace_back(Status(Code::kNoMemory, "no thread can be started to fetch row groups"));
     }
+  }
+  /// Not even a failure could be kept.
+  void abandon() {
+    std::lock_guard lock(mutex_);
+    running_ = false;
+    failed_ = exhausted_ = true;
+    some_.notify_one();
   }
   bool room(size_t fetches = 0) const {
     return ready_.size() + fetches < plan_.prefetch_groups && next_ < plan_.groups.size() && !failed_;
@@ -115,7 +149,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     Fetches fetches;
     std::unique_lock lock(mutex_);
     const auto wanted = [&] {
-      return !stop_ && room(fetches.size()) && fetches.size() < kFetchesMax &&
+      return !stop_ && room(fetches.count) && fetches.count < kFetchesMax &&
              !table().state().threads.stopping();
     };
     while (true) {
@@ -125,7 +159,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
         begin(index, fetches);
         lock.lock();
       }
-      if (fetches.empty()) break;
+      if (fetches.count == 0) break;
       lock.unlock();
       Result<HeldGroup> group = end(fetches);
       lock.lock();
@@ -148,6 +182,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   bool running_ = false;
   bool stop_ = false;
   bool failed_ = false;
+  bool exhausted_ = false;  // memory, for want of which nothing more comes
 };
 
 /// What a stream owns.
@@ -197,6 +232,9 @@ class Scan {
     return {};
   }
 
+  /// Errors stay.
+  void end(Status failure) { failure_ = std::move(failure); }
+
   std::string error;  // of the last call
 
  private:
@@ -227,6 +265,7 @@ int answer(ArrowArrayStream* stream, Body body) noexcept {
     scan->error = status.is_ok() ? "" : status.to_string();
     return errno_of(status.code());
   } catch (const std::exception&) {
+    scan->end(Status(Code::kNoMemory));
     return ENOMEM;
   }
 }

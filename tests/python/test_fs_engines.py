@@ -109,7 +109,8 @@ def test_duckdb_leaves_out_what_stands_between(files, options):
     before = files.bytes_moved
     with duckdb.connect() as connection:
         oncilla.duckdb.register_files(connection, files)
-        assert connection.execute("select current_setting('parquet_prefetch_column_gap')").fetchone() == (16_384,)
+        for one in (connection, connection.cursor()):
+            assert one.execute("select current_setting('parquet_prefetch_column_gap')").fetchone() == (16_384,)
         sums = connection.execute(f"select {', '.join(f'sum(c{i})' for i in wanted)} "
                                   "from read_parquet('ocm://engines/between.parquet')").fetchone()
     assert sums == pytest.approx([numpy.sum(rows[f"c{i}"].to_numpy()) for i in wanted])

@@ -35,8 +35,8 @@ def folder(tmp_path_factory, rows):
 
 
 def plain(table):
-    return table.cast(pyarrow.schema([pyarrow.field(field.name, field.type.value_type)
-                                      if pyarrow.types.is_dictionary(field.type) else field for field in table.schema]))
+    kinds = [field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type for field in table.schema]
+    return table.cast(pyarrow.schema(zip(table.column_names, kinds)))
 
 
 @pytest.mark.parametrize("source", [lambda f: f, lambda f: str(f / "part-*.parquet"),
@@ -63,6 +63,7 @@ def test_what_is_loaded_is_what_the_files_have(options, folder, rows, cluster):
         try:
             table.append(oncilla.parquet.read(folder))
             got = pyarrow.table(table.snapshot())
+            assert got.schema.field("few").type.index_type == (pyarrow.int8() if options else pyarrow.int32())
             want = pyarrow.concat_tables([rows, rows])
             assert plain(got).cast(want.schema) == want
         finally:
@@ -87,6 +88,9 @@ def test_no_rows_and_no_files(tmp_path):
         oncilla.parquet.read(str(tmp_path / "missing-*.parquet"))
     with pytest.raises(FileNotFoundError):
         oncilla.parquet.read(tmp_path / "missing.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="empty"):
+        oncilla.parquet.read(tmp_path / "empty")
     (tmp_path / "garbage.parquet").write_bytes(b"PAR1 this is none")
     with pytest.raises(pyarrow.ArrowInvalid):
         oncilla.parquet.read(tmp_path / "garbage.parquet")

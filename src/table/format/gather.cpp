@@ -308,11 +308,15 @@ class Gatherer {
       OCM_TRY(check_array(dictionary, *values.given));
       same = same && same_memory(dictionary, *part.pieces.front().array->dictionary);
     }
-    if (same && !part.pieces.empty()) {
+    same = same && !part.pieces.empty();
+    // Values that stand in it twice are counted once.
+    if (same && part.narrows_index()) {
+      const int64_t length = part.pieces.front().array->dictionary->length;
+      same = static_cast<uint64_t>(length) <= part.dictionary_max();
+    }
+    if (same) {
       const ArrowArray* dictionary = part.pieces.front().array->dictionary;
       values.pieces.push_back({dictionary, dictionary->offset, dictionary->length});
-      if (part.narrows_index() && static_cast<uint64_t>(dictionary->length) > part.dictionary_max())
-        return no_index(part, 0);
     } else if (has_values(values.given->type) && !values.given->has_dictionary()) {
       OCM_TRY(unify(part, values));
     } else {
@@ -390,9 +394,10 @@ class Gatherer {
 
   /// The index cannot number the values of batch `index` too.
   Status no_index(const Part& part, size_t index) {
-    if (!part.narrows_index()) return cut_before(index);
+    // An index of 32 bits is never made wider.
+    if (!part.narrows_index() || index_max(part.stored->type.number) >= INT32_MAX) return cut_before(index);
     cut_ = {true, 0, true};
-    for (size_t i = 0; i < index; ++i) cut_.rows += static_cast<uint64_t>(part.pieces[i].length);
+    cut_batch_ = index;
     return Status(Code::kTooLarge, "its dictionary has more values than the table's index can number");
   }
 
@@ -461,7 +466,9 @@ Status gather(Part& part, DictionaryBook& book, Cut& cut) {
   cut = {};
   Gatherer gatherer(book, cut);
   const Status status = gatherer.gather(part);
-  if (cut.needed && !cut.index_full) {
+  // What a child counts are entries; its batches are those of the column.
+  if (!part.stored->has_dictionary()) cut.rows = 0, cut.index_full = false;
+  if (cut.needed && cut.rows == 0) {
     for (size_t i = 0; i < gatherer.cut_batch(); ++i) cut.rows += static_cast<uint64_t>(batches[i].length);
   }
   return status;
@@ -507,13 +514,17 @@ uint64_t estimate_bytes(const Field& field, const Piece& piece) {
 
 uint64_t count_distinct(const Part& part, uint64_t limit) {
   Distinct distinct(limit);
+  bool null_value = false;
   const auto add = [&](const ArrowArray& array, const Field& field, int64_t first, int64_t length) {
     if (!check_array(array, field).is_ok() || !has_values(field.type) || field.has_dictionary()) return false;
     const void* validity = validity_of(array);
     return with_reader(array, field.type, [&](const auto& reader) {
       std::string_view value;
       for (int64_t row = first; row < first + length; ++row) {
-        if (!valid_at(validity, row)) continue;
+        if (!valid_at(validity, row)) {
+          null_value = true;
+          continue;
+        }
         if (!reader.at(row, value) || distinct.add(value) == Distinct::kFull) return false;
       }
       return true;
@@ -532,7 +543,8 @@ uint64_t count_distinct(const Part& part, uint64_t limit) {
     }
     if (!fit) return limit + 1;
   }
-  return distinct.size();
+  // A null in a dictionary is a value of it.
+  return distinct.size() + (part.given->has_dictionary() && null_value ? 1 : 0);
 }
 
 Chunk chunk_of(const Part& part) {
