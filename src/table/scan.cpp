@@ -26,6 +26,8 @@ constexpr size_t kFetchesMax = 2;
 /// Invariants
 ///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
 ///   F2 ready_.size() + fetches under way <= prefetch_groups; groups come in order.
+///   F3 a dictionary that is on its way is in dictionaries_, and belongs to a fetch that ends before any that
+///      found it there; after a failure nothing is given.
 class Ahead : public std::enable_shared_from_this<Ahead> {
  public:
   Ahead(std::shared_ptr<ScanLife> life, ScanPlan plan) : life_(std::move(life)), plan_(std::move(plan)) {}
