@@ -227,8 +227,10 @@ TEST(TableEncode, MoreStringsThanAnIndexNumbersSayHowManyRowsFit) {
   EXPECT_EQ(column.cut.rows, 254u);
 }
 
-build::Array indexed(const std::vector<int8_t>& indices, const std::vector<std::string>& dictionary) {
-  build::Array array = build::values(indices);
+template <class Index = int8_t>
+build::Array indexed(const std::vector<Index>& indices, const std::vector<std::string>& dictionary,
+                     const std::string& validity = "") {
+  build::Array array = build::values(indices, validity);
   array.dictionary.push_back(build::texts(dictionary));
   return array;
 }
@@ -252,6 +254,210 @@ TEST(TableEncode, DictionariesThatDoNotFitTogetherAreCutBetweenBatches) {
   EXPECT_TRUE(column.cut.needed);
   EXPECT_FALSE(column.cut.index_full);
   EXPECT_EQ(column.cut.rows, 2u);
+}
+
+// ---------------------------------------------------------------- indices of another width
+
+build::Field dictionary_of_texts(const std::string& index) { return {index, "x", {}, {{"u", ""}}}; }
+
+/// "w0", "w1" ... from `first` on.
+std::vector<std::string> distinct_words(int count, int first = 0) {
+  std::vector<std::string> words;
+  for (int i = 0; i < count; ++i) words.push_back("w" + std::to_string(first + i));
+  return words;
+}
+
+/// A dictionary's values one after the other, each with a comma.
+std::string words_of(const Encoded& column) {
+  const Image& image = *column.book.images.at(0);
+  const uint64_t validity = align_up(image.chunk.buffers[0]);
+  const auto* offsets = reinterpret_cast<const int32_t*>(image.bytes.data() + validity);
+  const auto* data =
+      reinterpret_cast<const char*>(image.bytes.data()) + validity + align_up(image.chunk.buffers[1]);
+  std::string words;
+  for (uint64_t i = 0; i < image.chunk.lengths[0]; ++i) {
+    const bool valid = validity == 0 || bit_at(image.bytes.data(), i);
+    words += valid ? std::string(data + offsets[i], data + offsets[i + 1]) : "null";
+    words += ",";
+  }
+  return words;
+}
+
+std::vector<int64_t> indices_of(const Encoded& column) {
+  std::vector<int64_t> indices;
+  const auto add = [&](const auto& values) { indices.assign(values.begin(), values.end()); };
+  switch (column.part.stored->type.width_bytes) {
+    case 1: add(column.values<int8_t>(1)); break;
+    case 2: add(column.values<int16_t>(1)); break;
+    default: add(column.values<int64_t>(1));
+  }
+  return indices;
+}
+
+TEST(TableIndices, OneDictionaryOfAllBatchesStaysAsItIs) {
+  for (const char* stored : {"c", "s", "l"}) {
+    SCOPED_TRACE(stored);
+    Encoded column(dictionary_of_texts("i"), dictionary_of_texts(stored),
+                   {indexed<int32_t>({3, 0, 2, 1, 2, 0}, {"a", "unused", "c", "a"})});
+    const ArrowArray* all = column.part.pieces[0].array;
+    column.part.pieces = {{all, 0, 2}, {all, 4, 0}, {all, 3, 3}};
+    ASSERT_TRUE(column.run().is_ok());
+    EXPECT_TRUE(column.part.renames.empty());
+    EXPECT_EQ(words_of(column), "a,unused,c,a,");
+    EXPECT_EQ(indices_of(column), (std::vector<int64_t>{3, 0, 1, 2, 0}));
+    EXPECT_EQ(column.chunk.buffers[1], 5 * column.part.stored->type.width_bytes);
+  }
+}
+
+TEST(TableIndices, DictionariesOfSeveralBatchesBecomeOneOfAnotherWidth) {
+  // The second dictionary begins behind the start of its buffers.
+  build::Array second = indexed<int32_t>({0, 1, 2, 0}, {"b", "c", "a"});
+  second.dictionary[0] = sliced(build::texts({"before", "b", "c", "a"}), 1, 3);
+  const std::vector<build::Array> batches{indexed<int32_t>({1, 0}, {"a", "b"}), sliced(second, 1, 3)};
+  Encoded narrow(dictionary_of_texts("i"), dictionary_of_texts("c"), batches);
+  ASSERT_TRUE(narrow.run().is_ok());
+  EXPECT_EQ(narrow.values<int8_t>(1), (std::vector<int8_t>{1, 0, 2, 0, 1}));
+  EXPECT_EQ(words_of(narrow), "a,b,c,");
+  Encoded wide(dictionary_of_texts("i"), dictionary_of_texts("L"), batches);
+  ASSERT_TRUE(wide.run().is_ok());
+  EXPECT_EQ(wide.values<uint64_t>(1), (std::vector<uint64_t>{1, 0, 2, 0, 1}));
+}
+
+TEST(TableIndices, AWiderIndexKeepsTheValues) {
+  Encoded column(dictionary_of_texts("c"), dictionary_of_texts("i"),
+                 {indexed<int8_t>({1, 0, -1}, {"a", "b"}, "110"), indexed<int8_t>({1, 1}, {"c", "d"})});
+  ASSERT_TRUE(column.run().is_ok());
+  EXPECT_EQ(column.values<int32_t>(1), (std::vector<int32_t>{1, 0, 0, 3, 3}));
+  EXPECT_EQ(words_of(column), "a,b,c,d,");
+  Encoded unsigned_one(dictionary_of_texts("C"), dictionary_of_texts("s"),
+                       {indexed<uint8_t>({255, 128, 0}, distinct_words(256))});
+  ASSERT_TRUE(unsigned_one.run().is_ok());
+  EXPECT_EQ(unsigned_one.values<int16_t>(1), (std::vector<int16_t>{255, 128, 0}));
+}
+
+/// The status of storing batches of `given` indices in `stored` ones; what does not fit says so.
+Code store_as(const std::string& given, const std::string& stored, const std::vector<build::Array>& batches) {
+  Encoded column(dictionary_of_texts(given), dictionary_of_texts(stored), batches);
+  const Code code = column.run().code();
+  EXPECT_EQ(column.cut.needed, code == Code::kTooLarge);
+  EXPECT_EQ(column.cut.index_full, code == Code::kTooLarge);
+  return code;
+}
+
+TEST(TableIndices, ANarrowedIndexOf8BitsNumbers127Values) {
+  const auto in_two = [](int count) {
+    return std::vector{indexed<uint8_t>({0}, distinct_words(100)),
+                       indexed<uint8_t>({0}, distinct_words(count - 100, 100))};
+  };
+  EXPECT_EQ(store_as("C", "c", {indexed<uint8_t>({126}, distinct_words(127))}), Code::kOk);
+  EXPECT_EQ(store_as("C", "c", {indexed<uint8_t>({0}, distinct_words(128))}), Code::kTooLarge);
+  EXPECT_EQ(store_as("C", "c", in_two(127)), Code::kOk);
+  EXPECT_EQ(store_as("C", "c", in_two(128)), Code::kTooLarge);
+  // One that was given with 8 bits may have all of them.
+  EXPECT_EQ(store_as("c", "c", {indexed<int8_t>({127}, distinct_words(128))}), Code::kOk);
+  EXPECT_EQ(store_as("i", "s", {indexed<int32_t>({32'766}, distinct_words(32'767))}), Code::kOk);
+  EXPECT_EQ(store_as("i", "s", {indexed<int32_t>({0}, distinct_words(32'768))}), Code::kTooLarge);
+}
+
+TEST(TableIndices, WhatDoesNotFitTogetherSaysHowManyRowsDo) {
+  Encoded column(dictionary_of_texts("i"), dictionary_of_texts("c"),
+                 {indexed<int32_t>({1, 0}, distinct_words(50)), indexed<int32_t>({7}, distinct_words(77, 50)),
+                  indexed<int32_t>({0, 0}, {"one more"})});
+  EXPECT_EQ(column.run().code(), Code::kTooLarge);
+  EXPECT_TRUE(column.cut.index_full);
+  EXPECT_EQ(column.cut.rows, 3u);
+}
+
+TEST(TableIndices, EqualWordsOfADictionaryCountOnce) {
+  const std::vector<std::string> equal(130, "same");
+  Encoded column(dictionary_of_texts("i"), dictionary_of_texts("c"),
+                 {indexed<int32_t>({129, 0, 64}, equal), indexed<int32_t>({128}, equal)});
+  ASSERT_TRUE(column.run().is_ok());
+  EXPECT_EQ(column.values<int8_t>(1), (std::vector<int8_t>{0, 0, 0, 0}));
+  EXPECT_EQ(words_of(column), "same,");
+}
+
+build::Array with_null_word(std::vector<std::string> words, size_t null_at, const std::vector<int32_t>& at) {
+  std::string validity(words.size(), '1');
+  validity[null_at] = '0';
+  build::Array array = build::values(at);
+  array.dictionary.push_back(build::texts(words, validity));
+  return array;
+}
+
+TEST(TableIndices, ANullInADictionaryIsOneOfItsValues) {
+  const auto fields = std::pair(dictionary_of_texts("i"), dictionary_of_texts("c"));
+  Encoded one(fields.first, fields.second, {with_null_word({"a", "", "b"}, 1, {2, 1, 0})});
+  ASSERT_TRUE(one.run().is_ok());
+  EXPECT_EQ(words_of(one), "a,null,b,");
+  EXPECT_EQ(one.values<int8_t>(1), (std::vector<int8_t>{2, 1, 0}));
+  Encoded two(fields.first, fields.second,
+              {with_null_word({"a", "", "b"}, 1, {2, 1, 0}), with_null_word({"", "c", "a"}, 0, {2, 1, 0})});
+  ASSERT_TRUE(two.run().is_ok());
+  EXPECT_EQ(words_of(two), "a,null,b,c,");
+  EXPECT_EQ(two.values<int8_t>(1), (std::vector<int8_t>{2, 1, 0, 0, 3, 1}));
+  // 126 words and a null, or 127 and a null; the doubled first one makes it look at each.
+  for (const int words : {126, 127}) {
+    std::vector<std::string> all = distinct_words(words);
+    for (const char* more : {"w0", "w0", "w0", ""}) all.emplace_back(more);
+    EXPECT_EQ(store_as("i", "c", {with_null_word(all, all.size() - 1, {0})}),
+              words == 126 ? Code::kOk : Code::kTooLarge);
+  }
+}
+
+TEST(TableIndices, WhatStandsUnderANullIsNotLookedAt) {
+  const std::vector<int32_t> garbage{INT32_MIN, 1, 0, INT32_MAX, 300};
+  const build::Array array = indexed<int32_t>(garbage, {"a", "b"}, "01100");
+  for (const std::vector<build::Array>& batches :
+       {std::vector{array}, std::vector{array, indexed<int32_t>({0, -1}, {"b"}, "10")}}) {
+    Encoded column(dictionary_of_texts("i"), dictionary_of_texts("c"), batches);
+    ASSERT_TRUE(column.run().is_ok());
+    std::vector<int8_t> wanted{0, 1, 0, 0, 0};
+    if (batches.size() == 2) wanted.insert(wanted.end(), {1, 0});
+    EXPECT_EQ(column.values<int8_t>(1), wanted);
+  }
+}
+
+TEST(TableIndices, OutsideOfTheirDictionaryAreRefusedInEveryWidth) {
+  const auto refused = [](const std::string& given, auto wrong, const std::string& stored) {
+    using Index = decltype(wrong);
+    SCOPED_TRACE(given + " " + std::to_string(wrong) + " as " + stored);
+    const std::vector<std::string> words{"a", "b"};
+    const build::Array bad = indexed<Index>({0, wrong}, words);
+    for (const std::vector<build::Array>& batches :
+         {std::vector{bad}, std::vector{indexed<Index>({0}, {"c"}), bad},
+          std::vector{bad, indexed<Index>({0}, {"c"})}, std::vector(600, bad)}) {
+      for (const bool pack : {false, true}) {
+        Encoded column(dictionary_of_texts(given), dictionary_of_texts(stored), batches);
+        column.part.pack = pack;
+        EXPECT_EQ(column.run().code(), Code::kInvalidArgument);
+      }
+    }
+  };
+  for (const char* stored : {"c", "s", "i", "l", "L"}) {
+    refused("L", (uint64_t{1} << 63) + 1, stored);
+    refused("L", uint64_t{1} << 32, stored);  // 0 in the low bits
+    refused("l", int64_t{-1}, stored);
+    refused("l", int64_t{256}, stored);
+    refused("i", int32_t{2}, stored);
+    refused("C", uint8_t{255}, stored);
+  }
+}
+
+TEST(TableIndices, AreCountedAsTheyWillBeStored) {
+  const auto count = [](const std::vector<build::Array>& batches, uint64_t limit = 1000) {
+    const Encoded column(dictionary_of_texts("i"), batches);
+    return count_distinct(column.part, limit);
+  };
+  EXPECT_EQ(count({indexed<int32_t>({0}, std::vector<std::string>(130, "same"))}), 1u);
+  EXPECT_EQ(count({indexed<int32_t>({0}, {"a", "b"}), indexed<int32_t>({0}, {"b", "c"})}), 3u);
+  EXPECT_EQ(count({with_null_word({"a", "", "b"}, 1, {0}), with_null_word({"", "c"}, 0, {0})}), 4u);
+  EXPECT_EQ(count({indexed<int32_t>({0}, distinct_words(200))}, 200), 200u);
+  EXPECT_EQ(count({indexed<int32_t>({0}, distinct_words(201))}, 200), 201u);
+  EXPECT_EQ(count({}), 0u);
+  // A row that is null is no value.
+  const Encoded rows({"u", "x"}, {build::texts({"a", "", "b", ""}, "1010")});
+  EXPECT_EQ(count_distinct(rows.part, 1000), 2u);
 }
 
 // ---------------------------------------------------------------- packed
@@ -553,6 +759,26 @@ TEST(TablePacked, IndicesOfSeveralDictionariesArePacked) {
   both.expect_same<int16_t>();
   EXPECT_EQ(both.packed.chunk.packing, (Packing{2, 0}));
   EXPECT_EQ(both.packed.book.images[0]->chunk.lengths[0], 4u);
+}
+
+TEST(TablePacked, IndicesOfAnotherWidthArePacked) {
+  const auto packs = [](const std::string& stored, auto index) {
+    using Index = decltype(index);
+    SCOPED_TRACE(stored);
+    for (const int nulls_percent : {0, 30, 100}) {
+      const build::Array array = many_indices<int32_t>(2000, {"a", "b", "c", "d", "e"}, nulls_percent);
+      const Both one(dictionary_of_texts("i"), dictionary_of_texts(stored), {array});
+      one.expect_same<Index>();
+      EXPECT_EQ(one.packed.chunk.packing, (Packing{3, 0}));
+      const Both two(dictionary_of_texts("i"), dictionary_of_texts(stored),
+                     {array, many_indices<int32_t>(1100, {"f", "b", "f"}, 10)});
+      two.expect_same<Index>();
+      EXPECT_EQ(two.packed.book.images[0]->chunk.lengths[0], 6u);
+    }
+  };
+  packs("c", int8_t{});
+  packs("s", int16_t{});
+  packs("l", int64_t{});
 }
 
 TEST(TablePacked, AnEmptyDictionaryHasNullsOnly) {
