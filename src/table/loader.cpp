@@ -153,7 +153,7 @@ Status Loader::store_group(uint64_t rows) {
     const Status status = gather_rows(parts, rows, cut, column);
     if (status.is_ok()) break;
     const Status explained = about("column `" + given_.children[column].name + "`", status);
-    if (!cut.needed || rows == 1) return explained;
+    if (!cut.needed) return explained;
     if (cut.index_full && !fixed_) {
       OCM_TRY(widen(column));
       continue;
@@ -163,6 +163,7 @@ Status Loader::store_group(uint64_t rows) {
                                          ": create the table anew with a wider index, without "
                                          "OCM_TABLE_COMPACT if that was given");
     }
+    if (rows == 1) return explained;
     rows = cut.rows > 0 && cut.rows < rows ? cut.rows : rows / 2;
   }
   Group group;

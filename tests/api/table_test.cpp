@@ -707,6 +707,7 @@ TEST_F(Table, CompactMakesTheIndexOfADictionaryAsNarrowAsItsValuesAllow) {
   EXPECT_EQ(index_of("s", in_turn<int16_t>(10, distinct_words(5)), compact), "c");
   EXPECT_EQ(index_of("S", in_turn<uint16_t>(10, distinct_words(40'000)), compact), "S");
   EXPECT_EQ(index_of("C", in_turn<uint8_t>(10, distinct_words(5)), compact), "C");
+  EXPECT_EQ(index_of("C", in_turn<uint8_t>(10, distinct_words(200)), compact), "C");
   EXPECT_EQ(index_of("L", in_turn<uint64_t>(10, distinct_words(5)), compact), "c");
   EXPECT_EQ(index_of("i", in_turn<int32_t>(10, std::vector<std::string>(130, "same")), compact), "c");
   EXPECT_EQ(index_of("i", in_turn<int32_t>(10, distinct_words(5)), OCM_TABLE_OPTIONS_INIT), "i");
@@ -737,6 +738,10 @@ TEST_F(Table, AnIndexThatWasMadeNarrowIsWidenedAsFarAsItWasGiven) {
     ASSERT_OK(create("t", stream, options));
     ocm_table* table = open("t");
     EXPECT_EQ(formats_of(table), std::vector<std::string>{wanted});
+    uint64_t dictionary_bytes = 101 * sizeof(int32_t);
+    for (const std::string& word : distinct_words(100, 700)) dictionary_bytes += word.size();
+    const uint64_t index_bytes = std::min(sizeof(Index), sizeof(int32_t));
+    EXPECT_EQ(chunk_of(table, 1, 0).bytes, 2000 / 8 + 2000 * index_bytes + dictionary_bytes);
     ocm_scan_options scan = OCM_SCAN_OPTIONS_INIT;
     scan.flags = OCM_SCAN_VALIDATE;
     EXPECT_EQ(read(table, scan), rows_wanted);
@@ -753,6 +758,20 @@ TEST_F(Table, AnIndexThatWasMadeNarrowIsWidenedAsFarAsItWasGiven) {
     widens_to("i", "l", int64_t{}, flags);
     widens_to("i", "L", uint64_t{}, flags);
   }
+}
+
+TEST_F(Table, OneRowWithALargeDictionaryWidensTheIndexToo) {
+  const Stream stream{record({dictionary_field("i")}),
+                      {rows({in_turn<int32_t>(2000, distinct_words(5))}),
+                       rows({in_turn<int32_t>(1, distinct_words(500, 1000))})}};
+  ASSERT_OK(create("t", stream, compact_options(2000)));
+  ocm_table* table = open("t");
+  EXPECT_EQ(formats_of(table), std::vector<std::string>{"i"});
+  const std::vector<std::string> all = read(table);
+  ASSERT_EQ(all.size(), 2001u);
+  EXPECT_EQ(all[1999], "{'w4'}");
+  EXPECT_EQ(all[2000], "{'w1000'}");
+  EXPECT_OK(ocm_table_close(table));
 }
 
 TEST_F(Table, AppendedIndicesOfAnyWidthTakeTheTables) {
@@ -793,15 +812,12 @@ TEST_F(Table, AnAppendedDictionaryThatOutnumbersTheIndexSaysWhatToDo) {
       create("t", one(dictionary_field("i"), in_turn<int32_t>(10, distinct_words(5))), compact_options()));
   const uint64_t before = used();
   for (const size_t rows : {1000, 2, 1}) {
-    for (const auto& array : {in_turn<int32_t>(rows, distinct_words(200))}) {
-      EXPECT_EQ(append("t", one(dictionary_field("i"), array)), OCM_TOO_LARGE) << rows;
-      const std::string error = ocm_last_error();
-      EXPECT_NE(error.find("column `x`"), std::string::npos) << error;
-      EXPECT_NE(error.find("more values than the table's index can number"), std::string::npos) << error;
-      if (rows > 1) {
-        EXPECT_NE(error.find("wider index"), std::string::npos) << error;
-      }
-    }
+    EXPECT_EQ(append("t", one(dictionary_field("i"), in_turn<int32_t>(rows, distinct_words(200)))),
+              OCM_TOO_LARGE);
+    const std::string error = ocm_last_error();
+    EXPECT_NE(error.find("column `x`"), std::string::npos) << error;
+    EXPECT_NE(error.find("more values than the table's index can number"), std::string::npos) << error;
+    EXPECT_NE(error.find("wider index"), std::string::npos) << rows << ": " << error;
   }
   EXPECT_TRUE(comes_back_to(before));
   EXPECT_EQ(read("t").size(), 10u);
