@@ -557,6 +557,71 @@ def test_appends_follow_a_packed_table(table):
     assert first.nbytes == second.nbytes < data["k"].nbytes / 2
 
 
+def shared_dictionary(rows: int, index: pa.DataType) -> pa.Table:
+    """A dictionary of a megabyte whose buffers are whole 64 bytes, which are stored without padding."""
+    words = pa.array([f"{k:064d}" for k in range(16_383)])
+    return pa.table({"d": pa.DictionaryArray.from_arrays(pa.array([k * 7 % 16_383 for k in range(rows)], index), words),
+                     "k": pa.array(range(rows), pa.int64())})
+
+
+@pytest.mark.parametrize("options", [{}, {"packed": True}, {"compact": True}, {"packed": True, "compact": True}],
+                         ids=str)
+def test_a_dictionary_that_row_groups_share_is_moved_once(table, options):
+    data = shared_dictionary(16_384, pa.int32())
+    table.put(data, nodes=["n2", "n3"], group_rows=2048, **options)
+    index = pa.int16() if options.get("compact") else pa.int32()
+    wanted = data.set_column(0, "d", data["d"].cast(pa.dictionary(index, pa.string())))
+    with table.snapshot() as seen:
+        assert_same(seen.to_arrow(), wanted)
+        assert seen.bytes_moved == seen.nbytes
+        chunks = seen.chunks(0)
+        dictionary_bytes = 64 * 1024 + 64 * 16_383
+        assert len(chunks) == 8 and all(chunk.nbytes > dictionary_bytes for chunk in chunks)
+        alone = sum(chunk.nbytes - dictionary_bytes for chunk in chunks) + dictionary_bytes
+        assert alone + sum(chunk.nbytes for chunk in seen.chunks(1)) == seen.nbytes
+        # Each scan moves it anew, and another segment has its own.
+        before = seen.bytes_moved
+        assert_same(seen.select(["d"]).to_arrow(), wanted.select(["d"]))
+        assert seen.bytes_moved - before == alone
+    table.append(data, nodes="n2", group_rows=2048)
+    with table.snapshot() as seen:
+        assert_same(seen.select(["d"]).to_arrow(), pa.concat_tables([wanted, wanted]).select(["d"]))
+        assert seen.bytes_moved == 2 * alone
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("nodes", [["n2", "n1"], ["n1", "n2"]], ids=str)
+def test_row_groups_here_may_have_their_dictionary_elsewhere(table, nodes, packed):
+    data = shared_dictionary(16_384, pa.int32()).select(["d"])
+    table.put(data, nodes=nodes, group_rows=2048, packed=packed)
+    dictionary_bytes = 64 * 1024 + 64 * 16_383
+    with table.snapshot() as seen:
+        assert [chunk.local for chunk in seen.chunks(0)] == [node == "n1" for node in nodes] * 4
+        assert_same(seen.to_arrow(), data)
+        # It lies where the first row group does.
+        elsewhere = sum(chunk.nbytes - dictionary_bytes for chunk in seen.chunks(0) if not chunk.local)
+        assert seen.bytes_moved == elsewhere + (dictionary_bytes if nodes[0] == "n2" else 0)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_indices_of_no_bits_have_a_dictionary_that_is_moved(cluster, cached):
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        word = "w" * 64_000
+        data = pa.table({"z": pa.DictionaryArray.from_arrays(pa.array([0, 0, None, 0] * 2000, pa.int32()), [word]),
+                         "same": pa.DictionaryArray.from_arrays(pa.array([0] * 8000, pa.int16()), [word + "."])})
+        table = pool.table(fresh()).put(data, nodes="n2", group_rows=2000, packed=True)
+        pool.cache(cached << 20)
+        assert_same(table.select(["same"]).to_arrow(), data.select(["same"]))
+        moved_bytes = 64 + 64_064  # two offsets and the word, both padded
+        assert table.bytes_moved == moved_bytes
+        assert_same(table.select(["same"]).to_arrow(), data.select(["same"]))
+        assert table.bytes_moved == (moved_bytes if cached else 2 * moved_bytes)
+        before = table.bytes_moved
+        assert_same(table.select(["z"]).to_arrow(), data.select(["z"]))
+        assert table.bytes_moved - before == 64 + 64_000 + 4 * 256  # and four bitmaps of 250 bytes
+        table.drop()
+
+
 def test_values_that_are_all_the_same_take_no_bytes_and_lie_on_no_node(table):
     data = pa.table({"x": pa.array([7] * 5000, pa.int64()), "y": pa.array(range(5000), pa.int64()),
                      "z": pa.array(["same"] * 5000).dictionary_encode()})

@@ -1,6 +1,8 @@
 """Tables when things break: no room, killed writers, readers and nodes, concurrent readers, Ctrl-C."""
 from __future__ import annotations
 
+import signal
+import threading
 import time
 
 import duckdb
@@ -184,7 +186,6 @@ def test_a_lost_node_is_a_typed_error_that_names_table_and_node(make_cluster):
 
 
 def test_a_stopped_node_is_an_error_within_the_deadline(make_cluster):
-    import signal
     cluster = make_cluster(3, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
         table = pool.table("still").put(wide(12), nodes=["n2"], group_rows=MIB // 8)
@@ -320,11 +321,48 @@ def test_two_writers_of_one_name_have_one_winner(make_cluster):
         assert pool.table("prize").to_arrow()["who"].to_pylist() == [answers.index("won") + 1]
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("taken", [0, 1, 5])
+def test_a_session_that_closes_under_a_scan_ends_it(make_cluster, packed, taken):
+    """Gets are under way to a node that stands still, the reader waits for them, and so does the close."""
+    cluster = make_cluster(2, budget=64 * MIB)
+    numbers = pa.array([k * 7 % 1000 for k in range(160_000)], pa.int32())
+    data = pa.table({"x": numbers, "d": pa.DictionaryArray.from_arrays(numbers, [f"{k:0500d}" for k in range(1000)])})
+    with oncilla.connect(cluster["n1"].socket_path) as writer:
+        writer.table("scanned").put(data, nodes="n2", group_rows=10_000, packed=packed)
+    pool = oncilla.connect(cluster["n1"].socket_path)
+    batches = pool.table("scanned").select(batch_rows=10_000).batches()
+    got, ended = [next(batches) for _ in range(taken)], []
+
+    def read():
+        try:
+            got.extend(batches)
+            ended.append("all")
+        except Exception as error:
+            ended.append(error)
+    reader, closer = threading.Thread(target=read, daemon=True), threading.Thread(target=pool.close, daemon=True)
+    cluster["n2"].signal(signal.SIGSTOP)
+    try:
+        reader.start()
+        time.sleep(0.1)  # it has what came before, and waits
+        closer.start()
+        time.sleep(0.1)
+    finally:
+        cluster["n2"].signal(signal.SIGCONT)
+    for thread in (closer, reader):
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+    if ended != ["all"]:
+        assert isinstance(ended[0], oncilla.Cancelled) and len(ended) == 1, ended
+    rows = sum(batch.num_rows for batch in got)
+    assert rows >= 10_000 * taken
+    assert_same(pa.Table.from_batches(got, data.schema), data.slice(0, rows))
+
+
 # ------------------------------------------------------------------ Ctrl-C
 
 def interrupted(cluster, body: str) -> str:
     """What a program says that gets a SIGINT after its first word."""
-    import signal
     with Program(cluster["n1"].socket_path, body) as program:
         assert program.line() == "begun"
         program.process.send_signal(signal.SIGINT)
