@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "arrow_builder.h"
 #include "embedded.h"
@@ -1156,6 +1158,66 @@ TEST_F(Table, AClosedSessionEndsItsScansAndNotTheProcess) {
   EXPECT_NE(std::string(stream.get_last_error(&stream)).find("session was closed"), std::string::npos);
   stream.release(&stream);
   EXPECT_OK(ocm_table_close(table));
+}
+
+TEST_F(Table, ASessionMayCloseWhileAnotherThreadScans) {
+  constexpr size_t kGroups = 24, kRows = 4096;
+  const std::vector<std::string> words = distinct_words(1000);
+  Stream stream{record({dictionary_field("i"), {"l", "k"}}), {}};
+  std::vector<int64_t> keys(kGroups * kRows);
+  std::iota(keys.begin(), keys.end(), 0);
+  stream.batches = {rows({in_turn<int32_t>(kGroups * kRows, words), values(keys)})};
+  // The session closes once so many batches were read.
+  for (size_t read_before = 0; read_before <= kGroups; ++read_before) {
+    for (const uint32_t flags : {0u, uint32_t{OCM_TABLE_PACK}}) {
+      SCOPED_TRACE(std::to_string(read_before) + ", flags " + std::to_string(flags));
+      if (session == nullptr) SetUp();
+      ocm_table_options options = OCM_TABLE_OPTIONS_INIT;
+      options.flags = flags;
+      options.group_rows = kRows;
+      ASSERT_OK(create("t", stream, options));
+      ocm_table* table = open("t");
+      ocm_scan_options moved = OCM_SCAN_OPTIONS_INIT;
+      moved.flags = OCM_SCAN_MOVE;
+      ArrowArrayStream scan;
+      ASSERT_OK(ocm_table_scan(table, &moved, &scan));
+      std::promise<void> there;
+      std::vector<ArrowArray> arrays;
+      std::string error;
+      std::thread reader([&] {
+        if (read_before == 0) there.set_value();
+        while (true) {
+          ArrowArray array;
+          if (scan.get_next(&scan, &array) != 0) error = scan.get_last_error(&scan);
+          if (!error.empty() || array.release == nullptr) break;
+          arrays.push_back(array);
+          if (arrays.size() == read_before) there.set_value();
+        }
+      });
+      there.get_future().wait();
+      EXPECT_OK(ocm_session_close(session));
+      session = nullptr;
+      reader.join();
+      if (!error.empty()) {
+        EXPECT_NE(error.find("session was closed"), std::string::npos) << error;
+      } else {
+        EXPECT_EQ(arrays.size(), kGroups);
+      }
+      EXPECT_GE(arrays.size(), read_before);
+      int64_t row = 0;
+      for (ArrowArray& array : arrays) {
+        const ArrowArray &indices = *array.children[0], &numbers = *array.children[1];
+        for (int64_t i = 0; i < array.length; ++i, ++row) {
+          ASSERT_EQ(static_cast<const int64_t*>(numbers.buffers[1])[numbers.offset + i], row);
+          ASSERT_EQ(static_cast<const int32_t*>(indices.buffers[1])[indices.offset + i], row % 1000);
+        }
+        EXPECT_EQ(indices.dictionary->length, 1000);
+        array.release(&array);
+      }
+      scan.release(&scan);
+      EXPECT_OK(ocm_table_close(table));
+    }
+  }
 }
 
 TEST_F(Table, AChildOfAForkHasNoTables) {
