@@ -708,6 +708,7 @@ TEST_F(Table, CompactMakesTheIndexOfADictionaryAsNarrowAsItsValuesAllow) {
   EXPECT_EQ(index_of("i", in_turn<int32_t>(10, distinct_words(32'768)), compact), "i");
   EXPECT_EQ(index_of("s", in_turn<int16_t>(10, distinct_words(5)), compact), "c");
   EXPECT_EQ(index_of("S", in_turn<uint16_t>(10, distinct_words(40'000)), compact), "S");
+  EXPECT_EQ(index_of("S", in_turn<uint16_t>(10, distinct_words(1000)), compact), "S");
   EXPECT_EQ(index_of("C", in_turn<uint8_t>(10, distinct_words(5)), compact), "C");
   EXPECT_EQ(index_of("C", in_turn<uint8_t>(10, distinct_words(200)), compact), "C");
   EXPECT_EQ(index_of("L", in_turn<uint64_t>(10, distinct_words(5)), compact), "c");
@@ -1193,6 +1194,7 @@ TEST_F(Table, ASessionMayCloseWhileAnotherThreadScans) {
           arrays.push_back(array);
           if (arrays.size() == read_before) there.set_value();
         }
+        if (arrays.size() < read_before) there.set_value();
       });
       there.get_future().wait();
       EXPECT_OK(ocm_session_close(session));
