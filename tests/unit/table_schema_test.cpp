@@ -52,6 +52,17 @@ TEST(TableType, RefusesUnionsRunsAndListViews) {
   }
 }
 
+TEST(TableSchema, RefusesNamesThatAreNoText) {
+  const Result<Field> imported = import(build::record({{"i", "fine"},
+                                                       {"i",
+                                                        "\xff\xfe"
+                                                        "b"}}));
+  EXPECT_EQ(imported.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(imported.status().message().find("column 1"), std::string_view::npos)
+      << imported.status().message();
+  EXPECT_TRUE(import_column({"i", "\u00e9"}).is_ok());
+}
+
 TEST(TableSchema, ComesBackAsItWas) {
   const std::string metadata("\1\0\0\0\3\0\0\0key\5\0\0\0value", 20);
   const build::Field given =

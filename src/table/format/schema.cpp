@@ -3,6 +3,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/text.h"
+
 namespace ocm::table {
 namespace {
 
@@ -96,6 +98,11 @@ class Checker {
     if (!type.is_ok()) return at(path_, type.status());
     field.type = *type;
     OCM_TRY(check_children(field));
+    for (size_t i = 0; i < field.children.size(); ++i) {
+      if (is_utf8(field.children[i].name)) continue;
+      return at(path_, Status(Code::kInvalidArgument, "the name of its column " + std::to_string(i) +
+                                                          ", counted from 0, is not UTF-8: rename it"));
+    }
     for (Field& child : field.children) {
       path_.push_back(child.name);
       OCM_TRY(count());
