@@ -949,7 +949,7 @@ TEST_F(Table, ADictionaryThatRowGroupsShareIsMovedOnce) {
   const Array array = in_turn<int32_t>(kGroups * kRows, words);
   const Array same = [&] {
     Array made = values(std::vector<int32_t>(kGroups * kRows, 0));
-    made.dictionary.push_back(texts({std::string(64 * 1023, 'x')}));
+    made.dictionary.push_back(texts({std::string(64 * 3, 'x')}));
     return made;
   }();
   Field first = dictionary_field("i"), second = dictionary_field("i");
