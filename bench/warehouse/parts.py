@@ -75,7 +75,7 @@ def load_ours(pool: oncilla.Session, dataset: Dataset, nodes: Sequence[str]) -> 
     start = time.perf_counter()
     for table in TABLES:
         pool.table(f"load.{table}").put(warehouse.reader(dataset, table), place="rows", nodes=nodes, compact=True,
-                                           packed=True)
+                                        packed=True)
     took_s = time.perf_counter() - start
     for table in TABLES:
         pool.table(f"load.{table}").drop()

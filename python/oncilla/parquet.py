@@ -66,15 +66,16 @@ def _dictionaries(files: pyarrow.dataset.FileSystemDataset) -> list[str]:
     """The columns of strings that the first file keeps as dictionaries."""
     with files.filesystem.open_input_file(files.files[0]) as file:
         metadata = pyarrow.parquet.read_metadata(file)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    strings = {field.name for field in files.schema
+               if pyarrow.types.is_string(field.type) or pyarrow.types.is_large_string(field.type)}
     found = []
     for number in range(metadata.num_columns):
-        chunks = [group.column(number) for group in groups]
+        name = metadata.schema.column(number).path
+        if name not in strings or "." in name:  # with a dot: perhaps inside of another column
+            continue
+        chunks = [metadata.row_group(group).column(number) for group in range(metadata.num_row_groups)]
         small = sum(chunk.total_uncompressed_size for chunk in chunks) <= \
             _INDEX_BYTES * sum(chunk.num_values for chunk in chunks)
-        nested = metadata.schema.column(number).max_repetition_level > 0 or "." in metadata.schema.column(number).path
-        coded = all(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks)
-        if chunks and small and coded and not nested:
-            found.append(chunks[0].path_in_schema)
-    return [field.name for field in files.schema if field.name in found and
-            (pyarrow.types.is_string(field.type) or pyarrow.types.is_large_string(field.type))]
+        if chunks and small and all(chunk.has_dictionary_page for chunk in chunks):
+            found.append(name)
+    return found

@@ -108,13 +108,11 @@ class Readable(DuckdbSource):
 
     def placement(self) -> dict[str, dict[str, int]]:
         """Where it lies: for each column the bytes on each node, of one replica."""
+        from .stats import add_by_node
         snapshot = self.opened()
         out: dict[str, dict[str, int]] = {}
         for i, field in enumerate(snapshot.fields):
-            on_nodes = out.setdefault(field.name, {})
-            for chunk in snapshot.chunks(i):
-                if chunk.node:
-                    on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
+            add_by_node(snapshot.chunks(i), out.setdefault(field.name, {}))
         return out
 
     # ---------------------------------------------------------------- reading

@@ -67,14 +67,20 @@ def _cells(chunks: list[Chunk], colors: dict[str, str]) -> str:
     return "".join(out) + (" …" if len(runs) > _CELLS_SHOWN else "")
 
 
+def add_by_node(chunks: list[Chunk], on_nodes: dict[str, int]) -> None:
+    """Adds the chunks' bytes to those of their nodes; a chunk of no bytes is on none."""
+    for chunk in chunks:
+        if chunk.node:
+            on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
+
+
 def table_html(name: str, snapshot: Snapshot) -> str:
     """Where each column of each row group lies: a line for each column, a cell for each row group."""
     info = snapshot.info
     shown = [(field.name, snapshot.chunks(i)) for i, field in enumerate(snapshot.fields[:_COLUMNS_SHOWN])]
     on_nodes: dict[str, int] = {}
     for _, chunks in shown:
-        for chunk in filter(lambda chunk: chunk.node, chunks):  # those of no bytes are on none
-            on_nodes[chunk.node] = on_nodes.get(chunk.node, 0) + chunk.nbytes
+        add_by_node(chunks, on_nodes)
     colors = {node: _COLORS[i % len(_COLORS)] for i, node in enumerate(sorted(on_nodes))}
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:.8em;height:.8em;'

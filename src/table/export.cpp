@@ -68,14 +68,15 @@ class Exporter {
     node->life = life_;
     node->memory = memory_;
     const uint64_t length = chunk_.lengths[field_], nulls = chunk_.nulls[field_];
-    const bool packed = field_ == 0 && chunk_.packing.has_value();
+    const Packing* packing = chunk_.packing_of(field_);
     ++field_;
     if (rows == kAll) rows = length;
     const uint32_t buffers = field.type.buffers();
     for (uint32_t i = 0; i < buffers; ++i) node->buffers[i] = next_buffer(i == 0);
     if (nulls == 0) node->buffers[0] = nullptr;
     const int64_t nulls_here = nulls_in(field, node->buffers[0], length, nulls, first, rows);
-    if (packed) first = widen(field.type.width_bytes, first, rows, nulls_here > 0, *node);
+    if (packing != nullptr)
+      first = widen(*packing, field.type.width_bytes, first, rows, nulls_here > 0, *node);
     if (field.has_dictionary()) {
       const uint32_t number = chunk_.dictionaries[dictionary_++];
       node->dictionary = std::make_unique<ArrowArray>();
@@ -94,14 +95,15 @@ class Exporter {
  private:
   /// Makes plain values of packed ones, in memory of the array's own, and gives the row at which they begin
   /// there.
-  uint64_t widen(uint64_t width_bytes, uint64_t first, uint64_t rows, bool nulls, Node& node) {
+  uint64_t widen(const Packing& packing, uint64_t width_bytes, uint64_t first, uint64_t rows, bool nulls,
+                 Node& node) {
     const uint64_t start = first / kPackRows * kPackRows;
     const uint64_t blocks = (first + rows - start + kPackRows - 1) / kPackRows;
     const uint64_t values_bytes = blocks * kPackRows * width_bytes;
     const uint64_t validity_bytes = nulls ? (first - start + rows + 7) / 8 : 0;
     std::shared_ptr<std::byte> memory = life_->table->state().pool->take(values_bytes + validity_bytes);
-    unpack_blocks(static_cast<const std::byte*>(node.buffers[1]) + packed_bytes(start, chunk_.packing->bits),
-                  blocks, *chunk_.packing, static_cast<uint32_t>(width_bytes), memory.get());
+    unpack_blocks(static_cast<const std::byte*>(node.buffers[1]) + packed_bytes(start, packing.bits), blocks,
+                  packing, static_cast<uint32_t>(width_bytes), memory.get());
     if (nulls) copy_bits(memory.get() + values_bytes, 0, node.buffers[0], start, first - start + rows);
     node.buffers[0] = nulls ? memory.get() + values_bytes : nullptr;
     node.buffers[1] = memory.get();

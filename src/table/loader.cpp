@@ -369,8 +369,8 @@ Status Loader::widen(size_t column) {
   OCM_ASSERT(narrow == Number::kInt8 || narrow == Number::kInt16);
   const Field& given = given_.children[column];
   const bool as_given = given.has_dictionary() && given.type.width_bytes <= sizeof(int32_t);
-  const std::string format = as_given ? given.format : "i";
-  const Type type = parse_type(format).value();
+  set_format(field, as_given ? given.format.c_str() : "i");
+  const Type& type = field.type;
   OCM_TRY(wait_puts());
   for (size_t g = 0; g < catalogue_.groups.size(); ++g) {
     Chunk& chunk = catalogue_.groups[g].columns[column].chunk;
@@ -395,8 +395,6 @@ Status Loader::widen(size_t column) {
     bytes_ += bytes.size();
     chunk = std::move(wide);
   }
-  field.format = format;
-  field.type = type;
   return {};
 }
 

@@ -177,8 +177,7 @@ class Checker {
     const uint64_t* bytes = at.chunk.buffers.data() + at.buffer;
     at.buffer += buffers;
     if (length > kRowsMax || nulls > length) return bad("a field's length");
-    const Packing* packing = index == 0 && at.chunk.packing ? &*at.chunk.packing : nullptr;
-    OCM_TRY(check_buffers(field.type, packing, length, nulls, bytes));
+    OCM_TRY(check_buffers(field.type, at.chunk.packing_of(index), length, nulls, bytes));
     if (field.has_dictionary()) OCM_TRY(check_dictionary(field, at));
     for (const Field& child : field.children) {
       const size_t child_index = at.field;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -27,6 +28,8 @@ struct Chunk {
   std::vector<uint32_t> dictionaries;  // of each field that has one, in order: its place in the catalogue
   std::optional<Packing> packing;  // of the first field's values, or indices; else they are as Arrow has them
 
+  /// That of the chunk's field of this number, or null.
+  const Packing* packing_of(size_t field) const { return field == 0 && packing ? &*packing : nullptr; }
   uint64_t bytes() const {
     uint64_t all = 0;
     for (const uint64_t bytes : buffers) all += align_up(bytes);

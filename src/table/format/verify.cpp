@@ -19,6 +19,7 @@ class Verifier {
 
   Status verify(const Field& field) {
     const uint64_t length = chunk_.lengths[field_], nulls = chunk_.nulls[field_];
+    const Packing* packing = chunk_.packing_of(field_);
     ++field_;
     const std::byte* buffers[3] = {};
     uint64_t bytes[3] = {};
@@ -30,7 +31,6 @@ class Verifier {
     if (field.has_dictionary()) {
       const Dictionary& dictionary = catalogue_.dictionaries[chunk_.dictionaries[dictionary_++]];
       if (depth_ == Depth::kAll && length > 0) {
-        const Packing* packing = field_ == 1 && chunk_.packing ? &*chunk_.packing : nullptr;
         OCM_TRY(verify_indices(field.type, packing, buffers[1], length, nulls > 0 ? buffers[0] : nullptr,
                                dictionary.chunk.lengths[0]));
       }
