@@ -261,6 +261,22 @@ class Cluster:
     def mend(self, node: "Node"):
         self._ip("-n", self.switch, "link", "set", f"to-{node.name}", "up")
 
+    def cut_one_way(self, sender: "Node", receiver: "Node"):
+        """Nothing that `sender` sends reaches `receiver` any more; the other direction goes on."""
+        self._ip("-n", sender.namespace, "route", "add", "blackhole", f"{receiver.host}/32")
+
+    def mend_one_way(self, sender: "Node", receiver: "Node"):
+        self._ip("-n", sender.namespace, "route", "del", "blackhole", f"{receiver.host}/32")
+
+    def cut_pair(self, a: "Node", b: "Node"):
+        """The two do not reach each other; both still reach all others."""
+        self.cut_one_way(a, b)
+        self.cut_one_way(b, a)
+
+    def mend_pair(self, a: "Node", b: "Node"):
+        self.mend_one_way(a, b)
+        self.mend_one_way(b, a)
+
     def program(self, node: "Node", deadline_s: float = 0) -> Program:
         program = Program(node, deadline_s)
         self.programs.append(program)

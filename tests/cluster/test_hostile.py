@@ -11,6 +11,7 @@ import pytest
 
 from harness import wait_for
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
+from rawprogram import RawProgram
 
 MIB = 1 << 20
 
@@ -105,6 +106,21 @@ def test_another_control_version_is_told_so(shared, who):
         s.settimeout(5)
         s.sendall(struct.pack("<I", len(message)) + message)
         assert b"control version 99" in s.recv(4096)
+
+
+@pytest.mark.parametrize("uid", [None, 1002])
+def test_a_program_that_speaks_by_hand_is_who_the_kernel_says(shared, uid):
+    if uid is not None and os.geteuid() != 0:
+        pytest.skip("acting as another user needs root")
+    raw = RawProgram(shared["n1"], uid=uid)
+    session = raw.hello()["session_id"].hex()[:8]
+    made = raw.call("allocate", bytes_total=MIB, flags=DEDICATED, nodes=["n2"])
+    assert made["code"] == 0 and made["allocation"]["extents"][0]["node"] == "n2"
+    assert made["allocation"]["owner_uid"] == (os.geteuid() if uid is None else uid)
+    assert raw.call("session_end", session_id=bytes(16))["detail"] == "not a request of a program"
+    assert any(s["session"] == session for s in raw.call("stats")["stats_reply"]["sessions"])
+    raw.close()
+    works(shared)
 
 
 def test_a_second_daemon_on_the_same_directory_refuses(shared):
