@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "control.pb.h"
+#include "control/link.h"
 #include "control/loop.h"
 #include "control/tls.h"
 #include "os/fd.h"
@@ -44,7 +45,7 @@ struct Reply {
 /// The code and detail of a reply. A code that is none of ours is kProtocol.
 Status reply_status(const wire::Envelope& reply);
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection final : public Link, public std::enable_shared_from_this<Connection> {
  public:
   using Handler = std::function<Task<Reply>(std::shared_ptr<Connection>, wire::Envelope)>;
   using Closed = std::function<void(const std::shared_ptr<Connection>&, const Status&)>;
@@ -58,19 +59,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Takes a connected stream socket; it is made non-blocking.
   Connection(Loop& loop, os::Fd socket, Options options);
-  ~Connection();
+  ~Connection() override;
 
   /// Starts reading. `handler` answers requests, `closed` is called once. Both may keep the connection alive
   /// only until it closes: they are dropped then.
   void start(Handler handler, Closed closed);
-  /// Sends a request and waits for its reply. The reply's own code is left to the caller: see reply_status().
-  /// Errors: kPeerLost (closed before), kDeadline, kTooLarge, kQueueFull.
-  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t deadline_ns);
-  /// Ends it; calls under way get kPeerLost.
-  void close(const Status& why);
+  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t deadline_ns) override;
+  void close(const Status& why) override;
 
   void trust() { bytes_max_ = wire::kControlBytesMax; }
-  bool is_open() const { return open_; }
+  bool is_open() const override { return open_; }
   int fd() const { return fd_; }
   Loop& loop() { return loop_; }
 

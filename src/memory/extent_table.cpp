@@ -50,7 +50,8 @@ void Extent::revoke() {
 /// Everything behind the table's face. Extents hold it weakly through their deleter.
 class ExtentTable::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(uint32_t partition, std::vector<PoolConfig> pools, std::span<std::atomic<uint32_t>> generations)
+  Core(uint32_t partition, std::vector<PoolConfig> pools, std::span<std::atomic<uint32_t>> generations,
+       bool reaper)
       : partition_(partition), generations_(generations), gaps_(kAddressPageBytes, kPartitionBytes) {
     for (PoolConfig& config : pools) {
       Pool& pool = pools_[static_cast<size_t>(config.backend->kind())];
@@ -60,7 +61,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     }
     os::fill_random(std::as_writable_bytes(std::span(&first_generation_, 1)));
     live_.reserve(std::min<size_t>(generations.size(), size_t{1} << 17));  // no long pause to rehash later
-    reaper_ = std::thread([this] { reap(); });
+    if (reaper) reaper_ = std::thread([this] { reap(); });
   }
 
   Result<std::shared_ptr<Extent>> create(uint64_t bytes, Kind kind, const ExtentOptions& options,
@@ -108,6 +109,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   std::optional<uint32_t> take_slot_locked();
   void let_go(Extent* extent);
   void reap();
+  /// Gives its pages and then its budget back. `lock` is let go meanwhile.
+  void reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
 
   const uint32_t partition_;
   const std::span<std::atomic<uint32_t>> generations_;
@@ -277,8 +280,9 @@ Status ExtentTable::Core::remove(ExtentId id) {
 
 void ExtentTable::Core::let_go(Extent* extent) {
   std::unique_ptr<Extent> dead(extent);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (closed_) return;
+  if (!reaper_.joinable()) return reclaim(std::move(dead), lock);
   dead_.push_back(std::move(dead));
   if (reaper_sleeps_) {
     reaper_sleeps_ = false;
@@ -298,17 +302,21 @@ void ExtentTable::Core::reap() {
     }
     std::unique_ptr<Extent> dead = std::move(dead_.front());
     dead_.pop_front();
-    const uint64_t bytes = dead->reserved_bytes;
-    Pool& pool = pools_[static_cast<size_t>(dead->kind)];
-    lock.unlock();
-    // A program of this host that still maps the extent must not keep pages that are budgeted anew.
-    if (dead->backing) dead->backing->discard();
-    dead.reset();
-    lock.lock();
-    pool.reclaiming_bytes -= bytes;
-    pool.budget->give(bytes);
-    reclaimed_.notify_all();
+    reclaim(std::move(dead), lock);
   }
+}
+
+void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock) {
+  const uint64_t bytes = dead->reserved_bytes;
+  Pool& pool = pools_[static_cast<size_t>(dead->kind)];
+  lock.unlock();
+  // A program of this host that still maps the extent must not keep pages that are budgeted anew.
+  if (dead->backing) dead->backing->discard();
+  dead.reset();
+  lock.lock();
+  pool.reclaiming_bytes -= bytes;
+  pool.budget->give(bytes);
+  reclaimed_.notify_all();
 }
 
 std::vector<std::shared_ptr<Extent>> ExtentTable::Core::all() const {
@@ -353,12 +361,13 @@ void ExtentTable::Core::close() {
     closed_ = true;
     work_.notify_one();
   }
-  reaper_.join();
+  if (reaper_.joinable()) reaper_.join();
 }
 
 ExtentTable::ExtentTable(uint32_t partition, std::vector<PoolConfig> pools,
-                         std::span<std::atomic<uint32_t>> generations)
-    : partition_(partition), core_(std::make_shared<Core>(partition, std::move(pools), generations)) {}
+                         std::span<std::atomic<uint32_t>> generations, bool reaper)
+    : partition_(partition),
+      core_(std::make_shared<Core>(partition, std::move(pools), generations, reaper)) {}
 ExtentTable::~ExtentTable() { core_->close(); }
 
 Result<std::shared_ptr<Extent>> ExtentTable::try_create(uint64_t bytes, Kind kind,

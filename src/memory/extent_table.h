@@ -75,9 +75,10 @@ struct PoolUse {
 class ExtentTable {
  public:
   /// `generations`: the table that programs of this host map (fabric/shm/tables.h), as a plain span since
-  /// memory knows no fabric; zeros; outlives this. Its length bounds the extents.
-  ExtentTable(uint32_t partition, std::vector<PoolConfig> pools,
-              std::span<std::atomic<uint32_t>> generations);
+  /// memory knows no fabric; zeros; outlives this. Its length bounds the extents. Without `reaper` pages are
+  /// given back by the thread that lets go.
+  ExtentTable(uint32_t partition, std::vector<PoolConfig> pools, std::span<std::atomic<uint32_t>> generations,
+              bool reaper = true);
   /// Removes every extent and waits for those that nobody holds.
   ~ExtentTable();
   ExtentTable(const ExtentTable&) = delete;

@@ -68,7 +68,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     cluster_.note_pool(node, refusal.reserved().pool(), true);
   } else if (out.status.code() == Code::kDeadline || out.status.code() == Code::kPeerLost) {
     // It may have been made all the same.
-    if (sent) core_.loop.spawn(undo(session, node, allocation));
+    if (sent) core_.env.spawn(undo(session, node, allocation));
     out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
   }
 }
@@ -88,7 +88,7 @@ Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, s
         co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
     const Code code = reply.status().code();
     if (code != Code::kPeerLost && code != Code::kDeadline) break;
-    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
   --unheard_;
 }
@@ -114,7 +114,7 @@ Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const cont
   if (tasks.size() == 1) {
     co_await std::move(tasks.front());
   } else {
-    co_await core_.loop.join(std::move(tasks));
+    co_await core_.env.join(std::move(tasks));
   }
   Status worst;
   for (const Making& m : made) {
@@ -155,7 +155,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     }
     const Status charged = sessions_.charge(session->uid, bytes);
     if (!charged.is_ok()) co_return charged;
-    const auto id = os::random_id<AllocationId>();
+    const auto id = core_.env.random_id<AllocationId>();
     std::vector<Making> made;
     last = co_await reserve_all(session, plan, nodes, id, request.flags(), wanted.kind, made);
     if (last.is_ok() && session->ended) last = Status(Code::kCancelled);
@@ -225,14 +225,14 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
   const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
   if (unheard && unheard_ < kUnheardMax)
-    core_.loop.spawn(release_later(std::move(session), std::move(extents)));
+    core_.env.spawn(release_later(std::move(session), std::move(extents)));
 }
 
 Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents extents) {
   ++unheard_;
   const uint32_t partition = GlobalAddress(extents.front().address()).partition();
   while (!session->ended && !core_.draining) {
-    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     const wire::NodeView* node = cluster_.find(extents.front().node());
     if (node == nullptr || node->partition() != partition) break;  // it died with its incarnation
     if (node->state() != static_cast<uint32_t>(control::NodeState::kAlive)) continue;
@@ -263,7 +263,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
   for (const auto& extent : held.allocation.extents()) by_node[extent.node()].push_back(extent);
   std::vector<Task<void>> tasks;
   for (auto& [node, extents] : by_node) tasks.push_back(release(session, std::move(extents)));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
   co_return Status();
 }
 
@@ -291,7 +291,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     quota_bytes += held->second.quota_bytes;
   }
   OCM_TRY_ASSIGN(wire::Allocation joined, control::join(parts));
-  const auto fresh = os::random_id<AllocationId>();
+  const auto fresh = core_.env.random_id<AllocationId>();
   joined.set_allocation_id(id_field(fresh));
   for (const AllocationId& id : ids) session.allocations.erase(id);
   session.allocations.emplace(fresh, HeldAllocation{joined, true, quota_bytes});
@@ -300,20 +300,20 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
   constexpr uint64_t kGiveUpNs = 600'000'000'000;
-  const uint64_t give_up_ns = os::now_ns() + kGiveUpNs;
+  const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
   const auto incarnation = [this, &node]() -> std::string {
     const wire::NodeView* known = cluster_.find(node);
     return known == nullptr ? std::string() : known->incarnation();
   };
   const std::string before = incarnation();
-  while (os::now_ns() < give_up_ns && !core_.draining) {
+  while (core_.now_ns() < give_up_ns && !core_.draining) {
     const std::string address = cluster_.address_of(node);
     if (address.empty() || incarnation() != before) co_return;  // what it held died with it
     wire::Envelope message;
     message.mutable_session_end()->set_session_id(id_field(session->id));
     const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
     if (reply.is_ok()) co_return;
-    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }
 
@@ -326,7 +326,7 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   sessions_.remove(session);
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes) tasks.push_back(end_at(session, node));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
 }
 
 Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {
@@ -359,18 +359,18 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
 
 Task<void> Allocator::resume(std::shared_ptr<Session> session) {
   // A daemon that has just started does not know its cluster yet.
-  const uint64_t patience_ns = os::now_ns() + core_.config.failure_deadline_ns();
-  while (!cluster_.settled() && os::now_ns() < patience_ns) co_await core_.loop.sleep_ns(5'000'000);
+  const uint64_t patience_ns = core_.now_ns() + core_.config.failure_deadline_ns();
+  while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await core_.env.sleep_ns(5'000'000);
   std::vector<Task<void>> tasks;
   for (const auto& node : cluster_.view().nodes()) {
     if (node.name() != core_.name) tasks.push_back(resume_at(session, node.name(), node.control_address()));
   }
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
 }
 
 void Allocator::node_appeared(const wire::NodeView& node) {
   for (const auto& [id, session] : sessions_.all()) {
-    if (session->resumed) core_.loop.spawn(resume_at(session, node.name(), node.control_address()));
+    if (session->resumed) core_.env.spawn(resume_at(session, node.name(), node.control_address()));
   }
 }
 

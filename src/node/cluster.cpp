@@ -39,8 +39,7 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       names_(core.config.names) {
   const std::string& coordinator = core.config.coordinator;
   if (coordinator.empty() || core.coordinates) {
-    uint64_t run = 0;
-    os::fill_random(std::as_writable_bytes(std::span(&run, 1)));
+    const uint64_t run = core.env.random_number();
     control::Membership::Options options;
     options.failure_deadline_ns = core.config.failure_deadline_ns();
     membership_ = std::make_unique<control::Membership>(options, run | 1);
@@ -57,7 +56,7 @@ void Cluster::start(std::function<uint64_t()> sessions) {
     *alone.add_nodes() = self_view();
     apply(std::move(alone));
   }
-  core_.loop.spawn(beat());
+  core_.env.spawn(beat());
 }
 
 wire::NodeView Cluster::self_view() const {
@@ -78,11 +77,11 @@ wire::NodeView Cluster::self_view() const {
 }
 
 Task<void> Cluster::beat() {
-  uint64_t next_ns = os::now_ns();
+  uint64_t next_ns = core_.now_ns();
   while (!core_.draining) {
     co_await beat_once();
-    home_.tick(os::now_ns());
-    const uint64_t now = os::now_ns();
+    home_.tick(core_.now_ns());
+    const uint64_t now = core_.now_ns();
     uint64_t pause_ns = core_.config.heartbeat_ns();
     // The coordinator looks more often, so that a death is known soon after the deadline.
     constexpr size_t kManyNodes = 256;
@@ -90,7 +89,7 @@ Task<void> Cluster::beat() {
       pause_ns = std::min(pause_ns, core_.config.failure_deadline_ns() / 20);
     }
     next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
-    co_await core_.loop.sleep_ns(next_ns - now);
+    co_await core_.env.sleep_ns(next_ns - now);
   }
 }
 
@@ -102,7 +101,7 @@ Task<void> Cluster::beat_once() {
   size_t next = 0;
   bool more = send_names_;
   do {
-    const uint64_t sent_ns = os::now_ns();
+    const uint64_t sent_ns = core_.now_ns();
     wire::Envelope request;
     auto& beat = *request.mutable_heartbeat();
     *beat.mutable_self() = self_view();
@@ -116,7 +115,7 @@ Task<void> Cluster::beat_once() {
     if (!reply.is_ok()) {
       ++core_.metrics.heartbeats_failed;
       const bool was = !view_.coordinator().empty();
-      if (was && !member_.coordinator_reachable(os::now_ns())) {
+      if (was && !member_.coordinator_reachable(core_.now_ns())) {
         view_.clear_coordinator();
         log::warn("coordinator_lost", {{"why", reply.status().message()}});
       }
@@ -155,7 +154,7 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
 }
 
 void Cluster::update_own_view() {
-  const uint64_t now = os::now_ns();
+  const uint64_t now = core_.now_ns();
   const auto heard = membership_->heard(now, self_view());
   OCM_ASSERT(heard.is_ok());
   for (const std::string& name : membership_->tick(now)) log::warn("node_dead", {{"node", name}});
@@ -171,13 +170,13 @@ void Cluster::update_own_view() {
     voter.set_address(node.control_address());
   }
   apply(std::move(view));
-  core_.loop.spawn(quorum_.convene(std::move(living)));
+  core_.env.spawn(quorum_.convene(std::move(living)));
 }
 
 wire::ClusterView Cluster::fresh_view() const {
   if (!is_coordinator()) return view_;
   wire::ClusterView view;
-  membership_->fill(view, os::now_ns());
+  membership_->fill(view, core_.now_ns());
   view.set_coordinator(core_.name);
   view.set_self(core_.name);
   for (auto& node : *view.mutable_nodes()) {
@@ -189,7 +188,7 @@ wire::ClusterView Cluster::fresh_view() const {
 void Cluster::apply(wire::ClusterView view) {
   view.clear_council();
   view.set_self(core_.name);
-  if (os::now_ns() < keep_until_ns_) {
+  if (core_.now_ns() < keep_until_ns_) {
     for (const auto& node : view.nodes()) kept_.erase(node.name());
     for (const auto& [name, node] : kept_) *view.add_nodes() = node;
   }
@@ -256,7 +255,7 @@ const wire::NodeView* Cluster::find(const std::string& node) const {
 
 bool Cluster::settled() const {
   if (!is_coordinator()) return member_.run() != 0;
-  return core_.config.embedded || os::now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
+  return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
 }
 
 wire::NameList Cluster::list_names() const {
@@ -290,7 +289,7 @@ Task<void> Cluster::refresh_pools() {
     wire::Envelope request;
     request.mutable_stats();
     const uint64_t deadline =
-        os::now_ns() + std::min<uint64_t>(cluster.core_.config.failure_deadline_ns(), 500'000'000);
+        cluster.core_.now_ns() + std::min<uint64_t>(cluster.core_.config.failure_deadline_ns(), 500'000'000);
     const auto reply = co_await cluster.peers_.call(std::move(address), std::move(request), deadline);
     if (!reply.is_ok()) co_return;
     for (const auto& pool : reply.value().stats_reply().pools()) cluster.note_pool(node, pool);
@@ -301,7 +300,7 @@ Task<void> Cluster::refresh_pools() {
     }
   }
   note_pool(core_.name, home_.pool(Kind::kDram));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
 }
 
 Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
@@ -375,7 +374,7 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
 
 Reply Cluster::heard(const wire::Heartbeat& beat) {
   ++core_.metrics.heartbeats_received;
-  const uint64_t now = os::now_ns();
+  const uint64_t now = core_.now_ns();
   const auto heard = membership_->heard(now, beat.self());
   if (!heard.is_ok()) return heard.status();
   quorum_.reported(beat.self(), beat.council());
@@ -390,7 +389,7 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   }
   for (const auto& allocation : beat.published()) {
     switch (names_.merge(allocation)) {
-      case control::Names::Merged::kRemoved: core_.loop.spawn(remove_at_home(name, allocation)); break;
+      case control::Names::Merged::kRemoved: core_.env.spawn(remove_at_home(name, allocation)); break;
       case control::Names::Merged::kConflict:
         log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}});
         break;
@@ -400,7 +399,7 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
     unheard_count_ -= waiting->second.size();
     const auto removals = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& allocation : removals) core_.loop.spawn(remove_at_home(name, allocation));
+    for (const auto& allocation : removals) core_.env.spawn(remove_at_home(name, allocation));
   }
   wire::Envelope out;
   auto& view = *out.mutable_cluster_view();
@@ -440,7 +439,7 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   *message.mutable_publish_extents()->mutable_allocation() = allocation;
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes_of(allocation)) tasks.push_back(tell(*this, node, message, first));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
   if (first.is_ok()) co_return Status();
   names_.forget(request.name());
   auto& undo = *message.mutable_publish_extents();
@@ -451,7 +450,7 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   std::vector<Task<void>> back;
   Status ignored;
   for (const std::string& node : homes_of(allocation)) back.push_back(tell(*this, node, message, ignored));
-  co_await core_.loop.join(std::move(back));
+  co_await core_.env.join(std::move(back));
   co_return first;
 }
 
@@ -462,7 +461,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(removed.value()))
     tasks.push_back(remove_at_home(node, removed.value()));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
   co_return Status();
 }
 
@@ -484,14 +483,15 @@ Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation
 
 Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
   const ExtentId id = extent_id(request.address(), request.generation());
-  const uint64_t give_up_ns = os::now_ns() + 3 * core_.config.failure_deadline_ns();
+  const uint64_t give_up_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
   wire::Envelope release;
   release.mutable_release()->set_address(request.address());
   release.mutable_release()->set_generation(request.generation());
   release.mutable_release()->set_capability(request.capability());
   // Most often the node is gone; where it is not, its answer is the quickest.
   const uint64_t patience_ns = core_.config.failure_deadline_ns() / 8;
-  const Status released = co_await tell_home(request.node(), std::move(release), os::now_ns() + patience_ns);
+  const Status released =
+      co_await tell_home(request.node(), std::move(release), core_.now_ns() + patience_ns);
   if (released.code() == Code::kPermission) co_return released;
   if (!released.is_ok() && released.code() != Code::kRevoked && released.code() != Code::kNotFound) {
     const Status lost = co_await quorum_.lose(id, give_up_ns);
@@ -506,7 +506,7 @@ Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
     *message.mutable_lost_replica() = std::move(lost);
     (void)co_await cluster.ask_coordinator(std::move(message));
   };
-  core_.loop.spawn(tell_names(*this, std::move(request)));
+  core_.env.spawn(tell_names(*this, std::move(request)));
   co_return Status();
 }
 
@@ -520,7 +520,7 @@ Task<void> Cluster::leave() {
   wire::Envelope goodbye;
   goodbye.mutable_goodbye()->set_node(core_.name);
   const uint64_t deadline =
-      os::now_ns() + std::min<uint64_t>(core_.config.failure_deadline_ns(), 1'000'000'000);
+      core_.now_ns() + std::min<uint64_t>(core_.config.failure_deadline_ns(), 1'000'000'000);
   (void)co_await peers_.call(core_.config.coordinator, std::move(goodbye), deadline);
 }
 

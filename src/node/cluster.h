@@ -86,7 +86,7 @@ class Cluster {
   Quorum quorum_;
   std::function<uint64_t()> sessions_;
   std::function<void(const wire::NodeView&)> on_node_;
-  const uint64_t started_ns_ = os::now_ns();
+  const uint64_t started_ns_ = core_.now_ns();
   control::Member member_;
   wire::ClusterView view_;
   std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin

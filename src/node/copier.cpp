@@ -131,7 +131,7 @@ class Copier::Worker {
   std::unordered_map<std::string, std::unique_ptr<fabric::Channel>> channels_;
 };
 
-Copier::Copier(Core& core, Home& home) : core_(core), home_(home) {}
+Copier::Copier(Core& core, Home& home, Mover mover) : core_(core), home_(home), mover_(std::move(mover)) {}
 
 Copier::~Copier() { stop(); }
 
@@ -160,27 +160,36 @@ control::Task<Status> Copier::copy(wire::CopyRequest request) {
   if (!prepared.is_ok()) co_return prepared.status();
   if (request.bytes_total() == 0) co_return Status();
   struct Waiting {
-    explicit Waiting(asio::io_context& context) : timer(context) {
-      timer.expires_at(asio::steady_timer::time_point::max());
-    }
-    asio::steady_timer timer;
+    explicit Waiting(control::Env& env) : changed(env) {}
+    control::Signal changed;
     bool done = false;
     Status status;
   };
-  const auto waiting = std::make_shared<Waiting>(core_.loop.context());
+  const auto waiting = std::make_shared<Waiting>(core_.env);
   Job job = std::move(prepared).value();
-  job.done = [waiting, &loop = core_.loop](Status status) {
-    loop.post([waiting, status] {
+  job.done = [waiting, &env = core_.env](Status status) {
+    env.post([waiting, status] {
       waiting->done = true;
       waiting->status = status;
-      waiting->timer.cancel();
+      waiting->changed.notify();
     });
   };
+  if (mover_) {
+    mover_(std::move(job));
+  } else {
+    const Status queued = push(std::move(job));
+    if (!queued.is_ok()) co_return queued;
+  }
+  while (!waiting->done) co_await waiting->changed.wait();
+  co_return waiting->status;
+}
+
+Status Copier::push(Job job) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_.load()) co_return Status(Code::kDraining);
+    if (stopping_.load()) return Code::kDraining;
     if (jobs_.size() >= kWaitingMax)
-      co_return Status(Code::kQueueFull, "too many copies wait on node " + core_.name);
+      return Status(Code::kQueueFull, "too many copies wait on node " + core_.name);
     jobs_.push_back(std::move(job));
     while (threads_.size() < core_.config.copies) {
       threads_.emplace_back([this] {
@@ -200,11 +209,7 @@ control::Task<Status> Copier::copy(wire::CopyRequest request) {
     }
   }
   wake_.notify_one();
-  while (!waiting->done) {
-    asio::error_code ignored;
-    co_await waiting->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
-  co_return waiting->status;
+  return {};
 }
 
 void Copier::stop() {

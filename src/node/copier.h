@@ -23,7 +23,18 @@ namespace ocm::node {
 
 class Copier {
  public:
-  Copier(Core& core, Home& home);
+  struct Job {
+    std::shared_ptr<memory::Extent> target;
+    std::shared_ptr<memory::Extent> local_source;  // null: remote
+    fabric::ExtentDescriptor source;
+    uint64_t target_offset = 0, source_offset = 0, bytes = 0;
+    std::function<void(Status)> done;  // once, by any thread
+  };
+  /// Moves the bytes of a job and calls `done`.
+  using Mover = std::function<void(Job)>;
+
+  /// `mover`: instead of threads here (C1 is its own then).
+  Copier(Core& core, Home& home, Mover mover = nullptr);
   ~Copier();
 
   /// Ends when the bytes are in the target, or with the first error.
@@ -34,19 +45,15 @@ class Copier {
 
  private:
   static constexpr size_t kWaitingMax = 1024;
-  struct Job {
-    std::shared_ptr<memory::Extent> target;
-    std::shared_ptr<memory::Extent> local_source;  // null: remote
-    fabric::ExtentDescriptor source;
-    uint64_t target_offset = 0, source_offset = 0, bytes = 0;
-    std::function<void(Status)> done;  // on the worker's thread
-  };
   class Worker;
 
   Result<Job> prepare(const wire::CopyRequest& request) const;
+  /// Queues it for the threads. Errors: kDraining, kQueueFull.
+  Status push(Job job);
 
   Core& core_;
   Home& home_;
+  const Mover mover_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> jobs_;

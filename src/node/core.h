@@ -1,4 +1,4 @@
-// What the parts of a node share: configuration, the control thread's loop, the node's name and secrets.
+// What the parts of a node share: configuration, its environment, the node's name and secrets.
 //
 // Threads: written before the loop runs, read afterwards; `lease_until_ns` by any.
 #pragma once
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "control/env.h"
 #include "control/leases.h"
-#include "control/loop.h"
 #include "control/membership.h"
 #include "control/tls.h"
 #include "node/config.h"
@@ -26,10 +26,10 @@ inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE
     OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);
 
 struct Core {
-  Core(Config c) : config(std::move(c)), loop(config.control_spin_us * 1000) {}
+  Core(Config c, control::Env& environment) : config(std::move(c)), env(environment) {}
 
   const Config config;
-  control::Loop loop;
+  control::Env& env;
   std::string name;
   control::Incarnation incarnation;
   uint32_t partition = 0;
@@ -46,7 +46,8 @@ struct Core {
   bool draining = false;
   Metrics metrics;
 
-  uint64_t deadline_ns() const { return os::now_ns() + config.failure_deadline_ns(); }
+  uint64_t now_ns() const { return env.now_ns(); }
+  uint64_t deadline_ns() const { return now_ns() + config.failure_deadline_ns(); }
 };
 
 /// 16 bytes of a message's field. False if the length is another.

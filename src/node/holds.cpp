@@ -35,7 +35,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
     request.set_hold_id(id_field(id));
     tasks.push_back(begin_at(session, node, std::move(request), answers));
   }
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
   // A replica that is not held may go: its part has others.
   const bool lost = control::is_lost(
       allocation, [&](const auto& extent) { return answers.missing.contains(extent.address()); });
@@ -84,7 +84,7 @@ Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
   session->holds.erase(hold);
   std::vector<Task<void>> tasks;
   for (const std::string& node : nodes) tasks.push_back(end_at(session, node, id));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
 }
 
 Task<Status> Holds::tell_end(const Session& session, std::string node, control::HoldId id) {
@@ -103,7 +103,7 @@ Task<Status> Holds::tell_end(const Session& session, std::string node, control::
 Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
   const Status told = co_await tell_end(*session, node, id);
   const bool unheard = told.code() == Code::kPeerLost || told.code() == Code::kDeadline;
-  if (unheard && unheard_ < kUnheardMax) core_.loop.spawn(end_later(session, node, id));
+  if (unheard && unheard_ < kUnheardMax) core_.env.spawn(end_later(session, node, id));
 }
 
 Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
@@ -111,7 +111,7 @@ Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, 
   const wire::NodeView* known = cluster_.find(node);
   const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
   while (!session->ended && !core_.draining) {
-    co_await core_.loop.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     known = cluster_.find(node);
     if (known == nullptr || known->incarnation() != incarnation) break;  // it died with its incarnation
     const Status told = co_await tell_end(*session, node, id);

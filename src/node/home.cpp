@@ -53,8 +53,8 @@ Status Home::init() {
   pools.push_back({std::make_unique<memory::DramBackend>(dram), core_.config.dram_bytes});
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
   core_.lease_until_ns = &shared->lease_until_ns;
-  table_ = std::make_unique<memory::ExtentTable>(core_.partition, std::move(pools),
-                                                 std::span(&shared->generation[0], slots_));
+  table_ = std::make_unique<memory::ExtentTable>(
+      core_.partition, std::move(pools), std::span(&shared->generation[0], slots_), core_.env.has_threads());
   directory_ = std::make_unique<Directory>(*table_, core_.token, *core_.lease_until_ns);
   return {};
 }
@@ -107,7 +107,7 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   memory::ExtentOptions options;
   options.hugepages = core_.config.dram_hugepages || (r.flags() & control::kFlagHugepages) != 0;
   options.populate = core_.config.dram_populate || (r.flags() & control::kFlagPopulate) != 0;
-  const uint64_t give_up_ns = os::now_ns() + memory::ExtentTable::kReclaimWaitNs;
+  const uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
   SessionId session;
   AllocationId allocation;
   control::Incarnation incarnation;
@@ -117,10 +117,10 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   const auto making = making_.insert(making_.end(), {session, allocation});
   auto made = co_await make_extent(r.bytes_total(), kind, options);
   // What was freed a moment ago is on its way back to the budget.
-  while (!made.is_ok() && made.status().code() == Code::kPoolFull && os::now_ns() < give_up_ns) {
+  while (!made.is_ok() && made.status().code() == Code::kPoolFull && core_.now_ns() < give_up_ns) {
     const memory::PoolUse use = table_->use(kind);
     if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
-    co_await core_.loop.sleep_ns(200'000);
+    co_await core_.env.sleep_ns(200'000);
     made = co_await make_extent(r.bytes_total(), kind, options);
   }
   const bool cancelled = making->cancelled;
@@ -292,7 +292,7 @@ void Home::drop(ExtentId id) {
 }
 
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
-  leases_.owner_node(node, alive, os::now_ns(), core_.config.orphan_grace_ns());
+  leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
 }
 
 void Home::tick(uint64_t now_ns) {

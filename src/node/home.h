@@ -52,7 +52,7 @@ class Home {
   Directory& directory() { return *directory_; }
 
  private:
-  explicit Home(Core& core) : core_(core), side_(core.loop) {}
+  explicit Home(Core& core) : core_(core), side_(core.env) {}
   Status init();
   Status check_reserve(const wire::ReserveRequest& request) const;
   Status check_quota(uint32_t uid, uint64_t bytes) const;

@@ -16,7 +16,7 @@
 #include "control/sockets.h"
 #include "fabric/tcp/server.h"
 #include "fabric/ucx/server.h"
-#include "node/service.h"
+#include "node/doors.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -107,8 +107,9 @@ Result<std::vector<std::byte>> load_token(const Config& config) {
 }  // namespace
 
 struct Node::Impl {
-  explicit Impl(Config config) : core(std::move(config)) {}
+  explicit Impl(Config config) : loop(config.control_spin_us * 1000), core(std::move(config), loop) {}
 
+  control::Loop loop;
   Core core;
   std::string socket_path;
   os::Fd lock;
@@ -121,6 +122,7 @@ struct Node::Impl {
   std::unique_ptr<Holds> holds;
   std::unique_ptr<Copier> copier;
   std::unique_ptr<Service> service;
+  std::unique_ptr<Doors> doors;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<fabric::tcp::TcpServer> tcp;
   std::unique_ptr<fabric::ucx::UcxServer> ucx;
@@ -140,11 +142,10 @@ Status Node::Impl::prepare() {
   OCM_TRY(config.check());
   OCM_TRY(config.check_files());
   core.name = config.name.empty() ? host_name() : config.name;
-  core.incarnation = os::random_id<control::Incarnation>();
+  core.incarnation = loop.random_id<control::Incarnation>();
   core.host_id = host_id();
   // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.
-  os::fill_random(std::as_writable_bytes(std::span(&core.partition, 1)));
-  core.partition = core.partition % GlobalAddress::kPartitionMax + 1;
+  core.partition = static_cast<uint32_t>(loop.random_number()) % GlobalAddress::kPartitionMax + 1;
   raise_nofile();
   if (!config.embedded) {
     OCM_TRY(make_run_dir(config.run_dir));
@@ -192,7 +193,9 @@ Status Node::Impl::listen() {
   const std::string& coordinator = config.coordinator;
   core.coordinates = coordinator.empty() || coordinator == config.control_listen ||
                      control::same_place(coordinator, core.control_address);
-  peers = std::make_unique<Peers>(core);
+  peers = std::make_unique<Peers>(core, [this](std::string address, uint64_t deadline_ns) {
+    return dial(core, loop, std::move(address), deadline_ns);
+  });
   cluster = std::make_unique<Cluster>(core, *home, *peers);
   sessions = std::make_unique<Sessions>(core);
   allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
@@ -200,15 +203,16 @@ Status Node::Impl::listen() {
   copier = std::make_unique<Copier>(core, *home);
   service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
                                       served);
+  doors = std::make_unique<Doors>(core, loop, *service);
   if (control_socket.is_open()) {
-    daemons = std::make_shared<control::Acceptor>(core.loop, std::move(control_socket));
-    programs = std::make_shared<control::Acceptor>(core.loop, std::move(program_socket));
-    daemons->start([this](os::Fd fd) { service->accept_peer(std::move(fd)); });
-    programs->start([this](os::Fd fd) { service->accept_program(std::move(fd)); });
+    daemons = std::make_shared<control::Acceptor>(loop, std::move(control_socket));
+    programs = std::make_shared<control::Acceptor>(loop, std::move(program_socket));
+    daemons->start([this](os::Fd fd) { doors->accept_peer(std::move(fd)); });
+    programs->start([this](os::Fd fd) { doors->accept_program(std::move(fd)); });
   }
   if (http_socket.is_open()) {
     auto answer = [this](const std::string& path) { return service->http(path); };
-    http = std::make_unique<HttpServer>(core.loop, std::move(http_socket), std::move(answer));
+    http = std::make_unique<HttpServer>(loop, std::move(http_socket), std::move(answer));
     http->start();
   }
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
@@ -239,10 +243,10 @@ control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
   if (daemons) daemons->stop();
   if (http) http->stop();
   co_await cluster->leave();
-  service->close_all();
+  doors->close_all();
   // The ends of the sessions reach the other homes.
-  const uint64_t give_up_ns = os::now_ns() + 500'000'000;
-  while (sessions->count() > 0 && os::now_ns() < give_up_ns) co_await core.loop.sleep_ns(1'000'000);
+  const uint64_t give_up_ns = loop.now_ns() + 500'000'000;
+  while (sessions->count() > 0 && loop.now_ns() < give_up_ns) co_await loop.sleep_ns(1'000'000);
   peers->close_all();
   drained.set_value();
 }
@@ -253,7 +257,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
   auto impl = std::make_unique<Impl>(std::move(config));
   OCM_TRY(impl->prepare());
   OCM_TRY(impl->listen());
-  impl->thread = std::thread([raw = impl.get()] { raw->core.loop.run(); });
+  impl->thread = std::thread([raw = impl.get()] { raw->loop.run(); });
   log::info("started", {{"node", impl->core.name},
                         {"version", kVersion},
                         {"socket", impl->socket_path},
@@ -270,14 +274,14 @@ void Node::stop() {
   impl_->stopped = true;
   std::promise<void> drained;
   Impl& impl = *impl_;
-  impl.core.loop.post([&impl, &drained] { impl.core.loop.spawn(impl.drain(drained)); });
+  impl.loop.post([&impl, &drained] { impl.loop.spawn(impl.drain(drained)); });
   drained.get_future().wait();
   if (!impl.socket_path.empty()) ::unlink(impl.socket_path.c_str());
   impl.copier->stop();
   if (impl.tcp) impl.tcp->stop();
-  impl.core.loop.stop();
+  impl.loop.stop();
   impl.thread.join();
-  impl.core.loop.drain();
+  impl.loop.drain();
   log::info("stopped", {{"node", impl.core.name}});
 }
 
@@ -295,7 +299,7 @@ Result<os::Fd> Node::connect_local() {
   os::Fd program(ends[0]);
   auto daemon = std::make_shared<os::Fd>(ends[1]);
   Impl& impl = *impl_;
-  impl.core.loop.post([&impl, daemon] { impl.service->accept_program(std::move(*daemon)); });
+  impl.loop.post([&impl, daemon] { impl.doors->accept_program(std::move(*daemon)); });
   return program;
 }
 

@@ -1,21 +1,9 @@
 #include "node/quorum.h"
 
-#include "os/crypto.h"
-
 namespace ocm::node {
 
 using control::Reply;
 using control::Task;
-
-namespace {
-
-uint64_t random_id() {
-  uint64_t id = 0;
-  os::fill_random(std::as_writable_bytes(std::span(&id, 1)));
-  return id | 1;
-}
-
-}  // namespace
 
 Quorum::Quorum(Core& core, Home& home, Peers& peers)
     : core_(core), home_(home), peers_(peers), holder_(core.config.failure_deadline_ns()) {}
@@ -27,11 +15,12 @@ void Quorum::start(uint64_t coordinator_run) {
   voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
   if (coordinator_run != 0) {
     convener_.emplace(coordinator_run);
-    const Status alone = voter_->install(os::now_ns(), convener_->found(random_id(), self_));
+    const Status alone =
+        voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1, self_));
     OCM_ASSERT(alone.is_ok());
   }
   ask_round();
-  core_.loop.spawn(keep_lease());
+  core_.env.spawn(keep_lease());
 }
 
 bool Quorum::handles(const wire::Envelope& request) const {
@@ -45,7 +34,7 @@ bool Quorum::handles(const wire::Envelope& request) const {
 }
 
 Reply Quorum::answer(const wire::Envelope& request) {
-  const uint64_t now = os::now_ns();
+  const uint64_t now = core_.now_ns();
   wire::Envelope out;
   switch (request.body_case()) {
     case wire::Envelope::kLeaseVote:
@@ -75,7 +64,7 @@ Reply Quorum::answer(const wire::Envelope& request) {
 Task<void> Quorum::keep_lease() {
   const uint64_t pause_ns = std::min(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 8);
   while (!core_.draining) {
-    co_await core_.loop.sleep_ns(pause_ns);
+    co_await core_.env.sleep_ns(pause_ns);
     ask_round();
   }
 }
@@ -91,18 +80,18 @@ void Quorum::ask_round() {
     vote.set_partition(core_.partition);
     for (const wire::ExtentRef& ref : freed_[voter.name()]) *vote.add_freed() = ref;
     if (is_self(voter)) {
-      const uint64_t sent_ns = os::now_ns();
+      const uint64_t sent_ns = core_.now_ns();
       wire::LeaseGranted out;
       voter_->grant(sent_ns, vote, out);
       granted(voter.name(), vote.council_id(), sent_ns, out);
     } else if (asking_.insert(voter.name()).second) {
-      core_.loop.spawn(ask(voter, std::move(request)));
+      core_.env.spawn(ask(voter, std::move(request)));
     }
   }
 }
 
 Task<void> Quorum::ask(wire::Voter voter, wire::Envelope request) {
-  const uint64_t sent_ns = os::now_ns();
+  const uint64_t sent_ns = core_.now_ns();
   const uint64_t council = request.lease_vote().council_id();
   const auto reply = co_await peers_.call(voter.address(), std::move(request), sent_ns + patience_ns());
   asking_.erase(voter.name());
@@ -125,7 +114,7 @@ void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memo
 
 void Quorum::saw(const wire::Council& council) {
   if (holder_.adopt(council)) ask_round();
-  const uint64_t now = os::now_ns();
+  const uint64_t now = core_.now_ns();
   if (!holder_.is_stranger(council)) {
     stranger_since_ns_ = 0;
     return;
@@ -167,13 +156,13 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope requ
       if (control::reply_status(reply.message).is_ok()) out.push_back(std::move(reply.message));
       co_return;
     }
-    const uint64_t deadline_ns = os::now_ns() + quorum.patience_ns();
+    const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
     auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
     if (reply.is_ok()) out.push_back(std::move(reply).value());
   };
   std::vector<Task<void>> tasks;
   for (const wire::Voter& voter : council.voters()) tasks.push_back(one(*this, voter, request, answers));
-  co_await core_.loop.join(std::move(tasks));
+  co_await core_.env.join(std::move(tasks));
   co_return answers;
 }
 
@@ -182,7 +171,7 @@ Task<bool> Quorum::seal(wire::Council base, wire::VoterState& state) {
   *request.mutable_seal_council() = convener_->seal_request(base);
   const Answers answers = co_await ask_all(base, std::move(request));
   for (const wire::Envelope& answer : answers) control::merge(state, answer.voter_state());
-  const bool all_heard = os::now_ns() > started_ns_ + core_.config.failure_deadline_ns();
+  const bool all_heard = core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns();
   co_return control::Convener::is_sealed(base, answers.size(), self_, all_heard);
 }
 
@@ -233,7 +222,7 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
     const bool sealed = co_await seal(convener_->council(), state);
     if (sealed) {
       sealing_ = false;
-      convener_->propose(random_id(), std::move(voters), merged, std::move(state));
+      convener_->propose(core_.env.random_number() | 1, std::move(voters), merged, std::move(state));
       co_await install();
     }
   }
@@ -241,7 +230,7 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
 }
 
 Task<Status> Quorum::lose(ExtentId id, uint64_t give_up_ns) {
-  while (os::now_ns() < give_up_ns) {
+  while (core_.now_ns() < give_up_ns) {
     const wire::Council council = newest();
     wire::Envelope request;
     auto& lose = *request.mutable_lose_replica();
@@ -259,7 +248,7 @@ Task<Status> Quorum::lose(ExtentId id, uint64_t give_up_ns) {
       std::sort(waits.begin(), waits.end());
       pause_ns = std::min(pause_ns, waits[needed - 1]);
     }
-    co_await core_.loop.sleep_ns(pause_ns + 1'000'000);
+    co_await core_.env.sleep_ns(pause_ns + 1'000'000);
   }
   co_return Status(Code::kDeadline,
                    "the voters that are reached are no majority, or the node may still serve");

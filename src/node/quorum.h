@@ -68,7 +68,7 @@ class Quorum {
   std::set<std::string> asking_;                               // voters that have not answered yet
   std::map<std::string, std::vector<wire::ExtentRef>> freed_;  // to be echoed, by voter
   uint64_t stranger_since_ns_ = 0;
-  const uint64_t started_ns_ = os::now_ns();
+  const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   bool convening_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet

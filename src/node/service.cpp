@@ -1,9 +1,5 @@
 #include "node/service.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <filesystem>
 
 #include "control/parts.h"
@@ -12,7 +8,6 @@
 
 namespace ocm::node {
 
-using control::Connection;
 using control::Reply;
 using control::Task;
 
@@ -56,126 +51,12 @@ wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
 
 }  // namespace
 
-void Service::refuse(std::string_view who) {
-  if (core_.metrics.connections_refused++ % 1024 == 0) log::warn("connection_refused", {{"who", who}});
-}
-
-void Service::accept(Door& door, os::Fd socket, Connection::Options options, Connection::Handler handler,
-                     std::function<void()> closed) {
-  auto connection = std::make_shared<Connection>(core_.loop, std::move(socket), std::move(options));
-  const auto place = door.unproved.insert(door.unproved.end(), {connection.get(), os::now_ns()});
-  connections_.emplace(connection.get(), Accepted{connection, &door, place});
-  ++door.open;
-  ++core_.metrics.connections_total;
-  core_.metrics.connections = connections_.size();
-  auto ended = [this, closed = std::move(closed)](const std::shared_ptr<Connection>& which,
-                                                  const Status& why) {
-    if (why.code() == Code::kProtocol) {
-      log::warn("connection_closed", {{"why", why.message()}});
-      ++core_.metrics.errors[static_cast<int>(why.code())];
-    }
-    proved(which.get());  // whatever it was: nobody waits for it
-    const auto gone = connections_.find(which.get());
-    --gone->second.door->open;
-    connections_.erase(gone);
-    core_.metrics.connections = connections_.size();
-    closed();
-  };
-  connection->start(std::move(handler), std::move(ended));
-  if (!closing_unproved_) {
-    closing_unproved_ = true;
-    core_.loop.spawn(close_unproved());
-  }
-}
-
-void Service::proved(Connection* connection) {
-  const auto it = connections_.find(connection);
-  if (it == connections_.end() || !it->second.unproved) return;
-  it->second.door->unproved.erase(*it->second.unproved);
-  it->second.unproved.reset();
-}
-
-Task<void> Service::close_unproved() {
-  while (true) {
-    uint64_t oldest_ns = ~uint64_t{0};
-    for (const Door* door : {&programs_, &daemons_}) {
-      if (!door->unproved.empty()) oldest_ns = std::min(oldest_ns, door->unproved.front().since_ns);
-    }
-    if (oldest_ns == ~uint64_t{0}) break;
-    const uint64_t now_ns = os::now_ns();
-    if (now_ns < oldest_ns + kProveNs) {
-      co_await core_.loop.sleep_ns(oldest_ns + kProveNs - now_ns);
-      continue;
-    }
-    for (Door* door : {&programs_, &daemons_}) {
-      if (door->unproved.empty() || now_ns < door->unproved.front().since_ns + kProveNs) continue;
-      ++core_.metrics.connections_unproved;
-      const auto late = connections_.at(door->unproved.front().connection).connection;
-      late->close(Status(Code::kDeadline, "it did not prove itself in time"));
-    }
-  }
-  closing_unproved_ = false;
-}
-
-void Service::accept_program(os::Fd socket) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
-  const uint32_t uid = peer.uid;
-  const size_t mine = connections_by_uid_[uid];
-  const bool trusted = uid == 0 || uid == ::geteuid();
-  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
-  if (programs_.open >= core_.config.connections || mine >= share) {
-    if (mine == 0) connections_by_uid_.erase(uid);
-    return refuse("a program");
-  }
-  auto program = std::make_shared<Program>();
-  program->uid = uid;
-  program->pid = static_cast<uint32_t>(peer.pid);
-  auto handler = [this, program](std::shared_ptr<Connection> connection, wire::Envelope request) {
-    return program_request(program, std::move(connection), std::move(request));
-  };
-  ++connections_by_uid_[uid];
-  accept(programs_, std::move(socket), {}, std::move(handler), [this, program] {
-    const auto it = connections_by_uid_.find(program->uid);
-    if (--it->second == 0) connections_by_uid_.erase(it);
-    if (program->session) core_.loop.spawn(allocator_.end_session(program->session));
-  });
-}
-
-void Service::accept_peer(os::Fd socket) {
-  const size_t proven = daemons_.open - daemons_.unproved.size();
-  if (proven >= core_.config.connections) return refuse("a daemon");
-  if (daemons_.unproved.size() >= kUnprovedMax) {
-    ++core_.metrics.connections_unproved;
-    const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
-    oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
-  }
-  auto gate = std::make_shared<PeerGate>();
-  auto handler = [this, gate](std::shared_ptr<Connection> connection, wire::Envelope request) {
-    return peer_request(gate, std::move(connection), std::move(request));
-  };
-  Connection::Options options;
-  options.tls = core_.tls;
-  options.outstanding_max = 4096;
-  accept(daemons_, std::move(socket), std::move(options), std::move(handler), [] {});
-}
-
-void Service::close_all() {
-  std::vector<std::shared_ptr<Connection>> all;
-  for (const auto& [raw, accepted] : connections_) all.push_back(accepted.connection);
-  for (const auto& connection : all) {
-    connection->close(Status(Code::kDraining, "the daemon is shutting down"));
-  }
-}
-
-Task<Reply> Service::program_request(std::shared_ptr<Program> program, std::shared_ptr<Connection> connection,
-                                     wire::Envelope request) {
-  const uint64_t start_ns = os::now_ns();
+Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Envelope request) {
+  const uint64_t start_ns = core_.now_ns();
   const std::string name = request_name(request);
   Reply reply;
   if (request.has_session_hello()) {
-    reply = co_await hello(program, connection, std::move(*request.mutable_session_hello()));
+    reply = co_await hello(program, std::move(*request.mutable_session_hello()));
   } else if (!program->session) {
     reply = Reply(Status(Code::kProtocol, "open a session first"));
   } else if (program->session->ended) {
@@ -183,12 +64,15 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, std::shar
   } else {
     reply = co_await session_request(program->session, std::move(request));
   }
-  core_.metrics.request(name, os::now_ns() - start_ns, reply.message.code());
+  core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
 }
 
-Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Connection> connection,
-                           wire::SessionHello request) {
+void Service::program_ended(const std::shared_ptr<Program>& program) {
+  if (program->session) core_.env.spawn(allocator_.end_session(program->session));
+}
+
+Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
   if (program->session) co_return Status(Code::kProtocol, "the session is open");
   auto opened = sessions_.open(request, program->uid, program->pid);
   if (!opened.is_ok()) co_return opened.status();
@@ -198,11 +82,9 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, std::shared_ptr<Con
     sessions_.remove(session);
     co_return generations.status();
   }
-  session->connection = connection;
   program->session = session;
-  proved(connection.get());
+  if (program->proved) program->proved();
   if (opened.value().resumed) co_await allocator_.resume(session);
-  connection->trust();
   Reply reply;
   auto& welcome = *reply.message.mutable_session_welcome();
   const auto key = home_.directory().session_key(session->id);
@@ -326,7 +208,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   wire::Envelope out;
   *out.mutable_allocation() = found;
   if (hold) {
-    const auto held = os::random_id<control::HoldId>();
+    const auto held = core_.env.random_id<control::HoldId>();
     const Status status = co_await holds_.begin(session, held, found);
     if (!status.is_ok()) co_return status;
     out.mutable_allocation()->set_hold_id(id_field(held));
@@ -385,7 +267,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
 wire::Stats Service::stats() const {
   wire::Stats out;
   out.set_node(core_.name);
-  out.set_at_ns(os::now_ns());
+  out.set_at_ns(core_.now_ns());
   *out.add_fabrics() = fabric_stats(Fabric::kTcp, served_.tcp);
   *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
   *out.add_pools() = home_.pool(Kind::kDram);
@@ -436,21 +318,8 @@ Task<Reply> Service::stats_of(wire::StatsRequest request) {
   co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns()));
 }
 
-Task<Reply> Service::peer_request(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
-                                  wire::Envelope request) {
-  if (!gate->proven()) {
-    auto step = gate->step(core_, request);
-    if (gate->proven()) {
-      connection->trust();
-      proved(connection.get());
-    }
-    if (!step.is_ok()) {
-      log::warn("peer_refused", {{"node", gate->node()}, {"why", step.status().message()}});
-      ++core_.metrics.errors[static_cast<int>(step.status().code())];
-    }
-    co_return body_of(std::move(step));
-  }
-  const uint64_t start_ns = os::now_ns();
+Task<Reply> Service::peer_request([[maybe_unused]] std::string node, wire::Envelope request) {
+  const uint64_t start_ns = core_.now_ns();
   const std::string name = request_name(request);
   Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
   if (cluster_.handles(request)) {
@@ -458,7 +327,7 @@ Task<Reply> Service::peer_request(std::shared_ptr<PeerGate> gate, std::shared_pt
   } else {
     reply = co_await home_request(std::move(request));
   }
-  core_.metrics.request(name, os::now_ns() - start_ns, reply.message.code());
+  core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
 }
 

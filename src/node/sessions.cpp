@@ -24,7 +24,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   out.session = std::make_shared<Session>();
   Session& session = *out.session;
   if (hello.resume_session().empty()) {
-    session.id = os::random_id<SessionId>();
+    session.id = core_.env.random_id<SessionId>();
   } else {
     if (!read_id(hello.resume_session(), session.id) ||
         !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(session.id)))) {
@@ -39,7 +39,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
-  session.moved_at_ns = os::now_ns();
+  session.moved_at_ns = core_.now_ns();
   sessions_.emplace(session.id, out.session);
   ++core_.metrics.sessions_total;
   return out;
@@ -47,7 +47,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
 
 void Sessions::look_at_page(Session& session) {
   constexpr uint64_t kBytesPerNsMax = 1000, kOpsPerNsMax = 1;  // a program may write there what it likes
-  const uint64_t now_ns = os::now_ns();
+  const uint64_t now_ns = core_.now_ns();
   const uint64_t passed_ns = now_ns - session.moved_at_ns;
   session.moved_at_ns = now_ns;
   const auto* page = reinterpret_cast<const fabric::shm::SessionPage*>(session.page.data());

@@ -34,7 +34,6 @@ struct Session {
   uint32_t uid = 0;
   uint32_t pid = 0;
   std::string program;
-  std::shared_ptr<control::Connection> connection;
   bool ended = false;
   bool resumed = false;  // its daemon restarted under it
   std::unordered_map<AllocationId, HeldAllocation> allocations;

@@ -1,7 +1,9 @@
 // Work that would hold up the control thread, done one piece after the other by a thread beside it.
 //
+// Where the environment has no threads, the work is done at once.
 // Threads: run() and stop() on the loop's thread or after it; `work` on the thread here, started by the
-// first. Lifetime: the loop outlives this; stop() waits for the piece under way and drops those that wait.
+// first. Lifetime: the environment outlives this; stop() waits for the piece under way and drops those that
+// wait.
 #pragma once
 
 #include <condition_variable>
@@ -12,38 +14,34 @@
 #include <optional>
 #include <thread>
 
-#include "control/loop.h"
+#include "control/env.h"
 
 namespace ocm::node {
 
 class SideThread {
  public:
-  explicit SideThread(control::Loop& loop) : loop_(loop) {}
+  explicit SideThread(control::Env& env) : env_(env) {}
   ~SideThread() { stop(); }
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
   template <class T>
   control::Task<T> run(std::function<T()> work) {
+    if (!env_.has_threads()) co_return work();
     struct Waiting {
-      explicit Waiting(asio::io_context& context) : timer(context) {
-        timer.expires_at(asio::steady_timer::time_point::max());
-      }
-      asio::steady_timer timer;
+      explicit Waiting(control::Env& env) : done(env) {}
+      control::Signal done;
       std::optional<T> result;
     };
-    const auto waiting = std::make_shared<Waiting>(loop_.context());
+    const auto waiting = std::make_shared<Waiting>(env_);
     push([this, waiting, work = std::move(work)] {
       const auto result = std::make_shared<T>(work());
-      loop_.post([waiting, result] {
+      env_.post([waiting, result] {
         waiting->result.emplace(std::move(*result));
-        waiting->timer.cancel();
+        waiting->done.notify();
       });
     });
-    while (!waiting->result) {
-      asio::error_code ignored;
-      co_await waiting->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    }
+    while (!waiting->result) co_await waiting->done.wait();
     co_return std::move(*waiting->result);
   }
 
@@ -80,7 +78,7 @@ class SideThread {
     }
   }
 
-  control::Loop& loop_;
+  control::Env& env_;
   std::mutex mutex_;  // guards waiting_, stopping_
   std::condition_variable wake_;
   std::deque<std::function<void()>> waiting_;

@@ -3,6 +3,8 @@
 - An include never runs upward: the arrows between the rooms of ARCHITECTURE.md.
 - A third party's headers stay inside the folder that wraps it.
 - A header, or a source without one, opens with its idea; a file has at most 800 lines.
+- Where daemons think, time, randomness and threads come from their environment (control/env.h): else no simulation
+  could run them.
 - No co_await inside ?: - GCC 12 destroys its operands twice.
 """
 import pathlib
@@ -32,6 +34,12 @@ ARROWS = {
 PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node", "openssl/": ("src/os", "src/control", "src/fabric/tcp"),
                    "google/protobuf": ("src/wire", "src/table/format"), "CLI/": ("daemon", "cli", "apps"),
                    "nanobind/": "python/src", "arrow/": "python/arrowfs"}
+# What is real about a daemon; everything else of these rooms runs in a simulation too.
+REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_clock|steady_timer|Loop&")
+REAL_FILES = {f"src/{name}" for name in (
+    "control/env.h", "control/loop.h", "control/rpc.h", "control/rpc.cpp", "control/sockets.h", "control/sockets.cpp",
+    "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp", "node/node.cpp",
+    "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
 CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -56,6 +64,8 @@ def main() -> int:
         for number, line in enumerate(lines, 1):
             if CONDITIONAL_AWAIT.search(line):
                 faults.append(f"{where}:{number}: co_await inside ?: (GCC 12); write if/else")
+            if room in {"control", "node"} and where not in REAL_FILES and REAL.search(line):
+                faults.append(f"{where}:{number}: take it from the environment (control/env.h)")
             match = INCLUDE.match(line)
             if not match:
                 continue

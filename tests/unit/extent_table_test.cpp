@@ -62,10 +62,10 @@ class GateBackend final : public KindBackend {
 };
 
 struct Fixture {
-  explicit Fixture(uint64_t budget_bytes, uint32_t slots = 64) : generations(slots) {
+  explicit Fixture(uint64_t budget_bytes, uint32_t slots = 64, bool reaper = true) : generations(slots) {
     std::vector<PoolConfig> pools;
     pools.push_back({std::make_unique<GateBackend>(gate), budget_bytes});
-    table = std::make_unique<ExtentTable>(7, std::move(pools), generations);
+    table = std::make_unique<ExtentTable>(7, std::move(pools), generations, reaper);
   }
   ~Fixture() { gate->set(true); }
   std::shared_ptr<Extent> create(uint64_t bytes, ExtentOptions options = {}) {
@@ -212,6 +212,17 @@ TEST(ExtentTable, BudgetComesBackWhenTheLastHolderLetsGo) {
   EXPECT_NE(full.message().find("being reclaimed"), std::string_view::npos) << full.message();
   extent.reset();
   EXPECT_TRUE(f.table->create(8192, Kind::kDram).is_ok());  // waits for the reaper
+  EXPECT_TRUE(f.table->is_valid());
+}
+
+TEST(ExtentTable, WithoutAReaperTheBudgetIsBackAtOnce) {
+  Fixture f(8192, 64, false);
+  auto extent = f.create(8192);
+  EXPECT_TRUE(f.table->remove(extent->id).is_ok());
+  EXPECT_EQ(f.table->reclaiming_bytes(Kind::kDram), 8192u);  // held here
+  extent.reset();
+  EXPECT_EQ(f.table->reclaiming_bytes(Kind::kDram), 0u);
+  EXPECT_TRUE(f.table->try_create(8192, Kind::kDram).is_ok());
   EXPECT_TRUE(f.table->is_valid());
 }
 

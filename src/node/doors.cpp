@@ -1,0 +1,144 @@
+#include "node/doors.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace ocm::node {
+
+using control::Connection;
+using control::Reply;
+using control::Task;
+
+void Doors::refuse(std::string_view who) {
+  if (core_.metrics.connections_refused++ % 1024 == 0) log::warn("connection_refused", {{"who", who}});
+}
+
+Connection* Doors::accept(Door& door, os::Fd socket, Connection::Options options, Connection::Handler handler,
+                          std::function<void()> closed) {
+  auto connection = std::make_shared<Connection>(loop_, std::move(socket), std::move(options));
+  const auto place = door.unproved.insert(door.unproved.end(), {connection.get(), core_.now_ns()});
+  connections_.emplace(connection.get(), Accepted{connection, &door, place});
+  ++door.open;
+  ++core_.metrics.connections_total;
+  core_.metrics.connections = connections_.size();
+  auto ended = [this, closed = std::move(closed)](const std::shared_ptr<Connection>& which,
+                                                  const Status& why) {
+    if (why.code() == Code::kProtocol) {
+      log::warn("connection_closed", {{"why", why.message()}});
+      ++core_.metrics.errors[static_cast<int>(why.code())];
+    }
+    proved(which.get());  // whatever it was: nobody waits for it
+    const auto gone = connections_.find(which.get());
+    --gone->second.door->open;
+    connections_.erase(gone);
+    core_.metrics.connections = connections_.size();
+    closed();
+  };
+  connection->start(std::move(handler), std::move(ended));
+  if (!closing_unproved_) {
+    closing_unproved_ = true;
+    loop_.spawn(close_unproved());
+  }
+  return connection.get();
+}
+
+void Doors::proved(Connection* connection) {
+  const auto it = connections_.find(connection);
+  if (it == connections_.end() || !it->second.unproved) return;
+  it->second.door->unproved.erase(*it->second.unproved);
+  it->second.unproved.reset();
+}
+
+Task<void> Doors::close_unproved() {
+  while (true) {
+    uint64_t oldest_ns = ~uint64_t{0};
+    for (const Door* door : {&programs_, &daemons_}) {
+      if (!door->unproved.empty()) oldest_ns = std::min(oldest_ns, door->unproved.front().since_ns);
+    }
+    if (oldest_ns == ~uint64_t{0}) break;
+    const uint64_t now_ns = core_.now_ns();
+    if (now_ns < oldest_ns + kProveNs) {
+      co_await loop_.sleep_ns(oldest_ns + kProveNs - now_ns);
+      continue;
+    }
+    for (Door* door : {&programs_, &daemons_}) {
+      if (door->unproved.empty() || now_ns < door->unproved.front().since_ns + kProveNs) continue;
+      ++core_.metrics.connections_unproved;
+      const auto late = connections_.at(door->unproved.front().connection).connection;
+      late->close(Status(Code::kDeadline, "it did not prove itself in time"));
+    }
+  }
+  closing_unproved_ = false;
+}
+
+void Doors::accept_program(os::Fd socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  const uint32_t uid = peer.uid;
+  const size_t mine = connections_by_uid_[uid];
+  const bool trusted = uid == 0 || uid == ::geteuid();
+  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
+  if (programs_.open >= core_.config.connections || mine >= share) {
+    if (mine == 0) connections_by_uid_.erase(uid);
+    return refuse("a program");
+  }
+  auto program = std::make_shared<Program>();
+  program->uid = uid;
+  program->pid = static_cast<uint32_t>(peer.pid);
+  auto handler = [this, program](const std::shared_ptr<Connection>&, wire::Envelope request) {
+    return service_.program_request(program, std::move(request));
+  };
+  ++connections_by_uid_[uid];
+  auto* connection = accept(programs_, std::move(socket), {}, std::move(handler), [this, program] {
+    const auto it = connections_by_uid_.find(program->uid);
+    if (--it->second == 0) connections_by_uid_.erase(it);
+    service_.program_ended(program);
+  });
+  program->proved = [this, connection] {  // called by its own request only: it lives
+    proved(connection);
+    connection->trust();
+  };
+}
+
+void Doors::accept_peer(os::Fd socket) {
+  const size_t proven = daemons_.open - daemons_.unproved.size();
+  if (proven >= core_.config.connections) return refuse("a daemon");
+  if (daemons_.unproved.size() >= kUnprovedMax) {
+    ++core_.metrics.connections_unproved;
+    const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
+    oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
+  }
+  auto gate = std::make_shared<PeerGate>();
+  auto handler = [this, gate](std::shared_ptr<Connection> connection, wire::Envelope request) {
+    if (gate->proven()) return service_.peer_request(gate->node(), std::move(request));
+    return prove(gate, std::move(connection), std::move(request));
+  };
+  Connection::Options options;
+  options.tls = core_.tls;
+  options.outstanding_max = 4096;
+  accept(daemons_, std::move(socket), std::move(options), std::move(handler), [] {});
+}
+
+void Doors::close_all() {
+  std::vector<std::shared_ptr<Connection>> all;
+  for (const auto& [raw, accepted] : connections_) all.push_back(accepted.connection);
+  for (const auto& connection : all) {
+    connection->close(Status(Code::kDraining, "the daemon is shutting down"));
+  }
+}
+
+Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
+                         wire::Envelope request) {
+  auto step = gate->step(core_, request);
+  if (gate->proven()) {
+    connection->trust();
+    proved(connection.get());
+  }
+  if (step.is_ok()) co_return std::move(step).value();
+  log::warn("peer_refused", {{"node", gate->node()}, {"why", step.status().message()}});
+  ++core_.metrics.errors[static_cast<int>(step.status().code())];
+  co_return step.status();
+}
+
+}  // namespace ocm::node

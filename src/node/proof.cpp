@@ -1,0 +1,101 @@
+#include "node/proof.h"
+
+#include "control/sockets.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+namespace {
+
+constexpr size_t kNonceBytes = 16;
+
+std::string nonce() {
+  std::string out(kNonceBytes, '\0');
+  os::fill_random({reinterpret_cast<std::byte*>(out.data()), out.size()});
+  return out;
+}
+
+os::Digest proof(const Core& core, std::string_view role, const std::string& node, const std::string& client,
+                 const std::string& server) {
+  return os::hmac_sha256(
+      core.token, {os::bytes_of(role), os::bytes_of(node), os::bytes_of(client), os::bytes_of(server)});
+}
+
+std::string field(const os::Digest& digest) {
+  return std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+}  // namespace
+
+Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& request) {
+  wire::Envelope out;
+  if (request.has_node_hello() && node_.empty()) {
+    const auto& hello = request.node_hello();
+    if (hello.version() != wire::kControlVersion) {
+      return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) + "; here " +
+                                         std::to_string(wire::kControlVersion));
+    }
+    OCM_TRY(control::check_node_name(hello.node()));
+    if (hello.nonce().size() != kNonceBytes) return Status(Code::kProtocol, "a nonce is 16 bytes");
+    node_ = hello.node();
+    client_nonce_ = hello.nonce();
+    server_nonce_ = nonce();
+    auto& challenge = *out.mutable_node_challenge();
+    challenge.set_nonce(server_nonce_);
+    challenge.set_node(core.name);
+    challenge.set_incarnation(id_field(core.incarnation));
+    challenge.set_proof(field(proof(core, "oncilla server", core.name, client_nonce_, server_nonce_)));
+    return out;
+  }
+  if (request.has_node_proof() && !node_.empty() && !proven_) {
+    const os::Digest want = proof(core, "oncilla client", node_, client_nonce_, server_nonce_);
+    if (!os::equal_secrets(want, os::bytes_of(request.node_proof().proof()))) {
+      return Status(Code::kAuth, "wrong cluster token");
+    }
+    proven_ = true;
+    return out;
+  }
+  return Status(Code::kAuth, "prove the cluster token first");
+}
+
+control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, control::Loop& loop,
+                                                           std::string address, uint64_t deadline_ns) {
+  auto socket = co_await control::connect_tcp(loop, address, deadline_ns);
+  if (!socket.is_ok()) co_return socket.status();
+  control::Connection::Options options;
+  options.server = false;
+  options.tls = core.tls;
+  auto connection = std::make_shared<control::Connection>(loop, std::move(socket).value(), options);
+  connection->start(nullptr, nullptr);
+  const std::string mine = nonce();
+  wire::Envelope hello;
+  hello.mutable_node_hello()->set_version(wire::kControlVersion);
+  hello.mutable_node_hello()->set_node(core.name);
+  hello.mutable_node_hello()->set_nonce(mine);
+  hello.mutable_node_hello()->set_incarnation(id_field(core.incarnation));
+  auto answer = co_await connection->call(std::move(hello), deadline_ns);
+  Status status = answer.is_ok() ? control::reply_status(answer.value()) : answer.status();
+  if (status.is_ok()) {
+    const auto& challenge = answer.value().node_challenge();
+    const os::Digest want = proof(core, "oncilla server", challenge.node(), mine, challenge.nonce());
+    if (challenge.nonce().size() != kNonceBytes ||
+        !os::equal_secrets(want, os::bytes_of(challenge.proof()))) {
+      status = Status(Code::kAuth, address + " does not know the cluster token");
+    } else {
+      wire::Envelope last;
+      last.mutable_node_proof()->set_proof(
+          field(proof(core, "oncilla client", core.name, mine, challenge.nonce())));
+      auto done = co_await connection->call(std::move(last), deadline_ns);
+      status = done.is_ok() ? control::reply_status(done.value()) : done.status();
+    }
+  }
+  if (!status.is_ok()) {
+    connection->close(status);
+    if (status.code() == Code::kAuth)
+      log::error("peer_refused", {{"address", address}, {"why", status.message()}});
+    co_return status;
+  }
+  connection->trust();
+  co_return std::shared_ptr<control::Link>(connection);
+}
+
+}  // namespace ocm::node

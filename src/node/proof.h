@@ -1,0 +1,35 @@
+// How two daemons prove to each other that they know the cluster token, once for each connection.
+//
+//   NodeHello{nonce} -> NodeChallenge{nonce, proof} -> NodeProof{proof} -> OK
+//   proof = HMAC(token, role || own name || both nonces).
+// Threads: the loop's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "control/rpc.h"
+#include "node/core.h"
+
+namespace ocm::node {
+
+/// Connects to the daemon at `address`, and each proves itself to the other.
+/// Errors: kPeerLost, kAuth, kDeadline, kNoFds, kInvalidArgument.
+control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, control::Loop& loop,
+                                                           std::string address, uint64_t deadline_ns);
+
+/// The accepting side's proof of one connection.
+class PeerGate {
+ public:
+  /// Answers NodeHello with a challenge, NodeProof with OK or kAuth. proven() afterwards.
+  Result<wire::Envelope> step(const Core& core, const wire::Envelope& request);
+  bool proven() const { return proven_; }
+  const std::string& node() const { return node_; }
+
+ private:
+  std::string node_;
+  std::string client_nonce_, server_nonce_;
+  bool proven_ = false;
+};
+
+}  // namespace ocm::node
