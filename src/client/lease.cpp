@@ -101,6 +101,7 @@ Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_pt
       os::Fd fd = std::move(reply.fds[next_fd++]);
       if (extent->on_this_host()) OCM_TRY(extent->adopt(std::move(fd)));
     }
+    if (descriptor.lost()) extent->mark_lost();
     lease->extents.push_back(std::move(extent));
   }
   return lease;

@@ -381,7 +381,6 @@ void Operation::conclude() {
     lost.set_allocation_id(target_->id().bytes.data(), 16);
     lost.set_address(descriptor.id.address.bits());
     lost.set_generation(descriptor.id.generation);
-    lost.set_node(descriptor.node);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
     if (!daemon.is_ok()) {
       fail(failure_.code(), failure_.message());

@@ -92,6 +92,9 @@ Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid, cons
     entry.set_mode(found.mode());
     entry.set_extents_count(static_cast<uint32_t>(found.extents_size()));
     entry.set_lost(is_lost(found, gone));
+    uint32_t lost = 0;
+    for (const auto& extent : found.extents()) lost += extent.lost() || gone(extent) ? 1 : 0;
+    entry.set_lost_count(lost);
   }
   return out;
 }
@@ -128,14 +131,11 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
   return publish(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
 }
 
-bool Names::drop_extent(const ExtentId& id) {
+bool Names::lose_extent(const ExtentId& id) {
   const auto where = addresses_.find(id.address.bits());
   if (where == addresses_.end()) return false;
   const auto it = names_.find(where->second);
-  if (it == names_.end()) return false;
-  if (!drop_replica(it->second, id)) return false;  // the last copy: lost, not dropped
-  addresses_.erase(where);
-  return true;
+  return it != names_.end() && mark_lost(it->second, id);
 }
 
 const wire::Allocation* Names::find(const std::string& name) const {

@@ -49,8 +49,8 @@ class Names {
   /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.
   Merged merge(const wire::Allocation& allocation);
 
-  /// A replica is gone for good. True if the extent was of a published allocation.
-  bool drop_extent(const ExtentId& id);
+  /// A replica was given up. True if it was one of a published allocation, and not noted already.
+  bool lose_extent(const ExtentId& id);
 
   const wire::Allocation* find(const std::string& name) const;
   size_t size() const { return names_.size(); }
@@ -61,7 +61,7 @@ class Names {
   const size_t names_max_;
   std::map<std::string, wire::Allocation> names_;
   std::unordered_map<std::string, std::string> ids_;     // allocation id -> name
-  std::unordered_map<uint64_t, std::string> addresses_;  // of replicated extents -> name
+  std::unordered_map<uint64_t, std::string> addresses_;  // of extents that have replicas -> name
   std::unordered_set<std::string> removed_;              // N2
   std::deque<std::string> removed_order_;
 

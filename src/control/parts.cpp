@@ -1,5 +1,6 @@
 #include "control/parts.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 
@@ -108,23 +109,28 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   return out;
 }
 
-int holders(const wire::Allocation& allocation, const ExtentId& id) {
+std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id) {
+  std::vector<ExtentId> out;
   for (const auto& extent : allocation.extents()) {
     if (!is_extent(extent, id)) continue;
-    int count = 0;
-    for (const auto& other : allocation.extents()) count += other.part() == extent.part() ? 1 : 0;
-    return count;
+    for (const auto& other : allocation.extents()) {
+      if (other.part() == extent.part()) out.push_back({GlobalAddress(other.address()), other.generation()});
+    }
+    break;
   }
-  return 0;
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
-bool drop_replica(wire::Allocation& allocation, const ExtentId& id) {
-  if (holders(allocation, id) < 2) return false;
-  auto& extents = *allocation.mutable_extents();
-  int at = 0;
-  while (!is_extent(extents[at], id)) ++at;
-  extents.DeleteSubrange(at, 1);
-  return true;
+bool mark_lost(wire::Allocation& allocation, const ExtentId& id) {
+  if (!has_replicas(allocation)) return false;
+  for (auto& extent : *allocation.mutable_extents()) {
+    if (!is_extent(extent, id)) continue;
+    const bool fresh = !extent.lost();
+    extent.set_lost(true);
+    return fresh;
+  }
+  return false;
 }
 
 }  // namespace ocm::control

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/limits.h"
@@ -32,12 +33,13 @@ Status check_parts(const wire::Allocation& allocation);
 /// itself, not DRAM), kTooLarge.
 Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts);
 
-/// How many extents hold the part of extent `id`, itself included; 0: it is none of the allocation.
-int holders(const wire::Allocation& allocation, const ExtentId& id);
-/// Takes the extent out. False, and nothing done, if it is not there or the last of its part.
-bool drop_replica(wire::Allocation& allocation, const ExtentId& id);
+/// The part of extent `id`: all its replicas as they were made, lost ones too, in ascending order. Empty if the
+/// extent is none of the allocation.
+std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id);
+/// Notes that the replica was given up (control/loss.h). False if it is not there, or noted already.
+bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
 
-/// True if a part has only extents for which `gone(extent)`.
+/// True if a part has only extents that were given up or for which `gone(extent)`.
 template <class Gone>
 bool is_lost(const wire::Allocation& allocation, Gone gone) {
   const bool replicas = has_replicas(allocation);
@@ -47,7 +49,7 @@ bool is_lost(const wire::Allocation& allocation, Gone gone) {
     bool living = false;
     int next = i;
     do {
-      living = living || !gone(allocation.extents(next));
+      living = living || (!allocation.extents(next).lost() && !gone(allocation.extents(next)));
       ++next;
     } while (replicas && next < count && allocation.extents(next).part() == part);
     if (!living) return true;

@@ -22,8 +22,54 @@ void set_ref(const ExtentId& id, wire::ExtentRef& out) {
   out.set_generation(id.generation);
 }
 
-/// The first extent of a partition in an ordered map of them.
-ExtentId first_of(uint32_t partition) { return {GlobalAddress(partition, 0), 0}; }
+std::vector<ExtentId> ids_of(const google::protobuf::RepeatedPtrField<wire::ExtentRef>& refs) {
+  std::vector<ExtentId> out;
+  for (const wire::ExtentRef& ref : refs) out.push_back(id_of(ref));
+  return out;
+}
+
+Ballot ballot_of(const wire::Ballot& from) { return {from.round(), from.by()}; }
+
+void set_ballot(const Ballot& from, wire::Ballot& out) {
+  out.set_round(from.round);
+  out.set_by(from.by);
+}
+
+wire::VoterState to_wire(const LossState& from) {
+  wire::VoterState out;
+  for (const auto& [partition, left_ns] : from.votes_ns) {
+    auto& vote = *out.add_votes();
+    vote.set_partition(partition);
+    vote.set_left_ns(left_ns);
+  }
+  for (const auto& [first, part] : from.parts) {
+    auto& copy = *out.add_parts();
+    for (const ExtentId& id : part.replicas) set_ref(id, *copy.add_replicas());
+    for (const LossState::Lost& lost : part.lost) {
+      set_ref(lost.id, *copy.add_lost());
+      copy.add_freed(lost.freed);
+    }
+    set_ballot(part.accepted_at, *copy.mutable_accepted_at());
+    set_ref(part.accepted, *copy.mutable_accepted());
+  }
+  return out;
+}
+
+LossState from_wire(const wire::VoterState& from) {
+  LossState out;
+  for (const auto& vote : from.votes()) out.votes_ns[vote.partition()] = vote.left_ns();
+  for (const auto& part : from.parts()) {
+    if (part.replicas_size() < 2 || part.lost_size() >= part.replicas_size() ||
+        part.freed_size() != part.lost_size())
+      continue;
+    LossState::Part& copy = out.parts[id_of(part.replicas(0))];
+    copy.replicas = ids_of(part.replicas());
+    for (int i = 0; i < part.lost_size(); ++i) copy.lost.push_back({id_of(part.lost(i)), part.freed(i)});
+    copy.accepted_at = ballot_of(part.accepted_at());
+    copy.accepted = id_of(part.accepted());
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -34,11 +80,28 @@ bool continues(const wire::Council& newer, const wire::Council& older) {
   });
 }
 
-void Voter::make_room() {
-  if (voted_until_ns_.size() < kHomesMax) return;
-  const auto oldest = std::min_element(voted_until_ns_.begin(), voted_until_ns_.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  voted_until_ns_.erase(oldest);  // its losses cannot be confirmed any more, and it is no less safe
+wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id) {
+  wire::LoseReplica out;
+  out.set_council_id(council_id);
+  out.set_phase(static_cast<uint32_t>(request.phase));
+  for (const ExtentId& id : request.part) set_ref(id, *out.add_part());
+  set_ref(request.replica, *out.mutable_replica());
+  for (const ExtentId& id : request.lost) set_ref(id, *out.add_lost());
+  set_ballot(request.ballot, *out.mutable_ballot());
+  out.set_promised_at_ns(request.promised_at_ns);
+  return out;
+}
+
+LossAnswer from_wire(const wire::ReplicaLosing& answer) {
+  LossAnswer out;
+  out.agreed = answer.agreed();
+  out.promised = ballot_of(answer.promised());
+  out.accepted_at = ballot_of(answer.accepted_at());
+  out.accepted = id_of(answer.accepted());
+  out.lost = ids_of(answer.lost());
+  out.at_ns = answer.at_ns();
+  out.wait_ns = answer.wait_ns();
+  return out;
 }
 
 void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out) {
@@ -48,33 +111,38 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
     *out.mutable_council() = council_;
     return;
   }
-  if (!votes()) return;
-  const uint32_t partition = request.partition();
-  for (const wire::ExtentRef& freed : request.freed()) {
-    if (GlobalAddress(freed.address()).partition() == partition) dropped_.erase(id_of(freed));
+  if (!votes()) return;  // Q3
+  const auto vote =
+      ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
+  for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
+  for (const auto& [replica, lost] : vote.watched) {
+    auto& watched = *out.add_watched();
+    set_ref(replica, *watched.mutable_replica());
+    for (const ExtentId& id : lost) set_ref(id, *watched.add_lost());
   }
-  for (auto it = dropped_.lower_bound(first_of(partition));
-       it != dropped_.end() && it->first.address.partition() == partition; ++it) {
-    set_ref(it->first, *out.add_dropped());
-  }
-  if (!voted_until_ns_.contains(partition)) make_room();
-  uint64_t& until = voted_until_ns_[partition];
-  until = std::max(until, now_ns + lease_ns_);
   out.set_granted(true);
 }
 
-Result<uint64_t> Voter::lose(uint64_t now_ns, const wire::LoseReplica& request) {
+Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica& request) {
   if (!votes() || request.council_id() != council_.id()) return Status(Code::kPeerLost, "another council");
-  const ExtentId id{GlobalAddress(request.address()), request.generation()};
-  const auto voted = voted_until_ns_.find(id.address.partition());
-  if (voted == voted_until_ns_.end())
-    return Status(Code::kPeerLost, "this council never gave the replica's node a lease");
-  const auto known = dropped_.find(id);
-  if (known == dropped_.end() && dropped_.size() >= kDroppedMax)
-    return Status(Code::kLimit, "too many lost replicas whose nodes have not come back");
-  // Votes after the first note name the replica, so they do not count.
-  const uint64_t lost_ns = known != dropped_.end() ? known->second : (dropped_[id] = voted->second);
-  return lost_ns > now_ns ? lost_ns - now_ns : 0;
+  if (request.phase() < 1 || request.phase() > 3) return Status(Code::kInvalidArgument, "unknown phase");
+  LossRequest step;
+  step.phase = static_cast<LossRequest::Phase>(request.phase());
+  step.part = ids_of(request.part());
+  step.replica = id_of(request.replica());
+  step.lost = ids_of(request.lost());
+  step.ballot = ballot_of(request.ballot());
+  step.promised_at_ns = request.promised_at_ns();
+  OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));
+  wire::ReplicaLosing out;
+  out.set_agreed(answer.agreed);
+  set_ballot(answer.promised, *out.mutable_promised());
+  set_ballot(answer.accepted_at, *out.mutable_accepted_at());
+  set_ref(answer.accepted, *out.mutable_accepted());
+  for (const ExtentId& id : answer.lost) set_ref(id, *out.add_lost());
+  out.set_at_ns(answer.at_ns);
+  out.set_wait_ns(answer.wait_ns);
+  return out;
 }
 
 Result<wire::VoterState> Voter::seal(uint64_t now_ns, const wire::SealCouncil& request) {
@@ -84,14 +152,7 @@ Result<wire::VoterState> Voter::seal(uint64_t now_ns, const wire::SealCouncil& r
     return Status(Code::kPeerLost, "an earlier run of the coordinator may have made another council of it");
   sealed_number_ = std::max(sealed_number_, request.number());
   sealed_run_ = request.run();
-  wire::VoterState out;
-  for (const auto& [id, lost_ns] : dropped_) set_ref(id, *out.add_dropped());
-  for (const auto& [partition, until_ns] : voted_until_ns_) {
-    auto& vote = *out.add_votes();
-    vote.set_partition(partition);
-    vote.set_left_ns(until_ns > now_ns ? until_ns - now_ns : 0);
-  }
-  return out;
+  return to_wire(ledger_.state(now_ns));
 }
 
 Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
@@ -105,42 +166,20 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
     return Status(Code::kPeerLost, "it does not continue this voter's council");
   if (council.number() < sealed_number_) return Status(Code::kPeerLost, "an abandoned council");
   council_ = council;
-  for (const auto& vote : request.state().votes()) {
-    if (!voted_until_ns_.contains(vote.partition())) make_room();
-    uint64_t& until = voted_until_ns_[vote.partition()];
-    until = std::max(until, now_ns + std::min(vote.left_ns(), lease_ns_));
-  }
-  for (const wire::ExtentRef& ref : request.state().dropped()) dropped_.try_emplace(id_of(ref), 0);
-  // Votes of others may still run that did not name it, also where this voter noted it before: as if now.
-  for (auto& [id, lost_ns] : dropped_) {
-    const auto voted = voted_until_ns_.find(id.address.partition());
-    lost_ns = std::max(lost_ns, voted == voted_until_ns_.end() ? now_ns + lease_ns_ : voted->second);
-  }
+  ledger_.install(now_ns, from_wire(request.state()));
   return {};
 }
 
 void Voter::leave() {
   council_.Clear();
-  dropped_.clear();
-  voted_until_ns_.clear();
+  ledger_.clear();
   sealed_number_ = sealed_run_ = 0;
 }
 
 void merge(wire::VoterState& into, const wire::VoterState& from) {
-  std::set<ExtentId> dropped;
-  std::map<uint32_t, uint64_t> votes;
-  for (const wire::VoterState* state : {static_cast<const wire::VoterState*>(&into), &from}) {
-    for (const auto& ref : state->dropped()) dropped.insert(id_of(ref));
-    for (const auto& vote : state->votes())
-      votes[vote.partition()] = std::max(votes[vote.partition()], vote.left_ns());
-  }
-  into.Clear();
-  for (const ExtentId& id : dropped) set_ref(id, *into.add_dropped());
-  for (const auto& [partition, left_ns] : votes) {
-    auto& vote = *into.add_votes();
-    vote.set_partition(partition);
-    vote.set_left_ns(left_ns);
-  }
+  LossState state = from_wire(into);
+  merge(state, from_wire(from));
+  into = to_wire(state);
 }
 
 bool LeaseHolder::adopt(const wire::Council& council) {
@@ -172,11 +211,7 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
     const auto it = asked_ns_.find(v.name());
     if (it != asked_ns_.end()) asked.push_back(it->second);
   }
-  const size_t needed = majority(council_);
-  if (asked.size() < needed) return;
-  std::nth_element(asked.begin(), asked.begin() + static_cast<long>(needed) - 1, asked.end(),
-                   std::greater<>());
-  until_ns_ = std::max(until_ns_, asked[needed - 1] + lease_ns_ - lease_ns_ / 20);
+  until_ns_ = std::max(until_ns_, lease_until_ns(std::move(asked), majority(council_), lease_ns_));
 }
 
 wire::InstallCouncil Convener::found(uint64_t id, const wire::Voter& self) {

@@ -2,19 +2,20 @@
 // on when any one node is gone. Pure: time is given.
 //
 // The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has
-// granted it a lease; a replica is lost once a majority has promised that none of its votes lets the home
-// serve it. The coordinator is needed to change the council and for nothing else here.
+// granted it a lease. That a replica is lost is decided by a majority, for each part knowing its other replicas
+// (control/loss.h), and it is surely lost once a majority has promised that none of its votes lets the home serve
+// it. The coordinator is needed to change the council and for nothing else here.
 //
 // Invariants
-//   Q1 a voter answers "lost" for a replica only when every vote is over that it gave the home before it
-//   noted
-//      the loss; each later vote names the replica, and the home frees it before the vote counts. Two
-//      majorities share a voter, so no home serves a replica that was answered as lost.
+//   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before it
+//      learned of the loss, or the home freed the replica; each later vote names the replica, and the home frees
+//      it before the vote counts. Two majorities share a voter, so no home serves a replica that was answered as
+//      lost.
 //   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a
 //      twentieth less. The clocks only need the same speed.
 //   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed.
 //   Q4 a council acts only after a majority of the council before it was sealed, and what those voters knew
-//      (losses, running votes) is with every voter of the new one.
+//      (decisions, what they accepted, running votes) is with every voter of the new one.
 //   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that
 //      was made with it.
 //   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
@@ -28,6 +29,7 @@
 
 #include "base/ids.h"
 #include "control.pb.h"
+#include "control/loss.h"
 
 namespace ocm::control {
 
@@ -43,17 +45,14 @@ inline size_t voters_for(size_t nodes) { return nodes >= 5 ? 5 : nodes >= 3 ? 3 
 /// One node's votes.
 class Voter {
  public:
-  static constexpr size_t kDroppedMax = 65536;  // what a voter remembers, and what fits a message
-  static constexpr size_t kHomesMax = 65536;
-
   /// `name` and `incarnation`: this daemon. `lease_ns`: what a vote is good for.
   Voter(std::string name, std::string incarnation, uint64_t lease_ns)
-      : name_(std::move(name)), incarnation_(std::move(incarnation)), lease_ns_(lease_ns) {}
+      : name_(std::move(name)), incarnation_(std::move(incarnation)), ledger_(lease_ns) {}
 
   void grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out);
-  /// Nanoseconds until this voter's vote is "lost". Errors: kPeerLost (another council, or a home that this
-  /// council never gave a lease), kLimit.
-  Result<uint64_t> lose(uint64_t now_ns, const wire::LoseReplica& request);
+  /// One step of a decision about a part. Errors: kPeerLost (another council, or a home that this council never
+  /// gave a lease), kInvalidArgument, kLimit.
+  Result<wire::ReplicaLosing> lose(uint64_t now_ns, const wire::LoseReplica& request);
   /// Votes no more in the council. Errors: kPeerLost (it is not this voter's, or another run seals it).
   Result<wire::VoterState> seal(uint64_t now_ns, const wire::SealCouncil& request);
   /// Errors: kPeerLost (without this voter, older than what it has, or of another chain), kProtocol.
@@ -63,19 +62,18 @@ class Voter {
 
   const wire::Council& council() const { return council_; }  // id 0: none
   bool votes() const { return council_.id() != 0 && sealed_number_ <= council_.number(); }
+  const LossLedger& ledger() const { return ledger_; }
 
  private:
-  using Dropped = std::map<ExtentId, uint64_t>;  // -> from when on the vote is "lost"
-
-  void make_room();
-
   const std::string name_, incarnation_;
-  const uint64_t lease_ns_;
   wire::Council council_;
   uint64_t sealed_number_ = 0, sealed_run_ = 0;
-  Dropped dropped_;
-  std::map<uint32_t, uint64_t> voted_until_ns_;  // by the home's partition; also of votes that are over
+  LossLedger ledger_;
 };
+
+/// A request of the asker in a message, and an answer out of one.
+wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id);
+LossAnswer from_wire(const wire::ReplicaLosing& answer);
 
 /// Adds what one sealed voter knew.
 void merge(wire::VoterState& into, const wire::VoterState& from);

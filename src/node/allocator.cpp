@@ -260,7 +260,9 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
     co_return Status();
   }
   std::map<std::string, Extents> by_node;
-  for (const auto& extent : held.allocation.extents()) by_node[extent.node()].push_back(extent);
+  for (const auto& extent : held.allocation.extents()) {
+    if (!extent.lost()) by_node[extent.node()].push_back(extent);  // a vote frees what was given up
+  }
   std::vector<Task<void>> tasks;
   for (auto& [node, extents] : by_node) tasks.push_back(release(session, std::move(extents)));
   co_await core_.env.join(std::move(tasks));

@@ -19,11 +19,12 @@ bool is_state(const wire::NodeView& node, NodeState state) {
   return node.state() == static_cast<uint32_t>(state);
 }
 
-/// The distinct homes of an allocation's extents.
+/// The distinct homes of an allocation's extents that were not given up: those a vote frees.
 std::vector<std::string> homes_of(const wire::Allocation& allocation) {
   std::vector<std::string> out;
   for (const auto& extent : allocation.extents()) {
-    if (std::find(out.begin(), out.end(), extent.node()) == out.end()) out.push_back(extent.node());
+    const bool known = std::find(out.begin(), out.end(), extent.node()) != out.end();
+    if (!known && !extent.lost()) out.push_back(extent.node());
   }
   return out;
 }
@@ -343,8 +344,8 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
     case wire::Envelope::kNameRemove:
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
     case wire::Envelope::kLostReplica:
-      // It is lost already; names are given out without it from now on.
-      names_.drop_extent(extent_id(request.lost_replica().address(), request.lost_replica().generation()));
+      // It is lost already; names are given out marked from now on.
+      names_.lose_extent(extent_id(request.lost_replica().address(), request.lost_replica().generation()));
       co_return Status();
     case wire::Envelope::kGoodbye:
       membership_->goodbye(request.goodbye().node());
@@ -481,32 +482,21 @@ Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation
   unheard_[std::move(node)].push_back(std::move(allocation));
 }
 
-Task<Status> Cluster::lose_replica(wire::LostReplicaRequest request) {
-  const ExtentId id = extent_id(request.address(), request.generation());
+Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node) {
   const uint64_t give_up_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
-  wire::Envelope release;
-  release.mutable_release()->set_address(request.address());
-  release.mutable_release()->set_generation(request.generation());
-  release.mutable_release()->set_capability(request.capability());
-  // Most often the node is gone; where it is not, its answer is the quickest.
-  const uint64_t patience_ns = core_.config.failure_deadline_ns() / 8;
-  const Status released =
-      co_await tell_home(request.node(), std::move(release), core_.now_ns() + patience_ns);
-  if (released.code() == Code::kPermission) co_return released;
-  if (!released.is_ok() && released.code() != Code::kRevoked && released.code() != Code::kNotFound) {
-    const Status lost = co_await quorum_.lose(id, give_up_ns);
-    if (!lost.is_ok()) {
-      co_return Status(lost.code(),
-                       "node " + request.node() + " does not answer, and " + std::string(lost.message()));
-    }
+  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns);
+  if (!lost.is_ok()) {
+    co_return Status(lost.code(), "the replica on node " + node + " was not given up: " +
+                                      std::string(lost.message()));
   }
-  log::info("replica_lost", {{"node", request.node()}, {"extent", id.address.to_string()}});
-  const auto tell_names = [](Cluster& cluster, wire::LostReplicaRequest lost) -> Task<void> {
+  log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
+  const auto tell_names = [](Cluster& cluster, ExtentId id) -> Task<void> {
     wire::Envelope message;
-    *message.mutable_lost_replica() = std::move(lost);
+    message.mutable_lost_replica()->set_address(id.address.bits());
+    message.mutable_lost_replica()->set_generation(id.generation);
     (void)co_await cluster.ask_coordinator(std::move(message));
   };
-  core_.env.spawn(tell_names(*this, std::move(request)));
+  core_.env.spawn(tell_names(*this, replica));
   co_return Status();
 }
 

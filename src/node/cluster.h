@@ -50,8 +50,9 @@ class Cluster {
   /// Asks every living node for its pools; the view may be half a second old.
   control::Task<void> refresh_pools();
 
-  /// Returns once nobody can read the replica any more; needs no coordinator. Errors: kDeadline, kPermission.
-  control::Task<Status> lose_replica(wire::LostReplicaRequest request);
+  /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
+  /// Errors: kLost (it is the last one), kDeadline.
+  control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// The coordinator's answers. kNoCoordinator at any other node.

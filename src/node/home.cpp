@@ -156,6 +156,7 @@ Status Home::remove(ExtentId id) {
   const Status removed = table_->remove(id);
   directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
   leases_.remove(id);
+  degraded_.erase(id);
   return removed;
 }
 
@@ -226,7 +227,7 @@ Status Home::publish(const wire::PublishExtents& request) {
     OCM_TRY(check_name(allocation.name()));
     OCM_TRY(control::check_parts(allocation));
     for (const auto& extent : allocation.extents()) {
-      if (extent.node() != core_.name) continue;
+      if (extent.node() != core_.name || extent.lost()) continue;
       OCM_TRY(find(extent, Access::kReadWrite).status());
     }
     published_[allocation.allocation_id()] = allocation;
@@ -289,6 +290,19 @@ void Home::drop(ExtentId id) {
     if (std::none_of(extents.begin(), extents.end(), is_here)) published_.erase(it);
     return;
   }
+}
+
+bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& lost) {
+  if (!table_->find(id).is_ok()) return false;
+  if (lost.empty()) return true;
+  size_t& known = degraded_[id];
+  if (known == lost.size()) return true;
+  known = lost.size();
+  log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
+  for (auto& [allocation_id, allocation] : published_) {
+    for (const ExtentId& gone : lost) (void)control::mark_lost(allocation, gone);
+  }
+  return true;
 }
 
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -31,8 +32,12 @@ class Home {
   Status publish(const wire::PublishExtents& request);
   /// Begins or ends a hold. Errors: kInvalidArgument, kTooLarge, kLimit.
   Result<wire::Held> hold(const wire::HoldRequest& request);
-  /// Frees replicas that the cluster goes on without.
+  /// Frees a replica that the cluster gave up. Only for a vote that names it (control/loss.h, R5).
   void drop(ExtentId id);
+  /// A voter knows what the part of `id`, a replica here, has lost. False if it is here no more.
+  bool note_lost(ExtentId id, const std::vector<ExtentId>& lost);
+  /// Replicas here whose parts have lost some, with how many.
+  const std::map<ExtentId, size_t>& degraded() const { return degraded_; }
 
   /// News of membership, and the clock: frees what orphans held too long.
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
@@ -77,6 +82,7 @@ class Home {
   };
   std::list<Making> making_;
   std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
+  std::map<ExtentId, size_t> degraded_;  // replicas here -> how many their parts have lost
   SideThread side_;                                              // last: its work uses the table
 };
 

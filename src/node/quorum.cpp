@@ -41,9 +41,9 @@ Reply Quorum::answer(const wire::Envelope& request) {
       voter_->grant(now, request.lease_vote(), *out.mutable_lease_granted());
       return out;
     case wire::Envelope::kLoseReplica: {
-      const auto wait = voter_->lose(now, request.lose_replica());
-      if (!wait.is_ok()) return wait.status();
-      out.mutable_replica_losing()->set_wait_ns(wait.value());
+      auto losing = voter_->lose(now, request.lose_replica());
+      if (!losing.is_ok()) return losing.status();
+      *out.mutable_replica_losing() = std::move(losing).value();
       return out;
     }
     case wire::Envelope::kSealCouncil: {
@@ -78,7 +78,9 @@ void Quorum::ask_round() {
     auto& vote = *request.mutable_lease_vote();
     vote.set_council_id(council.id());
     vote.set_partition(core_.partition);
-    for (const wire::ExtentRef& ref : freed_[voter.name()]) *vote.add_freed() = ref;
+    const Echo& echo = echoes_[voter.name()];
+    vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
+    vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
     if (is_self(voter)) {
       const uint64_t sent_ns = core_.now_ns();
       wire::LeaseGranted out;
@@ -102,7 +104,15 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
                      const wire::LeaseGranted& vote) {
   // Replicas that the cluster goes on without are freed before the vote counts.
   for (const auto& dropped : vote.dropped()) home_.drop(extent_id(dropped.address(), dropped.generation()));
-  freed_[voter].assign(vote.dropped().begin(), vote.dropped().end());
+  Echo& echo = echoes_[voter];
+  echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
+  echo.gone.clear();
+  for (const auto& watched : vote.watched()) {
+    const ExtentId id = extent_id(watched.replica().address(), watched.replica().generation());
+    std::vector<ExtentId> lost;
+    for (const auto& ref : watched.lost()) lost.push_back(extent_id(ref.address(), ref.generation()));
+    if (!home_.note_lost(id, lost)) echo.gone.push_back(watched.replica());
+  }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns);
   else if (vote.has_council())
@@ -147,21 +157,22 @@ void Quorum::reported(const wire::NodeView& node, const wire::Council& council) 
   reported_[node.name()] = {node.incarnation(), council};
 }
 
-Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope request) {
+Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request) {
   Answers answers;
   const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message, Answers& out) -> Task<void> {
     if (quorum.is_self(voter)) {
       if (voter.incarnation() != quorum.self_.incarnation()) co_return;
       Reply reply = quorum.answer(message);
-      if (control::reply_status(reply.message).is_ok()) out.push_back(std::move(reply.message));
+      if (control::reply_status(reply.message).is_ok()) out.emplace_back(voter.name(), std::move(reply.message));
       co_return;
     }
     const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
     auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
-    if (reply.is_ok()) out.push_back(std::move(reply).value());
+    if (reply.is_ok()) out.emplace_back(voter.name(), std::move(reply).value());
   };
   std::vector<Task<void>> tasks;
-  for (const wire::Voter& voter : council.voters()) tasks.push_back(one(*this, voter, request, answers));
+  for (const wire::Voter& voter : council.voters())
+    tasks.push_back(one(*this, voter, request(voter.name()), answers));
   co_await core_.env.join(std::move(tasks));
   co_return answers;
 }
@@ -169,8 +180,8 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope requ
 Task<bool> Quorum::seal(wire::Council base, wire::VoterState& state) {
   wire::Envelope request;
   *request.mutable_seal_council() = convener_->seal_request(base);
-  const Answers answers = co_await ask_all(base, std::move(request));
-  for (const wire::Envelope& answer : answers) control::merge(state, answer.voter_state());
+  const Answers answers = co_await ask_all(base, [&](const std::string&) { return request; });
+  for (const auto& [voter, answer] : answers) control::merge(state, answer.voter_state());
   const bool all_heard = core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns();
   co_return control::Convener::is_sealed(base, answers.size(), self_, all_heard);
 }
@@ -179,7 +190,7 @@ Task<void> Quorum::install() {
   wire::Envelope request;
   *request.mutable_install_council() = convener_->proposal();
   const wire::Council next = convener_->proposal().council();
-  const Answers answers = co_await ask_all(next, std::move(request));
+  const Answers answers = co_await ask_all(next, [&](const std::string&) { return request; });
   if (!convener_->installed(answers.size())) co_return;
   std::string names;
   for (const wire::Voter& voter : next.voters()) names += (names.empty() ? "" : " ") + voter.name();
@@ -229,26 +240,36 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
   convening_ = false;
 }
 
-Task<Status> Quorum::lose(ExtentId id, uint64_t give_up_ns) {
+Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns) {
+  using Outcome = control::LossAsker::Outcome;
+  control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
+  uint64_t asked_council = 0;
   while (core_.now_ns() < give_up_ns) {
     const wire::Council council = newest();
-    wire::Envelope request;
-    auto& lose = *request.mutable_lose_replica();
-    lose.set_council_id(council.id());
-    lose.set_address(id.address.bits());
-    lose.set_generation(id.generation);
-    const Answers answers = co_await ask_all(council, std::move(request));
-    std::vector<uint64_t> waits;
-    for (const wire::Envelope& answer : answers) waits.push_back(answer.replica_losing().wait_ns());
-    const size_t needed = control::majority(council);
-    const size_t lost = static_cast<size_t>(std::count(waits.begin(), waits.end(), 0));
-    if (council.id() != 0 && lost >= needed) co_return Status();
-    uint64_t pause_ns = core_.config.failure_deadline_ns() / 16;
-    if (waits.size() >= needed) {
-      std::sort(waits.begin(), waits.end());
-      pause_ns = std::min(pause_ns, waits[needed - 1]);
+    if (council.id() != asked_council) asker.restart();
+    asked_council = council.id();
+    const auto request = [&](const std::string& voter) {
+      wire::Envelope out;
+      *out.mutable_lose_replica() = control::to_wire(asker.request(voter), council.id());
+      return out;
+    };
+    const Answers replies = co_await ask_all(council, request);
+    control::LossAsker::Answers answers;
+    for (const auto& [voter, reply] : replies)
+      answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
+    asker.answered(control::majority(council), answers);
+    if (asker.outcome() == Outcome::kLost) co_return Status();
+    if (asker.outcome() == Outcome::kLast) {
+      co_return Status(Code::kLost, "it is the last replica: the cluster gave up the others, which another "
+                                    "writer could not reach");
     }
-    co_await core_.env.sleep_ns(pause_ns + 1'000'000);
+    // Attempts that were refused wait at random, so that one of two writers comes through.
+    uint64_t pause_ns = 0;
+    const uint64_t rest_ns = core_.config.failure_deadline_ns() / 16;
+    if (asker.was_refused()) pause_ns = rest_ns / 2 + core_.env.random_number() % rest_ns;
+    if (asker.wait_ns() != 0) pause_ns = std::min(rest_ns, asker.wait_ns());
+    if (pause_ns != 0 || council.id() == 0 || answers.empty())
+      co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
   }
   co_return Status(Code::kDeadline,
                    "the voters that are reached are no majority, or the node may still serve");

@@ -1,10 +1,11 @@
 // The node's part in the council that decides about replicas (control/quorum.h): it votes where it is a
-// voter, asks for its own lease, asks for the loss of others' replicas, and convenes the council if it is the
-// coordinator.
+// voter, asks for its own lease, has replicas declared lost (control/loss.h), and convenes the council if it is
+// the coordinator.
 //
 // Threads: the loop's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,11 +39,12 @@ class Quorum {
   /// Looks after the council; `nodes` are the living ones, this one among them.
   control::Task<void> convene(std::vector<wire::Voter> nodes);
 
-  /// Returns once nobody can read the replica any more. Errors: kDeadline.
-  control::Task<Status> lose(ExtentId id, uint64_t give_up_ns);
+  /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the others
+  /// were given up), kDeadline.
+  control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns);
 
  private:
-  using Answers = std::vector<wire::Envelope>;
+  using Answers = std::vector<std::pair<std::string, wire::Envelope>>;  // by voter
 
   control::Task<void> keep_lease();
   void ask_round();
@@ -51,8 +53,9 @@ class Quorum {
                const wire::LeaseGranted& vote);
   void renew();
   void start_over(const wire::Council& council);
-  /// The same request to all voters of a council; gives the answers of those that agreed.
-  control::Task<Answers> ask_all(wire::Council council, wire::Envelope request);
+  /// A request to each voter of a council; gives the good answers.
+  using Request = std::function<wire::Envelope(const std::string& voter)>;
+  control::Task<Answers> ask_all(wire::Council council, Request request);
   control::Task<bool> seal(wire::Council base, wire::VoterState& state);
   control::Task<void> install();
   bool is_self(const wire::Voter& voter) const { return voter.name() == self_.name(); }
@@ -66,7 +69,11 @@ class Quorum {
   control::LeaseHolder holder_;
   std::optional<control::Convener> convener_;
   std::set<std::string> asking_;                               // voters that have not answered yet
-  std::map<std::string, std::vector<wire::ExtentRef>> freed_;  // to be echoed, by voter
+  /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
+  struct Echo {
+    std::vector<wire::ExtentRef> freed, gone;
+  };
+  std::map<std::string, Echo> echoes_;
   uint64_t stranger_since_ns_ = 0;
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council

@@ -125,6 +125,7 @@ std::string name_json(const wire::Allocation& a) {
       .number("bytes", a.bytes_total())
       .text("layout", layout_name(static_cast<Layout>(a.layout())))
       .number("extents", a.extents_count())
+      .number("replicas_missing", a.lost() ? 0 : a.lost_count())
       .number("owner_uid", a.owner_uid())
       .number("mode", a.mode())
       .raw("lost", a.lost() ? "true" : "false")

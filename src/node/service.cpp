@@ -242,25 +242,22 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
-  // What resumed under this daemon has no known layout: it is one part.
-  if (allocation.bytes_total() != 0 && !control::has_replicas(allocation))
+  if (allocation.bytes_total() == 0)
+    co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
+  if (!control::has_replicas(allocation))
     co_return Status(Code::kInvalidArgument, "the allocation has no replicas");
   const ExtentId replica = extent_id(request.address(), request.generation());
-  const int holders = control::holders(allocation, replica);
-  if (holders == 0) co_return Status(Code::kNotFound, "not an extent of this allocation");
-  if (holders == 1) co_return Status(Code::kLost, "it is the last replica");
-  std::string capability, node;
+  const std::vector<ExtentId> part = control::part_of(allocation, replica);
+  if (part.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
+  if (part.size() == 1) co_return Status(Code::kLost, "it is the last replica");
+  std::string node;
   for (const auto& extent : allocation.extents()) {
-    if (extent.address() != request.address() || extent.generation() != request.generation()) continue;
-    capability = extent.capability();
-    node = extent.node();
+    if (extent.address() == request.address()) node = extent.node();
   }
-  request.set_node(node);
-  request.set_capability(capability);
-  const Status lost = co_await cluster_.lose_replica(std::move(request));
+  const Status lost = co_await cluster_.lose_replica(part, replica, node);
   if (!lost.is_ok()) co_return lost;
   const auto again = session->allocations.find(id);
-  if (again != session->allocations.end()) (void)control::drop_replica(again->second.allocation, replica);
+  if (again != session->allocations.end()) (void)control::mark_lost(again->second.allocation, replica);
   co_return Status();
 }
 

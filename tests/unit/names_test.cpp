@@ -105,17 +105,23 @@ TEST(Names, TheRegistryIsBounded) {
   EXPECT_EQ(names.publish(allocation("y", '2')).code(), Code::kLimit);
 }
 
-TEST(Names, ADroppedReplicaLeavesTheAllocationButTheLastStays) {
+TEST(Names, ALostReplicaIsMarkedAndCounted) {
   Names names(10);
   wire::Allocation a = allocation("x", '1');
   a.set_layout(static_cast<uint32_t>(Layout::kReplicated));
   *a.add_extents() = a.extents(0);
   a.mutable_extents(1)->set_address(99);
   ASSERT_TRUE(names.publish(a).is_ok());
-  EXPECT_TRUE(names.drop_extent(ExtentId{GlobalAddress(99), 1}));
-  EXPECT_EQ(names.find("x")->extents_size(), 1);
-  EXPECT_FALSE(names.drop_extent(ExtentId{GlobalAddress(a.extents(0).address()), 1}));
-  EXPECT_EQ(names.find("x")->extents_size(), 1);
+  const auto listed = [&] {
+    return names.list("", 0, [](const wire::ExtentDescriptor&) { return false; }).value().allocations(0);
+  };
+  EXPECT_EQ(listed().lost_count(), 0u);
+  EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 1}));
+  EXPECT_FALSE(names.lose_extent(ExtentId{GlobalAddress(99), 1})) << "it is noted already";
+  EXPECT_TRUE(names.find("x")->extents(1).lost());
+  EXPECT_EQ(listed().lost_count(), 1u);
+  EXPECT_EQ(listed().extents_count(), 2u);
+  EXPECT_FALSE(listed().lost());
 }
 
 }  // namespace

@@ -94,22 +94,27 @@ TEST(Parts, MalformedSequencesAreRefused) {
   }
 }
 
-TEST(Parts, AReplicaGoesAndTheLastStays) {
+wire::Allocation stripes() { return part(10, {"a", "b"}, Layout::kStriped); }
+
+TEST(Parts, ALostReplicaStillNamesItsPart) {
   wire::Allocation sequence = join_all({replicas(10), replicas(20)}).value();
   const ExtentId first = id_of(sequence.extents(2)), second = id_of(sequence.extents(3));
-  EXPECT_EQ(holders(sequence, first), 2);
-  EXPECT_TRUE(drop_replica(sequence, first));
-  EXPECT_EQ(sequence.extents_size(), 3);
-  EXPECT_FALSE(drop_replica(sequence, first));
-  EXPECT_FALSE(drop_replica(sequence, second));
-  EXPECT_EQ(holders(sequence, second), 1);
+  const std::vector<ExtentId> part = part_of(sequence, first);
+  EXPECT_EQ(part, (std::vector<ExtentId>{std::min(first, second), std::max(first, second)}));
+  EXPECT_TRUE(mark_lost(sequence, first));
+  EXPECT_FALSE(mark_lost(sequence, first)) << "it is noted already";
+  EXPECT_EQ(part_of(sequence, second), part);
+  EXPECT_FALSE(mark_lost(sequence, ExtentId{GlobalAddress(1), 1}));
+  EXPECT_TRUE(part_of(sequence, ExtentId{GlobalAddress(1), 1}).empty());
   EXPECT_TRUE(check_parts(sequence).is_ok());
+  wire::Allocation striped = stripes();
+  EXPECT_FALSE(mark_lost(striped, id_of(striped.extents(0)))) << "it has no replicas";
 }
 
 TEST(Parts, LostIsWhatHasAPartWithoutALivingExtent) {
   wire::Allocation sequence = join_all({replicas(10), replicas(20)}).value();
   EXPECT_FALSE(is_lost_without(sequence, "a"));
-  ASSERT_TRUE(drop_replica(sequence, id_of(sequence.extents(3))));  // of the second part only "a" is left
+  ASSERT_TRUE(mark_lost(sequence, id_of(sequence.extents(3))));  // of the second part only "a" is left
   EXPECT_TRUE(is_lost_without(sequence, "a"));
   EXPECT_FALSE(is_lost_without(sequence, "b"));
   EXPECT_TRUE(is_lost_without(join_all({part(10, {"a"}), part(20, {"b"})}).value(), "b"));

@@ -1,0 +1,452 @@
+#include "control/loss.h"
+
+#include <algorithm>
+
+#include "base/mutation.h"
+
+namespace ocm::control {
+namespace {
+
+using Phase = LossRequest::Phase;
+
+template <class List>
+bool has(const List& list, const ExtentId& id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+std::vector<ExtentId> ids_of(const auto& lost) {
+  std::vector<ExtentId> out;
+  for (const auto& one : lost) out.push_back(one.id);
+  return out;
+}
+
+bool is_prefix(const std::vector<ExtentId>& shorter, const std::vector<ExtentId>& longer) {
+  return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
+}
+
+Status check(const LossRequest& request) {
+  const auto& part = request.part;
+  const auto bad = [](const char* why) { return Status(Code::kInvalidArgument, why); };
+  if (part.size() < 2 || part.size() > kReplicasMax) return bad("a part with replicas has 2 to 64 of them");
+  if (std::adjacent_find(part.begin(), part.end(), std::greater_equal<>()) != part.end())
+    return bad("the replicas of a part stand in ascending order, each once");
+  if (!has(part, request.replica)) return bad("the replica is not of the part");
+  if (request.lost.size() >= part.size()) return bad("one replica of a part is never lost");
+  for (size_t i = 0; i < request.lost.size(); ++i) {
+    const auto seen = std::span(request.lost).first(i);
+    if (!has(part, request.lost[i]) || has(seen, request.lost[i]))
+      return bad("a lost replica is one of the part, named once");
+  }
+  return {};
+}
+
+void add_number(std::string& out, uint64_t value) {
+  do {
+    out += static_cast<char>((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+  } while ((value >>= 7) != 0);
+}
+
+void add_id(std::string& out, const ExtentId& id) { add_number(out, id.address.bits()); }
+
+/// The first extent of a partition in an ordered map of them.
+ExtentId first_of(uint32_t partition) { return {GlobalAddress(partition, 0), 0}; }
+
+}  // namespace
+
+void merge(LossState& into, const LossState& from) {
+  for (const auto& [partition, left_ns] : from.votes_ns) {
+    uint64_t& mine = into.votes_ns.try_emplace(partition, 0).first->second;
+    mine = std::max(mine, left_ns);
+  }
+  for (const auto& [first, theirs] : from.parts) {
+    const auto [it, fresh] = into.parts.try_emplace(first, theirs);
+    if (fresh) continue;
+    LossState::Part& mine = it->second;
+    const bool newer = OCM_MUTATION("merge-the-lower-ballot") ? theirs.accepted_at < mine.accepted_at : theirs.lost.size() > mine.lost.size() ||
+                       (theirs.lost.size() == mine.lost.size() && theirs.accepted_at > mine.accepted_at);
+    if (newer) {
+      mine.accepted_at = theirs.accepted_at;
+      mine.accepted = theirs.accepted;
+    }
+    for (size_t i = mine.lost.size(); i < theirs.lost.size(); ++i) mine.lost.push_back(theirs.lost[i]);
+    for (const LossState::Lost& lost : theirs.lost) {
+      for (LossState::Lost& known : mine.lost) known.freed = known.freed || (known.id == lost.id && lost.freed);
+    }
+  }
+}
+
+uint64_t lease_until_ns(std::vector<uint64_t> asked_ns, size_t needed, uint64_t lease_ns) {
+  if (asked_ns.size() < needed) return 0;
+  std::sort(asked_ns.begin(), asked_ns.end(), std::greater<>());
+  return asked_ns[needed - 1] + lease_ns - lease_ns / 20;
+}
+
+// ---- the voter
+
+LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
+  const auto known = homes_.find(partition);
+  if (known != homes_.end()) return known->second;
+  if (homes_.size() >= kHomesMax) {
+    // The oldest one's losses cannot be confirmed any more (R3), and it is no less safe.
+    homes_.erase(std::min_element(homes_.begin(), homes_.end(), [](const auto& a, const auto& b) {
+      return a.second.until_ns < b.second.until_ns;
+    }));
+  }
+  return homes_[partition];
+}
+
+LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
+                                   std::span<const ExtentId> gone) {
+  for (const bool is_gone : {false, true}) {
+    for (const ExtentId& id : is_gone ? gone : freed) {
+      const auto of = part_of_.find(id);
+      if (id.address.partition() != partition || of == part_of_.end()) continue;
+      const auto part = parts_.find(of->second);
+      for (Lost& lost : part->second.lost) lost.freed = lost.freed || lost.id == id;
+      if (is_gone && !has(part->second.gone, id)) part->second.gone.push_back(id);
+      forget_if_over(part);
+    }
+  }
+  Vote out;
+  HomeVotes& votes = home(partition);
+  std::vector<std::pair<ExtentId, const Part*>> living;
+  for (auto it = part_of_.lower_bound(first_of(partition));
+       it != part_of_.end() && it->first.address.partition() == partition; ++it) {
+    const Part& part = parts_.find(it->second)->second;
+    const auto lost = std::find_if(part.lost.begin(), part.lost.end(),
+                                   [&](const Lost& one) { return one.id == it->first; });
+    if (lost == part.lost.end())
+      living.emplace_back(it->first, &part);
+    else if (!lost->freed && !OCM_MUTATION("name-no-loss"))
+      out.dropped.push_back(it->first);
+  }
+  // A few with each vote, all in turn.
+  size_t next = 0;
+  while (next < living.size() && living[next].first <= votes.watched) ++next;
+  for (size_t i = 0; i < std::min(living.size(), kWatchedMax); ++i) {
+    const auto& [id, part] = living[(next + i) % living.size()];
+    out.watched.emplace_back(id, ids_of(part->lost));
+    votes.watched = id;
+  }
+  votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);
+  return out;
+}
+
+Status LossLedger::check_leases(const Part* known, const LossRequest& request) const {
+  for (const ExtentId& id : request.part) {
+    if (has(request.lost, id) || (known != nullptr && has(ids_of(known->lost), id))) continue;
+    if (!homes_.contains(id.address.partition()))
+      return Status(Code::kPeerLost, "this council never gave a lease to the home of a replica");
+  }
+  return {};
+}
+
+void LossLedger::forget_promises(uint64_t now_ns) {
+  // An accept that follows an older promise is refused (R5), so this one may be forgotten.
+  for (auto it = parts_.begin(); it != parts_.end();) {
+    const Part& part = it->second;
+    const bool idle = part.lost.empty() && part.accepted_at.round == 0 && now_ns > part.promised_ns + 2 * lease_ns_;
+    if (!idle) {
+      ++it;
+      continue;
+    }
+    for (const ExtentId& id : part.replicas) part_of_.erase(id);
+    it = parts_.erase(it);
+  }
+}
+
+Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRequest& request) {
+  const auto known = parts_.find(request.part.front());
+  OCM_TRY(check_leases(known == parts_.end() ? nullptr : &known->second, request));
+  if (known != parts_.end()) {
+    if (known->second.replicas != request.part)
+      return Status(Code::kInvalidArgument, "the part has other replicas");
+    return &known->second;
+  }
+  for (const ExtentId& id : request.part) {
+    if (part_of_.contains(id)) return Status(Code::kInvalidArgument, "a replica is of another part");
+  }
+  if (parts_.size() >= kPartsMax) forget_promises(now_ns);
+  if (parts_.size() >= kPartsMax)
+    return Status(Code::kLimit, "too many parts with lost replicas are remembered");
+  for (const ExtentId& id : request.part) part_of_[id] = request.part.front();
+  Part& part = parts_[request.part.front()];
+  part.replicas = request.part;
+  return &part;
+}
+
+bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const {
+  return std::any_of(part.replicas.begin(), part.replicas.end(), [&](const ExtentId& id) {
+    const auto voted = homes_.find(id.address.partition());
+    return id != replica && !has(ids_of(part.lost), id) && voted != homes_.end() && now_ns < voted->second.until_ns;
+  });
+}
+
+void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost) {
+  if (lost.size() <= part.lost.size()) return;
+  for (size_t i = part.lost.size(); i < lost.size(); ++i) {
+    const auto voted = homes_.find(lost[i].address.partition());
+    part.lost.push_back({lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
+  }
+  part.promised = part.accepted_at = {};  // of an instance that is decided
+  part.accepted = {};
+}
+
+Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& request) {
+  OCM_TRY(check(request));
+  OCM_TRY_ASSIGN(Part * part, find_or_make(now_ns, request));
+  const std::vector<ExtentId> known = ids_of(part->lost);
+  if (!is_prefix(known, request.lost) && !is_prefix(request.lost, known))
+    return Status(Code::kInvalidArgument, "another replica was decided in that instance");
+  learn(now_ns, *part, request.lost);
+  LossAnswer out;
+  out.at_ns = now_ns;
+  const bool now = request.lost.size() == part->lost.size();  // the instance is the present one
+  switch (request.phase) {
+    case Phase::kPrepare:
+      if (!now || (request.ballot < part->promised && !OCM_MUTATION("promise-twice"))) break;
+      if (!OCM_MUTATION("promise-nothing")) part->promised = request.ballot;
+      part->promised_ns = now_ns;
+      out.agreed = true;
+      break;
+    case Phase::kAccept: {
+      const bool late = now_ns > request.promised_at_ns + lease_ns_ || now_ns < request.promised_at_ns;  // R5
+      const bool last = part->lost.size() + 1 >= part->replicas.size();                                  // R2
+      const bool alone = !has_living_sibling(now_ns, *part, request.replica);                            // R4
+      if (!now || (late && !OCM_MUTATION("accept-late")) || (last && !OCM_MUTATION("accept-the-last")) ||
+          (alone && !OCM_MUTATION("accept-without-a-sibling")) || has(request.lost, request.replica) ||
+          (request.ballot < part->promised && !OCM_MUTATION("accept-below-the-promise")))
+        break;
+      part->promised = part->accepted_at = request.ballot;
+      part->promised_ns = now_ns;
+      part->accepted = request.replica;
+      out.agreed = true;
+      break;
+    }
+    case Phase::kLearn: out.agreed = true; break;
+  }
+  out.promised = part->promised;
+  if (!OCM_MUTATION("hide-what-was-accepted")) out.accepted_at = part->accepted_at;
+  out.accepted = part->accepted;
+  out.wait_ns = ~uint64_t{0};
+  for (const Lost& lost : part->lost) {
+    out.lost.push_back(lost.id);
+    if (lost.id != request.replica) continue;
+    if (OCM_MUTATION("quiet-at-once")) out.wait_ns = 0;
+    else out.wait_ns = lost.freed || lost.quiet_ns <= now_ns ? 0 : lost.quiet_ns - now_ns;  // R7
+  }
+  return out;
+}
+
+void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
+  const Part& part = it->second;
+  for (const ExtentId& id : part.replicas) {
+    const bool freed = std::any_of(part.lost.begin(), part.lost.end(),
+                                   [&](const Lost& lost) { return lost.id == id && lost.freed; });
+    if (!freed && !has(part.gone, id) && !OCM_MUTATION("forget-too-early")) return;  // R8
+  }
+  for (const ExtentId& id : part.replicas) part_of_.erase(id);
+  parts_.erase(it);
+}
+
+LossState LossLedger::state(uint64_t now_ns) const {
+  LossState out;
+  for (const auto& [first, part] : parts_) {
+    LossState::Part& copy = out.parts[first];
+    copy.replicas = part.replicas;
+    for (const Lost& lost : part.lost) copy.lost.push_back({lost.id, lost.freed});
+    copy.accepted_at = part.accepted_at;
+    copy.accepted = part.accepted;
+  }
+  for (const auto& [partition, votes] : homes_)
+    out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
+  return out;
+}
+
+void LossLedger::install(uint64_t now_ns, const LossState& state) {
+  for (const auto& [partition, left_ns] : state.votes_ns) {
+    HomeVotes& votes = home(partition);
+    if (OCM_MUTATION("install-without-votes")) continue;
+    votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
+  }
+  for (const auto& [first, theirs] : state.parts) {
+    Part& part = parts_[first];
+    part.replicas = theirs.replicas;
+    for (const ExtentId& id : part.replicas) part_of_[id] = first;
+    learn(now_ns, part, ids_of(theirs.lost));
+    if (theirs.lost.size() == part.lost.size() && theirs.accepted_at > part.accepted_at &&
+        !OCM_MUTATION("install-without-accepted")) {
+      part.accepted_at = theirs.accepted_at;
+      part.accepted = theirs.accepted;
+      part.promised = std::max(part.promised, part.accepted_at);
+    }
+    for (const LossState::Lost& lost : theirs.lost) {
+      for (Lost& known : part.lost) known.freed = known.freed || (known.id == lost.id && lost.freed);
+    }
+  }
+  // Votes of others may still run that did not name a loss, also where this voter knew of it: as if learned now.
+  for (auto& [first, part] : parts_) {
+    for (Lost& lost : part.lost) {
+      const auto voted = homes_.find(lost.id.address.partition());
+      if (OCM_MUTATION("install-without-waiting")) continue;
+      lost.quiet_ns = std::max(lost.quiet_ns, voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns);
+    }
+  }
+}
+
+void LossLedger::clear() {
+  parts_.clear();
+  part_of_.clear();
+  homes_.clear();
+}
+
+bool LossLedger::is_valid() const {
+  size_t replicas = 0;
+  for (const auto& [first, part] : parts_) {
+    replicas += part.replicas.size();
+    if (part.replicas.empty() || part.replicas.front() != first) return false;
+    if (part.lost.size() >= part.replicas.size()) return false;  // R2
+    if (part.accepted_at > part.promised) return false;
+    for (const ExtentId& id : part.replicas) {
+      const auto of = part_of_.find(id);
+      if (of == part_of_.end() || of->second != first) return false;
+    }
+    for (const Lost& lost : part.lost) {
+      if (!has(part.replicas, lost.id)) return false;
+    }
+  }
+  return replicas == part_of_.size();
+}
+
+void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
+  const auto left = [now_ns](uint64_t until_ns) { return until_ns > now_ns ? until_ns - now_ns : 0; };
+  for (const auto& [partition, votes] : homes_) {
+    add_number(out, partition);
+    add_number(out, left(votes.until_ns));
+  }
+  for (const auto& [first, part] : parts_) {
+    add_number(out, part.replicas.size());
+    for (const Lost& lost : part.lost) {
+      add_id(out, lost.id);
+      add_number(out, lost.freed ? 0 : left(lost.quiet_ns) + 1);
+    }
+    add_number(out, part.gone.size());
+    for (const ExtentId& id : part.gone) add_id(out, id);
+    for (const Ballot& ballot : {part.promised, part.accepted_at}) {
+      add_number(out, ballot.round);
+      add_number(out, ballot.by);
+    }
+    add_id(out, part.accepted);
+  }
+}
+
+// ---- the proposer
+
+LossAsker::LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by)
+    : part_(std::move(part)), replica_(replica), by_(by) {
+  prepare();
+}
+
+void LossAsker::restart() {
+  promised_at_ns_.clear();
+  prepare();
+}
+
+void LossAsker::fingerprint(std::string& out) const {
+  for (const uint64_t value : {static_cast<uint64_t>(phase_), static_cast<uint64_t>(outcome_), ballot_.round})
+    add_number(out, value);
+  if (phase_ == Phase::kAccept) add_id(out, value_);
+  add_number(out, lost_.size());
+  for (const ExtentId& id : lost_) add_id(out, id);
+}
+
+bool LossAsker::is_lost() const { return has(lost_, replica_); }
+
+/// The next thing to ask, with a ballot that was not used before.
+void LossAsker::prepare() {
+  ballot_ = {ballot_.round + 1, by_};
+  const bool over = is_lost() || lost_.size() + 1 >= part_.size();
+  phase_ = over ? Phase::kLearn : Phase::kPrepare;
+}
+
+LossRequest LossAsker::request(const std::string& voter) const {
+  LossRequest out;
+  out.phase = phase_;
+  out.part = part_;
+  out.replica = phase_ == Phase::kAccept ? value_ : replica_;
+  out.lost = lost_;
+  out.ballot = ballot_;
+  const auto promised = promised_at_ns_.find(voter);
+  if (phase_ == Phase::kAccept && promised != promised_at_ns_.end()) out.promised_at_ns = promised->second;
+  return out;
+}
+
+void LossAsker::answered(size_t needed, const Answers& answers) {
+  wait_ns_ = 0;
+  refused_ = false;
+  const size_t known = lost_.size();
+  for (const auto& [voter, answer] : answers) {
+    if (answer.lost.size() > lost_.size() && is_prefix(lost_, answer.lost)) lost_ = answer.lost;
+  }
+  if (phase_ == Phase::kLearn) return after_learn(needed, answers);
+  if (lost_.size() != known) return prepare();  // the instance was decided by another
+  if (phase_ == Phase::kPrepare)
+    after_prepare(needed, answers);
+  else
+    after_accept(needed, answers);
+}
+
+void LossAsker::after_prepare(size_t needed, const Answers& answers) {
+  size_t promised = 0;
+  uint64_t highest = 0;
+  Ballot accepted_at;
+  value_ = replica_;
+  promised_at_ns_.clear();
+  for (const auto& [voter, answer] : answers) {
+    highest = std::max(highest, answer.promised.round);
+    if (!answer.agreed) continue;
+    ++promised;
+    promised_at_ns_[voter] = answer.at_ns;
+    if (answer.accepted_at <= accepted_at || OCM_MUTATION("propose-ones-own")) continue;
+    accepted_at = answer.accepted_at;
+    value_ = answer.accepted;
+  }
+  if (promised >= (OCM_MUTATION("minority-promises") ? needed - 1 : needed)) {
+    phase_ = Phase::kAccept;
+    return;
+  }
+  refused_ = true;
+  ballot_.round = std::max(ballot_.round, highest);
+  prepare();
+}
+
+void LossAsker::after_accept(size_t needed, const Answers& answers) {
+  size_t accepted = 0;
+  for (const auto& [voter, answer] : answers) {
+    ballot_.round = std::max(ballot_.round, answer.promised.round);
+    accepted += answer.agreed ? 1 : 0;
+  }
+  if (accepted >= (OCM_MUTATION("minority-accepts") ? needed - 1 : needed))
+    lost_.push_back(value_);
+  else
+    refused_ = true;
+  prepare();
+}
+
+void LossAsker::after_learn(size_t needed, const Answers& answers) {
+  if (!is_lost()) {  // told to whom it could be; it is the last one all the same
+    outcome_ = Outcome::kLast;
+    return;
+  }
+  std::vector<uint64_t> waits;
+  for (const auto& [voter, answer] : answers) {
+    if (answer.agreed) waits.push_back(answer.wait_ns);
+  }
+  if (OCM_MUTATION("minority-is-quiet") && !waits.empty()) needed = 1;
+  if (waits.size() < needed) return;
+  std::sort(waits.begin(), waits.end());
+  wait_ns_ = waits[needed - 1];
+  if (wait_ns_ == 0) outcome_ = Outcome::kLost;
+}
+
+}  // namespace ocm::control

@@ -1,0 +1,195 @@
+// Which replicas of a part are lost: decided by the voters of a council, one replica at a time, so that two
+// writers on two sides of a cut cannot each give up the replica of the other. Pure: time is given.
+//
+//   part [A B C]     its replicas as they were made, in the order of their ids, which name the part
+//   instance 0       prepare, accept: a majority accepted "B is lost"           lost = [B]
+//   instance 1       prepare, accept: a majority accepted "A is lost"           lost = [B A]
+//   (no instance 2)  C is the last replica and is never lost
+//   learn            each voter names B, then A, to its home with every later vote, until it hears that it is freed
+//
+// Each instance is one decision of single-decree Paxos (Lamport, "Paxos Made Simple", 2001). A writer's daemon
+// is the proposer, a voter the acceptor. A voter is one run of a daemon (Q5), so an acceptor never forgets.
+//
+// Invariants
+//   R1 an instance decides one replica: two majorities share a voter, which answers with what it accepted.
+//   R2 of n replicas at most n-1 are decided lost.
+//   R3 a voter takes part only where its council gave a lease to the home of every living replica of the part.
+//      A home follows one chain of councils, so no two councils decide about one part at once.
+//   R4 a voter accepts a loss only while a vote of its runs for the home of another living replica: who cannot reach
+//      a node does not give up the last copy of one that died.
+//   R5 an accept counts only within a lease length of the promise that it follows, both on the voter's clock: a
+//      request that lay in a socket while its asker gave up decides nothing.
+//   R6 a vote names to a home only what is decided; a home frees a replica for nothing else than a vote.
+//   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
+//      the voter gave the home before it learned of the loss.
+//   R8 what is decided about a part is remembered until each replica is freed or gone.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace ocm::control {
+
+/// Orders the attempts of all proposers. `by` differs between proposers and between their attempts.
+struct Ballot {
+  uint64_t round = 0, by = 0;
+  auto operator<=>(const Ballot&) const = default;
+};
+
+struct LossRequest {
+  enum class Phase : uint8_t { kPrepare = 1, kAccept = 2, kLearn = 3 };
+  Phase phase = Phase::kPrepare;
+  std::vector<ExtentId> part;
+  ExtentId replica;               // kAccept: to be decided; kLearn: asked about
+  std::vector<ExtentId> lost;     // decided, in the order of the instances
+  Ballot ballot;
+  uint64_t promised_at_ns = 0;    // kAccept: LossAnswer::at_ns of this voter's promise
+};
+
+struct LossAnswer {
+  bool agreed = false;
+  Ballot promised;                // the highest that the voter saw in this instance
+  Ballot accepted_at;             // round 0: nothing accepted in this instance
+  ExtentId accepted;
+  std::vector<ExtentId> lost;     // decided, as this voter learned
+  uint64_t at_ns = 0;             // the voter's clock
+  uint64_t wait_ns = 0;           // kLearn: until none of its votes lets anybody read the replica (R7)
+};
+
+/// What one voter hands to the voters after it.
+struct LossState {
+  struct Lost {
+    ExtentId id;
+    bool freed = false;
+  };
+  struct Part {
+    std::vector<ExtentId> replicas;
+    std::vector<Lost> lost;
+    Ballot accepted_at;
+    ExtentId accepted;
+  };
+  std::map<ExtentId, Part> parts;         // by the first replica
+  std::map<uint32_t, uint64_t> votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
+};
+/// Adds what another sealed voter knew.
+void merge(LossState& into, const LossState& from);
+
+/// When the lease of a home ends that heard from voters: `asked_ns` holds, by voter, when the newest granted request
+/// was sent. The clocks of home and voters only need the same speed, within a twentieth (Q2).
+uint64_t lease_until_ns(std::vector<uint64_t> asked_ns, size_t needed, uint64_t lease_ns);
+
+/// One voter's memory: the votes that it gave and the losses that it takes part in. A value: it can be copied.
+class LossLedger {
+ public:
+  static constexpr size_t kPartsMax = 65536;
+  static constexpr size_t kHomesMax = 65536;
+  static constexpr size_t kWatchedMax = 64;  // of one vote
+
+  explicit LossLedger(uint64_t lease_ns) : lease_ns_(lease_ns) {}
+
+  struct Vote {
+    std::vector<ExtentId> dropped;  // of this home, to be freed before the vote counts
+    /// Living replicas of this home, each with what its part has lost. The home says which of them it has no more.
+    std::vector<std::pair<ExtentId, std::vector<ExtentId>>> watched;
+  };
+  /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
+  Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed, std::span<const ExtentId> gone);
+  /// Errors: kInvalidArgument (malformed), kPeerLost (R3), kLimit.
+  Result<LossAnswer> answer(uint64_t now_ns, const LossRequest& request);
+
+  LossState state(uint64_t now_ns) const;
+  /// With what the sealed voters of the council before knew.
+  void install(uint64_t now_ns, const LossState& state);
+  void clear();
+
+  size_t parts() const { return parts_.size(); }
+  bool is_valid() const;
+  /// Appends everything to `out`, times relative to `now_ns`: equal for states that behave alike.
+  void fingerprint(uint64_t now_ns, std::string& out) const;
+
+ private:
+  struct Lost {
+    ExtentId id;
+    uint64_t quiet_ns = 0;  // this voter's votes from before it knew are over
+    bool freed = false;
+  };
+  struct Part {
+    std::vector<ExtentId> replicas;
+    std::vector<Lost> lost;
+    std::vector<ExtentId> gone;
+    Ballot promised, accepted_at;
+    ExtentId accepted;
+    uint64_t promised_ns = 0;
+  };
+  struct HomeVotes {
+    uint64_t until_ns = 0;
+    ExtentId watched;  // the last of the last vote
+  };
+
+  Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);
+  Status check_leases(const Part* known, const LossRequest& request) const;
+  bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
+  void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost);
+  void forget_if_over(std::map<ExtentId, Part>::iterator part);
+  void forget_promises(uint64_t now_ns);
+  HomeVotes& home(uint32_t partition);
+
+  uint64_t lease_ns_;
+  std::map<ExtentId, Part> parts_;          // by the first replica
+  std::map<ExtentId, ExtentId> part_of_;    // replica -> first replica
+  std::map<uint32_t, HomeVotes> homes_;     // also of votes that are over
+};
+
+/// One attempt to have a replica lost: the requests, round by round.
+///
+///   prepare --majority promised--> accept --majority accepted--> learn --majority is quiet--> kLost
+///      ^ ^-----refused: higher ballot--/                           |
+///      \------------- another replica was decided -----------------/--it is the last one--> kLast
+class LossAsker {
+ public:
+  enum class Outcome { kAsking, kLost, kLast };
+  using Answers = std::vector<std::pair<std::string, LossAnswer>>;  // by the voter's name
+
+  /// `by`: random, not 0.
+  LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by);
+  /// Begins anew: the voters are others.
+  void restart();
+  LossRequest request(const std::string& voter) const;
+  /// As LossLedger::fingerprint(), without what request() says of single voters.
+  void fingerprint(std::string& out) const;
+  /// What came back of one round, where `needed` answers are a majority.
+  void answered(size_t needed, const Answers& answers);
+  Outcome outcome() const { return outcome_; }
+  /// After a round of learning: until a majority may be quiet. 0 otherwise.
+  uint64_t wait_ns() const { return wait_ns_; }
+  bool was_refused() const { return refused_; }
+  const std::vector<ExtentId>& lost() const { return lost_; }
+
+ private:
+  bool is_lost() const;
+  void prepare();
+  void after_prepare(size_t needed, const Answers& answers);
+  void after_accept(size_t needed, const Answers& answers);
+  void after_learn(size_t needed, const Answers& answers);
+
+  std::vector<ExtentId> part_;
+  ExtentId replica_;
+  uint64_t by_;
+  LossRequest::Phase phase_ = LossRequest::Phase::kPrepare;
+  Outcome outcome_ = Outcome::kAsking;
+  Ballot ballot_;
+  ExtentId value_;
+  std::vector<ExtentId> lost_;
+  std::map<std::string, uint64_t> promised_at_ns_;
+  uint64_t wait_ns_ = 0;
+  bool refused_ = false;
+};
+
+}  // namespace ocm::control
