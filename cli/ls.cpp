@@ -38,7 +38,8 @@ void print_json(const std::vector<ocm_name_info>& names) {
                     {"extents", info.extents},
                     {"owner_uid", info.owner_uid},
                     {"mode", info.mode},
-                    {"lost", info.lost}});
+                    {"lost", info.lost},
+                    {"replicas_missing", info.replicas_missing}});
   }
   puts(list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
@@ -46,10 +47,13 @@ void print_json(const std::vector<ocm_name_info>& names) {
 void print_table(const std::vector<ocm_name_info>& names) {
   Table table({"MODE", "OWNER", ">BYTES", "KIND", "LAYOUT", ">EXTENTS", "NAME"});
   for (const ocm_name_info& info : names) {
-    const std::string name = printable(info.name);
+    std::string name = printable(info.name);
+    if (info.lost) name = colored(Color::kRed, name + " (lost)");
+    const std::string missing = std::to_string(info.replicas_missing);
+    if (info.replicas_missing != 0) name = colored(Color::kYellow, name + " (degraded: " + missing + " missing)");
     table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes),
                kind_name(static_cast<Kind>(info.kind)), layout_name(static_cast<Layout>(info.layout)),
-               std::to_string(info.extents), info.lost ? colored(Color::kRed, name + " (lost)") : name});
+               std::to_string(info.extents), name});
   }
   if (!table.is_empty()) table.print();
 }

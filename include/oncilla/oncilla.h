@@ -368,9 +368,10 @@ typedef struct ocm_name_info {
   uint32_t owner_uid;
   uint32_t mode;
   bool lost; /* part of it was on a node that died */
+  uint32_t replicas_missing; /* of `extents`: given up, or on a node that is gone; 0 if it is lost */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \
-  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false }
+  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0 }
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
 OCM_API int ocm_name_list(ocm_session* session, const char* prefix,
                           bool (*visit)(const ocm_name_info* info, void* context), void* context);

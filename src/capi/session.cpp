@@ -181,6 +181,7 @@ int ocm_name_list(ocm_session* session, const char* prefix, bool (*visit)(const 
       info.owner_uid = name.owner_uid;
       info.mode = name.mode;
       info.lost = name.lost;
+      info.replicas_missing = name.replicas_missing;
       if (!visit(&info, context)) break;
     }
     return static_cast<int>(OCM_OK);

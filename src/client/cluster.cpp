@@ -18,6 +18,7 @@ Result<std::vector<NameInfo>> list_names(Session& session, const std::string& pr
     info.owner_uid = one.owner_uid();
     info.mode = one.mode();
     info.lost = one.lost();
+    info.replicas_missing = one.lost() ? 0 : one.lost_count();
     names.push_back(std::move(info));
   }
   return names;

@@ -18,6 +18,7 @@ struct NameInfo {
   uint32_t owner_uid = 0;
   uint32_t mode = 0;
   bool lost = false;
+  uint32_t replicas_missing = 0;  // given up, or on a node that is gone; 0 if it is lost
 };
 
 struct NodeInfo {

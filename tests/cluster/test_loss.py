@@ -1,0 +1,143 @@
+"""Replicas that are given up: two writers on two sides of a cut never give up both, whoever asks and however late."""
+import json
+import subprocess
+import time
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, wait_for
+from ocmlib import OcmError, find_binary
+from rawprogram import RawProgram
+
+MIB = 1 << 20
+
+
+def outcome(action):
+    """The error's name, or what the action gave."""
+    try:
+        return action()
+    except OcmError as error:
+        return error.name
+
+
+def start_fill(handle, seed):
+    handle.program.start({"do": "call", "on": handle.name, "method": "put", "args": [0, {"pattern": [seed, MIB]}]})
+
+
+def finish(handle):
+    return outcome(handle.program.finish) or "OK"
+
+
+def replicated(cluster, writers, nodes=("n2", "n3")):
+    """An allocation of n1's with a known content, and a handle of it on each of the writers' nodes."""
+    owner = cluster.program(cluster["n1"])
+    a = owner.alloc(MIB, layout="replicated", nodes=list(nodes))
+    a.fill(0, 1, MIB)
+    a.publish("replicas", 0o606)
+    handles = [cluster.program(cluster[name]).attach("replicas") for name in writers]
+    for handle in handles:
+        assert handle.holds(0, 1, MIB)
+    return a, handles
+
+
+def wait_writes(handle, seed):
+    wait_for("the handle writes again", lambda: outcome(lambda: handle.fill(0, seed, MIB)) is None,
+             10 * FAILURE_DEADLINE_S)
+
+
+@pytest.mark.parametrize("other", ["n3", "n1"])
+@pytest.mark.parametrize("mended_after_s", [0.3, 2.6, 3.5])
+def test_a_cut_of_one_node_never_takes_both_replicas(netns_cluster, other, mended_after_s):
+    cluster = netns_cluster
+    a, (x, y) = replicated(cluster, ["n2", other])
+    cluster.cut(cluster["n2"])
+    start_fill(x, 2)
+    start_fill(y, 3)
+    time.sleep(mended_after_s)
+    cluster.mend(cluster["n2"])
+    outcomes = {2: finish(x), 3: finish(y)}
+    cluster.wait_members(3)
+    wanted = [seed for seed, what in outcomes.items() if what == "OK"]
+    for _ in range(10):
+        for reader in (a, cluster.program(cluster["n1"]).attach("replicas")):
+            if len(wanted) == 1:
+                assert reader.holds(0, wanted[0], MIB), outcomes
+            else:  # both writes may be there, or neither
+                assert any(reader.holds(0, seed, MIB) for seed in wanted or (1, 2, 3)), outcomes
+        time.sleep(0.1)
+    for seed, handle in ((4, x), (5, y), (6, a)):
+        wait_writes(handle, seed)
+        assert a.holds(0, seed, MIB)
+
+
+def test_a_cut_link_between_two_replicas_never_takes_both(netns_cluster):
+    cluster = netns_cluster
+    a, (x, y) = replicated(cluster, ["n2", "n3"])
+    cluster.cut_pair(cluster["n2"], cluster["n3"])
+    start_fill(x, 2)
+    start_fill(y, 3)
+    outcomes = {2: finish(x), 3: finish(y)}
+    good = [seed for seed, what in outcomes.items() if what == "OK"]
+    assert len(good) == 1, f"one side goes on and the other one is told: {outcomes}"
+    assert a.holds(0, good[0], MIB)
+    cluster.mend_pair(cluster["n2"], cluster["n3"])
+    for seed, handle in ((4, x), (5, y), (6, a)):
+        wait_writes(handle, seed)
+        assert a.holds(0, seed, MIB)
+
+
+def test_a_writer_goes_on_while_a_link_stays_cut(netns_cluster):
+    """The home that was given up lives, frees its replica and says so: the writer hears "lost" all the same."""
+    cluster = netns_cluster
+    a, (x,) = replicated(cluster, ["n2"])
+    cluster.cut_pair(cluster["n2"], cluster["n3"])
+    x.fill(0, 2, MIB)
+    assert x.program.seconds < 4 * FAILURE_DEADLINE_S
+    x.fill(0, 3, MIB)
+    assert x.program.seconds < FAILURE_DEADLINE_S
+    assert a.holds(0, 3, MIB)
+
+
+@pytest.mark.parametrize("sender, receiver", [("n2", "n3"), ("n3", "n2")])
+def test_a_link_cut_in_one_direction(netns_cluster, sender, receiver):
+    cluster = netns_cluster
+    a, (x, y) = replicated(cluster, ["n2", "n3"])
+    cluster.cut_one_way(cluster[sender], cluster[receiver])
+    start_fill(x, 2)
+    start_fill(y, 3)
+    outcomes = {2: finish(x), 3: finish(y)}
+    good = [seed for seed, what in outcomes.items() if what == "OK"]
+    assert good, outcomes
+    assert any(a.holds(0, seed, MIB) for seed in good)
+    cluster.mend_one_way(cluster[sender], cluster[receiver])
+    wait_writes(a, 4)
+    assert a.holds(0, 4, MIB)
+
+
+def test_a_program_cannot_have_all_replicas_given_up(cluster):
+    a, _ = replicated(cluster, [])
+    raw = RawProgram(cluster["n1"])
+    raw.hello()
+    attached = raw.call("attach", name="replicas", access=3)["allocation"]
+    for extent in attached["extents"]:
+        raw.send("lost_replica", allocation_id=attached["allocation_id"], address=extent["address"],
+                 generation=extent["generation"])
+    codes = sorted(raw.receive()["code"] for _ in attached["extents"])
+    assert codes[-1] == 0 and codes[0] != 0, codes
+    raw.close()
+    assert a.holds(0, 1, MIB)
+    wait_writes(a, 2)
+    assert cluster.program(cluster["n2"]).attach("replicas").holds(0, 2, MIB)
+
+
+def test_what_misses_a_replica_is_shown(cluster):
+    a, _ = replicated(cluster, [])
+    cluster["n3"].kill()
+    a.fill(0, 2, MIB)
+
+    def ls(*options):
+        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options], check=True,
+                              capture_output=True, text=True, timeout=20).stdout
+    wait_for("ocm ls tells", lambda: json.loads(ls("--json"))[0]["replicas_missing"] == 1)
+    assert not json.loads(ls("--json"))[0]["lost"]
+    assert "replicas (degraded: 1 missing)" in ls()
