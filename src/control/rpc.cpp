@@ -98,12 +98,12 @@ Status Connection::dispatch() {
     wire::Envelope message;
     OCM_TRY(wire::parse_control({at + wire::kControlHeaderBytes, length}, message));
     in_begin_ += wire::kControlHeaderBytes + length;
-    OCM_TRY(take(std::move(message)));
+    OCM_TRY(take(std::move(message), length));
   }
   return {};
 }
 
-Status Connection::take(wire::Envelope message) {
+Status Connection::take(wire::Envelope message, size_t bytes) {
   if (message.reply()) {
     const auto it = calls_.find(message.id());
     if (it == calls_.end()) return {};  // its deadline has passed
@@ -116,18 +116,19 @@ Status Connection::take(wire::Envelope message) {
     return {};
   }
   if (message.body_case() != wire::Envelope::kHeartbeat) loop_.stay_awake();
-  if (answering_ >= options_.outstanding_max) {
+  if (answering_ >= options_.outstanding_max || answering_bytes_ + bytes > options_.outstanding_bytes_max) {
     Reply full(Status(Code::kQueueFull, "too many requests under way on one connection"));
     full.message.set_id(message.id());
     full.message.set_reply(true);
     return send(full.message);
   }
   ++answering_;
-  loop_.spawn(answer(shared_from_this(), std::move(message)));
+  answering_bytes_ += bytes;
+  loop_.spawn(answer(shared_from_this(), std::move(message), bytes));
   return {};
 }
 
-Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope request) {
+Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes) {
   const uint64_t id = request.id();
   Reply reply{Status(Code::kInternal)};
   if (handler_) {
@@ -140,6 +141,7 @@ Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope r
     }
   }
   --answering_;
+  answering_bytes_ -= bytes;
   if (!open_) co_return;
   reply.message.set_id(id);
   reply.message.set_reply(true);

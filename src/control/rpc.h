@@ -7,7 +7,8 @@
 //   R2 a request gets exactly one reply, unless the connection closed before.
 //   R3 what a peer sends ends at most its own connection: malformed or oversized frames close it; requests
 //   beyond
-//      `outstanding_max` are answered kQueueFull; a peer that does not read is closed at `queued_bytes_max`.
+//      `outstanding_max`, or of more than `outstanding_bytes_max` together, are answered kQueueFull; a peer
+//      that does not read is closed at `queued_bytes_max`.
 //   R4 until trust() a frame is at most `untrusted_bytes_max` long.
 // Threads: the loop's only. Lifetime: shared; the reader holds it while open.
 #pragma once
@@ -51,6 +52,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   using Closed = std::function<void(const std::shared_ptr<Connection>&, const Status&)>;
   struct Options {
     uint32_t outstanding_max = 256;
+    size_t outstanding_bytes_max = size_t{16} << 20;  // as they came, until they are answered
     size_t queued_bytes_max = size_t{32} << 20;
     size_t untrusted_bytes_max = size_t{16} << 10;
     std::shared_ptr<TlsContext> tls;  // null: plain
@@ -88,11 +90,11 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
 
   Task<void> read_loop(std::shared_ptr<Connection> self);
   Task<void> write_loop(std::shared_ptr<Connection> self);
-  Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request);
+  Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes);
   /// False at end of stream or a bad frame (closed then).
   Status receive();
   Status dispatch();
-  Status take(wire::Envelope message);
+  Status take(wire::Envelope message, size_t bytes);
   Status send(const wire::Envelope& message, std::vector<os::Fd> fds = {});
   Status flush();
   Status send_piece(Outgoing& piece);
@@ -113,6 +115,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   size_t queued_bytes_ = 0;
   uint64_t next_id_ = 1;
   uint32_t answering_ = 0;
+  size_t answering_bytes_ = 0;
   std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
   Handler handler_;
   Closed closed_;
