@@ -2,8 +2,6 @@
 
 #include <poll.h>
 
-#include <unordered_map>
-
 #include "fabric/shm/copy.h"
 #include "fabric/tcp/connector.h"
 #include "os/crypto.h"
@@ -11,74 +9,111 @@
 namespace ocm::node {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{32} << 20;  // between two looks at `revoked` and `stopping`
-constexpr size_t kChannelsMax = 8;                    // kept open by one worker
+constexpr uint64_t kPieceBytes = uint64_t{32} << 20;
+constexpr size_t kChannelsMax = 8;  // kept open by one worker
 constexpr uint64_t kSpinNs = 50'000;
 
 bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   return bytes <= size && offset <= size - bytes;
 }
 
-Result<fabric::ExtentDescriptor> read_descriptor(const wire::ExtentDescriptor& from) {
-  fabric::ExtentDescriptor out;
-  out.id = extent_id(from.address(), from.generation());
-  out.bytes = from.bytes();
-  out.node = from.node();
-  if (!read_id(from.capability(), out.capability))
+Status plain_extent(const wire::ExtentDescriptor& from, wire::ExtentDescriptor& out) {
+  if (from.capability().size() != sizeof(Capability))
     return Status(Code::kInvalidArgument, "a capability is 16 bytes");
-  if (from.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
-  out.kind = static_cast<Kind>(from.kind());
-  for (const auto& address : from.addresses()) {
-    if (address.fabric() == static_cast<uint32_t>(Fabric::kTcp)) {
-      out.addresses.push_back({Fabric::kTcp, address.address(), {}});
-    }
-  }
+  OCM_TRY(control::check_node_name(from.node()));
+  out.set_address(from.address());
+  out.set_generation(from.generation());
+  out.set_bytes(from.bytes());
+  out.set_capability(from.capability());
+  out.set_node(from.node());
+  return {};
+}
+
+/// C5: what a copy needs of the request, and no byte more.
+Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
+  wire::CopyRequest out;
+  OCM_TRY(plain_extent(request.target(), *out.mutable_target()));
+  OCM_TRY(plain_extent(request.source(), *out.mutable_source()));
+  out.set_target_offset(request.target_offset());
+  out.set_source_offset(request.source_offset());
+  out.set_bytes_total(request.bytes_total());
   return out;
+}
+
+/// C3 for one end, now.
+Status check(const fabric::ServedExtent& extent, Access access, fabric::OpCode opcode, uint64_t offset,
+             uint64_t bytes) {
+  const Code code = fabric::check_access(extent, access, opcode, offset, bytes);
+  if (code == Code::kPeerLost) return Status(code, "the lease of a replica has ended");
+  return code;
 }
 
 }  // namespace
 
-/// One thread's connections and its way of moving one job.
+/// One thread's connections and its way of moving one piece.
 class Copier::Worker {
  public:
-  Worker(const Core& core, Home& home, const std::atomic<bool>& stopping) : core_(core), stopping_(stopping) {
+  explicit Worker(Copier& copier) : copier_(copier), core_(copier.core_), home_(copier.home_) {
     who_.session = os::random_id<SessionId>();
-    who_.session_key = home.directory().session_key(who_.session);
-    who_.tls = {core.config.tls_ca, core.config.tls_cert, core.config.tls_key};
+    who_.session_key = home_.directory().session_key(who_.session);
+    who_.tls = {core_.config.tls_ca, core_.config.tls_cert, core_.config.tls_key};
   }
 
-  Status run(const Job& job) {
-    OCM_TRY_ASSIGN(std::byte * target, job.target->backing->data());
-    target += job.target_offset;
-    if (job.local_source != nullptr) {
-      OCM_TRY_ASSIGN(const std::byte* source, job.local_source->backing->data());
-      return pieces(job, [&](uint64_t at, uint64_t bytes) {
-        fabric::shm::copy_bytes(target + at, source + job.source_offset + at, bytes);
-        return job.local_source->revoked() ? Status(Code::kRevoked) : Status();
-      });
+  Status move_piece(CopyJob& job) {
+    const uint64_t bytes = std::min(kPieceBytes, job.bytes - job.moved);
+    const uint64_t target_at = job.target_offset + job.moved, source_at = job.source_offset + job.moved;
+    OCM_TRY_ASSIGN(const auto target, home_.directory().open(job.target));
+    const auto check_target = [&] {
+      return check(*target, Access::kReadWrite, fabric::OpCode::kPut, target_at, bytes);
+    };
+    OCM_TRY(check_target());
+    if (job.source_is_here) {
+      OCM_TRY(copy_here(job.source, source_at, target->data + target_at, bytes));
+    } else {
+      OCM_TRY(pull(job, source_at, target->data + target_at, bytes));
     }
-    OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job.source));
-    auto attached = channel->attach(job.source, Access::kRead,
-                                    os::Deadline::after_ns(core_.config.failure_deadline_ns()));
-    if (!attached.is_ok()) return attached.status();
-    const uint32_t index = attached.value();
-    const Status status = pieces(job, [&](uint64_t at, uint64_t bytes) {
-      return get(*channel, index, job.source_offset + at, target + at, bytes);
-    });
-    channel->detach(index);
-    channel->flush();
-    return status;
+    job.moved += bytes;
+    return check_target();
   }
 
  private:
-  template <class Move>
-  Status pieces(const Job& job, Move move) {
-    for (uint64_t at = 0; at < job.bytes; at += kPieceBytes) {
-      if (stopping_.load(std::memory_order_relaxed)) return Code::kCancelled;
-      if (job.target->revoked()) return Code::kRevoked;
-      OCM_TRY(move(at, std::min(kPieceBytes, job.bytes - at)));
-    }
-    return job.target->revoked() ? Status(Code::kRevoked) : Status();
+  Status copy_here(ExtentId id, uint64_t offset, std::byte* target, uint64_t bytes) {
+    OCM_TRY_ASSIGN(const auto source, home_.directory().open(id));
+    const auto check_source = [&] {
+      return check(*source, Access::kRead, fabric::OpCode::kGet, offset, bytes);
+    };
+    OCM_TRY(check_source());
+    fabric::shm::copy_bytes(target, source->data + offset, bytes);
+    std::atomic_thread_fence(std::memory_order_acquire);  // the check is of what was loaded
+    return check_source();
+  }
+
+  /// Between homes; the source's checks its end.
+  Status pull(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
+    if (copier_.is_avoided(job.source_node)) return lost(job, "it did not answer a moment ago");
+    const Status status = pull_from(job, offset, target, bytes);
+    if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) return status;
+    const auto channel = channels_.find(job.source_address);
+    const bool answers = channel != channels_.end() && channel->second->health().is_ok();
+    if (!answers) copier_.avoid(job.source_node);
+    return lost(job, std::string(status.message()));
+  }
+  static Status lost(const CopyJob& job, const std::string& why) {
+    return Status(Code::kPeerLost, "node " + job.source_node + ": " + why);
+  }
+
+  Status pull_from(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
+    OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job.source_address));
+    fabric::ExtentDescriptor source;
+    source.id = job.source;
+    source.bytes = job.source_offset + job.bytes;
+    source.capability = job.source_capability;
+    source.node = job.source_node;
+    OCM_TRY_ASSIGN(const uint32_t index, channel->attach(source, Access::kRead, patience()));
+    const Status status = get(*channel, index, offset, target, bytes);
+    channel->detach(index);
+    channel->flush();
+    return status;
   }
 
   Status get(fabric::Channel& channel, uint32_t index, uint64_t offset, std::byte* target, uint64_t bytes) {
@@ -108,51 +143,96 @@ class Copier::Worker {
     return op.code;
   }
 
-  Result<fabric::Channel*> channel_to(const fabric::ExtentDescriptor& source) {
-    const fabric::FabricAddress* address = source.address_for(Fabric::kTcp);
-    if (address == nullptr)
-      return Status(Code::kUnsupported, "node " + source.node + " serves no tcp fabric");
-    const auto known = channels_.find(address->address);
+  Result<fabric::Channel*> channel_to(const std::string& address) {
+    const auto known = channels_.find(address);
     if (known != channels_.end()) {
       if (known->second->health().is_ok()) return known->second.get();
       channels_.erase(known);
     }
     if (channels_.size() >= kChannelsMax) channels_.clear();
-    OCM_TRY_ASSIGN(
-        std::unique_ptr<fabric::Channel> channel,
-        connector_.connect(*address, who_, os::Deadline::after_ns(core_.config.failure_deadline_ns())));
-    return channels_.emplace(address->address, std::move(channel)).first->second.get();
+    OCM_TRY_ASSIGN(std::unique_ptr<fabric::Channel> channel,
+                   connector_.connect({Fabric::kTcp, address, {}}, who_, patience()));
+    return channels_.emplace(address, std::move(channel)).first->second.get();
   }
 
+  os::Deadline patience() const { return os::Deadline::after_ns(core_.config.failure_deadline_ns()); }
+
+  Copier& copier_;
   const Core& core_;
-  const std::atomic<bool>& stopping_;
+  Home& home_;
   fabric::Credentials who_;
   fabric::tcp::TcpConnector connector_;
   std::unordered_map<std::string, std::unique_ptr<fabric::Channel>> channels_;
 };
 
-Copier::Copier(Core& core, Home& home, Mover mover) : core_(core), home_(home), mover_(std::move(mover)) {}
+Copier::Copier(Core& core, Home& home, Peers& peers, const Cluster& cluster, Mover mover)
+    : core_(core), home_(home), peers_(peers), cluster_(cluster), mover_(std::move(mover)) {}
 
 Copier::~Copier() { stop(); }
 
-Result<Copier::Job> Copier::prepare(const wire::CopyRequest& request) const {
-  Job job;
-  OCM_TRY_ASSIGN(job.target, home_.find(request.target(), Access::kReadWrite));
-  OCM_TRY_ASSIGN(job.source, read_descriptor(request.source()));
+Result<CopyJob> Copier::prepare(const wire::CopyRequest& request) const {
+  CopyJob job;
+  OCM_TRY_ASSIGN(const auto target, home_.find(request.target(), Access::kReadWrite));
+  job.uid = request.uid();
+  (void)read_id(request.session_id(), job.session);  // none: of no session
+  job.target = target->id;
   job.target_offset = request.target_offset();
+  job.source = extent_id(request.source().address(), request.source().generation());
   job.source_offset = request.source_offset();
   job.bytes = request.bytes_total();
-  if (job.source.node == core_.name) {
-    OCM_TRY_ASSIGN(job.local_source, home_.find(request.source(), Access::kRead));
-    if (!in_range(job.source_offset, job.bytes, job.local_source->bytes)) return Code::kOutOfRange;
+  if (!in_range(job.target_offset, job.bytes, target->bytes)) return Code::kOutOfRange;
+  job.source_node = request.source().node();
+  job.source_is_here = job.source_node == core_.name;
+  if (job.source_is_here) {
+    OCM_TRY_ASSIGN(const auto source, home_.find(request.source(), Access::kRead));
+    if (!in_range(job.source_offset, job.bytes, source->bytes)) return Code::kOutOfRange;
     const uint64_t apart = job.source_offset > job.target_offset ? job.source_offset - job.target_offset
                                                                  : job.target_offset - job.source_offset;
-    if (job.local_source == job.target && apart < job.bytes) {
+    if (source == target && apart < job.bytes) {
       return Status(Code::kInvalidArgument, "the ranges of a copy overlap");
     }
+    return job;
   }
-  if (!in_range(job.target_offset, job.bytes, job.target->bytes)) return Code::kOutOfRange;
+  if (!in_range(job.source_offset, job.bytes, request.source().bytes())) return Code::kOutOfRange;
+  if (!read_id(request.source().capability(), job.source_capability)) return Code::kInvalidArgument;
+  const wire::NodeView* from = cluster_.find(job.source_node);
+  if (from == nullptr) return Status(Code::kPeerLost, "node " + job.source_node + " is not in the cluster");
+  for (const auto& address : from->addresses()) {
+    if (address.fabric() == static_cast<uint32_t>(Fabric::kTcp)) job.source_address = address.address();
+  }
+  if (job.source_address.empty())
+    return Status(Code::kUnsupported, "node " + job.source_node + " serves no tcp fabric");
   return job;
+}
+
+control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRequest request) {
+  auto plain = plain_copy(request);
+  if (!plain.is_ok()) co_return plain.status();
+  request = std::move(plain).value();
+  request.set_session_id(id_field(session->id));
+  request.set_uid(session->uid);
+  const std::string node = request.target().node();
+  const std::string address = cluster_.address_of(node);
+  if (node != core_.name && address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node);
+  if (asked_ >= kAskedMax || asked_by_uid_[session->uid] >= kUserAskedMax)
+    co_return Status(Code::kQueueFull, "too many copies of this user are under way; let some end first");
+  ++asked_;
+  ++asked_by_uid_[session->uid];
+  Status status;
+  if (node == core_.name) {
+    status = co_await copy(std::move(request));
+  } else {
+    constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
+    const uint64_t patience_ns =
+        std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
+    wire::Envelope message;
+    *message.mutable_copy() = std::move(request);
+    const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns() + patience_ns);
+    status = reply.status();
+  }
+  --asked_;
+  if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);
+  co_return status;
 }
 
 control::Task<Status> Copier::copy(wire::CopyRequest request) {
@@ -166,7 +246,7 @@ control::Task<Status> Copier::copy(wire::CopyRequest request) {
     Status status;
   };
   const auto waiting = std::make_shared<Waiting>(core_.env);
-  Job job = std::move(prepared).value();
+  CopyJob job = std::move(prepared).value();
   job.done = [waiting, &env = core_.env](Status status) {
     env.post([waiting, status] {
       waiting->done = true;
@@ -184,32 +264,42 @@ control::Task<Status> Copier::copy(wire::CopyRequest request) {
   co_return waiting->status;
 }
 
-Status Copier::push(Job job) {
+Status Copier::push(CopyJob job) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_.load()) return Code::kDraining;
-    if (jobs_.size() >= kWaitingMax)
-      return Status(Code::kQueueFull, "too many copies wait on node " + core_.name);
-    jobs_.push_back(std::move(job));
-    while (threads_.size() < core_.config.copies) {
-      threads_.emplace_back([this] {
-        Worker worker(core_, home_, stopping_);
-        std::unique_lock hold(mutex_);
-        while (true) {
-          wake_.wait(hold, [this] { return stopping_.load() || !jobs_.empty(); });
-          if (jobs_.empty()) return;
-          const Job mine = std::move(jobs_.front());
-          jobs_.pop_front();
-          hold.unlock();
-          const Status status = stopping_.load() ? Status(Code::kCancelled) : worker.run(mine);
-          mine.done(status);
-          hold.lock();
-        }
-      });
-    }
+    OCM_TRY(queue_.push(std::move(job)));
+    while (threads_.size() < core_.config.copies) threads_.emplace_back([this] { serve(); });
   }
   wake_.notify_one();
   return {};
+}
+
+void Copier::serve() {
+  Worker worker(*this);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_.load() || !queue_.empty(); });
+    if (queue_.empty()) return;
+    CopyJob job = queue_.pop();
+    lock.unlock();
+    const Status status = stopping_.load() ? Status(Code::kCancelled) : worker.move_piece(job);
+    const bool ended = !status.is_ok() || job.moved == job.bytes;
+    if (ended) job.done(status);
+    lock.lock();
+    if (!ended) queue_.push_rest(std::move(job));
+  }
+}
+
+bool Copier::is_avoided(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  const auto until = avoided_until_ns_.find(node);
+  return until != avoided_until_ns_.end() && os::now_ns() < until->second;
+}
+
+void Copier::avoid(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  avoided_until_ns_[node] = os::now_ns() + core_.config.failure_deadline_ns() / 2;
 }
 
 void Copier::stop() {

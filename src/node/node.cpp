@@ -200,7 +200,7 @@ Status Node::Impl::listen() {
   sessions = std::make_unique<Sessions>(core);
   allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
   holds = std::make_unique<Holds>(core, *home, *peers, *cluster);
-  copier = std::make_unique<Copier>(core, *home);
+  copier = std::make_unique<Copier>(core, *home, *peers, *cluster);
   service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
                                       served);
   doors = std::make_unique<Doors>(core, loop, *service);

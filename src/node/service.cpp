@@ -153,7 +153,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kNameList:
       request.mutable_name_list()->set_uid(session->uid);
       co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
-    case wire::Envelope::kCopy: co_return co_await copy(std::move(*request.mutable_copy()));
+    case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
     case wire::Envelope::kLostReplica:
       co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
     case wire::Envelope::kStats: co_return co_await stats_of(request.stats());
@@ -217,19 +217,6 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
   if (!fresh) ++known->second.handles;
   co_return out;
-}
-
-Task<Reply> Service::copy(wire::CopyRequest request) {
-  const std::string node = request.target().node();
-  if (node == core_.name) co_return co_await copier_.copy(std::move(request));
-  const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
-  constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
-  const uint64_t patience_ns =
-      std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
-  wire::Envelope message;
-  *message.mutable_copy() = std::move(request);
-  co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns() + patience_ns));
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {
@@ -374,7 +361,7 @@ Task<Reply> Service::home_request(wire::Envelope request) {
       *out.mutable_stats_reply() = stats();
       co_return out;
     }
-    case wire::Envelope::kCopy: co_return co_await copy(std::move(*request.mutable_copy()));
+    case wire::Envelope::kCopy: co_return co_await copier_.copy(std::move(*request.mutable_copy()));
     default: co_return Status(Code::kProtocol, "not a request of a daemon");
   }
 }

@@ -49,7 +49,6 @@ class Service {
   control::Task<control::Reply> session_request(std::shared_ptr<Session> session, wire::Envelope request);
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
-  control::Task<control::Reply> copy(wire::CopyRequest request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
   control::Task<control::Reply> stats_of(wire::StatsRequest request);

@@ -1,8 +1,10 @@
 """One link cut, or one direction of it, while everybody still reaches somebody."""
+import os
+
 import pytest
 
 from harness import FAILURE_DEADLINE_S, wait_for
-from ocmlib import OcmError
+from ocmlib import DEDICATED, OcmError
 
 MIB = 1 << 20
 
@@ -36,3 +38,38 @@ def test_a_cut_link_is_an_error_to_who_uses_it_and_to_nobody_else(netns_cluster,
     else:
         cluster.mend_one_way(n2, n3)
     wait_for("the link is used again", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 20 * FAILURE_DEADLINE_S)
+
+
+@pytest.fixture
+def four_nodes(make_cluster):
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    return make_cluster(names=("n1", "n2", "n3", "n4"), namespaces=True)
+
+
+def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes):
+    cluster = four_nodes
+    n1, n2, n3, n4 = cluster.nodes
+    x, y = cluster.program(n1), cluster.program(n4)
+    r = x.alloc(MIB, layout="replicated", nodes=["n3", "n2"], flags=DEDICATED)
+    r.fill(0, 1, MIB)
+    r.publish("replicas", 0o606)
+    seen = y.attach("replicas")
+    assert seen.holds(0, 1, MIB)
+    t = y.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    wait_for("three of the four vote", lambda: "number=2" in n1.log() or "number=3" in n1.log())
+    cluster.cut_pair(n1, n3)
+    cluster.cut_pair(n2, n3)
+    r.fill(0, 2, MIB)  # acknowledged: n3 can no longer serve its replica, though n4 reaches it
+    for _ in range(3):
+        copied = outcome(lambda: t.copy_from(0, seen, 0, MIB))
+        if copied is None:
+            assert t.holds(0, 2, MIB)
+        else:  # n3 reaches no other replica
+            assert copied == "PEER_LOST"
+    assert seen.holds(0, 2, MIB)
+    back = y.alloc(MIB, nodes=["n4"], flags=DEDICATED)
+    back.fill(0, 3, MIB)
+    assert outcome(lambda: seen.copy_from(0, back, 0, MIB)) in (None, "PEER_LOST")
+    cluster.mend_pair(n1, n3)
+    cluster.mend_pair(n2, n3)

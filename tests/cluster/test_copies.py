@@ -1,0 +1,104 @@
+"""Copies between nodes that a hostile local program asks for: its daemon serves it, and is not its tool."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, wait_for
+from ocmlib import DEDICATED
+from rawprogram import RawProgram
+
+MIB = 1 << 20
+TCP = 2
+ANOTHER_USER = 1002
+
+
+def raw_program(node, uid=None) -> RawProgram:
+    raw = RawProgram(node, uid=uid)
+    raw.hello()
+    return raw
+
+
+def allocate(raw: RawProgram, node: str, count: int = MIB) -> dict:
+    reply = raw.call("allocate", bytes_total=count, flags=DEDICATED, nodes=[node])
+    assert reply["code"] == 0, reply
+    return reply["allocation"]["extents"][0]
+
+
+def resident_mib(process) -> float:
+    status = open(f"/proc/{process.pid}/status").read()
+    return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+
+def test_a_daemon_pulls_from_the_nodes_of_its_cluster_only(cluster):
+    raw = raw_program(cluster["n1"])
+    target, source = allocate(raw, "n1"), allocate(raw, "n2")
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        address = f"127.0.0.1:{elsewhere.getsockname()[1]}".encode()
+        reply = raw.call("copy", target=target, source={**source, "addresses": [{"fabric": TCP, "address": address}]},
+                         bytes_total=MIB)
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+    assert reply["code"] == 0, reply
+    nowhere = raw.call("copy", target=target, source={**source, "node": "n9"}, bytes_total=MIB)
+    assert "n9" in nowhere["detail"]
+    for field, bad in (("node", "x" * 300), ("capability", b"short")):
+        assert raw.call("copy", target=target, source={**source, field: bad}, bytes_total=1)["code"] < 0
+        assert raw.call("copy", target={**target, field: bad}, source=source, bytes_total=1)["code"] < 0
+    raw.close()
+
+
+def test_copies_that_wait_for_a_dead_node_hold_up_no_other_user(cluster):
+    if os.geteuid() != 0:
+        pytest.skip("acting as another user needs root")
+    n1, n3 = cluster["n1"], cluster["n3"]
+    hostile, other = raw_program(n1, ANOTHER_USER), raw_program(n1)
+    far, near = allocate(hostile, "n3"), allocate(hostile, "n1")
+    target, source = allocate(other, "n1", 64 * MIB), allocate(other, "n2", 64 * MIB)
+    before = resident_mib(n1.process)
+    n3.signal(signal.SIGSTOP)
+    try:
+        padding = [{"fabric": TCP, "address": bytes(3 * MIB)}]
+        for _ in range(100):
+            hostile.send("copy", target=near, source={**far, "addresses": padding}, bytes_total=MIB)
+        for _ in range(100):
+            hostile.send("copy", target=near, source=far, bytes_total=MIB)
+        began = time.monotonic()
+        reply = other.call("copy", target=target, source=source, bytes_total=64 * MIB)
+        assert reply["code"] == 0, reply
+        # A thread is held for one failure deadline at most, then it is another user's turn.
+        assert time.monotonic() - began < 4 * FAILURE_DEADLINE_S
+        assert resident_mib(n1.process) < before + 64 + 64  # the target's pages, and some
+        for _ in range(200):
+            assert hostile.receive()["code"] < 0
+    finally:
+        n3.signal(signal.SIGCONT)
+    wait_for("n3 answers again", lambda: hostile.call("copy", target=near, source=far, bytes_total=MIB)["code"] == 0)
+    for raw in (hostile, other):
+        raw.close()
+
+
+def test_a_long_copy_of_one_user_leaves_the_threads_to_others(make_cluster):
+    if os.geteuid() != 0:
+        pytest.skip("acting as another user needs root")
+    cluster = make_cluster(names=("n1",), dram=1 << 30)
+    hostile, other = raw_program(cluster["n1"], ANOTHER_USER), raw_program(cluster["n1"])
+    big, bigger = (allocate(hostile, "n1", 256 * MIB) for _ in range(2))
+    target, source = allocate(other, "n1"), allocate(other, "n1")
+    for _ in range(60):
+        hostile.send("copy", target=big, source=bigger, bytes_total=256 * MIB)
+    assert other.call("copy", target=target, source=source, bytes_total=MIB)["code"] == 0
+    done = 0
+    hostile.socket.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            hostile.receive()
+            done += 1
+    assert done < 30  # the other user did not wait for all of them
+    for raw in (hostile, other):
+        raw.close()

@@ -1,0 +1,61 @@
+// node/copy_queue: whose turn it is, and how much may wait.
+#include "node/copy_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ocm::node {
+namespace {
+
+CopyJob job(uint32_t uid, int session, uint64_t bytes) {
+  CopyJob out;
+  out.uid = uid;
+  out.session.bytes[0] = static_cast<std::byte>(session);
+  out.bytes = bytes;
+  return out;
+}
+
+/// The jobs' bytes in the order that they are taken in.
+std::string order(CopyQueue& queue) {
+  std::string out;
+  while (!queue.empty()) out += std::to_string(queue.pop().bytes) + " ";
+  return out;
+}
+
+TEST(CopyQueue, UsersTakeTurns) {
+  CopyQueue queue;
+  for (uint64_t bytes : {1, 2, 3}) ASSERT_TRUE(queue.push(job(7, 1, bytes)).is_ok());
+  ASSERT_TRUE(queue.push(job(8, 1, 10)).is_ok());
+  EXPECT_EQ(order(queue), "1 10 2 3 ");
+}
+
+TEST(CopyQueue, SessionsOfAUserTakeTurns) {
+  CopyQueue queue;
+  for (uint64_t bytes : {1, 2, 3}) ASSERT_TRUE(queue.push(job(7, 1, bytes)).is_ok());
+  ASSERT_TRUE(queue.push(job(7, 2, 10)).is_ok());
+  ASSERT_TRUE(queue.push(job(8, 3, 20)).is_ok());
+  EXPECT_EQ(order(queue), "1 20 10 2 3 ");
+}
+
+TEST(CopyQueue, TheRestOfAJobIsTheNextOfItsSession) {
+  CopyQueue queue;
+  for (uint64_t bytes : {1, 2}) ASSERT_TRUE(queue.push(job(7, 1, bytes)).is_ok());
+  ASSERT_TRUE(queue.push(job(8, 1, 10)).is_ok());
+  queue.push_rest(queue.pop());
+  EXPECT_EQ(order(queue), "10 1 2 ");
+}
+
+TEST(CopyQueue, OneUserNeverFillsIt) {
+  CopyQueue queue;
+  for (size_t i = 0; i < CopyQueue::kUserMax; ++i) {
+    ASSERT_TRUE(queue.push(job(7, static_cast<int>(i % 5), 1)).is_ok());
+  }
+  EXPECT_EQ(queue.push(job(7, 9, 1)).code(), Code::kQueueFull);
+  EXPECT_TRUE(queue.push(job(8, 1, 1)).is_ok());
+  (void)queue.pop();
+  EXPECT_TRUE(queue.push(job(7, 9, 1)).is_ok());
+}
+
+}  // namespace
+}  // namespace ocm::node
