@@ -43,7 +43,7 @@ Result<std::unique_ptr<Home>> Home::make(Core& core) {
 Status Home::init() {
   slots_ = static_cast<uint32_t>(std::min({core_.config.extents, extents_by_fds(), uint64_t{1} << 28}));
   const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);
-  OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {}));
+  OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {.seal_later = true}));
   OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));
   OCM_TRY(os::seal_writes(generations_fd_.get()));
   OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));

@@ -20,7 +20,10 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
   }
   // Born 0777: a holder of a read-only descriptor could open it anew for writing.
   if (::fchmod(fd.get(), S_IRUSR | S_IWUSR) != 0) return Status::from_errno(errno, "fchmod of a memfd");
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  // A holder who could seal it against writing would keep the daemon from mapping it, and from giving its
+  // pages back.
+  const int no_more_seals = options.seal_later ? 0 : F_SEAL_SEAL;
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | no_more_seals) != 0) {
     return Status::from_errno(errno, "sealing a memfd");
   }
   if (options.numa_node >= 0) {
@@ -39,7 +42,8 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
 }
 
 Status seal_writes(int fd) {
-  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) return Status::from_errno(errno, "sealing a memfd");
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
+    return Status::from_errno(errno, "sealing a memfd");
   return {};
 }
 

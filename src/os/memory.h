@@ -12,17 +12,19 @@ namespace ocm::os {
 
 /// How a memfd is backed.
 struct MemfdOptions {
-  bool hugepages = false;  // MFD_HUGETLB; kNoMemory if the node has too few
-  bool populate = false;   // take every page now; kNoMemory rather than SIGBUS later
-  int numa_node = -1;      // -1: the kernel's choice
+  bool hugepages = false;   // MFD_HUGETLB; kNoMemory if the node has too few
+  bool populate = false;    // take every page now; kNoMemory rather than SIGBUS later
+  int numa_node = -1;       // -1: the kernel's choice
+  bool seal_later = false;  // seal_writes() follows; else nobody adds a seal any more
 };
 
-/// An anonymous file of `bytes` zeros, sealed against shrinking and growing, close-on-exec,
+/// An anonymous file of `bytes` zeros, sealed against shrinking, growing and further seals, close-on-exec,
 /// and readable and writable by its owner only.
 /// Errors: kNoMemory, kNoFds, kIo.
 Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options);
 
-/// From here on nobody can map or write the memfd anew for writing; writable mappings that exist stay.
+/// From here on nobody can map or write the memfd (made with seal_later) anew for writing, nor seal it;
+/// writable mappings that exist stay.
 Status seal_writes(int fd);
 
 /// Gives back every page of the memfd, also those that others map; its bytes are zeros again.

@@ -1,4 +1,5 @@
 // memory/dram: an extent's bytes are zeros, shared, and read-only for those who may only read.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <numa.h>
 #include <sys/mman.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -63,6 +65,29 @@ TEST(Dram, ASharedDescriptorCannotShrinkTheExtent) {
   auto fd = backing->share(Access::kReadWrite);
   ASSERT_TRUE(fd.is_ok());
   EXPECT_NE(::ftruncate(fd->get(), 4096), 0);
+}
+
+TEST(Dram, AHolderCannotSealTheExtent) {
+  const auto backing = make(8192);
+  auto fd = backing->share(Access::kReadWrite);
+  ASSERT_TRUE(fd.is_ok());
+  for (const int seal : {F_SEAL_WRITE, F_SEAL_FUTURE_WRITE}) {
+    errno = 0;
+    EXPECT_EQ(::fcntl(fd->get(), F_ADD_SEALS, seal), -1);
+    EXPECT_EQ(errno, EPERM);
+  }
+  EXPECT_TRUE(backing->data().is_ok());
+}
+
+TEST(Dram, AReadOnlyTableStaysWritableForItsMakerOnly) {
+  auto fd = os::make_memfd("table", 4096, {.seal_later = true});
+  ASSERT_TRUE(fd.is_ok());
+  auto mapping = os::Mapping::map(fd->get(), 4096, true);
+  ASSERT_TRUE(mapping.is_ok());
+  ASSERT_TRUE(os::seal_writes(fd->get()).is_ok());
+  mapping->data()[0] = std::byte{1};
+  EXPECT_FALSE(os::Mapping::map(fd->get(), 4096, true).is_ok());
+  EXPECT_NE(::fcntl(fd->get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
 
 TEST(Dram, PopulateTakesThePagesNow) {
