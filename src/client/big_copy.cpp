@@ -1,8 +1,5 @@
 #include "client/big_copy.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -10,6 +7,7 @@
 
 #include "client/fork.h"
 #include "fabric/shm/copy.h"
+#include "os/signals.h"
 
 namespace ocm::client {
 namespace {
@@ -45,9 +43,7 @@ struct Job {
 class CopyThreads {
  public:
   explicit CopyThreads(unsigned helpers) : helpers_(helpers) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const os::BlockedSignals none_for_them;
     for (unsigned i = 0; i < helpers; ++i) {
       try {
         std::thread([this] { run(); }).detach();
@@ -55,7 +51,6 @@ class CopyThreads {
         --helpers_;
       }
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// False if another job runs.

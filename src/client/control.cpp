@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "control.pb.h"
 
@@ -42,7 +43,18 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
     forget(*call);
     return status;
   }
+  status = send_all(std::move(bytes), deadline);
+  send_returns();
+  if (!status.is_ok()) {
+    forget(*call);
+    return status;
+  }
+  return call;
+}
+
+Status ControlConnection::send_all(std::string bytes, os::Deadline deadline) {
   std::lock_guard lock(sending_);
+  if (!unsent_.empty()) bytes.insert(0, std::exchange(unsent_, {}));
   size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t n =
@@ -51,7 +63,6 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (deadline.passed()) {
-        forget(*call);
         const Status late(Code::kDeadline, "the daemon does not take requests in time");
         if (sent > 0) fail(late);  // half a message: the stream cannot go on
         return late;
@@ -64,12 +75,24 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
       break;
     }
   }
-  if (sent < bytes.size()) {
-    forget(*call);
-    std::lock_guard state(mutex_);
-    return why_;
+  if (sent == bytes.size()) return {};
+  std::lock_guard state(mutex_);
+  return why_;
+}
+
+void ControlConnection::send_returns() {
+  {
+    std::lock_guard lock(mutex_);
+    if (returns_.empty()) return;
   }
-  return call;
+  std::unique_lock sender(sending_, std::try_to_lock);
+  if (!sender.owns_lock()) return;  // its holder comes here next
+  {
+    std::lock_guard lock(mutex_);
+    unsent_ += std::exchange(returns_, {});
+  }
+  const ssize_t n = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n > 0) unsent_.erase(0, static_cast<size_t>(n));  // the rest goes with the next request
 }
 
 bool ControlConnection::test(Call& call) {
@@ -101,8 +124,7 @@ Status ControlConnection::wait(Call& call, os::Deadline deadline) {
     }
     if (spinning) relax();
     if (!call.done.load(std::memory_order_acquire) && deadline.passed()) {
-      forget(call);
-      if (call.done.load(std::memory_order_acquire)) break;
+      if (!give_up(call)) break;
       return Status(Code::kDeadline, "the daemon did not answer in time");
     }
   }
@@ -145,6 +167,7 @@ bool ControlConnection::read_some() {
   in_used_ += static_cast<size_t>(n);
   while (parse_one()) {
   }
+  send_returns();
   if (fds_.size() > kFdsWaitingMax) fail(Status(Code::kProtocol, "the daemon sent too many descriptors"));
   return true;
 }
@@ -184,7 +207,10 @@ bool ControlConnection::parse_one() {
 
   std::lock_guard lock(mutex_);
   const auto found = calls_.find(reply.message->id());
-  if (found == calls_.end()) return true;  // its caller has given up
+  if (found == calls_.end()) {
+    return_late(*reply.message);
+    return true;
+  }
   const std::shared_ptr<Call> call = found->second;
   calls_.erase(found);
   call->reply = std::move(reply);
@@ -204,11 +230,40 @@ void ControlConnection::forget(Call& call) {
   calls_.erase(call.id);
 }
 
+bool ControlConnection::give_up(Call& call) {
+  {
+    std::lock_guard lock(mutex_);
+    if (calls_.erase(call.id) == 0) return false;
+    given_up_ids_.insert(call.id);
+    late_.store(given_up_ids_.size(), std::memory_order_release);
+  }
+  if (given_up_) given_up_();
+  return true;
+}
+
 void ControlConnection::cancel(Call& call, const Status& why) {
-  std::lock_guard lock(mutex_);
-  if (calls_.erase(call.id) == 0) return;
+  if (!give_up(call)) return;
   call.status = why;
   call.done.store(true, std::memory_order_release);
+}
+
+void ControlConnection::return_late(const wire::Envelope& reply) {
+  if (given_up_ids_.erase(reply.id()) == 0) return;
+  late_.store(given_up_ids_.size(), std::memory_order_release);
+  // Of a join no extents come: its parts are still the program's handles.
+  if (reply.code() != 0 || !reply.has_allocation() || reply.allocation().extents_size() == 0) return;
+  wire::Envelope request;
+  request.set_id(next_id_++);  // its reply comes for nobody
+  request.mutable_free()->set_allocation_id(reply.allocation().allocation_id());
+  request.mutable_free()->set_hold_id(reply.allocation().hold_id());
+  (void)wire::append_control(request, returns_);  // short
+}
+
+void ControlConnection::take_late() {
+  if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
+    while (read_some()) {
+    }
+  }
 }
 
 void ControlConnection::fail(const Status& why) {
@@ -223,6 +278,8 @@ void ControlConnection::fail(const Status& why) {
     call->done.store(true, std::memory_order_release);
   }
   calls_.clear();
+  given_up_ids_.clear();
+  late_.store(0, std::memory_order_release);
   changed_.notify_all();
 }
 

@@ -4,6 +4,9 @@
 // their reply was handed over or the reader has left. A reader spins for a short while before it sleeps,
 // because a wake-up costs more than most replies take.
 //
+// A reply that comes after its caller has given up may carry memory: an allocation, or an attachment with its
+// hold. It goes back to the daemon at once; descriptors are closed.
+//
 // Threads: any. A connection that failed stays failed; every call then answers kNoDaemon.
 #pragma once
 
@@ -11,10 +14,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/status.h"
@@ -48,11 +53,18 @@ class ControlConnection {
   Result<std::shared_ptr<Call>> start(wire::Envelope& request, os::Deadline deadline);
   /// Moves what has arrived; never blocks. True when the call is done.
   bool test(Call& call);
-  /// Waits for the reply. At the deadline the call is forgotten and kDeadline returned.
+  /// Waits for the reply. At the deadline the call is given up and kDeadline returned.
   Status wait(Call& call, os::Deadline deadline);
 
   /// Ends a call that nobody waits for any more; its status becomes `why` unless the reply was faster.
   void cancel(Call& call, const Status& why);
+
+  /// Some calls were given up, and their replies are still to come: somebody should read them with
+  /// take_late().
+  bool awaits_late() const { return late_.load(std::memory_order_acquire) > 0; }
+  void take_late();
+  /// `run` is called, by any thread, when a call was given up. Set before the first call.
+  void on_given_up(std::function<void()> run) { given_up_ = std::move(run); }
 
   /// The peer hung up or broke the protocol: fails what is under way and whatever comes.
   void fail(const Status& why);
@@ -65,10 +77,22 @@ class ControlConnection {
   bool parse_one();
   void finish(const std::shared_ptr<Call>& call, Status status);
   void forget(Call& call);
+  /// Takes the call out; its reply may come yet. False if it was done.
+  bool give_up(Call& call);
+  /// What came for nobody. Holds mutex_.
+  void return_late(const wire::Envelope& reply);
+  /// Sends returns_ as far as the socket takes it; waits for nobody. Whoever sends meanwhile calls it
+  /// afterwards, so that nothing stays behind.
+  void send_returns();
+  /// All of `bytes`. Errors: kDeadline, kNoDaemon (the connection failed then).
+  Status send_all(std::string bytes, os::Deadline deadline);
 
   os::Fd socket_;
   std::atomic<bool> failed_{false};
-  std::mutex sending_;
+  std::atomic<size_t> late_{0};  // ids in given_up_ids_
+  std::function<void()> given_up_;
+  std::mutex sending_;  // guards the outgoing stream and unsent_
+  std::string unsent_;  // the rest of returns that the socket did not take
   std::mutex reading_;  // the reader's; guards in_, in_used_, fds_
   std::string in_;
   size_t in_used_ = 0;  // bytes of in_ that are filled
@@ -80,6 +104,8 @@ class ControlConnection {
   uint64_t next_id_ = 1;
   Status why_;
   std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
+  std::unordered_set<uint64_t> given_up_ids_;
+  std::string returns_;  // messages for send_returns()
 };
 
 }  // namespace ocm::client

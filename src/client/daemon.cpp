@@ -1,22 +1,25 @@
 #include "client/daemon.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "client/fork.h"
 #include "control.pb.h"
+#include "os/signals.h"
 
 namespace ocm::client {
 
 Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& program, const Daemon* resume,
                                               os::Deadline deadline) {
   std::shared_ptr<Daemon> daemon(new Daemon);
+  daemon->wake_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!daemon->wake_.is_open()) return Status::from_errno(errno, "eventfd");
   daemon->control_ = std::make_unique<ControlConnection>(std::move(socket));
+  daemon->control_->on_given_up([raw = daemon.get()] { raw->wake_watcher(); });
 
   wire::Envelope request;
   wire::SessionHello& hello = *request.mutable_session_hello();
@@ -66,30 +69,50 @@ Daemon::~Daemon() {
 
 Status Daemon::watch(std::function<bool()> resume) {
   resume_ = std::move(resume);
-  stop_ = os::Fd(::eventfd(0, EFD_CLOEXEC));
-  if (!stop_.is_open()) return Status::from_errno(errno, "eventfd");
-  // Signals are the program's: none is delivered to this thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  watcher_ = std::thread([this] { run_watcher(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const os::BlockedSignals none_for_it;
+  try {
+    watcher_ = std::thread([this] { run_watcher(); });
+  } catch (const std::system_error& error) {
+    return Status(Code::kNoMemory, std::string("the session's thread cannot be started (") + error.what() +
+                                       "); raise this process' limit on memory or on processes");
+  }
   return {};
 }
 
 void Daemon::stop_watching() {
   if (!watcher_.joinable()) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof(one));
+  stopping_.store(true, std::memory_order_release);
+  wake_watcher();
   watcher_.join();
 }
 
+void Daemon::wake_watcher() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+}
+
+bool Daemon::is_stopped(int poll_ms) {
+  pollfd wake{wake_.get(), POLLIN, 0};
+  uint64_t count = 0;
+  if (::poll(&wake, 1, poll_ms) > 0) {
+    [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof(count));
+  }
+  return stopping_.load(std::memory_order_acquire);
+}
+
 void Daemon::run_watcher() {
-  pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {stop_.get(), POLLIN, 0}};
+  // A reply that its caller gave up may be the last one for long: it is read here.
+  constexpr int kOtherReaderMs = 20;
+  pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {wake_.get(), POLLIN, 0}};
   for (;;) {
+    both[0].events = control_->awaits_late() ? POLLRDHUP | POLLIN : POLLRDHUP;
     if (::poll(both, 2, -1) < 0) continue;
-    if (both[1].revents != 0) return;
-    if (both[0].revents != 0) break;
+    if (both[1].revents != 0 && is_stopped(0)) return;
+    if ((both[0].revents & ~POLLIN) != 0) break;
+    if ((both[0].revents & POLLIN) != 0) {
+      control_->take_late();
+      if (is_stopped(kOtherReaderMs)) return;
+    }
   }
   lost_.store(true, std::memory_order_release);
   // A reply may still be in the socket: whoever reads meets the end of the stream by itself, and whoever
@@ -97,7 +120,7 @@ void Daemon::run_watcher() {
   if (both[0].revents & (POLLHUP | POLLERR)) control_->fail(Status(Code::kNoDaemon, "the daemon hung up"));
   constexpr int kResumeMsFirst = 50, kResumeMsMax = 1000;
   for (int pause_ms = kResumeMsFirst;; pause_ms = std::min(2 * pause_ms, kResumeMsMax)) {
-    if (::poll(&both[1], 1, pause_ms) > 0) return;
+    if (is_stopped(pause_ms)) return;
     if (resume_()) {
       watched_.store(true, std::memory_order_release);
       return;

@@ -41,7 +41,8 @@ class Daemon {
   /// Set within moments of the daemon's end, by a thread that sleeps until then.
   const std::atomic<bool>& lost() const { return lost_; }
 
-  /// Starts that thread. After the end it calls `resume` again and again, until that gives true.
+  /// Starts that thread. After the end it calls `resume` again and again, until that gives true. It also
+  /// reads replies whose callers gave up. Errors: kNoMemory.
   Status watch(std::function<bool()> resume);
   /// Ends it; `resume` does not run any more afterwards.
   void stop_watching();
@@ -51,6 +52,9 @@ class Daemon {
  private:
   Daemon() = default;
   void run_watcher();
+  void wake_watcher();
+  /// Sleeps until woken, `poll_ms` at most.
+  bool is_stopped(int poll_ms);
 
   std::unique_ptr<ControlConnection> control_;
   fabric::Credentials who_;
@@ -67,7 +71,8 @@ class Daemon {
   os::Mapping generations_;
   os::Mapping page_;
   std::atomic<bool> lost_{false};
-  os::Fd stop_;  // eventfd: ends the watcher
+  os::Fd wake_;  // eventfd: the watcher looks at stopping_ and at what is late
+  std::atomic<bool> stopping_{false};
   std::function<bool()> resume_;
   std::atomic<bool> watched_{false};
   std::thread watcher_;
