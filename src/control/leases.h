@@ -147,6 +147,13 @@ class Leases {
     return {it->second.extents.begin(), it->second.extents.end()};
   }
 
+  /// False if the session is here and goes on under another incarnation of its daemon than `told_by`, whose
+  /// word of its end came late.
+  bool is_ended_by(const SessionId& session, const Incarnation& told_by) const {
+    const auto it = owners_.find(session);
+    return it == owners_.end() || it->second.incarnation == told_by;
+  }
+
   /// The session goes on under another daemon incarnation; false if it owns and holds nothing here.
   bool resume(const SessionId& session, const std::string& node, const Incarnation& incarnation) {
     const auto it = owners_.find(session);

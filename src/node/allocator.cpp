@@ -313,6 +313,7 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
     if (address.empty() || incarnation() != before) co_return;  // what it held died with it
     wire::Envelope message;
     message.mutable_session_end()->set_session_id(id_field(session->id));
+    message.mutable_session_end()->set_owner_incarnation(id_field(core_.incarnation));
     const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
     if (reply.is_ok()) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
@@ -326,9 +327,11 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   cluster_.note_pool(core_.name, home_.pool(Kind::kDram));
   const std::set<std::string> homes = session->homes;
   sessions_.remove(session);
+  sessions_.begin_end(session->id);
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes) tasks.push_back(end_at(session, node));
   co_await core_.env.join(std::move(tasks));
+  sessions_.ended(session->id);
 }
 
 Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {

@@ -114,7 +114,7 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   read_id(r.session_id(), session);
   read_id(r.allocation_id(), allocation);
   read_id(r.owner_incarnation(), incarnation);
-  const auto making = making_.insert(making_.end(), {session, allocation});
+  const auto making = making_.insert(making_.end(), {session, incarnation, allocation});
   auto made = co_await make_extent(r.bytes_total(), kind, options);
   // What was freed a moment ago is on its way back to the budget.
   while (!made.is_ok() && made.status().code() == Code::kPoolFull && core_.now_ns() < give_up_ns) {
@@ -188,13 +188,14 @@ Status Home::release(const wire::ReleaseRequest& request) {
   return remove(id);
 }
 
-void Home::end_session(const SessionId& session) {
+void Home::end_session(const SessionId& session, const std::optional<control::Incarnation>& told_by) {
+  if (told_by && !leases_.is_ended_by(session, *told_by)) return;
   for (const control::HoldId& hold : leases_.holds_of(session)) {
     for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
   }
   for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
   for (Making& making : making_) {
-    if (making.session == session) making.cancelled = true;
+    if (making.session == session && (!told_by || making.incarnation == *told_by)) making.cancelled = true;
   }
 }
 

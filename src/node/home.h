@@ -25,7 +25,10 @@ class Home {
   /// The holder of the capability or the owning session gives it back. Errors: kRevoked, kNotFound,
   /// kPermission.
   Status release(const wire::ReleaseRequest& request);
-  void end_session(const SessionId& session);
+  /// `told_by`: the incarnation of its daemon that ended it, which may be heard late: nothing happens if the
+  /// session goes on under another one.
+  void end_session(const SessionId& session,
+                   const std::optional<control::Incarnation>& told_by = std::nullopt);
   wire::SessionExtents resume(const SessionId& session, const std::string& node,
                               const control::Incarnation& incarnation);
   /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
@@ -77,6 +80,7 @@ class Home {
   /// Reservations under way; cancelled ones are undone as soon as they are there.
   struct Making {
     SessionId session;
+    control::Incarnation incarnation;
     AllocationId allocation;
     bool cancelled = false;
   };

@@ -333,8 +333,12 @@ Task<Reply> Service::home_request(wire::Envelope request) {
     case wire::Envelope::kRelease: co_return home_.release(request.release());
     case wire::Envelope::kSessionEnd: {
       SessionId id;
-      if (!read_id(request.session_end().session_id(), id)) co_return Status(Code::kInvalidArgument);
-      home_.end_session(id);
+      control::Incarnation told_by;
+      if (!read_id(request.session_end().session_id(), id) ||
+          !read_id(request.session_end().owner_incarnation(), told_by)) {
+        co_return Status(Code::kInvalidArgument);
+      }
+      home_.end_session(id, told_by);
       co_return Status();
     }
     case wire::Envelope::kPublishExtents: co_return home_.publish(request.publish_extents());

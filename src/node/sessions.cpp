@@ -30,6 +30,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
         !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(session.id)))) {
       return Status(Code::kAuth, "wrong resume key");
     }
+    if (ending_.contains(session.id)) return Status(Code::kAuth, "the session has ended; open a new one");
     if (sessions_.contains(session.id)) return Status(Code::kExists, "the session is open");
     out.resumed = true;
   }

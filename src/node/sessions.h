@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
@@ -58,6 +59,10 @@ class Sessions {
   };
   Result<Opened> open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid);
   void remove(const std::shared_ptr<Session>& session);
+  /// Between these the session's homes hear of its end, and it is not taken up again: what it makes then
+  /// would end with it.
+  void begin_end(const SessionId& id) { ending_.insert(id); }
+  void ended(const SessionId& id) { ending_.erase(id); }
 
   /// Charges the user's quota. Errors: kQuota.
   Status charge(uint32_t uid, uint64_t bytes);
@@ -76,6 +81,7 @@ class Sessions {
   Core& core_;
   Moved moved_;
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
+  std::unordered_set<SessionId> ending_;
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
 };
 
