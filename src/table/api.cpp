@@ -19,8 +19,11 @@ using capi::finish;
 
 /// The table behind a handle; null and the last error set if there is none.
 std::shared_ptr<Table> find(const ocm_table* handle) {
-  const std::shared_ptr<Table>* table = tables.find(bits(handle));
-  if (table != nullptr) return *table;
+  if (TableObject* object = tables.find(bits(handle))) {
+    std::shared_ptr<Table> table = object->get();
+    // The slot may have been closed, and used again, before its table was taken.
+    if (table != nullptr && tables.find(bits(handle)) == object) return table;
+  }
   (void)capi::fail_handle(tables.why(bits(handle)), "table");
   return nullptr;
 }
@@ -169,7 +172,7 @@ int ocm_table_open(ocm_session* session, const char* name, ocm_table** table) {
     if (!opened.is_ok()) return fail(about("table " + std::string(name), opened.status()));
     const Tables::Reserved slot = tables.reserve();
     if (slot.object == nullptr) return fail(Code::kLimit, "too many open tables in this process");
-    *slot.object = std::move(*opened);
+    slot.object->set(std::move(*opened));
     *table = capi::handle_of<ocm_table>(tables.publish(slot.index));
     return static_cast<int>(OCM_OK);
   });
@@ -177,9 +180,9 @@ int ocm_table_open(ocm_session* session, const char* name, ocm_table** table) {
 
 int ocm_table_close(ocm_table* table) {
   return capi::guarded([&] {
-    std::shared_ptr<Table>* object = tables.retire(bits(table));
+    TableObject* object = tables.retire(bits(table));
     if (object == nullptr) return capi::fail_handle(tables.why(bits(table)), "table");
-    object->reset();
+    object->set(nullptr);
     tables.release(Tables::index_of(bits(table)));
     return static_cast<int>(OCM_OK);
   });

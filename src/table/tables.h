@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,25 @@ class Table {
   std::atomic<uint64_t> bytes_moved_{0};
 };
 
-using Tables = capi::HandleTable<std::shared_ptr<Table>, 4>;
+/// What a handle stands for. Another thread may close it while one takes its table.
+class TableObject {
+ public:
+  std::shared_ptr<Table> get() {
+    const std::lock_guard lock(mutex_);
+    return table_;
+  }
+  /// Gives what was there.
+  std::shared_ptr<Table> set(std::shared_ptr<Table> table) {
+    const std::lock_guard lock(mutex_);
+    table_.swap(table);
+    return table;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Table> table_;
+};
+using Tables = capi::HandleTable<TableObject, 4>;
 extern Tables tables;
 
 }  // namespace ocm::table
