@@ -87,7 +87,8 @@ class Leases {
     return true;
   }
 
-  /// The name is over. True if the extent is to be freed now; else its last hold will say so.
+  /// The name is over, or goes on without the extent. True if the extent is to be freed now; else its last
+  /// hold will say so.
   bool end_name(ExtentId id) {
     const auto it = leases_.find(id);
     if (it == leases_.end() || it->second.session || it->second.holders == 0) return true;

@@ -70,7 +70,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     const std::lock_guard lock(mutex_);
     return find_locked(id);
   }
-  Status remove(ExtentId id);
+  /// What was removed. `retire`: its bytes count as used until it is let go.
+  Result<std::shared_ptr<Extent>> remove(ExtentId id, bool retire);
   PoolUse use(Kind kind) const {
     const std::lock_guard lock(mutex_);
     return use_locked(pools_[static_cast<size_t>(kind)]);
@@ -93,12 +94,14 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     std::unique_ptr<Budget> budget;
     uint64_t creating_bytes = 0;
     uint64_t used_bytes = 0;
+    uint64_t retired_bytes = 0;
     uint64_t reclaiming_bytes = 0;
   };
 
   static PoolUse use_locked(const Pool& pool) {
     if (!pool.budget) return {};
-    return {pool.budget->budget_bytes(), pool.creating_bytes + pool.used_bytes, pool.reclaiming_bytes};
+    return {pool.budget->budget_bytes(), pool.creating_bytes + pool.used_bytes + pool.retired_bytes,
+            pool.reclaiming_bytes};
   }
   Status full(const Pool& pool, Kind kind, uint64_t bytes) const;
   Result<std::shared_ptr<Extent>> find_locked(ExtentId id) const;
@@ -261,7 +264,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::find_locked(ExtentId id) cons
   return Status(Code::kNotFound, "no extent at " + id.address.to_string());
 }
 
-Status ExtentTable::Core::remove(ExtentId id) {
+Result<std::shared_ptr<Extent>> ExtentTable::Core::remove(ExtentId id, bool retire) {
   std::shared_ptr<Extent> extent;
   {
     const std::lock_guard lock(mutex_);
@@ -270,12 +273,13 @@ Status ExtentTable::Core::remove(ExtentId id) {
     live_.erase(id.address.offset());
     Pool& pool = pools_[static_cast<size_t>(extent->kind)];
     pool.used_bytes -= extent->reserved_bytes;
-    pool.reclaiming_bytes += extent->reserved_bytes;
+    (retire ? pool.retired_bytes : pool.reclaiming_bytes) += extent->reserved_bytes;
+    extent->retired_ = retire;
     gaps_.give(id.address.offset(), extent->reserved_bytes);
     free_slots_.push_back(extent->slot);
   }
   extent->revoke();
-  return {};
+  return extent;
 }
 
 void ExtentTable::Core::let_go(Extent* extent) {
@@ -308,13 +312,14 @@ void ExtentTable::Core::reap() {
 
 void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock) {
   const uint64_t bytes = dead->reserved_bytes;
+  const bool retired = dead->retired_;
   Pool& pool = pools_[static_cast<size_t>(dead->kind)];
   lock.unlock();
   // A program of this host that still maps the extent must not keep pages that are budgeted anew.
   if (dead->backing) dead->backing->discard();
   dead.reset();
   lock.lock();
-  pool.reclaiming_bytes -= bytes;
+  (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
   pool.budget->give(bytes);
   reclaimed_.notify_all();
 }
@@ -341,7 +346,7 @@ bool ExtentTable::Core::is_valid() const {
     const Pool& pool = pools_[i];
     if (!pool.budget) continue;
     if (pool.used_bytes != live_bytes[i]) return false;
-    const uint64_t taken = pool.creating_bytes + pool.used_bytes + pool.reclaiming_bytes;
+    const uint64_t taken = pool.creating_bytes + pool.used_bytes + pool.retired_bytes + pool.reclaiming_bytes;
     if (pool.budget->used_bytes() != taken || taken > pool.budget->budget_bytes()) return false;
     creating_bytes += pool.creating_bytes;
   }
@@ -355,7 +360,7 @@ bool ExtentTable::Core::is_valid() const {
 }
 
 void ExtentTable::Core::close() {
-  for (const std::shared_ptr<Extent>& extent : all()) (void)remove(extent->id);
+  for (const std::shared_ptr<Extent>& extent : all()) (void)remove(extent->id, false);
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -379,7 +384,8 @@ Result<std::shared_ptr<Extent>> ExtentTable::create(uint64_t bytes, Kind kind, c
   return core_->create(bytes, kind, options, wait_ns);
 }
 Result<std::shared_ptr<Extent>> ExtentTable::find(ExtentId id) const { return core_->find(id); }
-Status ExtentTable::remove(ExtentId id) { return core_->remove(id); }
+Status ExtentTable::remove(ExtentId id) { return core_->remove(id, false).status(); }
+Result<std::shared_ptr<Extent>> ExtentTable::retire(ExtentId id) { return core_->remove(id, true); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }

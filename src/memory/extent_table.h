@@ -6,9 +6,11 @@
 //
 //   create ----> live ----remove----> held by ops ----last holder----> reclaimed by the reaper
 //   [creating]   [used]               [reclaiming .......................]   budget given back
+//                  \------retire----> kept by the caller ------------------------/
+//                                     [retired: counts as used]
 //
 // Invariants (is_valid() holds them at every moment)
-//   T1 for each kind: budget.used_bytes() = creating + used + reclaiming <= budget.budget_bytes()
+//   T1 for each kind: budget.used_bytes() = creating + used + retired + reclaiming <= budget.budget_bytes()
 //   T2 free offsets + sum of page-rounded lengths of extents being made or live = the partition
 //   T3 generations[slot] is the generation of the live extent in that slot, else 0. It is stored (release)
 //      after the extent is complete, and cleared before the extent leaves the table.
@@ -53,6 +55,8 @@ class Extent {
   void revoke();
 
  private:
+  friend class ExtentTable;
+  bool retired_ = false;  // the table's
   std::atomic<bool> revoked_{false};
   std::mutex mutex_;  // guards hooks_ and the step to revoked
   std::vector<std::function<void()>> hooks_;
@@ -67,7 +71,7 @@ struct PoolConfig {
 /// A pool's use at one moment. free = budget - used - reclaiming.
 struct PoolUse {
   uint64_t budget_bytes = 0;
-  uint64_t used_bytes = 0;        // live, and being made
+  uint64_t used_bytes = 0;        // live, being made, and retired
   uint64_t reclaiming_bytes = 0;  // removed, pages not back yet
   uint64_t free_bytes() const { return budget_bytes - used_bytes - reclaiming_bytes; }
 };
@@ -97,6 +101,8 @@ class ExtentTable {
   Result<std::shared_ptr<Extent>> find(ExtentId id) const;
   /// Ends the extent: from here on no new op passes. Waits for nobody. Errors: as find().
   Status remove(ExtentId id);
+  /// The same, but its pages stay, and count as used, until the caller lets go of what it gets.
+  Result<std::shared_ptr<Extent>> retire(ExtentId id);
 
   uint32_t partition() const { return partition_; }
   uint64_t extents() const;

@@ -48,7 +48,10 @@ void Directory::revoke(ExtentId id) {
   std::shared_ptr<Served> served;  // let go after the lock
   {
     const std::lock_guard lock(mutex_);
-    leased_.erase(id.address);
+    // A dropped extent is revoked again when its last hold ends: its address may be another's by then.
+    if (const auto leased = leased_.find(id.address);
+        leased != leased_.end() && leased->second == id.generation)
+      leased_.erase(leased);
     const auto it = served_.find(id.address);
     if (it != served_.end() && it->second->id == id) {
       served = std::move(it->second);

@@ -157,7 +157,48 @@ Status Home::remove(ExtentId id) {
   directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
   leases_.remove(id);
   degraded_.erase(id);
+  retired_.erase(id);
+  unpublish(id);
   return removed;
+}
+
+Status Home::leave_out(ExtentId id) {
+  if (leases_.end_name(id)) return remove(id);
+  OCM_TRY_ASSIGN(retired_[id], table_->retire(id));
+  directory_->revoke(id);
+  degraded_.erase(id);
+  unpublish(id);
+  return {};
+}
+
+void Home::unpublish(ExtentId id) {
+  const auto named = published_extents_.find(id);
+  if (named == published_extents_.end()) return;
+  --published_living_.at(named->second);
+  published_extents_.erase(named);
+}
+
+void Home::add_published(const wire::Allocation& allocation) {
+  const std::string& name_id = allocation.allocation_id();
+  erase_published(name_id);
+  published_[name_id] = allocation;
+  size_t& living = published_living_[name_id];
+  for (const auto& extent : allocation.extents()) {
+    if (extent.node() != core_.name || extent.lost()) continue;
+    const ExtentId id = extent_id(extent.address(), extent.generation());
+    living += table_->find(id).is_ok() && published_extents_.emplace(id, name_id).second ? 1 : 0;
+  }
+}
+
+void Home::erase_published(const std::string& allocation_id) {
+  const auto known = published_.find(allocation_id);
+  if (known == published_.end()) return;
+  for (const auto& extent : known->second.extents()) {
+    const auto named = published_extents_.find(extent_id(extent.address(), extent.generation()));
+    if (named != published_extents_.end() && named->second == allocation_id) published_extents_.erase(named);
+  }
+  published_living_.erase(allocation_id);
+  published_.erase(known);
 }
 
 Status Home::release(const wire::ReleaseRequest& request) {
@@ -185,7 +226,7 @@ Status Home::release(const wire::ReleaseRequest& request) {
   const control::Lease* lease = leases_.find(id);
   const bool owner = named && lease != nullptr && lease->session == session;
   if (!owner && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
-  return remove(id);
+  return leave_out(id);
 }
 
 void Home::end_session(const SessionId& session, const std::optional<control::Incarnation>& told_by) {
@@ -231,9 +272,9 @@ Status Home::publish(const wire::PublishExtents& request) {
       if (extent.node() != core_.name || extent.lost()) continue;
       OCM_TRY(find(extent, Access::kReadWrite).status());
     }
-    published_[allocation.allocation_id()] = allocation;
+    add_published(allocation);
   } else {
-    published_.erase(allocation.allocation_id());
+    erase_published(allocation.allocation_id());
   }
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name || !find(extent, Access::kReadWrite).is_ok()) continue;
@@ -278,18 +319,14 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
 }
 
 void Home::drop(ExtentId id) {
-  if (!remove(id).is_ok()) return;
+  const auto named = published_extents_.find(id);
+  const std::string allocation = named == published_extents_.end() ? std::string() : named->second;
+  if (!leave_out(id).is_ok()) return;  // told again
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
-  for (auto it = published_.begin(); it != published_.end(); ++it) {
-    const auto& extents = it->second.extents();
-    const auto is_dropped = [&](const auto& extent) { return extent.address() == id.address.bits(); };
-    if (std::none_of(extents.begin(), extents.end(), is_dropped)) continue;
-    const auto is_here = [&](const auto& extent) {
-      return extent.node() == core_.name && find(extent, Access::kReadWrite).is_ok();
-    };
-    // Once nothing of it is here, its other homes hold the name.
-    if (std::none_of(extents.begin(), extents.end(), is_here)) published_.erase(it);
-    return;
+  // Once nothing of it is here, its other homes hold the name.
+  if (const auto left = published_living_.find(allocation);
+      left != published_living_.end() && left->second == 0) {
+    erase_published(allocation);
   }
 }
 
@@ -300,9 +337,9 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& lost) {
   if (known == lost.size()) return true;
   known = lost.size();
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
-  for (auto& [allocation_id, allocation] : published_) {
-    for (const ExtentId& gone : lost) (void)control::mark_lost(allocation, gone);
-  }
+  const auto of = published_extents_.find(id);
+  if (of == published_extents_.end()) return true;
+  for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
   return true;
 }
 

@@ -22,8 +22,8 @@ class Home {
   /// Makes an extent for the session. On failure `pool` still gets the home's view.
   /// Errors: kPoolFull, kQuota, kLimit, kUnsupported, kNoMemory, kNoFds, kInvalidArgument.
   control::Task<Result<wire::ExtentDescriptor>> reserve(wire::ReserveRequest request, wire::PoolView& pool);
-  /// The holder of the capability or the owning session gives it back. Errors: kRevoked, kNotFound,
-  /// kPermission.
+  /// The holder of the capability or the owning session gives it back; of what is held as drop() says.
+  /// Errors: kRevoked, kNotFound, kPermission.
   Status release(const wire::ReleaseRequest& request);
   /// `told_by`: the incarnation of its daemon that ended it, which may be heard late: nothing happens if the
   /// session goes on under another one.
@@ -35,7 +35,9 @@ class Home {
   Status publish(const wire::PublishExtents& request);
   /// Begins or ends a hold. Errors: kInvalidArgument, kTooLarge, kLimit.
   Result<wire::Held> hold(const wire::HoldRequest& request);
-  /// Frees a replica that the cluster gave up. Only for a vote that names it (control/loss.h, R5).
+  /// Frees a replica that the cluster gave up, for a vote that names it (control/loss.h, R6) and nothing else.
+  /// What is held answers kRevoked from now on, but its pages stay for those who read them through pointers,
+  /// until the last hold ends.
   void drop(ExtentId id);
   /// A voter knows what the part of `id`, a replica here, has lost. False if it is here no more.
   bool note_lost(ExtentId id, const std::vector<ExtentId>& lost);
@@ -68,6 +70,12 @@ class Home {
   control::Task<Made> make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options);
   wire::ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
+  void add_published(const wire::Allocation& allocation);
+  void erase_published(const std::string& allocation_id);
+  /// The extent lives no more.
+  void unpublish(ExtentId id);
+  /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
+  Status leave_out(ExtentId id);
 
   Core& core_;
   os::Fd generations_fd_;
@@ -87,7 +95,12 @@ class Home {
   std::list<Making> making_;
   std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
   std::map<ExtentId, size_t> degraded_;  // replicas here -> how many their parts have lost
-  SideThread side_;                                              // last: its work uses the table
+  /// Their extents that live here, to the allocation's id; and how many each has.
+  std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
+  std::unordered_map<std::string, size_t> published_living_;
+  /// Dropped, and still held.
+  std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
+  SideThread side_;  // last: its work uses the table
 };
 
 }  // namespace ocm::node

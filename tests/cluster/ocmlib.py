@@ -139,6 +139,14 @@ class Allocation:
         check(lib().ocm_allocation_pointer(self.handle, offset, count, c.byref(pointer)))
         return c.string_at(pointer, count)
 
+    def keep_pointer(self, offset: int, count: int):
+        self.kept = c.c_void_p()
+        check(lib().ocm_allocation_pointer(self.handle, offset, count, c.byref(self.kept)))
+
+    def peek(self, count: int) -> bytes:
+        """Through the kept pointer, unchecked as a program's own loads."""
+        return c.string_at(self.kept, count)
+
     def fetch_add(self, offset: int, value: int) -> int:
         old = c.c_uint64()
         check(lib().ocm_atomic_fetch_add(self.handle, offset, value, c.byref(old)))

@@ -215,6 +215,24 @@ TEST(ExtentTable, BudgetComesBackWhenTheLastHolderLetsGo) {
   EXPECT_TRUE(f.table->is_valid());
 }
 
+TEST(ExtentTable, WhatIsRetiredCountsAsUsedUntilItIsLetGo) {
+  Fixture f(8 * kMiB);
+  const ExtentId id = f.table->create(4 * kMiB, Kind::kDram).value()->id;
+  auto kept = f.table->retire(id);
+  ASSERT_TRUE(kept.is_ok());
+  EXPECT_TRUE((*kept)->revoked());
+  EXPECT_EQ(f.generations[(*kept)->slot].load(), 0u);
+  EXPECT_EQ(f.table->find(id).status().code(), Code::kRevoked);
+  EXPECT_EQ(f.table->retire(id).status().code(), Code::kRevoked);
+  EXPECT_EQ(f.table->use(Kind::kDram).used_bytes, 4 * kMiB);
+  EXPECT_EQ(f.table->reclaiming_bytes(Kind::kDram), 0u);
+  EXPECT_TRUE(f.table->is_valid());
+  kept = Status(Code::kRevoked);
+  while (f.table->use(Kind::kDram).used_bytes != 0) std::this_thread::yield();
+  EXPECT_TRUE(f.table->create(8 * kMiB, Kind::kDram).is_ok());
+  EXPECT_TRUE(f.table->is_valid());
+}
+
 TEST(ExtentTable, WithoutAReaperTheBudgetIsBackAtOnce) {
   Fixture f(8192, 64, false);
   auto extent = f.create(8192);

@@ -198,5 +198,25 @@ TEST(LeasesHold, IsBoundedForEachSession) {
   EXPECT_TRUE(leases.hold(kOther, "m", kFirst, kNext, {extent(0)}).is_ok());
 }
 
+TEST(Leases, ALateEndOfAnEarlierIncarnationIsNone) {
+  Leases leases = two();
+  EXPECT_TRUE(leases.is_ended_by(kSession, kFirst));
+  EXPECT_FALSE(leases.is_ended_by(kSession, kSecond));
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
+  EXPECT_FALSE(leases.is_ended_by(kSession, kFirst));
+  EXPECT_TRUE(leases.is_ended_by(kSession, kSecond));
+  EXPECT_TRUE(leases.is_ended_by(id<SessionId>('x'), kFirst)) << "it has nothing here";
+}
+
+TEST(Leases, WhatANameGoesOnWithoutStaysForItsHolders) {
+  Leases leases = two();
+  leases.to_name(extent(0));
+  ASSERT_TRUE(leases.hold(kSession, "n", kFirst, id<HoldId>('h'), {extent(0)}).is_ok());
+  EXPECT_FALSE(leases.end_name(extent(0)));
+  EXPECT_FALSE(leases.end_name(extent(0))) << "told again";
+  EXPECT_EQ(leases.hold(kSession, "n", kFirst, id<HoldId>('i'), {extent(0)}).value().size(), 1u);
+  EXPECT_EQ(leases.end_hold(kSession, id<HoldId>('h')), std::vector<ExtentId>{extent(0)});
+}
+
 }  // namespace
 }  // namespace ocm::control

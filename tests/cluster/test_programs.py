@@ -1,0 +1,155 @@
+"""Programs that give up, die at bad moments or seal what they were given: nothing of it stays, nobody else suffers."""
+import errno
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, HERE, wait_for
+from ocmlib import DEDICATED, REMOTE, OcmError
+from rawprogram import RawProgram
+
+MIB = 1 << 20
+F_SEAL_WRITE, F_SEAL_FUTURE_WRITE = 0x8, 0x10
+F_ADD_SEALS = 1033
+
+
+def used(node) -> int:
+    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
+
+
+def reads(handle, seed: int) -> bool:
+    try:
+        assert handle.holds(0, seed, MIB)  # an error, maybe; never other bytes
+        return True
+    except OcmError:
+        return False
+
+
+def allocations_answered(node) -> int:
+    found = re.search(r'^oncilla_control_request_seconds_count\{request="allocate"\} (\d+)$', node.http_get("/metrics"), re.M)
+    return int(found.group(1))
+
+
+def open_extent(raw: RawProgram, extent: dict, access: int = 3) -> int:
+    reply = raw.call("open_extent", address=extent["address"], generation=extent["generation"],
+                     capability=extent["capability"], access=access)
+    assert reply["code"] == 0, reply
+    return raw.fds[-1]
+
+
+def test_what_is_allocated_after_its_program_gave_up_is_given_back(cluster):
+    n2, n3 = cluster["n2"], cluster["n3"]
+    filler = cluster.program(cluster["n1"])
+    filler.alloc(100 * MIB, nodes=["n3"], flags=DEDICATED)  # n2 is asked first
+    hasty = cluster.program(cluster["n1"], deadline_s=0.1)
+    before = used(n3)
+    wait_for("its view shows that", lambda: hasty.nodes()["n3"]["used"] >= before)
+    answered = allocations_answered(cluster["n1"])
+    n2.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(OcmError) as caught:
+            hasty.alloc(8 * MIB, flags=REMOTE | DEDICATED)
+        assert caught.value.name == "DEADLINE"
+        wait_for("it was made on n3 all the same", lambda: allocations_answered(cluster["n1"]) > answered)
+        wait_for("it is back, and the program did nothing", lambda: used(n3) == before, 4 * FAILURE_DEADLINE_S)
+    finally:
+        n2.signal(signal.SIGCONT)
+    kept = hasty.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    kept.fill(0, 1, MIB)
+    assert kept.holds(0, 1, MIB)
+
+
+@pytest.mark.parametrize("seal", [F_SEAL_WRITE, F_SEAL_FUTURE_WRITE])
+def test_a_holder_cannot_seal_an_extent(shared, seal):
+    n1 = shared["n1"]
+    raw = RawProgram(n1)
+    raw.hello()
+    made = raw.call("allocate", bytes_total=MIB, flags=DEDICATED, nodes=["n1"])["allocation"]
+    name = f"sealed{seal}"
+    assert raw.call("publish", allocation_id=made["allocation_id"], name=name, mode=0o606)["code"] == 0
+    before = used(n1)
+    with pytest.raises(PermissionError) as caught:
+        fcntl.fcntl(open_extent(raw, made["extents"][0]), F_ADD_SEALS, seal)
+    assert caught.value.errno == errno.EPERM
+    far = shared.program(shared["n2"]).attach(name)  # the daemon maps the extent now
+    far.fill(0, 1, MIB)
+    assert far.holds(0, 1, MIB)
+    assert raw.call("name_remove", name=name)["code"] == 0
+    wait_for("its pages are back", lambda: used(n1) == before - MIB)
+    assert os.fstat(raw.fds[-1]).st_blocks == 0
+    raw.close()
+
+
+def test_a_session_that_cannot_be_opened_leaves_signals_as_they_were(shared):
+    program = """
+import resource, signal, sys
+import ocmlib
+ocmlib.lib()
+kib = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (kib * 1024 + (40 << 20),) * 2)
+held = []
+try:
+    while True:
+        held.append(ocmlib.Session(sys.argv[1]))
+except ocmlib.OcmError as error:
+    print(error.name, sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+"""
+    result = subprocess.run([sys.executable, "-c", program, str(shared["n1"].socket_path)], capture_output=True, text=True,
+                            timeout=60, env={**os.environ, "PYTHONPATH": str(HERE)})
+    assert result.stdout == "NO_MEMORY []\n", result.stdout + result.stderr
+
+
+def test_a_session_whose_homes_still_hear_of_its_end_is_not_taken_up_again(cluster):
+    n1, n2 = cluster["n1"], cluster["n2"]
+    first = RawProgram(n1)
+    welcome = first.hello()
+    assert first.call("allocate", bytes_total=MIB, flags=DEDICATED, nodes=["n2"])["code"] == 0
+    again = {"resume_session": welcome["session_id"], "resume_key": welcome["resume_key"]}
+    before = used(n2)
+    n2.signal(signal.SIGSTOP)
+    try:
+        first.close()
+        wait_for("n1 ended it", lambda: not n1.status()["sessions"])
+        second = RawProgram(n1)
+        refused = second.call("session_hello", version=3, program="raw", **again)
+        assert refused["code"] < 0 and "ended" in refused["detail"]
+        fresh = second.hello()
+        assert fresh["session_id"] != welcome["session_id"]
+    finally:
+        n2.signal(signal.SIGCONT)
+    wait_for("n2 heard of it", lambda: used(n2) == before - MIB)
+    third = RawProgram(n1)
+    wait_for("it may be taken up", lambda: third.hello(**again) is not None)
+    for raw in (second, third):
+        raw.close()
+
+
+def test_a_replica_that_was_dropped_stays_for_who_reads_it_through_a_pointer(netns_cluster):
+    cluster = netns_cluster
+    n3 = cluster["n3"]
+    writer, reader = cluster.program(cluster["n1"]), cluster.program(n3)
+    part = writer.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    part.fill(0, 1, MIB)
+    part.publish("pointed", 0o606)
+    held = reader.attach("pointed", "r+hold")
+    held.keep_pointer(0, MIB)
+    seen = held.peek(MIB)
+    assert seen != bytes(MIB)
+    before = used(n3)
+    cluster.cut(n3)
+    part.fill(0, 2, MIB)  # acknowledged without n3's replica
+    cluster.mend(n3)
+    wait_for("n3 hears of it", lambda: "replica_dropped" in n3.log(), 20 * FAILURE_DEADLINE_S)
+    # Checked: from the other replica, once the mended link carries that.
+    wait_for("a get brings the new bytes", lambda: reads(held, 2), 20 * FAILURE_DEADLINE_S)
+    assert held.peek(MIB) == seen
+    assert used(n3) == before
+    late = cluster.program(n3).attach("pointed", "r+hold")
+    assert late.holds(0, 2, MIB)
+    held.free()
+    wait_for("its pages are back", lambda: used(n3) == before - MIB)
