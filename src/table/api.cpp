@@ -132,8 +132,8 @@ int scan(const std::shared_ptr<Table>& table, const ocm_scan_options* given, Arr
   life->table = table;
   start_scan(life, std::move(*plan), stream);
   // From here on the end of the stream is the end of the scan.
-  life->released = options.released;
-  life->context = options.context;
+  life->end->released = options.released;
+  life->end->context = options.context;
   return OCM_OK;
 }
 

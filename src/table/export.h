@@ -12,19 +12,22 @@
 
 namespace ocm::table {
 
-/// What every array of a scan keeps: the table, and the callback at the very end.
-struct ScanLife {
-  std::shared_ptr<Table> table;
+/// The callback at the very end of a scan, after its table was let go. It may close the session.
+struct ScanEnd {
   void (*released)(void* context) = nullptr;
   void* context = nullptr;
 
-  ScanLife() = default;
-  ScanLife(const ScanLife&) = delete;
-  ScanLife& operator=(const ScanLife&) = delete;
-  ~ScanLife() {
-    table.reset();
+  ScanEnd() = default;
+  ScanEnd(const ScanEnd&) = delete;
+  ScanEnd& operator=(const ScanEnd&) = delete;
+  ~ScanEnd() {
     if (released != nullptr) released(context);
   }
+};
+/// What every array of a scan keeps.
+struct ScanLife {
+  const std::shared_ptr<ScanEnd> end = std::make_shared<ScanEnd>();
+  std::shared_ptr<Table> table;  // ends first
 };
 
 /// A struct array of the columns' rows [first, first + rows) of the group.

@@ -115,6 +115,9 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     try {
       std::thread([self = shared_from_this()]() mutable {
         const std::shared_ptr<SessionState> state = self->table().shared_state();
+        // The last holder's callback may close the session, which waits for this thread to leave: so this
+        // goes after that.
+        const std::shared_ptr<ScanEnd> end = self->life()->end;
         try {
           self->run();
         } catch (const std::bad_alloc&) {

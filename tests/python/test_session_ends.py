@@ -1,0 +1,81 @@
+"""Sessions that end soon after they read: nothing of them stays in the program."""
+from __future__ import annotations
+
+import os
+
+import duckdb
+import pytest
+
+import oncilla
+from harness import wait_for
+from tables import fresh, numbered
+
+SESSIONS = 1000
+WARM = 20
+RSS_PAGES_MAX = 4096  # 16 MiB: what allocators keep; a session that stays has 80 KiB or more
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def resident_pages() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1])
+
+
+def sessions_of(pool: oncilla.Session) -> int:
+    """How many sessions the daemon of this node has."""
+    return next(node.sessions for node in pool.nodes() if node.self)
+
+
+def test_sessions_that_close_soon_after_a_remote_read_leave_nothing(cluster):
+    socket, name = cluster["n1"].socket_path, fresh()
+    data = numbered(200)
+    with oncilla.connect(socket) as pool:
+        pool.table(name).put(data, remote=True, group_rows=100)
+        sessions_before = sessions_of(pool)
+
+    def read(times: int) -> None:
+        for _ in range(times):
+            session = oncilla.connect(socket)
+            assert session.table(name).to_arrow().num_rows == data.num_rows
+            session.close()
+
+    read(WARM)
+    before = descriptors(), threads(), resident_pages()
+    read(SESSIONS)
+    wait_for("descriptors are back", lambda: descriptors() <= before[0])
+    wait_for("threads have ended", lambda: threads() <= before[1])
+    assert resident_pages() - before[2] < RSS_PAGES_MAX
+    with oncilla.connect(socket) as pool:
+        wait_for("the daemon has no session more", lambda: sessions_of(pool) <= sessions_before)
+        pool.table(name).drop()
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "batches", "one batch"])
+def test_every_way_to_read_lets_the_session_end(cluster, engine):
+    socket, name = cluster["n1"].socket_path, fresh()
+    with oncilla.connect(socket) as pool:
+        pool.table(name).put(numbered(400), remote=True, group_rows=50)
+
+    def read(times: int) -> None:
+        for _ in range(times):
+            with oncilla.connect(socket) as session:
+                remote = session.table(name)
+                if engine == "duckdb":
+                    assert duckdb.sql("select sum(k) from remote").fetchall() == [(399 * 200,)]
+                elif engine == "batches":
+                    assert sum(batch.num_rows for batch in remote.select().batches()) == 400
+                else:
+                    assert next(iter(remote.select().batches())).num_rows == 50
+
+    read(WARM)
+    before = descriptors(), threads()
+    read(100)
+    wait_for("descriptors are back", lambda: descriptors() <= before[0])
+    wait_for("threads have ended", lambda: threads() <= before[1])
