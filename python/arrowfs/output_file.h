@@ -6,6 +6,7 @@
 //   whose
 //      program dies leaves no name and no memory.
 //   W2 Memory is needed once: a part has as many bytes as its extent, and the program holds one part.
+//   W3 After a Write that failed nothing is published: bytes of it may be missing. Close says so.
 #pragma once
 
 #include <arrow/io/interfaces.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,21 +38,9 @@ class OutputFile : public arrow::io::OutputStream {
 
   arrow::Status Write(const void* data, int64_t bytes) override {
     if (closed_) return arrow::Status::Invalid("the file is closed");
-    const auto* next = static_cast<const uint8_t*>(data);
-    while (bytes > 0) {
-      const int64_t wanted = part_bytes();
-      if (held_bytes_ == 0 && bytes >= wanted) {
-        ARROW_RETURN_NOT_OK(store(next, wanted));
-        next += wanted, bytes -= wanted;
-        continue;
-      }
-      const int64_t taken = std::min(bytes, wanted - held_bytes_);
-      if (held_capacity_bytes_ < wanted) grow(wanted);
-      std::memcpy(held_.get() + held_bytes_, next, static_cast<size_t>(taken));
-      held_bytes_ += taken, next += taken, bytes -= taken;
-      if (held_bytes_ == wanted) ARROW_RETURN_NOT_OK(store_held());
-    }
-    return arrow::Status::OK();
+    if (failure_.ok()) failure_ = append(static_cast<const uint8_t*>(data), bytes);
+    if (!failure_.ok()) free_parts();
+    return failure_;
   }
   using arrow::io::OutputStream::Write;
 
@@ -79,7 +69,10 @@ class OutputFile : public arrow::io::OutputStream {
   }
   arrow::Status Close() override {
     if (closed_) return arrow::Status::OK();
-    const arrow::Status status = finish();
+    const arrow::Status status =
+        failure_.ok()
+            ? finish()
+            : failure_.WithMessage(failure_.message(), "; nothing was published, since this write failed");
     release();
     return status;
   }
@@ -94,11 +87,29 @@ class OutputFile : public arrow::io::OutputStream {
     while (bytes < kPartBytesMax && bytes * 16 <= stored_bytes_) bytes *= 2;
     return bytes;
   }
-  void grow(int64_t bytes) {
-    auto larger = std::unique_ptr<uint8_t[]>(new uint8_t[static_cast<size_t>(bytes)]);
+  arrow::Status append(const uint8_t* next, int64_t bytes) {
+    while (bytes > 0) {
+      const int64_t wanted = part_bytes();
+      if (held_bytes_ == 0 && bytes >= wanted) {
+        ARROW_RETURN_NOT_OK(store(next, wanted));
+        next += wanted, bytes -= wanted;
+        continue;
+      }
+      const int64_t taken = std::min(bytes, wanted - held_bytes_);
+      if (held_capacity_bytes_ < wanted) ARROW_RETURN_NOT_OK(grow(wanted));
+      std::memcpy(held_.get() + held_bytes_, next, static_cast<size_t>(taken));
+      held_bytes_ += taken, next += taken, bytes -= taken;
+      if (held_bytes_ == wanted) ARROW_RETURN_NOT_OK(store_held());
+    }
+    return arrow::Status::OK();
+  }
+  arrow::Status grow(int64_t bytes) {
+    std::unique_ptr<uint8_t[]> larger(new (std::nothrow) uint8_t[static_cast<size_t>(bytes)]);
+    if (larger == nullptr) return arrow::Status::OutOfMemory("no room for a part of ", bytes, " bytes");
     if (held_bytes_ > 0) std::memcpy(larger.get(), held_.get(), static_cast<size_t>(held_bytes_));
     held_ = std::move(larger);
     held_capacity_bytes_ = bytes;
+    return arrow::Status::OK();
   }
   arrow::Status store_held() {
     const int64_t bytes = std::exchange(held_bytes_, 0);
@@ -111,11 +122,14 @@ class OutputFile : public arrow::io::OutputStream {
   template <class Fill>
   arrow::Status store(int64_t bytes, Fill fill);
   arrow::Status finish();
-  void release() {
-    closed_ = true;
+  void free_parts() {
     for (ocm_allocation* part : parts_) ocm_allocation_free(part);
     parts_.clear();
     held_.reset();
+  }
+  void release() {
+    closed_ = true;
+    free_parts();
   }
 
   std::shared_ptr<Session> session_;
@@ -126,6 +140,7 @@ class OutputFile : public arrow::io::OutputStream {
   int64_t held_capacity_bytes_ = 0;
   int64_t held_bytes_ = 0;
   int64_t stored_bytes_ = 0;
+  arrow::Status failure_;  // of the first Write that failed
   bool closed_ = false;
 };
 

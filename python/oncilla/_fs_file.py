@@ -8,13 +8,17 @@ moved again. A get lets other threads run, which may seek and read the same file
 position and the window once, and puts back what they became at its end.
 
 Writing. Parts go into extents of their own as they fill; close() joins them and gives the name in one step. A file
-that is discarded, or whose program dies, leaves no name and no memory.
+that is discarded, or whose program dies, leaves no name and no memory. Most that write know nothing of discard(): what
+leaves a `with` block of theirs by an exception calls close(), and so does a `finally`. So close() publishes nothing
+after a write() that failed, nor under an exception that was not there when the file was opened.
 """
 from __future__ import annotations
 
 import errno
 import io
 import os
+import sys
+import warnings
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -272,8 +276,10 @@ def _reopened(fs: OcmFileSystem, path: str, position: int) -> OcmReader:
 
 
 class OcmWriter(io.RawIOBase):
-    """A file being written. Its name appears, or changes, at close(); leaving a `with` block by an exception discards.
+    """A file being written. Its name appears, or changes, at close(), unless a write() failed before.
 
+    An exception that leaves the block in which the file is written discards it, whoever calls close(). So does close()
+    in an `except` block that was entered after the file was opened: it raises the exception again, with a note.
     One thread at a time. `exclusive`: close() raises FileExistsError where the path has a file. Without `autocommit`
     close() leaves the name to commit().
     """
@@ -288,6 +294,9 @@ class OcmWriter(io.RawIOBase):
         self._exclusive, self._autocommit = exclusive, autocommit
         self._held = bytearray()
         self._stored_bytes = 0
+        self._opened_under = sys.exc_info()[1]
+        self._failure: BaseException | None = None  # of the first write that failed: nothing is published
+        self._dropped = False
 
     def writable(self) -> bool:
         """True."""
@@ -303,21 +312,15 @@ class OcmWriter(io.RawIOBase):
         return self.tell()
 
     def write(self, data: Any) -> int:
-        """Appends the buffer `data`. Raises OSError (ENOSPC where the cluster is full)."""
+        """Appends the buffer `data`. Raises OSError (ENOSPC where the cluster is full); the file is lost then."""
         self._check_writable()
         with memoryview(data) as whole, whole.cast("B") as rest:
-            done = 0
-            while done < len(rest):
-                part_bytes = self._part_bytes()
-                if not self._held and len(rest) - done >= part_bytes:
-                    self._store(rest[done:done + part_bytes])
-                    done += part_bytes
-                    continue
-                taken = min(len(rest) - done, part_bytes - len(self._held))
-                self._held += rest[done:done + taken]
-                done += taken
-                if len(self._held) == part_bytes:
-                    self._store_held()
+            if not self._dropped:
+                try:
+                    self._append(rest)
+                except BaseException as error:
+                    self._poison(error)
+                    raise
             return len(rest)
 
     def write_whole(self, data: Any) -> None:
@@ -355,11 +358,17 @@ class OcmWriter(io.RawIOBase):
     def discard(self) -> None:
         """Leaves nothing."""
         self._free()
+        self._failure = self._opened_under = None
         super().close()
 
     def close(self) -> None:
-        """Publishes the file. Raises as commit(); nothing stays then."""
+        """Publishes the file. Raises as commit(), and OSError after a write() that failed; nothing stays then."""
         if self.closed:
+            return
+        under, failure = self._under(), self._failure
+        if self._dropped or failure is not None or under is not None:
+            self.discard()
+            self._raise_lost(under, failure)
             return
         try:
             self._finish()
@@ -369,6 +378,7 @@ class OcmWriter(io.RawIOBase):
             self._free()
             raise
         finally:
+            self._opened_under = None
             super().close()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -379,8 +389,45 @@ class OcmWriter(io.RawIOBase):
 
     def __del__(self) -> None:
         # Not closed: nobody said that the bytes are all there.
-        if not self.closed and hasattr(self, "_held"):
+        if not self.closed and hasattr(self, "_dropped"):
+            if self._failure is None:
+                self._dealloc_warn(self)
             self.discard()
+
+    def _dealloc_warn(self, source: Any) -> None:
+        """What the wrappers of `io` call before the close() of one that is dropped."""
+        if self._shared.pid == os.getpid():
+            warnings.warn(f"ocm://{self.path} was not closed: nothing was published", ResourceWarning, stacklevel=2,
+                          source=source)
+        self._dropped = True
+        self._free()
+
+    # ---------------------------------------------------------------- what ends it early
+
+    def _under(self) -> BaseException | None:
+        """The exception that is handled now, unless the file was opened while it was."""
+        handled, known = sys.exc_info()[1], self._opened_under
+        while known is not None and known is not handled:
+            known = known.__context__
+        return None if known is handled else handled
+
+    def _raise_lost(self, under: BaseException | None, failure: BaseException | None) -> None:
+        """Says that nothing was published; an exception under way goes on."""
+        if under is not None:
+            if hasattr(under, "add_note"):  # Python 3.11
+                under.add_note(f"ocm://{self.path} was closed while this exception was handled: nothing was published")
+            raise under
+        if failure is not None:
+            raise self._lost("nothing was published", failure) from failure
+
+    def _lost(self, what: str, failure: BaseException) -> OSError:
+        return OSError(getattr(failure, "errno", None) or errno.EIO, f"{what}, since a write failed: {failure}",
+                       f"ocm://{self.path}")
+
+    def _poison(self, error: BaseException) -> None:
+        """A write failed: the memory goes back, and nothing will be published."""
+        self._failure = error
+        self._free()
 
     # ---------------------------------------------------------------- parts
 
@@ -389,6 +436,22 @@ class OcmWriter(io.RawIOBase):
             raise ValueError("the file is closed")
         if self._shared.pid != os.getpid():
             raise OSError(errno.EBADF, "the file was opened before fork(): open one in this process", self.path)
+        if self._failure is not None:
+            raise self._lost("nothing will be published", self._failure) from self._failure
+
+    def _append(self, rest: memoryview) -> None:
+        done = 0
+        while done < len(rest):
+            part_bytes = self._part_bytes()
+            if not self._held and len(rest) - done >= part_bytes:
+                self._store(rest[done:done + part_bytes])
+                done += part_bytes
+                continue
+            taken = min(len(rest) - done, part_bytes - len(self._held))
+            self._held += rest[done:done + taken]
+            done += taken
+            if len(self._held) == part_bytes:
+                self._store_held()
 
     def _part_bytes(self) -> int:
         """Grows with the file, so that a large one has few parts and a small one needs little of the program."""

@@ -16,6 +16,7 @@ import warnings
 
 import numpy
 import pyarrow
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
@@ -338,9 +339,48 @@ def test_no_room(make_cluster):
             for _ in range(80):
                 stream.write(bytes(1 << 20))
         assert caught.value.errno == errno.ENOSPC
-        del stream
         wait_for("the memory is back", lambda: used_bytes(session) < 1 << 20)
+        with pytest.raises(OSError) as caught:
+            stream.write(b"x")
+        assert caught.value.errno == errno.ENOSPC
+        del stream
         assert files.get_file_info("large").type == pyarrow.fs.FileType.NotFound
+
+
+@pytest.mark.parametrize("writer", ["with", "finally", "ignored", "parquet", "csv"])
+def test_what_does_not_fit_leaves_the_old_file(make_cluster, writer):
+    cluster = make_cluster(1, budget=24 << 20)
+    with session_with(cluster) as session:
+        files = oncilla.arrow.filesystem(session)
+        with files.open_output_stream("good") as stream:
+            stream.write(b"good")
+        piece, count = bytes(1 << 20), 40
+        with pytest.raises(OSError) as caught:
+            if writer == "with":
+                with files.open_output_stream("good") as stream:
+                    for _ in range(count):
+                        stream.write(piece)
+            elif writer in ("finally", "ignored"):
+                stream = files.open_output_stream("good")
+                try:
+                    for _ in range(count):
+                        stream.write(piece)
+                except OSError:
+                    if writer == "finally":
+                        raise
+                finally:
+                    stream.close()
+            elif writer == "parquet":
+                pyarrow.parquet.write_table(pyarrow.table({"x": numpy.random.default_rng(1).random(count << 17)}),
+                                            "good", filesystem=files)
+            else:
+                with files.open_output_stream("good") as stream:
+                    pyarrow.csv.write_csv(pyarrow.table({"x": ["y" * 1000] * (count << 10)}), stream)
+        assert caught.value.errno == errno.ENOSPC
+        assert writer != "ignored" or "nothing was published" in str(caught.value)
+        with files.open_input_stream("good") as stream:
+            assert stream.read() == b"good"
+        wait_for("the memory is back", lambda: used_bytes(session) < 1 << 20)
 
 
 def test_a_killed_node_is_a_typed_error_and_a_replica_goes_on(make_cluster, table):
