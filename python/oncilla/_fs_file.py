@@ -23,6 +23,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import copy
+from ._footer import has_footer
 from ._fs_names import EMPTY_MARK, name_of
 from ._fs_session import Shared, no_file, os_errors
 from .errors import Exists, Lost, NotFound, PeerLost, Unsupported
@@ -37,17 +38,15 @@ TAIL_BYTES = 16 << 10
 AHEAD_BYTES_MAX = 4 << 20
 PART_BYTES_MIN = 8 << 20
 PART_BYTES_MAX = 256 << 20
-_TABLE_MAGIC, _TABLE_FOOTER_BYTES = b"OCMTABLE", 64
 _ATTEMPTS_MAX = 100  # programs that write the same path at once take turns
 
 
 def is_table(path: str, allocation: Allocation) -> bool:
-    """True if it is a table's first segment, which ends in a footer. Raises oncilla.Error."""
-    start = allocation.nbytes - _TABLE_FOOTER_BYTES
-    if "/" in path or start < 0 or allocation.info.layout != "sequence":  # no table has such a name
+    """True if it is a table's first segment. Raises oncilla.Error."""
+    if "/" in path:  # no table has such a name
         return False
     try:
-        return allocation.get(start, len(_TABLE_MAGIC)) == _TABLE_MAGIC
+        return has_footer(allocation)
     except (PeerLost, Lost):  # nobody can tell
         return False
 

@@ -12,7 +12,11 @@ A table that is held by a Python variable needs none of it: DuckDB finds the var
 """
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from .errors import AllocationError, NotFound, PeerError, TooLarge, Unsupported
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,12 +33,38 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
     """Makes every table of the pool whose name starts with `prefix` a view of the connection.
 
     Each query reads the tables' newest versions, and moves the columns and row groups that it needs.
+    One that cannot be opened is left out with a warning, and so are tables whose names differ in case only, for
+    DuckDB knows no difference: register one of them by itself, `connection.register("name", pool.table("Name"))`.
     Returns the names of the views. Raises: NoCoordinator.
     """
     names = sorted(name for name in pool.tables() if name.startswith(prefix))
+    counts = Counter(map(_folded, names))
+    views = []
     for name in names:
-        connection.register(name, pool.table(name))
-    return names
+        if counts[_folded(name)] > 1:
+            alike = ", ".join(other for other in names if _folded(other) == _folded(name))
+            _leave_out(name, f"DuckDB takes the names {alike} for one")
+            continue
+        table = pool.table(name)
+        try:
+            table.newest()
+        except NotFound:
+            continue  # dropped just now
+        except (AllocationError, PeerError, Unsupported, TooLarge) as error:
+            _leave_out(name, str(error))
+            continue
+        connection.register(name, table)
+        views.append(name)
+    return views
+
+
+def _folded(name: str) -> bytes:
+    """The same for names that DuckDB takes for one: it folds ASCII."""
+    return name.encode().lower()
+
+
+def _leave_out(name: str, why: str) -> None:
+    warnings.warn(f"table {name} is left out: {why}", RuntimeWarning, stacklevel=3)
 
 
 def register_files(connection: duckdb.DuckDBPyConnection, files: OcmFileSystem | None = None) -> OcmFileSystem:

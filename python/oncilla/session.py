@@ -164,7 +164,11 @@ class Session(_core.Session):
         return Table(self, name)
 
     def tables(self) -> list[str]:
-        """The names of the tables of the cluster. Raises: NoCoordinator."""
+        """The names of the tables of the cluster that this user may read.
+
+        Looks at the last bytes of each name that could be one: large files are none. One whose bytes are lost is
+        listed, for nobody can tell. Raises: NoCoordinator.
+        """
         from .table import table_names
         return table_names(self)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from . import _core
 from ._duckdb import changes
+from ._footer import has_footer
 from ._streams import Raised, capsule_of
-from .errors import InvalidArgument, NotFound
+from .errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
 from .snapshot import PLACEMENTS, Readable, Snapshot
 
 if TYPE_CHECKING:
@@ -205,8 +206,20 @@ def _reporting(progress: Progress, name: str) -> Iterator[Callable[[int, int], A
 
 
 def table_names(session: Session) -> list[str]:
-    """The names of the tables of the cluster. Raises: NoCoordinator."""
-    return [name.name for name in session.names() if name.layout == "sequence" and "~" not in name.name]
+    """As `Session.tables()`."""
+    return [name.name for name in session.names()
+            if name.layout == "sequence" and "~" not in name.name and (name.lost or _may_be_table(session, name.name))]
+
+
+def _may_be_table(session: Session, name: str) -> bool:
+    """False if it is a file, or was removed meanwhile."""
+    try:
+        with session.attach(name) as allocation:
+            return has_footer(allocation)
+    except (NotFound, Permission, Revoked):
+        return False
+    except (Lost, PeerLost):
+        return True  # nobody can tell
 
 
 class Cache:
