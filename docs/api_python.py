@@ -19,7 +19,7 @@ Written from its docstrings by `docs/api_python.py`. Start with the [tutorial](t
 PARTS = [
     ("Sessions", "oncilla", ["connect", "Session", "aconnect"]),
     ("Allocations", "oncilla", ["Allocation", "copy", "acopy"]),
-    ("Tables", "oncilla.table", ["Table", "Snapshot", "Cache"]),
+    ("Tables", "oncilla.table", ["Table", "Snapshot", "Column", "Cache"]),
     ("Selections", "oncilla.selection", ["Selection"]),
     ("Parquet files", "oncilla.parquet", ["read"]),
     ("DuckDB", "oncilla.duckdb", ["register", "register_files"]),

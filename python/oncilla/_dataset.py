@@ -79,6 +79,10 @@ class TableDataset(pyarrow.dataset.Dataset):
         conditions = [one for one in (self._filter, filter) if one is not None]
         condition = conditions[0] if len(conditions) == 1 else conditions[0] & conditions[1] if conditions else None
         batch_rows = options.get("batch_size") or 0
+        if columns is None and filter is None and options.keys() == {"use_threads"}:
+            # As pyarrow.dataset.write_dataset() asks, which takes a Scanner of C++ only.
+            reader = pyarrow.RecordBatchReader.from_stream(self._snapshot.select(None, condition))
+            return pyarrow.dataset.Scanner.from_batches(reader)
         if not isinstance(columns, dict):
             return _Scanner(self._snapshot.select(columns, condition, batch_rows=batch_rows), self.schema)
         from ._predicate import columns_in

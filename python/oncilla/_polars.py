@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 
 from ._bounds import TRUE, outcomes
 from ._streams import Stream, for_polars, guarded, reader_of
+from .errors import InvalidArgument
 
 if TYPE_CHECKING:
     import polars
@@ -96,4 +97,8 @@ def scan(table: Readable) -> polars.LazyFrame:
                 return
 
     snapshot = table.opened()
+    names = [field.name for field in snapshot.fields]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidArgument(f"table {table.name} has more than one column called {', '.join(map(repr, twice))}, which "
+                              "a LazyFrame cannot have: select() columns by position, or put() it with other names")
     return register_io_source(source, schema=polars.DataFrame(Stream(snapshot.scan(None, []))).schema)

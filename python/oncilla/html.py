@@ -4,6 +4,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Iterable
 
+from .errors import Error
+
 if TYPE_CHECKING:
     from .allocation import Allocation
     from .session import Session
@@ -39,8 +41,12 @@ def session_html(session: Session) -> str:
     """The nodes of the cluster and how full their pools are."""
     if session.closed:
         return "<b>oncilla session</b>, closed"
+    try:
+        nodes = session.nodes()
+    except Error as error:
+        return f"<b>oncilla session</b>: {escape(str(error))}"
     rows = []
-    for node in session.nodes():
+    for node in nodes:
         share = min(1.0, node.used_bytes / node.pool_bytes) if node.pool_bytes else 0.0
         marks = [mark for mark, on in (("here", node.self), ("coordinator", node.coordinator)) if on]
         use = f"{size(node.used_bytes)} of {size(node.pool_bytes)}"

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from . import _core
@@ -9,7 +10,7 @@ from ._bounds import python_value
 from ._duckdb import DuckdbSource
 from ._predicate import index_of
 from ._streams import called_by_polars, for_polars
-from .errors import InvalidArgument, OutOfRange
+from .errors import Error, InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
     import pandas
@@ -172,7 +173,10 @@ class Readable(DuckdbSource):
 
     def _repr_html_(self) -> str:
         from .stats import table_html
-        return table_html(self.name, self.opened())
+        try:
+            return table_html(self.name, self.opened())
+        except Error as error:  # not there yet, or the session is closed
+            return f"<b>oncilla table {escape(self.name)}</b>: {escape(str(error))}"
 
 
 class Snapshot(Readable):
@@ -275,11 +279,30 @@ class Snapshot(Readable):
 
 
 class Column:
-    """One column of a table."""
+    """One column of a table, made by `Table.column()`: numpy.asarray(), pyarrow.chunked_array() and Polars read it."""
 
     def __init__(self, table: Readable, name: str | int) -> None:
-        """Made by `Table.column()`."""
+        """As `Table.column()`."""
         self._selection = table.select([name])
+        self._text = f"{name!r} of table {table.name}"
+
+    def __repr__(self) -> str:
+        return f"<oncilla.Column {self._text}>"
+
+    def __len__(self) -> int:
+        return self._selection.count()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy
+        values = self.to_numpy()
+        wanted = values.dtype if dtype is None else numpy.dtype(dtype)
+        if copy is False and wanted != values.dtype:
+            raise ValueError(f"column {self._text} is of {values.dtype}: as {wanted} it is copied")
+        return values.astype(wanted, copy=bool(copy))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Its values as an `arrow_array_stream` capsule of arrays, not of structs."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pyarrow.ChunkedArray:
         """Its values, a chunk for each row group or less."""

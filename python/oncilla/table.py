@@ -10,14 +10,14 @@ from ._duckdb import changes
 from ._footer import has_footer
 from ._streams import Raised, capsule_of
 from .errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
-from .snapshot import PLACEMENTS, Readable, Snapshot
+from .snapshot import PLACEMENTS, Column, Readable, Snapshot
 
 if TYPE_CHECKING:
     from .session import Session
 
     Progress = bool | Callable[[int, int], Any] | None
 
-__all__ = ["Cache", "Readable", "Snapshot", "Table", "table_names"]
+__all__ = ["Cache", "Column", "Readable", "Snapshot", "Table", "table_names"]
 
 
 class Table(Readable):
