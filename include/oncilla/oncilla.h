@@ -343,7 +343,8 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
 /* Gives the allocation a name (1 to 255 bytes of UTF-8 without '\0' or '/') under which other sessions attach
  * it; it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
  * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
- * read and write of the owner (0600) and of others (0006). Errors: EXISTS, NO_COORDINATOR. */
+ * read and write of the owner (0600) and of others (0006). While X is published, `X~...` is its owner's: the
+ * owner and root alone may publish it. Errors: EXISTS, PERMISSION, NO_COORDINATOR. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however

@@ -122,8 +122,9 @@ typedef struct ocm_table_options {
 OCM_API int ocm_table_create(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
 /* Adds the stream's rows as one step. Its schema must be the table's (before or after OCM_TABLE_COMPACT, with
- * any width of dictionaries' indices).
- * Errors: as create, NOT_FOUND. */
+ * any width of dictionaries' indices). Only the table's owner and root append, whatever the mode; rows of others
+ * do not count.
+ * Errors: as create, NOT_FOUND, PERMISSION (says whose the table is). */
 OCM_API int ocm_table_append(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
 /* Removes the table. Its memory comes back when the last reader that holds it has closed it.

@@ -68,6 +68,9 @@ class Allocation {
   Extent& extent(uint32_t index) const { return slab_ != nullptr ? *piece_extent_ : *lease_->extents[index]; }
   uint64_t base() const { return base_; }
   const AllocationId& id() const { return lease_->id; }
+  /// Of one that was attached: whose the name is, and its mode.
+  uint32_t owner_uid() const { return lease_->owner_uid; }
+  uint32_t mode() const { return lease_->mode; }
 
   /// kOutOfRange unless [offset, offset + length) lies inside; overflow-safe.
   Code check_range(uint64_t offset, uint64_t length) const {

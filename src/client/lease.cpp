@@ -53,6 +53,8 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
   lease.name = message.name();
   lease.hold_id = message.hold_id();
+  lease.owner_uid = message.owner_uid();
+  lease.mode = message.mode();
   lease.kind = static_cast<Kind>(message.kind());
   lease.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;

@@ -41,6 +41,8 @@ struct Lease {
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
   std::string hold_id;  // empty: the memory goes with its name
+  uint32_t owner_uid = 0;
+  uint32_t mode = 0;  // 0: not published
 };
 
 /// Errors: those of ocm_allocation_create.

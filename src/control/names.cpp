@@ -30,6 +30,20 @@ void Names::index(const wire::Allocation& allocation, bool add) {
 }
 
 Status Names::publish(wire::Allocation allocation) {
+  const std::string whole = allocation.name().substr(0, allocation.name().find('~'));
+  const wire::Allocation* known = whole != allocation.name() ? find(whole) : nullptr;
+  if (known != nullptr) {
+    const uint32_t uid = allocation.owner_uid(), owner = known->owner_uid();
+    if (uid != 0 && uid != owner) {
+      return Status(Code::kPermission, "uid " + std::to_string(uid) + " may not publish " + whole +
+                                           "~..., for " + whole + " belongs to uid " + std::to_string(owner));
+    }
+    allocation.set_owner_uid(owner);
+  }
+  return take(std::move(allocation));
+}
+
+Status Names::take(wire::Allocation allocation) {
   OCM_TRY(check_name(allocation.name()));
   if (allocation.allocation_id().size() != 16 || allocation.extents_size() == 0) {
     return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
@@ -128,7 +142,7 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
   if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
   const auto known = ids_.find(allocation.allocation_id());
   if (known != ids_.end()) return Merged::kKnown;
-  return publish(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
+  return take(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
 }
 
 bool Names::lose_extent(const ExtentId& id) {

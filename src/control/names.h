@@ -5,6 +5,9 @@
 //   N1 a name leads to at most one allocation, and an allocation has at most one name.
 //   N2 a removed allocation's id stays in a bounded list, so that a home that was away does not bring it
 //   back. N3 capabilities leave only through attach(), and READ gets the derived one.
+//   N4 while X is published, who publishes `X~...` is X's owner or root, and X's owner owns it: what is
+//   appended to a table is its owner's. What homes report was published under this rule, and is taken as it
+//   is, for X may not be known yet, or have come after `X~...`.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +35,8 @@ class Names {
  public:
   explicit Names(size_t names_max) : names_max_(names_max) {}
 
-  /// Takes the allocation under its `name`. Errors: kInvalidArgument, kExists, kLimit.
+  /// Takes the allocation under its `name`, whose owner becomes that of N4.
+  /// Errors: kInvalidArgument, kExists, kLimit, kPermission.
   Status publish(wire::Allocation allocation);
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
   Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
@@ -65,6 +69,7 @@ class Names {
   std::unordered_set<std::string> removed_;              // N2
   std::deque<std::string> removed_order_;
 
+  Status take(wire::Allocation allocation);
   void index(const wire::Allocation& allocation, bool add);
 };
 

@@ -430,6 +430,7 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   allocation.set_access(0);
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
   if (!taken.is_ok()) co_return taken;
+  allocation.set_owner_uid(names_.find(request.name())->owner_uid());
   Status first;
   const auto tell = [](Cluster& cluster, std::string node, wire::Envelope message,
                        Status& out) -> Task<void> {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "capi/objects.h"
 
 namespace ocm::table {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t kIdDigits = 16;
 
 bool collect(const ocm_name_info* info, void* context) {
-  static_cast<std::vector<Published>*>(context)->push_back({info->name, info->mode});
+  static_cast<std::vector<Published>*>(context)->push_back({info->name, info->owner_uid});
   return true;
 }
 
@@ -51,6 +52,7 @@ std::optional<Appended> parse_segment_name(const std::string& name, const std::s
       !read_number(rest.substr(kIdDigits + 2), 10, segment.number)) {
     return std::nullopt;
   }
+  if (segment_name(name, segment) != published) return std::nullopt;  // "01", say
   return segment;
 }
 
@@ -78,6 +80,10 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   }
   OCM_TRY(attached);
   HeldSegment segment{Allocation(handle), {}};
+  const client::Allocation* object = capi::find(handle);
+  if (object == nullptr) return Status(Code::kCancelled, "the session was closed");
+  segment.owner_uid = object->owner_uid();
+  segment.mode = object->mode();
   const uint64_t bytes = ocm_allocation_bytes(handle);
   if (bytes < kFooterBytes)
     return Status(Code::kProtocol, "it is no table, but another published allocation");

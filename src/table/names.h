@@ -3,6 +3,9 @@
 //   NAME          the first segment; it has the table's random number (its id)
 //   NAME~ID~N     appended segment N = 1, 2, ...; ID in 16 hexadecimal digits
 //
+// Appended segments count only where they belong to the owner of NAME, or to root. The coordinator gives
+// them to nobody else while NAME is there; who reads does not rely on it.
+//
 // Publishing a name is the commit. Segments of an id that NAME does not have (any more) belong to nobody:
 // their appender or dropper died, and whoever creates or drops NAME next removes them.
 #pragma once
@@ -33,7 +36,7 @@ std::optional<Appended> parse_segment_name(const std::string& name, const std::s
 /// What a published name says of itself.
 struct Published {
   std::string name;
-  uint32_t mode = 0;
+  uint32_t owner_uid = 0;
 };
 /// Published names with the prefix. Errors: kNoCoordinator, ...
 Result<std::vector<Published>> list_names(ocm_session* session, const std::string& prefix);
@@ -44,10 +47,16 @@ Result<std::optional<Published>> find_name(ocm_session* session, const std::stri
 struct HeldSegment {
   Allocation allocation;
   Footer footer;
+  uint32_t owner_uid = 0;
+  uint32_t mode = 0;  // of its name
 };
 /// Attaches a segment for reading and reads its footer.
 /// Errors: kNotFound, kPermission, kProtocol (no table), kLost, kPeerLost.
 Result<HeldSegment> hold_segment(ocm_session* session, const std::string& published);
+/// True if an appended segment of `appended_uid` counts as one of the table of `owner_uid`.
+inline bool counts(uint32_t owner_uid, uint32_t appended_uid) {
+  return appended_uid == owner_uid || appended_uid == 0;
+}
 /// Reads and checks its catalogue.
 Result<Catalogue> read_catalogue(const HeldSegment& segment);
 

@@ -1,5 +1,7 @@
 #include "table/store.h"
 
+#include <cstdio>
+
 #include "os/crypto.h"
 #include "table/loader.h"
 #include "table/names.h"
@@ -39,24 +41,34 @@ Status publish_first(ocm_session* session, const std::string& name, const Alloca
 }
 
 /// The number after the last appended segment's.
-Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint64_t table) {
+Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint64_t table,
+                             uint32_t owner_uid) {
   OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, name + "~"));
   uint32_t next = 1;
   for (const Published& one : names) {
     const auto segment = parse_segment_name(name, one.name);
-    if (segment && segment->table == table) next = std::max(next, segment->number + 1);
+    if (segment && segment->table == table && counts(owner_uid, one.owner_uid))
+      next = std::max(next, segment->number + 1);
   }
   return next;
 }
 
+Status not_the_owner(const Status& refused, const HeldSegment& first) {
+  char mode[8];
+  std::snprintf(mode, sizeof(mode), "%04o", first.mode & 0777u);
+  return Status(Code::kPermission, std::string(refused.message()) + " (mode " + mode +
+                                       "): its owner and root alone append, whatever the mode");
+}
+
 /// Gives the segment the first free number; the name that it got.
 Result<std::string> publish_appended(ocm_session* session, const std::string& name, const Allocation& segment,
-                                     uint64_t table, uint32_t mode) {
-  OCM_TRY_ASSIGN(uint32_t number, next_number(session, name, table));
+                                     uint64_t table, const HeldSegment& first) {
+  OCM_TRY_ASSIGN(uint32_t number, next_number(session, name, table, first.owner_uid));
   for (int tried = 0; tried < kPublishTriesMax; ++tried, ++number) {
     const std::string published = segment_name(name, {table, number});
-    const Status status = status_of(ocm_publish(segment.get(), published.c_str(), mode));
+    const Status status = status_of(ocm_publish(segment.get(), published.c_str(), first.mode));
     if (status.is_ok()) return published;
+    if (status.code() == Code::kPermission) return not_the_owner(status, first);
     if (status.code() != Code::kExists) return status;
   }
   return Status(Code::kExists, "others append faster: try again");
@@ -88,7 +100,6 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
                     const ocm_table_options& options) {
   Source source(stream);
   OCM_TRY(check_table_name(name));
-  OCM_TRY_ASSIGN(const std::optional<Published> taken, find_name(session, name));
   OCM_TRY_ASSIGN(const HeldSegment first, hold_segment(session, name));
   OCM_TRY_ASSIGN(const Catalogue catalogue, read_catalogue(first));
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
@@ -98,9 +109,8 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
-  const uint32_t mode = taken ? taken->mode : options.mode;
   OCM_TRY_ASSIGN(const std::string published,
-                 publish_appended(session, name, segment, catalogue.table, mode));
+                 publish_appended(session, name, segment, catalogue.table, first));
   // A drop meanwhile may not have seen the new segment.
   const Result<HeldSegment> now = hold_segment(session, name);
   const bool gone =

@@ -1,6 +1,7 @@
 #include "table/tables.h"
 
 #include <algorithm>
+#include <map>
 
 namespace ocm::table {
 namespace {
@@ -45,19 +46,23 @@ Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::stri
   OCM_TRY_ASSIGN(table->state_, state_of(session));
   OCM_TRY_ASSIGN(HeldSegment first, hold_segment(session, name));
   const uint64_t id = first.footer.table;
+  const uint32_t owner_uid = first.owner_uid;
   OCM_TRY(table->add_segment(std::move(first), 0));
   OCM_TRY_ASSIGN(const std::vector<Published> names,
                  list_names(session, segment_name(name, {id, 0}).substr(0, name.size() + 18)));
-  std::vector<uint32_t> numbers;
+  std::map<uint32_t, uint32_t> owners;  // by number
   for (const Published& one : names) {
     const auto segment = parse_segment_name(name, one.name);
-    if (segment && segment->table == id) numbers.push_back(segment->number);
+    if (segment && segment->table == id) owners.emplace(segment->number, one.owner_uid);
   }
-  std::sort(numbers.begin(), numbers.end());
-  for (size_t i = 0; i < numbers.size() && numbers[i] == i + 1; ++i) {
-    OCM_TRY_ASSIGN(HeldSegment held, hold_segment(session, segment_name(name, {id, numbers[i]})));
+  uint32_t next = 1;
+  for (const auto& [number, uid] : owners) {
+    if (number != next++) break;
+    if (!counts(owner_uid, uid)) continue;
+    OCM_TRY_ASSIGN(HeldSegment held, hold_segment(session, segment_name(name, {id, number})));
+    if (!counts(owner_uid, held.owner_uid)) continue;
     if (held.footer.table != id) return Status(Code::kProtocol, "a segment of another table has its name");
-    OCM_TRY(table->add_segment(std::move(held), numbers[i]));
+    OCM_TRY(table->add_segment(std::move(held), number));
   }
   return table;
 }

@@ -61,6 +61,35 @@ TEST(Names, OnlyTheOwnerAndRootRemove) {
   EXPECT_EQ(names.remove("x", 0).status().code(), Code::kNotFound);
 }
 
+TEST(Names, WhatFollowsATildeIsTheOwnersOfWhatStandsBefore) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("t", '1', 1000, 0666)).is_ok());
+  const Status refused = names.publish(allocation("t~0a~1", '2', 1001, 0666));
+  EXPECT_EQ(refused.code(), Code::kPermission);
+  EXPECT_NE(refused.to_string().find("uid 1000"), std::string::npos) << refused.to_string();
+  EXPECT_EQ(names.find("t~0a~1"), nullptr);
+  EXPECT_TRUE(names.publish(allocation("t~0a~1", '2', 1000)).is_ok());
+  EXPECT_EQ(names.publish(allocation("t~", '3', 1001)).code(), Code::kPermission);
+  EXPECT_TRUE(names.publish(allocation("tt~0a~1", '3', 1001)).is_ok());  // of tt, which nobody has
+}
+
+TEST(Names, WhatRootAppendsIsTheOwnersToRemove) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("t", '1', 1000, 0644)).is_ok());
+  ASSERT_TRUE(names.publish(allocation("t~0a~1", '2', 0, 0644)).is_ok());
+  EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1000u);
+  EXPECT_TRUE(names.remove("t", 1000).is_ok());
+  EXPECT_TRUE(names.remove("t~0a~1", 1000).is_ok());
+}
+
+TEST(Names, WhatHomesReportIsTakenWhoeverOwnsIt) {
+  // "t~" was published when there was no "t".
+  Names names(10);
+  EXPECT_EQ(names.merge(allocation("t", '1', 1000)), Names::Merged::kAdded);
+  EXPECT_EQ(names.merge(allocation("t~0a~1", '2', 1001)), Names::Merged::kAdded);
+  EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1001u);
+}
+
 TEST(Names, ListsByPrefixWithoutCapabilities) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("t.a", '1', 1000, 0604)).is_ok());

@@ -1,0 +1,115 @@
+"""Tables of one user and others: who may append to them, and whose rows they have."""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import oncilla
+from tables import fresh, numbered
+from users import OWNER, STRANGER, as_user, reachable
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to become another user takes root")
+
+ROWS = 10
+
+
+def keys(pool: oncilla.Session, name: str) -> list[int]:
+    return pool.table(name).to_arrow()["k"].to_pylist()
+
+
+def table_id(pool: oncilla.Session, name: str) -> str:
+    return f"{pool.table(name).snapshot().info['id']:016x}"
+
+
+@pytest.fixture
+def socket(cluster):
+    return reachable(cluster["n1"].socket_path)
+
+
+@pytest.fixture
+def name(socket):
+    """A table of OWNER's, dropped at the end."""
+    name = fresh("ledger")
+    as_user(OWNER, socket, lambda pool: pool.table(name).put(numbered(ROWS), mode=0o604) and None)
+    yield name
+    as_user(OWNER, socket, lambda pool: pool.table(name).drop(missing_ok=True))
+
+
+def segments(socket, name: str) -> list[str]:
+    with oncilla.connect(socket) as pool:
+        return [one.name for one in pool.names(f"{name}~")]
+
+
+def test_who_may_only_read_a_table_cannot_append_to_it(socket, name):
+    assert as_user(STRANGER, socket, lambda pool: keys(pool, name)) == list(range(ROWS))
+    refused = as_user(STRANGER, socket, lambda pool: pool.table(name).append(numbered(1)) and None)
+    assert refused["code"] == "PERMISSION"
+    for word in (name, f"uid {OWNER}", f"uid {STRANGER}", "mode 0604"):
+        assert word in refused["text"], refused["text"]
+    assert as_user(OWNER, socket, lambda pool: keys(pool, name)) == list(range(ROWS))
+    assert segments(socket, name) == []
+
+
+def test_the_owner_appends_and_drop_leaves_nothing(socket, name):
+    as_user(OWNER, socket, lambda pool: pool.table(name).append(numbered(2, ROWS)) and None)
+    assert as_user(STRANGER, socket, lambda pool: keys(pool, name)) == list(range(ROWS + 2))
+    assert as_user(STRANGER, socket, lambda pool: pool.table(name).drop())["code"] == "PERMISSION"
+    assert as_user(OWNER, socket, lambda pool: pool.table(name).drop()) is None
+    assert segments(socket, name) == []
+
+
+def test_what_root_appends_its_owner_drops(socket, name):
+    with oncilla.connect(socket) as pool:
+        pool.table(name).append(numbered(2, ROWS))
+        assert {one.owner_uid for one in pool.names(f"{name}~")} == {OWNER}
+    as_user(OWNER, socket, lambda pool: pool.table(name).append(numbered(1, ROWS + 2)) and None)
+    assert as_user(STRANGER, socket, lambda pool: keys(pool, name)) == list(range(ROWS + 3))
+    assert as_user(OWNER, socket, lambda pool: pool.table(name).drop()) is None
+    assert segments(socket, name) == []
+
+
+def test_nobody_else_publishes_a_name_that_reads_as_a_segment(socket, name):
+    def publish(pool):
+        part = pool.allocate(64, dedicated=True)
+        part.publish(f"{name}~{table_id(pool, name)}~1", 0o604)
+
+    refused = as_user(STRANGER, socket, publish)
+    assert refused["code"] == "PERMISSION" and f"uid {OWNER}" in refused["text"]
+    assert as_user(OWNER, socket, lambda pool: keys(pool, name)) == list(range(ROWS))
+
+
+def test_a_mode_that_lets_others_write_does_not_let_them_append(socket, name):
+    as_user(OWNER, socket, lambda pool: pool.table(name).put(numbered(3), mode=0o606, replace=True) and None)
+    refused = as_user(STRANGER, socket, lambda pool: pool.table(name).append(numbered(1)) and None)
+    assert refused["code"] == "PERMISSION" and "mode 0606" in refused["text"]
+
+
+def test_segments_of_a_stranger_are_no_rows_whoever_let_them_in(make_cluster):
+    """As one that was published while a coordinator that started anew did not know the table yet."""
+    cluster = make_cluster(1)
+    socket, name = reachable(cluster["n1"].socket_path), "ledger"
+    as_user(OWNER, socket, lambda pool: pool.table(name).put(numbered(ROWS), mode=0o604) and None)
+    with oncilla.connect(socket) as pool:
+        id = table_id(pool, name)
+        copy_of = pool.attach(name)[:]
+        pool.remove(name)
+
+    def publish_first(pool):
+        # The very bytes of the table, as its second segment.
+        whole = pool.allocate(len(copy_of), dedicated=True)
+        whole.put_from(copy_of)
+        whole.publish(f"{name}~{id}~1", 0o604)
+
+    assert as_user(STRANGER, socket, publish_first) is None
+
+    def publish_table(pool):
+        whole = pool.allocate(len(copy_of), dedicated=True)
+        whole.put_from(copy_of)
+        whole.publish(name, 0o604)
+
+    assert as_user(OWNER, socket, publish_table) is None
+    assert as_user(OWNER, socket, lambda pool: keys(pool, name)) == list(range(ROWS))
+    # The owner's rows go behind it.
+    as_user(OWNER, socket, lambda pool: pool.table(name).append(numbered(2, ROWS)) and None)
+    assert as_user(OWNER, socket, lambda pool: keys(pool, name)) == list(range(ROWS + 2))
