@@ -72,7 +72,8 @@ typedef struct ocm_table ocm_table; /* an opened table: a snapshot */
 typedef enum ocm_table_placement {
   OCM_TABLE_BY_ROWS = 0,   /* row groups round robin over the nodes; one that is full is passed over */
   OCM_TABLE_BY_COLUMN = 1, /* each column on one node, columns round robin; the next node where one is full */
-  OCM_TABLE_WHOLE = 2      /* on one node; the next one where it is full only if none was named */
+  OCM_TABLE_WHOLE = 2,     /* on one node; the next one where it is full only if none was named */
+  OCM_TABLE_BY_DEFAULT = 3 /* create: by rows; append: as the table was created */
 } ocm_table_placement;
 
 enum {
@@ -101,18 +102,19 @@ typedef struct ocm_table_options {
   size_t size;
   ocm_table_placement placement;
   const char* const* nodes; /* by name, in the order of use */
-  size_t nodes_count;       /* 0: every node with room, the session's own first */
-  uint32_t replicas;        /* copies of each row group on different nodes; 0: 1 */
-  uint32_t mode;            /* of the name, as in ocm_publish; 0: 0600 */
-  uint64_t group_rows;      /* at most so many rows in a group; 0: 524,288 */
-  uint64_t group_bytes;     /* and about so many bytes; 0: 64 MiB */
-  uint32_t flags;           /* OCM_TABLE_* */
+  size_t nodes_count;       /* 0: create: every node with room, the session's own first; append: those that
+                               the table was created for, by name, by OCM_TABLE_REMOTE or by its placement */
+  uint32_t replicas;    /* copies of each row group on different nodes; 0: create: 1; append: the table's */
+  uint32_t mode;        /* of the name, as in ocm_publish; 0: 0600; append: the table's */
+  uint64_t group_rows;  /* at most so many rows in a group; 0: 524,288 */
+  uint64_t group_bytes; /* and about so many bytes; 0: 64 MiB */
+  uint32_t flags;       /* OCM_TABLE_* */
   /* Called after each row group that is stored with what is done so far; false stops the load (CANCELLED). */
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context);
   void* context;
 } ocm_table_options;
 #define OCM_TABLE_OPTIONS_INIT \
-  { sizeof(ocm_table_options), OCM_TABLE_BY_ROWS, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(ocm_table_options), OCM_TABLE_BY_DEFAULT, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
 /* Stores what the stream gives under `name` (1 to 200 bytes of UTF-8 without '\0', '/' or '~') and publishes
  * it. The stream is moved in: it is released whatever happens. At most a row group and a batch of it are in
@@ -122,8 +124,8 @@ typedef struct ocm_table_options {
 OCM_API int ocm_table_create(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
 /* Adds the stream's rows as one step. Its schema must be the table's (before or after OCM_TABLE_COMPACT, with
- * any width of dictionaries' indices). Only the table's owner and root append, whatever the mode; rows of others
- * do not count.
+ * any width of dictionaries' indices). What `options` leaves open is as the table was created. Only the
+ * table's owner and root append, whatever the mode; rows of others do not count.
  * Errors: as create, NOT_FOUND, PERMISSION (says whose the table is). */
 OCM_API int ocm_table_append(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
@@ -147,7 +149,7 @@ typedef struct ocm_table_info {
   uint32_t columns;
   uint32_t groups;
   uint32_t segments;
-  uint32_t replicas;
+  uint32_t replicas; /* of the segment that has the fewest */
   ocm_table_placement placement;
   uint64_t id; /* drawn at random by create: two handles with the same id and segments are one version */
 } ocm_table_info;

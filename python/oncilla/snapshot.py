@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 PLACEMENTS = {"rows": 0, "column": 1, "whole": 2}
+PLACEMENT_DEFAULT = 3
 
 
 class Field(NamedTuple):

@@ -10,7 +10,7 @@ from ._duckdb import changes
 from ._footer import has_footer
 from ._streams import Raised, capsule_of
 from .errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
-from .snapshot import PLACEMENTS, Column, Readable, Snapshot
+from .snapshot import PLACEMENT_DEFAULT, PLACEMENTS, Column, Readable, Snapshot
 
 if TYPE_CHECKING:
     from .session import Session
@@ -62,7 +62,7 @@ class Table(Readable):
                 indices of dictionaries as narrow as they can be: smaller and faster, with the same values.
             packed: integers, decimals, dates and times are stored in as few bits as each row group's range needs, and
                 widened as they are read: often a third of the bytes to hold and to move. Types stay as they are.
-            replace: drop a table of that name when the new one is complete.
+            replace: drop a table of that name when the new one is complete; who opens it just between gets NotFound.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
             schema: of an iterable's batches; None: the first batch's.
@@ -76,30 +76,35 @@ class Table(Readable):
                     remote * _core.TABLE_REMOTE)
         return self
 
-    def append(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None,
-               remote: bool = False, replicas: int = 1, compact: bool = False, packed: bool = False,
+    def append(self, data: Any, *, place: str | None = None, nodes: str | Iterable[str] | None = None,
+               remote: bool = False, replicas: int | None = None, compact: bool = False, packed: bool = False,
                group_rows: int = 0, group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
         """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
 
+        `place`, `nodes` and `replicas` are those of the table's `put()` unless given; `info` of a snapshot tells the
+        smallest number of replicas. Only the owner of the table and root append, whatever its mode.
+
         The columns must be the table's, but for the width of dictionaries' indices; rows of a packed table are packed
-        too. Raises also: NotFound, TooLarge (a dictionary has more values than the table's index can number).
+        too. Raises also: NotFound, Permission (says whose the table is), TooLarge (a dictionary has more values than
+        the table's index can number).
         """
         self._store(_core.table_append, data, schema, progress, place, nodes, replicas, 0, group_rows, group_bytes,
                     compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | remote * _core.TABLE_REMOTE)
         return self
 
-    def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str,
-               nodes: str | Iterable[str] | None, replicas: int, *options: int) -> None:
-        if place not in PLACEMENTS:
+    def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str | None,
+               nodes: str | Iterable[str] | None, replicas: int | None, *options: int) -> None:
+        if place is not None and place not in PLACEMENTS:
             raise InvalidArgument(f"place is one of {', '.join(PLACEMENTS)}, not {place!r}")
-        if replicas < 1 or min(options) < 0:
+        if (replicas is not None and replicas < 1) or min(options) < 0:
             raise InvalidArgument("replicas is at least 1, and mode, group_rows and group_bytes are not negative")
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
         raised = Raised()
         stream = capsule_of(data, schema, raised)
         with _reporting(progress, self.name) as report:
             try:
-                store(self.session, self.name, stream, PLACEMENTS[place], names, replicas, *options, report)
+                store(self.session, self.name, stream, PLACEMENT_DEFAULT if place is None else PLACEMENTS[place], names,
+                      replicas or 0, *options, report)
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error

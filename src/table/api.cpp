@@ -33,7 +33,7 @@ Status read_options(const ocm_table_options* given, ocm_table_options& options) 
   constexpr uint32_t kFlags = OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE | OCM_TABLE_PACK;
   options = OCM_TABLE_OPTIONS_INIT;
   if (given != nullptr) OCM_TRY(capi::read_sized(*given, options));
-  if (capi::number_in(options.placement) > OCM_TABLE_WHOLE)
+  if (capi::number_in(options.placement) > OCM_TABLE_BY_DEFAULT)
     return Status(Code::kInvalidArgument, "an unknown placement");
   if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_TABLE_ flag");
   if (options.nodes_count > 0 && options.nodes == nullptr)
@@ -200,7 +200,7 @@ int ocm_table_query(const ocm_table* table, ocm_table_info* info) {
     out.columns = static_cast<uint32_t>(object->schema().children.size());
     out.groups = static_cast<uint32_t>(object->groups().size());
     out.segments = static_cast<uint32_t>(object->segments().size());
-    out.replicas = object->segments().front().catalogue.replicas;
+    out.replicas = object->replicas();
     out.placement = object->segments().front().catalogue.placement;
     out.id = object->id();
     return finish(capi::write_sized(out, info));

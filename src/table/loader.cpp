@@ -88,6 +88,7 @@ Status Loader::load(const Field& given, const Field* stored, uint64_t table) {
   catalogue_.placement = options_.placement;
   catalogue_.replicas = placer_.replicas();
   catalogue_.packed = options_.pack;
+  catalogue_.nodes = options_.nodes;
   catalogue_.schema = fixed_ ? *stored : stored_form(given, options_.compact);
   bool first = true;
   while (true) {

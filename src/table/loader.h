@@ -19,6 +19,7 @@ namespace ocm::table {
 
 struct LoadOptions {
   ocm_table_placement placement = OCM_TABLE_BY_ROWS;
+  std::vector<std::string> nodes;  // for the catalogue
   uint64_t group_rows = 524'288;
   uint64_t group_bytes = uint64_t{64} << 20;
   bool compact = false;

@@ -20,7 +20,8 @@ bool try_another(Code code) {
 
 }  // namespace
 
-Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& options) {
+Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& options,
+                            const std::vector<std::string>& inherited) {
   std::vector<ocm_node_info> nodes;
   OCM_TRY(status_of(ocm_node_list(session, collect, &nodes)));
   Placer placer;
@@ -34,7 +35,15 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
     if (found == nodes.end()) return Status(Code::kUnknownNode, "no node `" + name + "`: see `ocm status`");
     placer.ring_.push_back(name);
   }
-  if (options.nodes_count == 0) {
+  const bool inherits =
+      options.nodes_count == 0 && (options.flags & OCM_TABLE_REMOTE) == 0 && !inherited.empty();
+  for (size_t i = 0; inherits && i < inherited.size(); ++i) {
+    const bool alive = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+      return node.name == inherited[i] && node.state == OCM_NODE_ALIVE;
+    });
+    if (alive) placer.ring_.push_back(inherited[i]);
+  }
+  if (options.nodes_count == 0 && !inherits) {
     const auto own = std::find_if(nodes.begin(), nodes.end(), [](const auto& node) { return node.self; });
     if (own != nodes.end()) std::rotate(nodes.begin(), own, nodes.end());
     for (const ocm_node_info& node : nodes) {
@@ -45,7 +54,8 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
   }
   if (placer.ring_.size() < placer.replicas_ || placer.ring_.empty()) {
     return Status(Code::kPoolFull, std::to_string(placer.replicas_) + " replicas need as many nodes, and " +
-                                       std::to_string(placer.ring_.size()) + " can be used: start more");
+                                       std::to_string(placer.ring_.size()) +
+                                       " can be used: start more, or name others");
   }
   return placer;
 }

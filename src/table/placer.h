@@ -12,8 +12,10 @@ namespace ocm::table {
 
 class Placer {
  public:
+  /// `inherited`: the nodes to use, as far as they are alive, where the options name none; empty: all.
   /// Errors: kUnknownNode, kPoolFull (no node, or fewer than replicas), those of ocm_node_list.
-  static Result<Placer> make(ocm_session* session, const ocm_table_options& options);
+  static Result<Placer> make(ocm_session* session, const ocm_table_options& options,
+                             const std::vector<std::string>& inherited = {});
 
   /// An unpublished allocation of `bytes` on node `turn` of the ring (modulo its length) or, unless it has to
   /// be that one, the next with room; with replicas on that and the next ones. Errors: kPoolFull, kQuota,
@@ -21,6 +23,7 @@ class Placer {
   Result<Allocation> allocate(uint64_t bytes, uint64_t turn) const;
 
   size_t nodes() const { return ring_.size(); }
+  const std::vector<std::string>& ring() const { return ring_; }
   uint32_t replicas() const { return replicas_; }
   /// "n1 has 12 MiB free of 400 MiB, n2 ...": for those who have to make room.
   std::string room() const;

@@ -13,7 +13,7 @@ constexpr int kPublishTriesMax = 1000;  // each time somebody else was first
 
 LoadOptions load_options(const ocm_table_options& options) {
   LoadOptions load;
-  load.placement = options.placement;
+  if (options.placement != OCM_TABLE_BY_DEFAULT) load.placement = options.placement;
   if (options.group_rows != 0) load.group_rows = options.group_rows;
   if (options.group_bytes != 0) load.group_bytes = options.group_bytes;
   load.compact = (options.flags & OCM_TABLE_COMPACT) != 0;
@@ -86,7 +86,12 @@ Status create_table(ocm_session* session, const char* name, ArrowArrayStream* st
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
   OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
   const uint64_t table = random_number();
-  Loader loader(session, source, placer, load_options(options));
+  LoadOptions load = load_options(options);
+  // Rows that may lie anywhere are dealt out anew by each append, from its own node on.
+  const bool anywhere = load.placement == OCM_TABLE_BY_ROWS && options.nodes_count == 0 &&
+                        (options.flags & OCM_TABLE_REMOTE) == 0;
+  if (!anywhere) load.nodes = placer.ring();
+  Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, nullptr, table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
   // They had the name before it is published here: nobody can have it again.
@@ -97,14 +102,18 @@ Status create_table(ocm_session* session, const char* name, ArrowArrayStream* st
 }
 
 Status append_table(ocm_session* session, const char* name, ArrowArrayStream* stream,
-                    const ocm_table_options& options) {
+                    const ocm_table_options& given_options) {
   Source source(stream);
   OCM_TRY(check_table_name(name));
   OCM_TRY_ASSIGN(const HeldSegment first, hold_segment(session, name));
   OCM_TRY_ASSIGN(const Catalogue catalogue, read_catalogue(first));
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
-  OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options));
+  ocm_table_options options = given_options;  // what it leaves open is the table's
+  if (options.placement == OCM_TABLE_BY_DEFAULT) options.placement = catalogue.placement;
+  if (options.replicas == 0) options.replicas = catalogue.replicas;
+  OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options, catalogue.nodes));
   LoadOptions load = load_options(options);
+  load.nodes = catalogue.nodes;
   load.pack |= catalogue.packed;
   Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));

@@ -90,6 +90,12 @@ Status Table::add_segment(HeldSegment held, uint32_t number) {
   return {};
 }
 
+uint32_t Table::replicas() const {
+  uint32_t least = UINT32_MAX;
+  for (const Segment& segment : segments_) least = std::min(least, segment.catalogue.replicas);
+  return least;
+}
+
 Status Table::locate(const Segment& segment, uint64_t offset, ocm_extent_info& info) const {
   const uint32_t replicas = segment.catalogue.replicas;
   const uint64_t first = uint64_t{segment.part_of(offset)} * replicas;

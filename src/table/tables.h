@@ -58,6 +58,8 @@ class Table {
     return segments_[place.segment].catalogue.groups[place.group];
   }
   uint64_t rows() const { return rows_; }
+  /// Of the segment that has the fewest.
+  uint32_t replicas() const;
   std::atomic<uint64_t>& bytes_moved() { return bytes_moved_; }
 
   /// Where a chunk is: the first extent of its part that is alive.

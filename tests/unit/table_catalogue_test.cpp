@@ -34,6 +34,7 @@ Catalogue good() {
       {field_of("l", "number"), field_of("u", "text"), field_of("+l", "list", {field_of("i", "item")}),
        field_of("c", "color", {}, {field_of("u", "")})});
   catalogue.parts = {kPartBytes, kPartBytes};
+  catalogue.nodes = {"n2", "n1"};
   Group group;
   group.rows = 10;
   Bounds bounds;
@@ -72,6 +73,7 @@ TEST(TableCatalogue, ComesBackAsItWas) {
   ASSERT_TRUE(decoded.is_ok()) << decoded.status().to_string();
   EXPECT_EQ(decoded.value().table, 42u);
   EXPECT_EQ(decoded.value().schema.children[2].children[0].name, "item");
+  EXPECT_EQ(decoded.value().nodes, (std::vector<std::string>{"n2", "n1"}));
   EXPECT_EQ(decoded.value().groups[0].columns[0].bounds.minimum.integer, -3);
   EXPECT_EQ(decoded.value().groups[0].columns[1].chunk.buffers, (std::vector<uint64_t>{0, 44, 100}));
   EXPECT_EQ(encode_catalogue(decoded.value()).value(), bytes);
@@ -100,6 +102,14 @@ TEST(TableCatalogue, SaysWhenItIsNoTable) {
   const Status status = decode_footer(span_of(zeros), 4096).status();
   EXPECT_EQ(status.code(), Code::kProtocol);
   EXPECT_NE(status.message().find("no table"), std::string_view::npos);
+}
+
+TEST(TableCatalogue, NodesAreBounded) {
+  const auto with_nodes = [](size_t count) {
+    return decode_changed([=](Catalogue& all) { all.nodes.assign(count, "n"); }).code();
+  };
+  EXPECT_EQ(with_nodes(4096), Code::kOk);
+  EXPECT_EQ(with_nodes(4097), Code::kProtocol);
 }
 
 TEST(TableCatalogue, ChunksLieInsideOfOnePart) {

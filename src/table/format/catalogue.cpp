@@ -14,6 +14,7 @@ namespace {
 constexpr char kMagic[8] = {'O', 'C', 'M', 'T', 'A', 'B', 'L', 'E'};
 constexpr uint32_t kVersion = 2;                  // 2: packed integers
 constexpr uint64_t kRowsMax = uint64_t{1} << 48;  // of a field in a chunk
+constexpr int kNodesMax = 4096;
 
 /// As it stands in memory; the rest of the 64 bytes is zeros.
 struct RawFooter {
@@ -250,6 +251,7 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   out.set_placement(catalogue.placement);
   out.set_replicas(catalogue.replicas);
   out.set_packed(catalogue.packed);
+  for (const std::string& node : catalogue.nodes) out.add_nodes(node);
   field_to(catalogue.schema, *out.mutable_schema());
   out.mutable_parts()->Add(catalogue.parts.begin(), catalogue.parts.end());
   for (const Group& group : catalogue.groups) {
@@ -308,6 +310,8 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.placement = static_cast<ocm_table_placement>(in.placement());
   catalogue.replicas = in.replicas();
   catalogue.packed = in.packed();
+  if (in.nodes_size() > kNodesMax) return bad("more nodes than a cluster can have");
+  catalogue.nodes.assign(in.nodes().begin(), in.nodes().end());
   OCM_TRY(field_from(in.schema(), catalogue.schema, 0));
   if (catalogue.schema.format != "+s" || catalogue.schema.has_dictionary())
     return bad("its schema is no struct");

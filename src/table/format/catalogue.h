@@ -42,7 +42,8 @@ struct Catalogue {
   uint64_t table = 0;  // random; the same in every segment of a table
   ocm_table_placement placement = OCM_TABLE_BY_ROWS;
   uint32_t replicas = 1;
-  bool packed = false;  // was asked for; chunks say what became of it
+  bool packed = false;             // was asked for; chunks say what became of it
+  std::vector<std::string> nodes;  // where rows that are appended go too, in that order; empty: anywhere
   Field schema;
   std::vector<uint64_t> parts;  // bytes of each data part
   std::vector<Group> groups;

@@ -1,0 +1,98 @@
+"""Rows that are appended lie as the table's do: as many copies, on those nodes."""
+from __future__ import annotations
+
+import pytest
+
+import oncilla
+from tables import assert_same, fresh, numbered
+
+ROWS = 40
+
+
+@pytest.fixture
+def table(pool):
+    table = pool.table(fresh())
+    yield table
+    table.drop(missing_ok=True)
+
+
+def nodes_of(table: oncilla.table.Table) -> dict[str, set[str]]:
+    """For each column the nodes of its chunks."""
+    return {column: set(nodes) for column, nodes in table.placement().items()}
+
+
+def replicas_of(table: oncilla.table.Table) -> int:
+    with table.snapshot() as seen:
+        return seen.info["replicas"]
+
+
+def test_appended_rows_survive_the_node_that_the_table_survives(make_cluster):
+    cluster = make_cluster(3, budget=64 << 20)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        table = pool.table("t").put(numbered(ROWS), replicas=2, nodes=["n2", "n3"], group_rows=10)
+        table.append(numbered(ROWS, ROWS), group_rows=10)
+        assert replicas_of(table) == 2
+        assert set().union(*nodes_of(table).values()) <= {"n2", "n3"}
+        cluster["n2"].kill()
+        assert_same(table.to_arrow(), numbered(2 * ROWS))
+        # The rows of a table that has lost a node's copies get as many as the others, or none.
+        cluster.wait_members(2, cluster["n1"])
+        with pytest.raises(oncilla.PoolFull, match="2 replicas need as many nodes, and 1 can be used"):
+            table.append(numbered(1))
+        table.append(numbered(ROWS, 2 * ROWS), nodes=["n3", "n1"])
+        assert replicas_of(table) == 2
+        assert_same(table.to_arrow(), numbered(3 * ROWS))
+
+
+def test_info_tells_the_smallest_number_of_replicas(table):
+    table.put(numbered(ROWS), replicas=2)
+    table.append(numbered(ROWS), replicas=3)
+    assert replicas_of(table) == 2
+    table.append(numbered(ROWS), replicas=1)
+    assert replicas_of(table) == 1
+    table.append(numbered(ROWS))
+    with table.snapshot() as seen:
+        assert seen.info["replicas"] == 1 and seen.info["segments"] == 4
+
+
+@pytest.mark.parametrize("options, nodes", [
+    ({"nodes": ["n3"]}, {"n3"}),
+    ({"nodes": ["n3", "n2"]}, {"n3", "n2"}),
+    ({"remote": True}, {"n2", "n3"}),
+    ({"place": "whole"}, {"n1"}),
+    ({"place": "whole", "nodes": ["n2", "n3"]}, {"n2"}),
+    ({"place": "whole", "remote": True}, {"n2"}),
+], ids=str)
+def test_appended_rows_go_where_the_table_was_put(cluster, table, options, nodes):
+    table.put(numbered(ROWS), group_rows=10, **options)
+    for home in ("n1", "n3"):
+        with oncilla.connect(cluster[home].socket_path) as other:
+            other.table(table.name).append(numbered(ROWS), group_rows=10)
+    assert set(nodes_of(table)["k"]) == nodes
+
+
+def test_columns_stay_each_on_its_node(cluster, table):
+    table.put(numbered(ROWS), place="column", group_rows=10)
+    before = nodes_of(table)
+    assert all(len(nodes) == 1 for nodes in before.values()) and len({*map(tuple, before.values())}) == 3
+    with oncilla.connect(cluster["n2"].socket_path) as other:
+        other.table(table.name).append(numbered(ROWS), group_rows=10)
+    assert nodes_of(table) == before
+
+
+def test_rows_that_may_lie_anywhere_go_to_the_appenders_node_first(cluster, table):
+    table.put(numbered(ROWS))
+    with oncilla.connect(cluster["n2"].socket_path) as other:
+        other.table(table.name).append(numbered(ROWS))
+    assert nodes_of(table)["k"] == {"n1", "n2"}
+
+
+def test_what_append_is_told_holds(table):
+    table.put(numbered(ROWS), place="whole", nodes="n2", replicas=1)
+    table.append(numbered(ROWS), nodes="n3")
+    assert nodes_of(table)["k"] == {"n2", "n3"}
+    table.append(numbered(ROWS), place="rows", nodes=["n1", "n3"], replicas=2)
+    assert replicas_of(table) == 1
+    for bad in ({"place": "rows?"}, {"replicas": 0}):
+        with pytest.raises(oncilla.InvalidArgument):
+            table.append(numbered(1), **bad)
