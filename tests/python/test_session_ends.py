@@ -33,6 +33,7 @@ def sessions_of(pool: oncilla.Session) -> int:
     return next(node.sessions for node in pool.nodes() if node.self)
 
 
+@pytest.mark.timeout(600)  # seconds on an idle machine
 def test_sessions_that_close_soon_after_a_remote_read_leave_nothing(cluster):
     socket, name = cluster["n1"].socket_path, fresh()
     data = numbered(200)
@@ -76,6 +77,6 @@ def test_every_way_to_read_lets_the_session_end(cluster, engine):
 
     read(WARM)
     before = descriptors(), threads()
-    read(100)
+    read(50)
     wait_for("descriptors are back", lambda: descriptors() <= before[0])
     wait_for("threads have ended", lambda: threads() <= before[1])
