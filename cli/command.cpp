@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -38,6 +39,35 @@ CLI::Option* add_bytes(CLI::App* app, const char* names, uint64_t& target, const
       ->add_option_function<std::string>(
           names, [&target](const std::string& text) { read_bytes(text, target); }, help)
       ->type_name("BYTES");
+}
+
+/// Letters to insert, remove or replace to make one word of the other (Levenshtein).
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row[b.size()];
+}
+
+/// The candidate that `word` was meant to be; empty if none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  constexpr size_t kLettersMax = 64;
+  if (word.size() > kLettersMax) return "";
+  std::string best;
+  size_t least = std::min<size_t>(2, word.size() / 2) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t letters = distance(word, candidate);
+    if (letters >= least) continue;
+    least = letters;
+    best = candidate;
+  }
+  return best;
 }
 
 std::vector<OptionView> options_of(const CLI::App* app) {
@@ -172,7 +202,22 @@ int CommandLine::run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return state_->app.exit(error);  // --help, --version
     const auto chosen = state_->app.get_subcommands();
     const std::string name = chosen.empty() ? "ocm" : "ocm " + chosen.front()->get_name();
-    print_error(std::string(error.what()) + "; see `" + name + " --help`");
+    std::string text = error.what();
+    const auto unknown = state_->app.remaining(true);
+    std::vector<std::string> candidates;
+    if (!unknown.empty() && unknown.front().starts_with("-")) {
+      std::vector<OptionView> options = global_options();
+      if (!chosen.empty()) std::ranges::move(options_of(chosen.front()), std::back_inserter(options));
+      for (const OptionView& option : options) {
+        candidates.insert(candidates.end(), option.names.begin(), option.names.end());
+      }
+    } else if (!unknown.empty() && chosen.empty()) {
+      text = "there is no command `" + printable(unknown.front()) + "`";
+      for (const CommandView& command : commands()) candidates.push_back(command.name);
+    }
+    const std::string meant = unknown.empty() ? "" : nearest(unknown.front(), candidates);
+    if (!meant.empty()) text += "; did you mean `" + (meant.front() == '-' ? meant : "ocm " + meant) + "`?";
+    print_error(text + (meant.empty() ? "; see `" : " See `") + name + " --help`");
     return kExitUsage;
   }
   set_color(state_->globals.color);

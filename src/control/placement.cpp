@@ -56,6 +56,18 @@ Status check(const PlaceRequest& r) {
   return {};
 }
 
+/// "64.0 MiB (67108864 bytes)"
+std::string exact(uint64_t bytes) { return format_bytes(bytes) + " (" + std::to_string(bytes) + " bytes)"; }
+
+/// As format_bytes(), but never more than there is: what does not suffice must not look as if it did.
+std::string rounded_down(uint64_t bytes) {
+  uint64_t unit = 1;
+  while (bytes / unit >= 1024) unit *= 1024;
+  const uint64_t steps_a_unit = bytes / unit >= 100 ? 1 : bytes / unit >= 10 ? 10 : 100;
+  const uint64_t steps = bytes % unit * steps_a_unit / unit;
+  return format_bytes(bytes / unit * unit + (steps * unit + steps_a_unit - 1) / steps_a_unit);
+}
+
 Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
   return Status(Code::kPoolFull, wanted + "; free: " + describe_room(rooms, r.kind));
 }
@@ -135,7 +147,7 @@ bool stripe(const PlaceRequest& r, Candidates candidates, uint32_t extents, bool
 
 Result<Plan> place_striped(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
   Plan plan;
-  const std::string wanted = format_bytes(r.bytes_total) + " striped";
+  const std::string wanted = exact(r.bytes_total) + " striped";
   if (candidates.nodes.empty()) return full(r, rooms, "no node can take " + wanted);
   if (!r.nodes.empty() || r.extents != 0) {
     const auto extents = r.nodes.empty() ? r.extents : static_cast<uint32_t>(r.nodes.size());
@@ -161,9 +173,9 @@ Result<Plan> place_replicated(const PlaceRequest& r, std::span<const NodeRoom> r
     if (candidates.take(node, r.bytes_total)) plan.shares.push_back({node, r.bytes_total});
   }
   if (plan.shares.size() == count) return plan;
-  return full(r, rooms,
-              std::to_string(count) + " replicas need as many nodes with " + format_bytes(r.bytes_total) +
-                  " free each");
+  return full(
+      r, rooms,
+      std::to_string(count) + " replicas need as many nodes with " + exact(r.bytes_total) + " free each");
 }
 
 Result<Plan> place_single(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
@@ -171,7 +183,7 @@ Result<Plan> place_single(const PlaceRequest& r, std::span<const NodeRoom> rooms
   for (const size_t node : candidates.nodes) {
     if (candidates.take(node, r.bytes_total)) return Plan{Layout::kSingle, 0, {{node, r.bytes_total}}};
   }
-  return full(r, rooms, "no node has " + format_bytes(r.bytes_total) + " of " + kind_name(r.kind) + " free");
+  return full(r, rooms, "no node has " + exact(r.bytes_total) + " of " + kind_name(r.kind) + " free");
 }
 
 }  // namespace
@@ -189,8 +201,10 @@ std::string describe_room(std::span<const NodeRoom> rooms, Kind kind) {
   std::string out;
   for (size_t i = 0; i < rooms.size() && i < kShown; ++i) {
     if (!out.empty()) out += ", ";
-    out += rooms[i].name + " " + format_bytes(rooms[i].bytes_free(kind)) + " of " +
-           format_bytes(rooms[i].bytes_total[static_cast<size_t>(kind)]);
+    const uint64_t free = rooms[i].bytes_free(kind);
+    out += rooms[i].name + " " + rounded_down(free) + " of " +
+           format_bytes(rooms[i].bytes_total[static_cast<size_t>(kind)]) + " (" + std::to_string(free) +
+           " bytes)";
     if (!rooms[i].usable) out += " (not alive)";
   }
   if (rooms.size() > kShown) out += " and " + std::to_string(rooms.size() - kShown) + " more nodes";

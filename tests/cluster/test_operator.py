@@ -1,0 +1,64 @@
+"""What the operator of a cluster sees and does: a node that finds no cluster, a dead coordinator, signals, limits,
+logs under a flood, core dumps, the configuration that is checked before a start."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, Node, free_ports, wait_for
+from ocmlib import DEDICATED, OcmError, find_binary
+
+MIB = 1 << 20
+
+
+# ---- the coordinator
+
+
+# ---- logs
+
+
+# ---- descriptors
+
+
+# ---- core dumps
+
+
+# ---- signals, configuration, packaging
+
+
+# ---- small
+
+
+def test_a_full_pool_is_told_in_bytes_that_add_up(make_cluster):
+    cluster = make_cluster(names=("n1",), dram=64 * MIB)
+    program = cluster.program(cluster["n1"])
+    kept = program.alloc(4096, flags=DEDICATED)
+    with pytest.raises(OcmError) as caught:
+        program.alloc(64 * MIB)
+    assert caught.value.name == "POOL_FULL"
+    assert str(64 * MIB) in caught.value.detail and str(64 * MIB - 4096) in caught.value.detail, caught.value.detail
+    assert "64.0 MiB of" not in caught.value.detail  # what is free is rounded down
+    kept.free()
+
+
+def test_an_error_counter_is_not_labelled_ok(make_cluster):
+    text = make_cluster(names=("n1",))["n1"].http_get("/metrics")
+    assert 'code="OK"' not in text
+    assert re.search(r'^oncilla_fabric_errors_total\{fabric="tcp",code="PROTOCOL"\} 0$', text, re.M)
+
+
+def test_a_mistyped_command_gets_a_hint():
+    def says(*arguments):
+        result = subprocess.run([str(find_binary("ocm")), *arguments], capture_output=True, text=True, timeout=20)
+        assert result.returncode == 2
+        return result.stderr
+    assert "did you mean `ocm status`" in says("staus")
+    assert "did you mean `--json`" in says("status", "--jsn")
+    assert "there is no command `xyzzy`" in says("xyzzy")
