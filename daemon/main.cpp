@@ -173,17 +173,18 @@ int main(int argc, char** argv) {
   }
   ocm::log::configure(config.log_level, config.log_format);
   // Blocked before any thread starts, so that only this one takes them.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&taken, signal);
+  ::pthread_sigmask(SIG_BLOCK, &taken, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   auto node = ocm::node::Node::start(config);
   if (!node.is_ok()) return fail(node.status(), kFailed);
   notify("READY=1");
   int signal = 0;
-  ::sigwait(&ends, &signal);
+  while (::sigwait(&taken, &signal) == 0 && signal == SIGHUP) {
+    ocm::log::warn("sighup_ignored", {{"why", "nothing is reloaded; restart the daemon to change it"}});
+  }
   notify("STOPPING=1");
   node.value()->stop();
   return 0;

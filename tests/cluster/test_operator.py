@@ -18,6 +18,10 @@ from ocmlib import DEDICATED, OcmError, find_binary
 MIB = 1 << 20
 
 
+def lines(node, event):
+    return [line for line in node.log_path.read_text(errors="replace").splitlines() if f" {event} " in line]
+
+
 # ---- the coordinator
 
 
@@ -31,6 +35,18 @@ MIB = 1 << 20
 
 
 # ---- signals, configuration, packaging
+
+
+def test_sighup_ends_nothing_and_says_that_it_reloads_nothing(make_cluster):
+    cluster = make_cluster(names=("n1",))
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB)
+    a.fill(0, 1, MIB)
+    for _ in range(2):
+        cluster["n1"].signal(signal.SIGHUP)
+    wait_for("it is said", lambda: "restart" in "".join(lines(cluster["n1"], "sighup_ignored")))
+    assert a.holds(0, 1, MIB)
+    assert cluster["n1"].stop() == 0
 
 
 # ---- small
