@@ -49,6 +49,13 @@ def test_sighup_ends_nothing_and_says_that_it_reloads_nothing(make_cluster):
     assert cluster["n1"].stop() == 0
 
 
+def test_the_unit_keeps_the_token_and_locks_memory():
+    unit = (pathlib.Path(__file__).resolve().parents[2] / "packaging/oncillad.service").read_text().splitlines()
+    for line in ("RuntimeDirectoryPreserve=restart", "LimitMEMLOCK=infinity", "LimitCORE=0", "CapabilityBoundingSet=",
+                 "SystemCallFilter=@system-service", "RestrictNamespaces=yes", "UMask=0077"):
+        assert line in unit, line
+
+
 # ---- small
 
 
