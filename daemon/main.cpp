@@ -44,6 +44,8 @@ class Options {
     app_.set_version_flag("--version", std::string("oncillad ") + ocm::node::Node::version());
     text("--node-name", "name of this node; the host's name by default", &Config::name);
     text("--run-dir", "directory of the socket, the lock and the token", &Config::run_dir);
+    flag("--core-dump-memory", "let a core dump of the daemon contain the extents",
+         &Config::core_dump_memory);
     text("--control-listen", "host:port for other daemons", &Config::control_listen);
     text("--data-listen", "host:port of the tcp fabric", &Config::data_listen);
     text("--http-listen", "host:port of /metrics, /status and /healthz; empty: none", &Config::http_listen);

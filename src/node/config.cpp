@@ -93,6 +93,7 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"node.data_listen", text(c.data_listen)},
       {"node.http_listen", text(c.http_listen)},
       {"node.advertise", text(c.advertise)},
+      {"node.core_dump_memory", flag(c.core_dump_memory)},
       {"cluster.coordinator", text(c.coordinator)},
       {"cluster.heartbeat_ms", number(c.heartbeat_ms)},
       {"cluster.failure_deadline_ms", number(c.failure_deadline_ms)},
@@ -272,7 +273,7 @@ Status Config::check() const {
   return {};
 }
 
-Result<std::vector<std::byte>> read_token(const std::string& path) {
+Result<os::Secret> read_token(const std::string& path) {
   const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat file {};
   if (!fd.is_open() || ::fstat(fd.get(), &file) != 0) {
@@ -292,8 +293,9 @@ Result<std::vector<std::byte>> read_token(const std::string& path) {
   if (text.size() < 16 || text.size() > kTokenBytesMax) {
     return Status(Code::kAuth, "the token in " + path + " is not 16 to 4096 bytes long");
   }
-  const auto token = os::bytes_of(text);
-  return std::vector<std::byte>(token.begin(), token.end());
+  auto token = os::Secret::copy(os::bytes_of(text));
+  ::explicit_bzero(text.data(), text.size());
+  return token;
 }
 
 Status Config::check_files() const {

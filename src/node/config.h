@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "os/secret.h"
 
 namespace ocm::node {
 
@@ -19,6 +20,7 @@ struct Config {
   std::string data_listen = "127.0.0.1:7601";
   std::string http_listen = "127.0.0.1:7602";  // empty: none
   std::string advertise;  // the host under which others reach this node; empty: that of control_listen
+  bool core_dump_memory = false;  // a core dump of the daemon contains the extents
   // [cluster]
   std::string coordinator;  // host:port; empty: this node
   uint64_t heartbeat_ms = 500;
@@ -86,7 +88,7 @@ Result<uint32_t> parse_uid(const std::string& text);
 /// "UID=BYTES" into user_bytes_by_uid.
 Status add_user_limit(const std::string& text, Config& config);
 /// The token in the file. Errors: kAuth (unreadable, of a wrong length, readable by others).
-Result<std::vector<std::byte>> read_token(const std::string& path);
+Result<os::Secret> read_token(const std::string& path);
 Result<log::Level> parse_log_level(const std::string& text);
 Result<log::Format> parse_log_format(const std::string& text);
 

@@ -16,6 +16,7 @@
 #include "node/config.h"
 #include "node/metrics.h"
 #include "oncilla/oncilla.h"
+#include "os/secret.h"
 
 #define OCM_NODE_TEXT_(x) #x
 #define OCM_NODE_TEXT(x) OCM_NODE_TEXT_(x)
@@ -34,7 +35,7 @@ struct Core {
   control::Incarnation incarnation;
   uint32_t partition = 0;
   std::string host_id;
-  std::vector<std::byte> token;
+  os::Secret token;
   std::shared_ptr<control::TlsContext> tls;  // null: plain
   std::string control_address;               // as others reach it; empty when embedded
   std::string http_address;

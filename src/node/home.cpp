@@ -50,6 +50,7 @@ Status Home::init() {
   std::vector<memory::PoolConfig> pools;
   memory::DramConfig dram;
   dram.numa_node = core_.config.dram_numa_node;
+  dram.core_dump = core_.config.core_dump_memory;
   pools.push_back({std::make_unique<memory::DramBackend>(dram), core_.config.dram_bytes});
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
   core_.lease_until_ns = &shared->lease_until_ns;

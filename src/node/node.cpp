@@ -85,11 +85,11 @@ std::string kept_token(const std::string& path) {
 }
 
 /// The cluster token: from its file, or drawn once and written for the other daemons of this host.
-Result<std::vector<std::byte>> load_token(const Config& config) {
+Result<os::Secret> load_token(const Config& config) {
   if (!config.token_file.empty()) return read_token(config.token_file);
   std::vector<std::byte> token(kTokenBytes);
   os::fill_random(token);
-  if (config.embedded) return token;
+  if (config.embedded) return os::Secret::copy(token);
   const std::string path = config.run_dir + "/token";
   std::string text = kept_token(path);
   if (text.empty()) {
@@ -100,8 +100,9 @@ Result<std::vector<std::byte>> load_token(const Config& config) {
       return Status::from_errno(errno, "writing " + path);
     }
   }
-  const auto bytes = os::bytes_of(text);
-  return std::vector<std::byte>(bytes.begin(), bytes.end());
+  auto secret = os::Secret::copy(os::bytes_of(text));
+  ::explicit_bzero(text.data(), text.size());
+  return secret;
 }
 
 }  // namespace

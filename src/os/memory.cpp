@@ -75,6 +75,14 @@ Result<Mapping> Mapping::map(int fd, uint64_t bytes, bool writable) {
   return Mapping(static_cast<std::byte*>(data), bytes, mapped_bytes);
 }
 
+Result<Mapping> Mapping::anonymous(uint64_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return Status::from_errno(errno, "mmap");
+  return Mapping(static_cast<std::byte*>(data), bytes, bytes);
+}
+
+void Mapping::keep_from_core_dumps() { (void)::madvise(data_, mapped_bytes_, MADV_DONTDUMP); }
+
 Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, mapped_bytes_);
 }

@@ -40,6 +40,8 @@ class Mapping {
   /// Maps [0, bytes) of `fd`, rounded up to its pages (huge ones cannot be mapped or unmapped in part).
   /// Errors: kNoMemory, kPermission (fd is read-only), kIo.
   static Result<Mapping> map(int fd, uint64_t bytes, bool writable);
+  /// Zeros of this process alone. Errors: kNoMemory.
+  static Result<Mapping> anonymous(uint64_t bytes);
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         bytes_(std::exchange(other.bytes_, 0)),
@@ -57,6 +59,8 @@ class Mapping {
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
   bool is_mapped() const { return data_ != nullptr; }
+  /// A core dump of this process does not contain the bytes.
+  void keep_from_core_dumps();
 
  private:
   Mapping(std::byte* data, uint64_t bytes, uint64_t mapped_bytes)

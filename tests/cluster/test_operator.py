@@ -34,6 +34,38 @@ def lines(node, event):
 # ---- core dumps
 
 
+def dumped(pid, wanted):
+    """True if a core of the process would contain the bytes: they lie in a mapping that is not excluded."""
+    ranges, current = [], None
+    for line in open(f"/proc/{pid}/smaps"):
+        head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ (\S+) (\d+)\s*(.*)", line)
+        if head:
+            current = (int(head[1], 16), int(head[2], 16), head[3], head[5], head[6])
+        elif line.startswith("VmFlags:") and "dd" not in line.split() and current[2].startswith("r"):
+            named = current[3] != "0" and not current[4].startswith("/memfd:")  # a file's bytes are not dumped
+            if not named and not current[4].startswith("[v"):
+                ranges.append(current[:2])
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for begin, end in ranges:
+            memory.seek(begin)
+            if wanted in memory.read(end - begin):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("opted_in", [False, True])
+def test_a_core_dump_has_neither_the_pool_nor_the_token(make_cluster, opted_in):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--core-dump-memory"] if opted_in else [])
+    sent = os.urandom(MIB)
+    pattern = sent[-4096:]  # its first bytes may be in a receive buffer
+    allocation = cluster.program(cluster["n2"]).alloc(8 * MIB, nodes=["n1"], flags=DEDICATED)
+    allocation.put(3 * MIB, sent)
+    pid = cluster["n1"].process.pid
+    assert dumped(pid, pattern) == opted_in
+    assert not dumped(pid, cluster.token_file.read_bytes())
+    assert not dumped(pid, cluster.token_file.read_bytes()[:32])
+
+
 # ---- signals, configuration, packaging
 
 

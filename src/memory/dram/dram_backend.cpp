@@ -14,7 +14,8 @@ namespace {
 
 class DramBacking final : public Backing {
  public:
-  DramBacking(os::Fd fd, uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+  DramBacking(os::Fd fd, uint64_t bytes, bool core_dump)
+      : fd_(std::move(fd)), bytes_(bytes), core_dump_(core_dump) {}
 
   uint64_t bytes() const override { return bytes_; }
 
@@ -23,6 +24,7 @@ class DramBacking final : public Backing {
     const std::lock_guard lock(mutex_);
     if (std::byte* mapped = data_.load(std::memory_order_relaxed)) return mapped;
     OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
+    if (!core_dump_) mapping_.keep_from_core_dumps();
     data_.store(mapping_.data(), std::memory_order_release);
     return mapping_.data();
   }
@@ -39,16 +41,17 @@ class DramBacking final : public Backing {
  private:
   const os::Fd fd_;
   const uint64_t bytes_;
+  const bool core_dump_;
   std::mutex mutex_;  // guards mapping_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};  // mapping_.data() once it is complete
 };
 
 /// Mapping the file once reserves its huge pages for good, so that a later touch by anyone finds them.
-Result<std::unique_ptr<Backing>> make_huge(uint64_t bytes, const os::MemfdOptions& options) {
+Result<os::Fd> make_huge(uint64_t bytes, const os::MemfdOptions& options) {
   OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("ocm-extent-huge", bytes, options));
   OCM_TRY(os::Mapping::map(fd.get(), bytes, true).status());
-  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(fd), bytes));
+  return fd;
 }
 
 }  // namespace
@@ -79,12 +82,12 @@ Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentO
   memfd.hugepages = options.hugepages && huge_page_bytes_ != 0;
   memfd.populate = options.populate;
   memfd.numa_node = config_.numa_node;
-  if (memfd.hugepages) {
-    if (auto huge = make_huge(bytes, memfd); huge.is_ok()) return huge;
-    memfd.hugepages = false;
-  }
-  OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("ocm-extent", bytes, memfd));
-  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(fd), bytes));
+  Result<os::Fd> fd = Code::kNoMemory;
+  if (memfd.hugepages) fd = make_huge(bytes, memfd);
+  memfd.hugepages = false;
+  if (!fd.is_ok()) fd = os::make_memfd("ocm-extent", bytes, memfd);
+  if (!fd.is_ok()) return fd.status();
+  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(*fd), bytes, config_.core_dump));
 }
 
 }  // namespace ocm::memory

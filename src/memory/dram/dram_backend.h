@@ -8,7 +8,8 @@
 namespace ocm::memory {
 
 struct DramConfig {
-  int numa_node = -1;  // -1: the kernel's choice
+  int numa_node = -1;      // -1: the kernel's choice
+  bool core_dump = false;  // a core dump of the home contains the extents that it maps
 };
 
 /// The size of the default huge page of this host (/proc/meminfo), 0 if it has none.
