@@ -88,6 +88,8 @@ class Options {
 
   CLI::App& app() { return app_; }
   bool check_only() const { return check_only_; }
+  /// Of apply().
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   Status apply(Config& config) {
     if (!file_.empty()) OCM_TRY(ocm::node::load_config(file_, config));
@@ -101,7 +103,8 @@ class Options {
     }
     for (const std::string& limit : user_limits_) OCM_TRY(ocm::node::add_user_limit(limit, config));
     OCM_TRY(config.check());
-    return config.check_files();
+    OCM_TRY(config.check_files());
+    return config.check_machine(warnings_);
   }
 
  private:
@@ -145,7 +148,7 @@ class Options {
   std::string file_, log_level_, log_format_;
   bool check_only_ = false;
   int numa_node_ = kUnset;
-  std::vector<std::string> user_limits_;
+  std::vector<std::string> user_limits_, warnings_;
   std::vector<std::function<Status(Config&)>> setters_;
 };
 
@@ -170,10 +173,12 @@ int main(int argc, char** argv) {
   const Status good = options.apply(config);
   if (!good.is_ok()) return fail(good, kMisused);
   if (options.check_only()) {
+    for (const std::string& text : options.warnings()) std::fprintf(stderr, "warning: %s\n", text.c_str());
     std::puts("configuration: good");
     return 0;
   }
   ocm::log::configure(config.log_level, config.log_format);
+  for (const std::string& text : options.warnings()) ocm::log::warn("configuration", {{"why", text}});
   // Blocked before any thread starts, so that only this one takes them.
   sigset_t taken;
   sigemptyset(&taken);

@@ -7,10 +7,13 @@
 #define TOML_ASSERT(expression) ((void)0)
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -18,6 +21,7 @@
 #include "control/membership.h"
 #include "control/sockets.h"
 #include "control/tls.h"
+#include "memory/dram/dram_backend.h"
 #include "os/crypto.h"
 #include "os/fd.h"
 
@@ -25,6 +29,14 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kTokenBytesMax = 4096;
+constexpr int kNumaNodes = 64;  // what os::make_memfd() can bind to
+
+/// The number in a file of the kernel; 0 if there is none.
+uint64_t number_in(const char* path) {
+  uint64_t value = 0;
+  std::ifstream(path) >> value;
+  return value;
+}
 
 using Setter = std::function<Status(const toml::node&)>;
 
@@ -236,6 +248,10 @@ Status Config::check() const {
   OCM_TRY(in_range("[cluster] failure_deadline_ms", failure_deadline_ms, 2 * heartbeat_ms, 600'000));
   OCM_TRY(in_range("[cluster] orphan_grace_ms", orphan_grace_ms, 0, 3'600'000));
   OCM_TRY(in_range("[offer.dram] bytes", dram_bytes, 0, GlobalAddress::kOffsetMask));
+  if (dram_numa_node < -1 || dram_numa_node >= kNumaNodes) {
+    return Status(Code::kInvalidArgument, "[offer.dram] numa_node is " + std::to_string(dram_numa_node) +
+                                              "; allowed are -1 to " + std::to_string(kNumaNodes - 1));
+  }
   OCM_TRY(in_range("[limits] sessions", sessions, 1, 1'000'000));
   OCM_TRY(in_range("[limits] connections", connections, 1, 1'000'000));
   OCM_TRY(in_range("[limits] extents", extents, 1, uint64_t{1} << 28));
@@ -307,6 +323,29 @@ Status Config::check_files() const {
   return {};
 }
 
+Status Config::check_machine(std::vector<std::string>& warnings) const {
+  const std::string nodes = "/sys/devices/system/node";
+  const std::string numa = nodes + "/node" + std::to_string(dram_numa_node);
+  if (dram_numa_node >= 0 && ::access(nodes.c_str(), F_OK) == 0 && ::access(numa.c_str(), F_OK) != 0) {
+    return Status(Code::kInvalidArgument,
+                  "[offer.dram] numa_node is " + std::to_string(dram_numa_node) + "; there is no " + numa);
+  }
+  struct sysinfo machine {};
+  const uint64_t bytes =
+      ::sysinfo(&machine) == 0 ? uint64_t{machine.totalram} * machine.mem_unit : ~uint64_t{0};
+  if (dram_bytes > bytes) {
+    return Status(Code::kInvalidArgument, "[offer.dram] bytes is " + std::to_string(dram_bytes) +
+                                              "; this machine has " + std::to_string(bytes) +
+                                              " bytes of memory");
+  }
+  const uint64_t huge = number_in("/proc/sys/vm/nr_hugepages") * memory::huge_page_bytes();
+  if (dram_hugepages && huge < dram_bytes && number_in("/proc/sys/vm/nr_overcommit_hugepages") == 0) {
+    warnings.push_back("[offer.dram] hugepages: " + format_bytes(huge) + " of huge pages are reserved for " +
+                       format_bytes(dram_bytes) + ", so extents get ordinary pages: raise vm.nr_hugepages");
+  }
+  return {};
+}
+
 Status parse_config(const std::string& document, const std::string& source, Config& config) {
   const toml::parse_result parsed = toml::parse(document);
   if (!parsed) {
@@ -319,6 +358,10 @@ Status parse_config(const std::string& document, const std::string& source, Conf
 Status load_config(const std::string& path, Config& config) {
   std::ifstream file(path);
   if (!file) return Status(Code::kInvalidArgument, "cannot read " + path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return Status(Code::kInvalidArgument, "cannot read " + path + ": it is a directory");
+  }
   std::ostringstream document;
   document << file.rdbuf();
   return parse_config(document.str(), path, config);

@@ -78,6 +78,9 @@ struct Config {
   Status check() const;
   /// The secrets that it names: readable, well-formed, and kept from others. Errors: kAuth (says which).
   Status check_files() const;
+  /// What this machine cannot give. `warnings` gets what works, but not as it is meant to.
+  /// Errors: kInvalidArgument (names the key).
+  Status check_machine(std::vector<std::string>& warnings) const;
 };
 
 /// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.

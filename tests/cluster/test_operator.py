@@ -81,6 +81,39 @@ def test_sighup_ends_nothing_and_says_that_it_reloads_nothing(make_cluster):
     assert cluster["n1"].stop() == 0
 
 
+def check_config(tmp_path, *arguments):
+    return subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--check-config",
+                           *map(str, arguments)], capture_output=True, text=True, timeout=20)
+
+
+def test_check_config_refuses_what_cannot_work(tmp_path):
+    def refused(*arguments):
+        result = check_config(tmp_path, *arguments)
+        assert result.returncode == 2, result
+        assert result.stdout == ""
+        return result.stderr
+    assert "directory" in refused("--config", tmp_path)
+    assert "numa_node" in refused("--dram-numa-node", 77)
+    assert "numa_node" in refused("--dram-numa-node", 63)  # within the mask, and not there
+    assert "bytes of memory" in refused("--dram", "900GiB")
+    assert check_config(tmp_path, "--dram-numa-node", 0).returncode == 0
+
+
+def test_a_start_refuses_what_cannot_work(tmp_path):
+    result = subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--control-listen", "127.0.0.1:0",
+                             "--data-listen", "127.0.0.1:0", "--http-listen", "", "--dram-numa-node", "63"],
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode == 2 and "numa_node" in result.stderr
+
+
+def test_check_config_warns_of_huge_pages_that_nobody_reserved(tmp_path):
+    pages = pathlib.Path("/proc/sys/vm/nr_hugepages")
+    if not pages.exists() or int(pages.read_text()) * 2 * MIB >= 4 << 30:
+        pytest.skip("this machine has no huge pages, or has reserved them")
+    result = check_config(tmp_path, "--dram", "4GiB", "--dram-hugepages")
+    assert result.returncode == 0 and "nr_hugepages" in result.stderr
+
+
 def test_the_unit_keeps_the_token_and_locks_memory():
     unit = (pathlib.Path(__file__).resolve().parents[2] / "packaging/oncillad.service").read_text().splitlines()
     for line in ("RuntimeDirectoryPreserve=restart", "LimitMEMLOCK=infinity", "LimitCORE=0", "CapabilityBoundingSet=",
