@@ -88,6 +88,18 @@ bool same_place(const std::string& a, const std::string& b) {
   return false;
 }
 
+std::string peer_host(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  char host[NI_MAXHOST] = {};
+  auto* where = reinterpret_cast<sockaddr*>(&address);
+  if (::getpeername(fd, where, &length) != 0 ||
+      ::getnameinfo(where, length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "unknown";
+  }
+  return host;
+}
+
 Result<os::Fd> listen_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -212,7 +224,10 @@ Task<void> Acceptor::run([[maybe_unused]] std::shared_ptr<Acceptor> self) {
       set_nodelay(fd.get());  // fails harmlessly on a Unix socket
       accepted_(std::move(fd));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      log::warn("accept_failed", {{"error", std::strerror(errno)}});
+      const char* why = std::strerror(errno);
+      if (const auto left_out = limiter_.admit("accept_failed", why, os::now_ns())) {
+        log::warn("accept_failed", {{"error", why}, {"left_out", *left_out}});
+      }
       co_await loop_.sleep_ns(100'000'000);
     }
   }

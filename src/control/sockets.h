@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "base/log_limiter.h"
 #include "base/status.h"
 #include "control/loop.h"
 #include "os/fd.h"
@@ -27,6 +28,9 @@ bool is_wildcard(const std::string& host);
 /// True if both texts stand for one place: equal, or the same port and an address in common.
 bool same_place(const std::string& a, const std::string& b);
 
+/// The host at the other end of a TCP connection, for logs; "unknown" if it is gone.
+std::string peer_host(int fd);
+
 /// Binds and listens. A stale socket file (nobody answers there) is replaced. Errors: kExists, kIo.
 Result<os::Fd> listen_unix(const std::string& path);
 /// `bound` gets the address with the real port. Errors: kInvalidArgument, kExists (in use), kIo.
@@ -48,6 +52,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   Loop& loop_;
   asio::posix::stream_descriptor stream_;
   std::function<void(os::Fd)> accepted_;
+  log::Limiter limiter_;
   bool stopped_ = false;
 };
 

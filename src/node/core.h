@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log_limiter.h"
 #include "control/env.h"
 #include "control/leases.h"
 #include "control/membership.h"
@@ -46,6 +47,7 @@ struct Core {
   std::atomic<uint64_t>* lease_until_ns = nullptr;
   bool draining = false;
   Metrics metrics;
+  log::Limiter limiter;  // of the lines that others can cause; the loop's
 
   uint64_t now_ns() const { return env.now_ns(); }
   uint64_t deadline_ns() const { return now_ns() + config.failure_deadline_ns(); }

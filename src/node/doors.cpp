@@ -3,29 +3,36 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "control/sockets.h"
+
 namespace ocm::node {
 
 using control::Connection;
 using control::Reply;
 using control::Task;
 
-void Doors::refuse(std::string_view who) {
-  if (core_.metrics.connections_refused++ % 1024 == 0) log::warn("connection_refused", {{"who", who}});
+void Doors::refuse(const std::string& peer) {
+  ++core_.metrics.connections_refused;
+  if (const auto left_out = core_.limiter.admit("connection_refused", peer, core_.now_ns())) {
+    log::warn("connection_refused", {{"peer", peer}, {"left_out", *left_out}});
+  }
 }
 
-Connection* Doors::accept(Door& door, os::Fd socket, Connection::Options options, Connection::Handler handler,
-                          std::function<void()> closed) {
+Connection* Doors::accept(Door& door, os::Fd socket, std::string peer, Connection::Options options,
+                          Connection::Handler handler, std::function<void()> closed) {
   auto connection = std::make_shared<Connection>(loop_, std::move(socket), std::move(options));
   const auto place = door.unproved.insert(door.unproved.end(), {connection.get(), core_.now_ns()});
   connections_.emplace(connection.get(), Accepted{connection, &door, place});
   ++door.open;
   ++core_.metrics.connections_total;
   core_.metrics.connections = connections_.size();
-  auto ended = [this, closed = std::move(closed)](const std::shared_ptr<Connection>& which,
-                                                  const Status& why) {
+  auto ended = [this, peer = std::move(peer), closed = std::move(closed)](
+                   const std::shared_ptr<Connection>& which, const Status& why) {
     if (why.code() == Code::kProtocol) {
-      log::warn("connection_closed", {{"why", why.message()}});
       ++core_.metrics.errors[static_cast<int>(why.code())];
+      if (const auto left_out = core_.limiter.admit("connection_closed", peer, core_.now_ns())) {
+        log::warn("connection_closed", {{"peer", peer}, {"why", why.message()}, {"left_out", *left_out}});
+      }
     }
     proved(which.get());  // whatever it was: nobody waits for it
     const auto gone = connections_.find(which.get());
@@ -79,9 +86,10 @@ void Doors::accept_program(os::Fd socket) {
   const size_t mine = connections_by_uid_[uid];
   const bool trusted = uid == 0 || uid == ::geteuid();
   const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
+  const std::string who = "uid " + std::to_string(uid);
   if (programs_.open >= core_.config.connections || mine >= share) {
     if (mine == 0) connections_by_uid_.erase(uid);
-    return refuse("a program");
+    return refuse(who);
   }
   auto program = std::make_shared<Program>();
   program->uid = uid;
@@ -90,7 +98,7 @@ void Doors::accept_program(os::Fd socket) {
     return service_.program_request(program, std::move(request));
   };
   ++connections_by_uid_[uid];
-  auto* connection = accept(programs_, std::move(socket), {}, std::move(handler), [this, program] {
+  auto* connection = accept(programs_, std::move(socket), who, {}, std::move(handler), [this, program] {
     const auto it = connections_by_uid_.find(program->uid);
     if (--it->second == 0) connections_by_uid_.erase(it);
     service_.program_ended(program);
@@ -102,23 +110,24 @@ void Doors::accept_program(os::Fd socket) {
 }
 
 void Doors::accept_peer(os::Fd socket) {
+  const std::string peer = control::peer_host(socket.get());
   const size_t proven = daemons_.open - daemons_.unproved.size();
-  if (proven >= core_.config.connections) return refuse("a daemon");
+  if (proven >= core_.config.connections) return refuse(peer);
   if (daemons_.unproved.size() >= kUnprovedMax) {
     ++core_.metrics.connections_unproved;
     const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
     oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
   }
   auto gate = std::make_shared<PeerGate>();
-  auto handler = [this, gate](std::shared_ptr<Connection> connection, wire::Envelope request) {
+  auto handler = [this, gate, peer](std::shared_ptr<Connection> connection, wire::Envelope request) {
     if (gate->proven()) return service_.peer_request(gate->node(), std::move(request));
-    return prove(gate, std::move(connection), std::move(request));
+    return prove(gate, std::move(connection), peer, std::move(request));
   };
   Connection::Options options;
   options.tls = core_.tls;
   options.outstanding_max = 4096;
   options.outstanding_bytes_max = size_t{1} << 30;
-  accept(daemons_, std::move(socket), std::move(options), std::move(handler), [] {});
+  accept(daemons_, std::move(socket), peer, std::move(options), std::move(handler), [] {});
 }
 
 void Doors::close_all() {
@@ -130,15 +139,20 @@ void Doors::close_all() {
 }
 
 Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
-                         wire::Envelope request) {
+                         std::string peer, wire::Envelope request) {
   auto step = gate->step(core_, request);
   if (gate->proven()) {
     connection->trust();
     proved(connection.get());
   }
   if (step.is_ok()) co_return std::move(step).value();
-  log::warn("peer_refused", {{"node", gate->node()}, {"why", step.status().message()}});
   ++core_.metrics.errors[static_cast<int>(step.status().code())];
+  if (step.status().code() == Code::kAuth) ++core_.metrics.auth_failures;
+  if (const auto left_out = core_.limiter.admit("peer_refused", peer, core_.now_ns())) {
+    log::warn(
+        "peer_refused",
+        {{"node", gate->node()}, {"peer", peer}, {"why", step.status().message()}, {"left_out", *left_out}});
+  }
   co_return step.status();
 }
 

@@ -50,15 +50,17 @@ class Doors {
     Door* door;
     std::optional<std::list<Unproved>::iterator> unproved;
   };
-  control::Connection* accept(Door& door, os::Fd socket, control::Connection::Options options,
-                              control::Connection::Handler handler, std::function<void()> closed);
+  /// `peer`: who it is, for the log.
+  control::Connection* accept(Door& door, os::Fd socket, std::string peer,
+                              control::Connection::Options options, control::Connection::Handler handler,
+                              std::function<void()> closed);
   /// A step of a daemon's proof.
   control::Task<control::Reply> prove(std::shared_ptr<PeerGate> gate,
-                                      std::shared_ptr<control::Connection> connection,
+                                      std::shared_ptr<control::Connection> connection, std::string peer,
                                       wire::Envelope request);
   /// V1 and V2 do not hold for it any more.
   void proved(control::Connection* connection);
-  void refuse(std::string_view who);
+  void refuse(const std::string& peer);
   control::Task<void> close_unproved();
 
   Core& core_;

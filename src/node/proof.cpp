@@ -49,7 +49,7 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& re
   if (request.has_node_proof() && !node_.empty() && !proven_) {
     const os::Digest want = proof(core, "oncilla client", node_, client_nonce_, server_nonce_);
     if (!os::equal_secrets(want, os::bytes_of(request.node_proof().proof()))) {
-      return Status(Code::kAuth, "wrong cluster token");
+      return Status(Code::kAuth, "its cluster token is another than this node's");
     }
     proven_ = true;
     return out;
@@ -57,7 +57,7 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& re
   return Status(Code::kAuth, "prove the cluster token first");
 }
 
-control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, control::Loop& loop,
+control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::Loop& loop,
                                                            std::string address, uint64_t deadline_ns) {
   auto socket = co_await control::connect_tcp(loop, address, deadline_ns);
   if (!socket.is_ok()) co_return socket.status();
@@ -79,7 +79,11 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, con
     const os::Digest want = proof(core, "oncilla server", challenge.node(), mine, challenge.nonce());
     if (challenge.nonce().size() != kNonceBytes ||
         !os::equal_secrets(want, os::bytes_of(challenge.proof()))) {
-      status = Status(Code::kAuth, address + " does not know the cluster token");
+      status = Status(Code::kAuth,
+                      address + " has another cluster token than this node: compare both token files");
+      wire::Envelope empty;  // proves nothing and tells nothing; the other side logs that it was refused
+      empty.mutable_node_proof();
+      (void)co_await connection->call(std::move(empty), deadline_ns);
     } else {
       wire::Envelope last;
       last.mutable_node_proof()->set_proof(
@@ -90,8 +94,12 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, con
   }
   if (!status.is_ok()) {
     connection->close(status);
-    if (status.code() == Code::kAuth)
-      log::error("peer_refused", {{"address", address}, {"why", status.message()}});
+    if (status.code() == Code::kAuth) {
+      if (const auto left_out = core.limiter.admit("peer_refused", address, core.now_ns())) {
+        log::error("peer_refused",
+                   {{"address", address}, {"why", status.message()}, {"left_out", *left_out}});
+      }
+    }
     co_return status;
   }
   connection->trust();

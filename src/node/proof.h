@@ -15,7 +15,7 @@ namespace ocm::node {
 
 /// Connects to the daemon at `address`, and each proves itself to the other.
 /// Errors: kPeerLost, kAuth, kDeadline, kNoFds, kInvalidArgument.
-control::Task<Result<std::shared_ptr<control::Link>>> dial(const Core& core, control::Loop& loop,
+control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::Loop& loop,
                                                            std::string address, uint64_t deadline_ns);
 
 /// The accepting side's proof of one connection.

@@ -237,6 +237,10 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   t.value("oncilla_control_connections_unproved_total", "", metrics.connections_unproved);
   t.type("oncilla_control_connections_refused_total", "counter", "Control connections over the limit.");
   t.value("oncilla_control_connections_refused_total", "", metrics.connections_refused);
+  t.type("oncilla_auth_failures_total", "counter", "Daemons that did not prove the cluster token here.");
+  t.value("oncilla_auth_failures_total", "", metrics.auth_failures);
+  t.type("oncilla_has_coordinator", "gauge", "1 while this node is, or reaches, the coordinator.");
+  t.value("oncilla_has_coordinator", "", view.coordinator().empty() ? 0 : 1);
   t.type("oncilla_heartbeats_total", "counter", "Heartbeats.");
   t.value("oncilla_heartbeats_total", "what=\"sent\"", metrics.heartbeats_sent);
   t.value("oncilla_heartbeats_total", "what=\"failed\"", metrics.heartbeats_failed);

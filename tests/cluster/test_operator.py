@@ -18,6 +18,11 @@ from ocmlib import DEDICATED, OcmError, find_binary
 MIB = 1 << 20
 
 
+def metric(node, name):
+    found = re.search("^" + re.escape(name) + r" (\d+)$", node.http_get("/metrics"), re.M)
+    return int(found.group(1)) if found else None
+
+
 def lines(node, event):
     return [line for line in node.log_path.read_text(errors="replace").splitlines() if f" {event} " in line]
 
@@ -26,6 +31,21 @@ def lines(node, event):
 
 
 # ---- logs
+
+
+def test_a_stranger_does_not_flood_the_log(make_cluster):
+    cluster = make_cluster(names=("n1",))
+    node = cluster["n1"]
+    host, port = node.control.rsplit(":", 1)
+    for _ in range(200):
+        with socket.create_connection((host, int(port))) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.settimeout(10)
+            while s.recv(4096):
+                pass
+    assert metric(node, 'oncilla_errors_total{code="PROTOCOL"}') == 200
+    [closed] = lines(node, "connection_closed")
+    assert "peer=127.0.0.1" in closed
 
 
 # ---- descriptors

@@ -273,7 +273,9 @@ void Worker::pause_accepting() {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, shared_.listener.get(), nullptr);
   accept_paused_ = true;
   paused_until_ns_ = os::now_ns() + kAcceptPauseNs;
-  log::warn("tcp.accept_paused", {{"reason", "out of descriptors or memory"}});
+  if (const auto left_out = limiter_.admit("tcp.accept_paused", "", os::now_ns())) {
+    log::warn("tcp.accept_paused", {{"reason", "out of descriptors or memory"}, {"left_out", *left_out}});
+  }
 }
 
 void Worker::resume_accepting() {

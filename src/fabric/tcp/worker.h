@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log_limiter.h"
 #include "fabric/tcp/connection.h"
 #include "fabric/tcp/server.h"
 
@@ -83,6 +84,7 @@ class Worker {
   uint64_t move_after_ns_ = 0;
   uint64_t paused_until_ns_ = 0;
   bool accept_paused_ = false;
+  log::Limiter limiter_;
   bool moved_ = false;
 };
 

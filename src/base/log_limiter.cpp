@@ -1,0 +1,27 @@
+#include "base/log_limiter.h"
+
+#include <utility>
+
+namespace ocm::log {
+
+std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view peer, uint64_t now_ns) {
+  const std::string name = std::string(event) + ' ' + std::string(peer);
+  auto it = keys_.find(name);
+  if (it == keys_.end() && keys_.size() >= kKeysMax) forget(now_ns);
+  const bool own = it != keys_.end() || keys_.size() < kKeysMax;
+  if (it == keys_.end())
+    it = own ? keys_.try_emplace(name).first : others_.try_emplace(std::string(event)).first;
+  Key& key = it->second;
+  if (now_ns < key.next_ns) {
+    ++key.left_out;
+    return std::nullopt;
+  }
+  key.next_ns = now_ns + kPeriodNs;
+  return std::exchange(key.left_out, 0);
+}
+
+void Limiter::forget(uint64_t now_ns) {
+  std::erase_if(keys_, [now_ns](const auto& entry) { return entry.second.next_ns <= now_ns; });
+}
+
+}  // namespace ocm::log

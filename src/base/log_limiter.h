@@ -1,0 +1,38 @@
+// Which log lines to leave out, so that nobody who can cause an event can fill a disk with it.
+//
+// Of one event of one peer the first line is written at once and then one in each period. It says how many
+// were left out. Peers beyond the table's size share one line in each period and event.
+//
+// Invariant: in one period at most kKeysMax lines, and one more for each event, are written.
+// Threads: the caller's; one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ocm::log {
+
+class Limiter {
+ public:
+  static constexpr size_t kKeysMax = 256;
+  static constexpr uint64_t kPeriodNs = 60'000'000'000;
+
+  /// The lines of this event and peer that were left out before this one; none: leave it out, too. `event` is
+  /// a word of the program, `peer` may be a stranger's.
+  std::optional<uint64_t> admit(std::string_view event, std::string_view peer, uint64_t now_ns);
+
+ private:
+  struct Key {
+    uint64_t next_ns = 0;  // nothing is written before
+    uint64_t left_out = 0;
+  };
+  void forget(uint64_t now_ns);
+
+  std::map<std::string, Key, std::less<>> keys_;    // "event peer"
+  std::map<std::string, Key, std::less<>> others_;  // by event
+};
+
+}  // namespace ocm::log
