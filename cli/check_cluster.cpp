@@ -79,7 +79,8 @@ Check check_nodes(const std::vector<ocm_node_info>& nodes) {
           "look at its daemon (`systemctl status oncillad`, its log) and at the network to it"};
 }
 
-Check check_coordinator(const std::vector<ocm_node_info>& nodes) {
+/// `why` none can be reached, as the daemon says.
+Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::string& why) {
   for (const ocm_node_info& node : nodes) {
     if (!node.coordinator) continue;
     if (node.state == OCM_NODE_ALIVE || node.state == OCM_NODE_DRAINING) {
@@ -89,8 +90,10 @@ Check check_coordinator(const std::vector<ocm_node_info>& nodes) {
         "coordinator", Verdict::kFail, std::string(node.name) + " is " + state_name(node.state),
         "start its daemon again: nodes and data wait for it and nothing is lost, but names cannot change"};
   }
-  return {"coordinator", Verdict::kFail, "none can be reached",
-          "compare [cluster] coordinator in oncillad.toml with the address of the node that should be it"};
+  return {
+      "coordinator", Verdict::kFail, "none can be reached: " + why,
+      "compare [cluster] coordinator in oncillad.toml with the address of the node that should be it, and "
+      "the token files and certificates of both"};
 }
 
 Check check_heartbeats(const std::vector<ocm_node_info>& nodes) {
@@ -196,7 +199,8 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
   Result<std::vector<ocm_node_info>> nodes = list_nodes(session->get());
   if (nodes.is_ok()) {
     checks.push_back(check_nodes(nodes.value()));
-    checks.push_back(check_coordinator(nodes.value()));
+    const Status names = list_names(session->get(), "").status();
+    checks.push_back(check_coordinator(nodes.value(), std::string(names.message())));
     checks.push_back(check_heartbeats(nodes.value()));
   } else {
     checks.push_back(

@@ -74,6 +74,13 @@ void print_table(const std::vector<ocm_node_info>& nodes) {
   table.print();
 }
 
+/// Null: none can be reached.
+const ocm_node_info* coordinator_of(const std::vector<ocm_node_info>& nodes) {
+  const auto it =
+      std::find_if(nodes.begin(), nodes.end(), [](const ocm_node_info& node) { return node.coordinator; });
+  return it == nodes.end() ? nullptr : &*it;
+}
+
 int run(const Globals& globals, bool json) {
   Result<Session> session = open_session(globals);
   if (!session.is_ok()) return fail(session.status());
@@ -81,12 +88,15 @@ int run(const Globals& globals, bool json) {
   if (!nodes.is_ok()) return fail(nodes.status());
   Result<std::vector<ocm_name_info>> names = list_names(session->get(), "");
   const Totals totals = total(nodes.value());
+  const ocm_node_info* coordinator = coordinator_of(nodes.value());
+  const int code = coordinator == nullptr ? kExitNoCluster : kExitOk;
 
   if (json) {
     Json list = Json::array();
     for (const ocm_node_info& node : nodes.value()) list.push_back(to_json(node));
     Json out{{"version", ocm_version()},
              {"nodes", list},
+             {"coordinator", coordinator == nullptr ? Json(nullptr) : Json(coordinator->name)},
              {"alive", totals.alive},
              {"bytes_total", totals.pool_bytes},
              {"bytes_used", totals.used_bytes}};
@@ -97,7 +107,7 @@ int run(const Globals& globals, bool json) {
       out["error"] = names.status().to_string();
     }
     puts(out.dump(2).c_str());
-    return kExitOk;
+    return code;
   }
   print_table(nodes.value());
   printf("\n%zu of %zu nodes alive, %s of %s used", totals.alive, nodes->size(),
@@ -108,7 +118,11 @@ int run(const Globals& globals, bool json) {
     printf("\n");
     print_error("the published names cannot be told now: " + std::string(names.status().message()));
   }
-  return kExitOk;
+  if (coordinator == nullptr) {
+    puts(nodes->size() == 1 ? "alone: no coordinator"
+                            : "no coordinator: of the other nodes nothing new is known");
+  }
+  return code;
 }
 
 }  // namespace

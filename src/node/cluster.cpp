@@ -114,14 +114,7 @@ Task<void> Cluster::beat_once() {
     const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
     auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), sent_ns + patience);
     if (!reply.is_ok()) {
-      ++core_.metrics.heartbeats_failed;
-      const bool was = !view_.coordinator().empty();
-      if (was && !member_.coordinator_reachable(core_.now_ns())) {
-        view_.clear_coordinator();
-        log::warn("coordinator_lost", {{"why", reply.status().message()}});
-      }
-      if (reply.status().code() == Code::kExists)
-        log::error("join_refused", {{"why", reply.status().message()}});
+      missed_coordinator(reply.status());
       co_return;
     }
     wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
@@ -138,6 +131,27 @@ Task<void> Cluster::beat_once() {
     }
     apply(std::move(view));
   } while (more);
+}
+
+void Cluster::missed_coordinator(const Status& why) {
+  ++core_.metrics.heartbeats_failed;
+  coordinator_error_ = why.message();
+  const std::string& address = core_.config.coordinator;
+  const uint64_t now = core_.now_ns();
+  if (!view_.coordinator().empty() && !member_.coordinator_reachable(now)) {
+    view_.clear_coordinator();
+    log::warn("coordinator_lost", {{"coordinator", address}, {"why", why.message()}});
+  }
+  if (why.code() == Code::kExists) {
+    if (const auto left_out = core_.limiter.admit("join_refused", address, now)) {
+      log::error("join_refused", {{"coordinator", address}, {"why", why.message()}, {"left_out", *left_out}});
+    }
+  } else if (view_.coordinator().empty()) {
+    if (const auto left_out = core_.limiter.admit("coordinator_unreachable", address, now)) {
+      log::warn("coordinator_unreachable",
+                {{"coordinator", address}, {"why", why.message()}, {"left_out", *left_out}});
+    }
+  }
 }
 
 bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
@@ -175,13 +189,23 @@ void Cluster::update_own_view() {
 }
 
 wire::ClusterView Cluster::fresh_view() const {
-  if (!is_coordinator()) return view_;
-  wire::ClusterView view;
-  membership_->fill(view, core_.now_ns());
-  view.set_coordinator(core_.name);
-  view.set_self(core_.name);
+  wire::ClusterView view = view_;
+  if (is_coordinator()) {
+    view.Clear();
+    membership_->fill(view, core_.now_ns());
+    view.set_coordinator(core_.name);
+    view.set_self(core_.name);
+  }
+  const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
   for (auto& node : *view.mutable_nodes()) {
-    if (node.name() == core_.name) *node.mutable_pools() = self_view().pools();
+    if (node.name() == core_.name) {
+      *node.mutable_pools() = self_view().pools();
+      continue;
+    }
+    node.set_heartbeat_age_ns(node.heartbeat_age_ns() + age_ns);
+    if (!has_coordinator() && is_state(node, NodeState::kAlive)) {
+      node.set_state(static_cast<uint32_t>(NodeState::kSuspect));
+    }
   }
   return view;
 }
@@ -215,6 +239,7 @@ void Cluster::apply(wire::ClusterView view) {
     if (name != core_.name) home_.owner_node(name, std::nullopt);
   }
   view_ = std::move(view);
+  view_at_ns_ = core_.now_ns();
   rebuild_rooms();
   if (!on_node_) return;
   for (const std::string& name : appeared) {
@@ -312,8 +337,8 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
     co_return std::move(reply.message);
   }
   auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), core_.deadline_ns());
-  if (!reply.is_ok() &&
-      (reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kDeadline)) {
+  const Code code = reply.status().code();
+  if (code == Code::kPeerLost || code == Code::kDeadline || code == Code::kAuth) {
     co_return Status(Code::kNoCoordinator, "the coordinator at " + core_.config.coordinator +
                                                " does not answer: " + std::string(reply.status().message()));
   }
@@ -337,7 +362,8 @@ bool Cluster::handles(const wire::Envelope& request) const {
 Task<Reply> Cluster::coordinate(wire::Envelope request) {
   if (quorum_.handles(request)) co_return quorum_.answer(request);
   if (!is_coordinator())
-    co_return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator");
+    co_return Status(Code::kNoCoordinator,
+                     "node " + core_.name + " is not the coordinator: compare [cluster] coordinator of both");
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
     case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));

@@ -32,7 +32,12 @@ class Cluster {
 
   bool is_coordinator() const { return membership_ != nullptr; }
   const wire::ClusterView& view() const { return view_; }
+  /// For those who look: with this moment's ages and own pools. Without a coordinator nothing is known of
+  /// other nodes: who was alive is `suspect`.
   wire::ClusterView fresh_view() const;
+  bool has_coordinator() const { return is_coordinator() || !view_.coordinator().empty(); }
+  /// Why none can be reached; empty if one can.
+  std::string coordinator_error() const { return has_coordinator() ? "" : coordinator_error_; }
   std::span<const control::NodeRoom> rooms() const { return rooms_; }
   /// Where the daemon of a node answers; empty if unknown.
   std::string address_of(const std::string& node) const;
@@ -69,6 +74,7 @@ class Cluster {
   void apply(wire::ClusterView view);
   void rebuild_rooms();
   void update_own_view();
+  void missed_coordinator(const Status& why);
 
   control::Reply heard(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
@@ -90,6 +96,8 @@ class Cluster {
   const uint64_t started_ns_ = core_.now_ns();
   control::Member member_;
   wire::ClusterView view_;
+  uint64_t view_at_ns_ = 0;
+  std::string coordinator_error_ = "no heartbeat was answered yet";  // the last failure's
   std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin
   uint64_t keep_until_ns_ = 0;
   std::vector<control::NodeRoom> rooms_;

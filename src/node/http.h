@@ -1,4 +1,5 @@
-// GET /metrics, /status and /healthz, on the control thread: small, read-only, one answer for a connection.
+// GET /metrics, /status, /healthz and /readyz, on the control thread: small, read-only, one answer for a
+// connection.
 //
 // Limits: 8 KiB of request, 64 connections, 5 s for one. No secret is in any answer.
 // Threads: the loop's.

@@ -264,6 +264,9 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                         {"socket", impl->socket_path},
                         {"control", impl->core.control_address},
                         {"data", impl->tcp ? impl->tcp->address() : std::string()},
+                        {"coordinator", impl->core.coordinates || impl->core.config.coordinator.empty()
+                                            ? "this node"
+                                            : impl->core.config.coordinator},
                         {"dram_bytes", impl->core.config.dram_bytes}});
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }

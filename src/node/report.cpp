@@ -260,11 +260,12 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   return std::move(t.out());
 }
 
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
-                        const wire::NameList& names) {
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
+                        const std::string& coordinator_error) {
   return Object()
              .text("node", stats.node())
              .text("coordinator", view.coordinator())
+             .text("coordinator_error", coordinator_error)
              .number("epoch", view.epoch())
              .number("extents", stats.extents())
              .raw("pools", list(stats.pools(), pool_json))

@@ -19,6 +19,8 @@ struct ServedStats {
 std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
                             const wire::Stats& stats, const wire::ClusterView& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "sessions": [...], "names": [...]}
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names);
+/// `coordinator_error`: why none can be reached; empty if one can.
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
+                        const std::string& coordinator_error);
 
 }  // namespace ocm::node

@@ -280,13 +280,19 @@ HttpServer::Answer Service::http(const std::string& path) const {
                             cluster_.names())};
   }
   if (path == "/status") {
-    return {200, "application/json", status_json(stats(), cluster_.fresh_view(), cluster_.list_names())};
+    return {200, "application/json",
+            status_json(stats(), cluster_.fresh_view(), cluster_.list_names(), cluster_.coordinator_error())};
   }
   if (path == "/healthz") {
     if (core_.draining) return {503, "text/plain", "draining\n"};
     return {200, "text/plain", "ok\n"};
   }
-  return {404, "text/plain", "/metrics, /status and /healthz are here\n"};
+  if (path == "/readyz") {
+    if (core_.draining) return {503, "text/plain", "draining\n"};
+    if (cluster_.has_coordinator()) return {200, "text/plain", "ready\n"};
+    return {503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
+  }
+  return {404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
 }
 
 Task<Reply> Service::stats_of(wire::StatsRequest request) {

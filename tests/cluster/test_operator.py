@@ -18,6 +18,21 @@ from ocmlib import DEDICATED, OcmError, find_binary
 MIB = 1 << 20
 
 
+def ocm(node, *arguments):
+    environment = {**os.environ, "OCM_SOCKET": str(node.socket_path), "OCM_HTTP": node.http}
+    return subprocess.run([str(find_binary("ocm")), *map(str, arguments)], env=environment, capture_output=True,
+                          text=True, timeout=60)
+
+
+def get(node, path):
+    """Status code and body."""
+    try:
+        with urllib.request.urlopen(f"http://{node.http}{path}", timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
 def metric(node, name):
     found = re.search("^" + re.escape(name) + r" (\d+)$", node.http_get("/metrics"), re.M)
     return int(found.group(1)) if found else None
@@ -27,7 +42,74 @@ def lines(node, event):
     return [line for line in node.log_path.read_text(errors="replace").splitlines() if f" {event} " in line]
 
 
+def doctor(node):
+    checks = json.loads(ocm(node, "doctor", "--json").stdout)["checks"]
+    return {check["check"]: check for check in checks}
+
+
+def wrong_token(tmp_path):
+    path = tmp_path / "wrong-token"
+    path.touch(mode=0o600)
+    path.write_text(os.urandom(32).hex())
+    return ["--token-file", path]
+
+
 # ---- the coordinator
+
+
+@pytest.mark.parametrize("how,says", [("refused", "refused"), ("silent", "no answer"),
+                                      ("not the coordinator", "not the coordinator"), ("wrong token", "token")])
+def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how, says):
+    cluster = make_cluster(names=("n1", "n2"))
+    lost = Node(cluster, "lost", "127.0.0.1", free_ports(3), None)
+    cluster.nodes.append(lost)
+    silent = socket.create_server(("127.0.0.1", 0))
+    target = {"refused": f"127.0.0.1:{free_ports(1)[0]}", "silent": f"127.0.0.1:{silent.getsockname()[1]}",
+              "not the coordinator": cluster["n2"].control, "wrong token": cluster["n1"].control}[how]
+    lost.start(["--coordinator", target, *(wrong_token(tmp_path) if how == "wrong token" else [])]).wait_ready()
+    failed = 'oncilla_heartbeats_total{what="failed"}'
+    wait_for("it tries again and again", lambda: metric(lost, failed) >= 5, 30)
+
+    [said] = lines(lost, "coordinator_unreachable")  # at once, and then rarely
+    assert target in said and says in said and " warn " in said
+    assert metric(lost, "oncilla_has_coordinator") == 0
+    code, body = get(lost, "/readyz")
+    assert code == 503 and "no coordinator" in body and says in body
+    assert get(lost, "/healthz") == (200, "ok\n")  # restarting it would not help
+    status = ocm(lost, "status")
+    assert "alone: no coordinator" in status.stdout and says in status.stderr + status.stdout
+    found = doctor(lost)["coordinator"]
+    assert found["verdict"] == "FAIL" and says in found["found"]
+    assert get(cluster["n1"], "/readyz")[0] == get(cluster["n2"], "/readyz")[0] == 200
+    assert metric(cluster["n1"], "oncilla_has_coordinator") == metric(cluster["n2"], "oncilla_has_coordinator") == 1
+    if how == "wrong token":  # the cluster's side says it too, and who it was
+        [refused] = lines(cluster["n1"], "peer_refused")
+        assert "node=lost" in refused and "peer=127.0.0.1" in refused and "token" in refused
+        assert metric(cluster["n1"], "oncilla_auth_failures_total") >= 4
+        assert len(lines(lost, "peer_refused")) <= 1
+
+
+def test_members_without_their_coordinator_do_not_call_others_alive(cluster):
+    n1, n2 = cluster["n1"], cluster["n2"]
+    program = cluster.program(n2)
+    kept = program.alloc(MIB, nodes=["n3"])
+    assert json.loads(ocm(n2, "status", "--json").stdout)["alive"] == 3
+    n1.kill()
+    wait_for("n2 knows", lambda: metric(n2, "oncilla_has_coordinator") == 0)
+    status = json.loads(ocm(n2, "status", "--json").stdout)
+    assert {n["name"]: n["state"] for n in status["nodes"]} == {"n1": "suspect", "n2": "alive", "n3": "suspect"}
+    assert status["alive"] == 1 and not status["coordinator"]
+    assert all(n["heartbeat_age_ns"] > FAILURE_DEADLINE_S * 0.5e9 for n in status["nodes"] if n["name"] != "n2")
+    assert "no coordinator" in ocm(n2, "status").stdout
+    assert metric(n2, 'oncilla_node_state{node="n1",state="alive"}') is None
+    assert get(n2, "/readyz")[0] == 503 and n2.status()["coordinator_error"]
+    kept.fill(0, 1, MIB)  # data and allocation go on
+    assert kept.holds(0, 1, MIB)
+    assert program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    n1.start().wait_ready()
+    cluster.wait_members(at=n2)
+    assert metric(n2, "oncilla_has_coordinator") == 1 and n2.status()["coordinator_error"] == ""
+    assert get(n2, "/readyz")[0] == 200
 
 
 # ---- logs
