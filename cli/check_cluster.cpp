@@ -185,11 +185,13 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
   if (token.empty()) token = access(generated.c_str(), F_OK) == 0 ? generated : kSystemToken;
   checks.push_back(check_token(token, !token_file.empty()));
   if (checks.front().verdict == Verdict::kFail) {
+    checks.push_back(check_nofile(0, 0));
     checks.push_back(check_free_ports());
     return checks;
   }
   Result<Session> session = open_session_at(socket);
   if (!session.is_ok()) {
+    checks.push_back(check_nofile(0, 0));
     checks.push_back(
         {"daemon", Verdict::kFail, std::string(session.status().message()),
          "the socket is there and nobody answers: look at the daemon's log, then start it again"});
@@ -209,11 +211,13 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
   const std::string address = http_address(globals, http);
   Result<NodeStatus> status = fetch_node_status(address);
   if (!status.is_ok()) {
+    checks.push_back(check_nofile(0, 0));
     checks.push_back(
         {"http", Verdict::kWarn, std::string(status.status().message()),
          "name the daemon's HTTP interface with --http or OCM_HTTP; ports and versions stay unchecked"});
     return checks;
   }
+  checks.push_back(check_nofile(status->descriptors_max, status->extents_max));
   checks.push_back(check_ports(status.value(), cluster));
   checks.push_back(check_versions(status.value()));
   return checks;

@@ -43,19 +43,6 @@ std::string limit_text(rlim_t value) {
   return value == RLIM_INFINITY ? "unlimited" : std::to_string(static_cast<uint64_t>(value));
 }
 
-Check check_nofile() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  Check check{"open files", Verdict::kOk,
-              limit_text(limit.rlim_cur) + ", at most " + limit_text(limit.rlim_max), ""};
-  if (limit.rlim_max < 1024) check.verdict = Verdict::kFail;
-  if (limit.rlim_max >= 1024 && limit.rlim_max < 65536 && geteuid() != 0) check.verdict = Verdict::kWarn;
-  if (check.verdict != Verdict::kOk) {
-    check.mend = "each extent takes one: set LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
-  }
-  return check;
-}
-
 Check check_memlock() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -216,9 +203,29 @@ Check check_backlog() {
 
 }  // namespace
 
+Check check_nofile(uint64_t descriptors_max, uint64_t extents_max) {
+  Check check{"open files", Verdict::kOk, "", ""};
+  if (descriptors_max > 0) {
+    check.found = "the daemon's limit is " + std::to_string(descriptors_max) + ", for " +
+                  std::to_string(extents_max) + " extents";
+    if (descriptors_max < extents_max) check.verdict = Verdict::kWarn;
+    if (descriptors_max < 1024) check.verdict = Verdict::kFail;
+  } else {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    check.found = limit_text(limit.rlim_cur) + ", at most " + limit_text(limit.rlim_max) + ", for this user";
+    if (limit.rlim_max < 65536 && geteuid() != 0) check.verdict = Verdict::kWarn;
+    if (limit.rlim_max < 1024) check.verdict = Verdict::kFail;
+  }
+  if (check.verdict != Verdict::kOk) {
+    check.mend = "each extent takes one: set LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
+  }
+  return check;
+}
+
 std::vector<Check> check_machine() {
-  return {check_nofile(),    check_memlock(), check_maps(), check_memory(), check_cgroup(),  check_memfd(),
-          check_hugepages(), check_numa(),    check_shm(),  check_clock(),  check_backlog(), check_ucx()};
+  return {check_memlock(), check_maps(), check_memory(), check_cgroup(),  check_memfd(), check_hugepages(),
+          check_numa(),    check_shm(),  check_clock(),  check_backlog(), check_ucx()};
 }
 
 }  // namespace ocm::cli

@@ -29,6 +29,7 @@ inline int exit_code(Code code) {
     case Code::kPoolFull:
     case Code::kQuota:
     case Code::kLimit:
+    case Code::kNoFds:
     case Code::kNoMemory: return kExitFull;
     case Code::kPermission:
     case Code::kAuth: return kExitPermission;

@@ -68,6 +68,8 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   status.name = text(json, "node");
   status.version = text(json, "version");
   status.coordinator = text(json, "coordinator");
+  status.descriptors_max = number(json, "descriptors_max");
+  status.extents_max = number(json, "extents_max");
   status.extents = number(json, "extents");
   status.pools = pools_of(json);
   for (const Json& each : items(json, "fabrics", "fabric")) {

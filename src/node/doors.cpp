@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "control/sockets.h"
+#include "os/fd_reserve.h"
 
 namespace ocm::node {
 
@@ -87,7 +88,8 @@ void Doors::accept_program(os::Fd socket) {
   const bool trusted = uid == 0 || uid == ::geteuid();
   const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
   const std::string who = "uid " + std::to_string(uid);
-  if (programs_.open >= core_.config.connections || mine >= share) {
+  if (programs_.open >= core_.config.connections || mine >= share ||
+      (!trusted && !os::fd_is_for(socket.get(), os::FdUse::kConnection))) {
     if (mine == 0) connections_by_uid_.erase(uid);
     return refuse(who);
   }
@@ -113,11 +115,14 @@ void Doors::accept_peer(os::Fd socket) {
   const std::string peer = control::peer_host(socket.get());
   const size_t proven = daemons_.open - daemons_.unproved.size();
   if (proven >= core_.config.connections) return refuse(peer);
-  if (daemons_.unproved.size() >= kUnprovedMax) {
+  const bool scarce = !os::fd_is_for(socket.get(), os::FdUse::kConnection);
+  if (daemons_.unproved.size() >= kUnprovedMax || (scarce && !daemons_.unproved.empty())) {
     ++core_.metrics.connections_unproved;
     const auto oldest = connections_.at(daemons_.unproved.front().connection).connection;
     oldest->close(Status(Code::kLimit, "too many connections that did not prove themselves"));
   }
+  if (scarce) socket = os::moved_down(std::move(socket));
+  if (scarce && !os::fd_is_for(socket.get(), os::FdUse::kConnection)) return refuse(peer);
   auto gate = std::make_shared<PeerGate>();
   auto handler = [this, gate, peer](std::shared_ptr<Connection> connection, wire::Envelope request) {
     if (gate->proven()) return service_.peer_request(gate->node(), std::move(request));

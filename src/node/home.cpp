@@ -133,6 +133,10 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
     made = kept;
   }
   view = pool(kind);
+  if (made.status().code() == Code::kNoFds || made.status().code() == Code::kNoMemory) {
+    co_return Status(made.status().code(),
+                     "node " + core_.name + ": " + std::string(made.status().message()));
+  }
   if (!made.is_ok()) co_return made.status();
   const std::shared_ptr<memory::Extent> extent = std::move(made).value();
   leases_.add(extent->id, session, r.owner_node(), incarnation, allocation, r.uid(), r.bytes_total());

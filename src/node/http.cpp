@@ -5,6 +5,8 @@
 #include <asio/buffer.hpp>
 #include <asio/write.hpp>
 
+#include "os/fd_reserve.h"
+
 namespace ocm::node {
 namespace {
 
@@ -40,7 +42,7 @@ HttpServer::HttpServer(control::Loop& loop, os::Fd socket, std::function<Answer(
 
 void HttpServer::start() {
   acceptor_->start([shared = shared_](os::Fd socket) {
-    if (shared->connections >= kConnectionsMax) return;
+    if (shared->connections >= kConnectionsMax || !os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
     shared->loop.spawn(serve(shared, std::move(socket)));
   });
 }

@@ -18,6 +18,7 @@
 #include "fabric/ucx/server.h"
 #include "node/doors.h"
 #include "os/crypto.h"
+#include "os/fd_reserve.h"
 
 namespace ocm::node {
 namespace {
@@ -148,6 +149,12 @@ Status Node::Impl::prepare() {
   // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.
   core.partition = static_cast<uint32_t>(loop.random_number()) % GlobalAddress::kPartitionMax + 1;
   raise_nofile();
+  if (!config.embedded && os::fd_limit() < config.extents) {
+    log::warn("few_descriptors",
+              {{"limit", os::fd_limit()},
+               {"extents", config.extents},
+               {"why", "each extent takes one; raise LimitNOFILE or lower [limits] extents"}});
+  }
   if (!config.embedded) {
     OCM_TRY(make_run_dir(config.run_dir));
     OCM_TRY_ASSIGN(lock, take_lock(config.run_dir));

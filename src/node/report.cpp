@@ -261,11 +261,13 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
 }
 
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
-                        const std::string& coordinator_error) {
+                        const std::string& coordinator_error, const Limits& limits) {
   return Object()
              .text("node", stats.node())
              .text("coordinator", view.coordinator())
              .text("coordinator_error", coordinator_error)
+             .number("descriptors_max", limits.descriptors)
+             .number("extents_max", limits.extents)
              .number("epoch", view.epoch())
              .number("extents", stats.extents())
              .raw("pools", list(stats.pools(), pool_json))

@@ -15,12 +15,18 @@ struct ServedStats {
   fabric::ServerStats ucx;
 };
 
+/// What a daemon can hold at most, whatever is offered.
+struct Limits {
+  uint64_t descriptors = 0;  // RLIMIT_NOFILE
+  uint64_t extents = 0;      // [limits] extents
+};
+
 /// Prometheus text format 0.0.4.
 std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
                             const wire::Stats& stats, const wire::ClusterView& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "sessions": [...], "names": [...]}
 /// `coordinator_error`: why none can be reached; empty if one can.
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
-                        const std::string& coordinator_error);
+                        const std::string& coordinator_error, const Limits& limits);
 
 }  // namespace ocm::node

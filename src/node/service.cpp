@@ -5,6 +5,7 @@
 #include "control/parts.h"
 #include "node/report.h"
 #include "os/crypto.h"
+#include "os/fd_reserve.h"
 
 namespace ocm::node {
 
@@ -280,8 +281,10 @@ HttpServer::Answer Service::http(const std::string& path) const {
                             cluster_.names())};
   }
   if (path == "/status") {
+    const Limits limits{os::fd_limit(), core_.config.extents};
     return {200, "application/json",
-            status_json(stats(), cluster_.fresh_view(), cluster_.list_names(), cluster_.coordinator_error())};
+            status_json(stats(), cluster_.fresh_view(), cluster_.list_names(), cluster_.coordinator_error(),
+                        limits)};
   }
   if (path == "/healthz") {
     if (core_.draining) return {503, "text/plain", "draining\n"};

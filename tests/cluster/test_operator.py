@@ -133,6 +133,44 @@ def test_a_stranger_does_not_flood_the_log(make_cluster):
 # ---- descriptors
 
 
+def few_descriptors(count):
+    limit = ["prlimit", f"--nofile={count}:{count}"]
+    if os.geteuid() == 0:  # root may raise it again: drop that right
+        limit = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", *limit]
+    return limit
+
+
+def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    n1, n2 = cluster.nodes
+    n1.start()
+    n2.start(prefix=few_descriptors(64))
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2, at=n1)
+    [said] = lines(n2, "few_descriptors")
+    assert "limit=64" in said and "extents=262144" in said
+    program = cluster.program(n1)
+    with pytest.raises(OcmError) as caught:
+        for i in range(100):
+            program.alloc(4096, nodes=["n2"], flags=DEDICATED).publish(f"x{i}")
+    assert caught.value.name == "NO_FDS" and "n2" in caught.value.detail and "64" in caught.value.detail
+    refused = ocm(n1, "alloc", "one-more", 4096, "--nodes", "n2")
+    assert refused.returncode == 6 and "n2" in refused.stderr
+    open_now = []
+    for _ in range(40):  # strangers do not take what is kept either
+        open_now.append(socket.create_connection(n2.control.rsplit(":", 1)))
+        open_now.append(socket.create_connection(n2.data.rsplit(":", 1)))
+    assert get(n2, "/healthz") == (200, "ok\n")
+    listed = ocm(n2, "ls", "--quiet").stdout.split()
+    assert ocm(n2, "rm", *listed).returncode == 0
+    limits = doctor(n2)["open files"]
+    assert limits["verdict"] != "OK" and "64" in limits["found"] and "262144" in limits["found"]
+    for s in open_now:
+        s.close()
+    wait_for("there is room again", lambda: ocm(n1, "alloc", "again", 4096, "--nodes", "n2").returncode == 0)
+
+
 # ---- core dumps
 
 

@@ -14,6 +14,7 @@
 #include "fabric/wait.h"
 #include "os/clock.h"
 #include "os/cpu.h"
+#include "os/fd_reserve.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -244,7 +245,8 @@ void Worker::accept_all() {
       }
       return;
     }
-    if (shared_.connections.load(std::memory_order_relaxed) >= shared_.options.max_connections) {
+    if (shared_.connections.load(std::memory_order_relaxed) >= shared_.options.max_connections ||
+        !os::fd_is_for(fd.get(), os::FdUse::kConnection)) {
       refuse(std::move(fd));
       continue;
     }

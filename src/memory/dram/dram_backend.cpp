@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <string>
+
+#include "os/fd_reserve.h"
 
 namespace ocm::memory {
 namespace {
@@ -87,6 +90,11 @@ Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentO
   memfd.hugepages = false;
   if (!fd.is_ok()) fd = os::make_memfd("ocm-extent", bytes, memfd);
   if (!fd.is_ok()) return fd.status();
+  if (!os::fd_is_for(fd->get(), os::FdUse::kExtent)) {
+    return Status(Code::kNoFds, "no file descriptor is left for another extent: the daemon's limit is " +
+                                    std::to_string(os::fd_limit()) +
+                                    "; raise it (LimitNOFILE), or free extents");
+  }
   return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(*fd), bytes, config_.core_dump));
 }
 
