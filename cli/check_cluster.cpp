@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "cli/check.h"
 #include "cli/http.h"
 #include "cli/local_cluster.h"
@@ -110,6 +111,21 @@ Check check_heartbeats(const std::vector<ocm_node_info>& nodes) {
           "that node is overloaded, stopped or cut off; it counts as dead after the failure deadline"};
 }
 
+Check check_pools(const std::vector<ocm_node_info>& nodes) {
+  std::vector<std::string> full;
+  for (const ocm_node_info& node : nodes) {
+    for (int kind = 0; kind < kKinds && node.state != OCM_NODE_DEAD; ++kind) {
+      const uint64_t offered = node.pool_bytes[kind], used = node.used_bytes[kind];
+      if (offered == 0 || used < offered / 10 * 9) continue;
+      full.push_back(std::string(node.name) + "'s " + kind_name(static_cast<Kind>(kind)) + " is " +
+                     percent(used, offered) + " used");
+    }
+  }
+  if (full.empty()) return {"pools", Verdict::kOk, "none is 90 % used", ""};
+  return {"pools", Verdict::kWarn, join(full),
+          "free something (`ocm ls`, `ocm top`), offer more, or add a node"};
+}
+
 Check check_ports(const NodeStatus& status, const ClusterRecord& cluster) {
   std::vector<std::string> closed;
   size_t looked_at = 0;
@@ -204,6 +220,7 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
     const Status names = list_names(session->get(), "").status();
     checks.push_back(check_coordinator(nodes.value(), std::string(names.message())));
     checks.push_back(check_heartbeats(nodes.value()));
+    checks.push_back(check_pools(nodes.value()));
   } else {
     checks.push_back(
         {"nodes", Verdict::kFail, std::string(nodes.status().message()), "look at the daemon's log"});

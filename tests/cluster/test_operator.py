@@ -276,6 +276,15 @@ def test_a_full_pool_is_told_in_bytes_that_add_up(make_cluster):
     kept.free()
 
 
+def test_doctor_warns_of_a_pool_that_is_nearly_full(make_cluster):
+    cluster = make_cluster(names=("n1",), dram=64 * MIB)
+    program = cluster.program(cluster["n1"])
+    assert doctor(cluster["n1"])["pools"]["verdict"] == "OK"
+    assert program.alloc(60 * MIB, flags=DEDICATED)
+    found = doctor(cluster["n1"])["pools"]
+    assert found["verdict"] == "WARN" and "n1" in found["found"] and "94 %" in found["found"]
+
+
 def test_an_error_counter_is_not_labelled_ok(make_cluster):
     text = make_cluster(names=("n1",))["n1"].http_get("/metrics")
     assert 'code="OK"' not in text
