@@ -310,6 +310,13 @@ void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
     state_ = State::kClosing;
     return;
   }
+  // After the fence: a route's older connection ends in any case, and with it its place.
+  if (!places_.take()) {
+    count(stats_.refused);
+    refuse(header, Code::kLimit);
+    state_ = State::kClosing;
+    return;
+  }
   state_ = State::kOpen;
   reply(header, 0);
 }

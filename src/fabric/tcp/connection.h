@@ -5,7 +5,8 @@
 //   any state --broken frame, lost stream--> kClosed
 //
 // Invariants
-//   C1 Before kOpen only hello and proof are accepted; the server closes what has not got there in time.
+//   C1 Before kOpen only hello and proof are accepted; the server closes what has not got there in time, and
+//      it is kOpen only with one of the server's places.
 //   C2 Every op passes check_access() with the extent that its index names now (S1 of served.h); a put
 //      that fails is drained and answered kError, so the stream stays in step.
 //   C3 Not a byte is read while more than kTxBytesMax or kTxSegmentsMax of replies wait: the peer's own
@@ -27,6 +28,7 @@
 #include "fabric/served.h"
 #include "fabric/tcp/fence.h"
 #include "fabric/tcp/handshake.h"
+#include "fabric/tcp/places.h"
 #include "fabric/tcp/stream.h"
 #include "fabric/tcp/tx_queue.h"
 #include "wire/frame.h"
@@ -47,9 +49,9 @@ class Connection {
   /// A checksummed payload is copied or read twice, so its frames are shorter.
   static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
 
-  /// `directory`, `stats` and `fences` outlive it.
-  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences)
-      : stream_(std::move(stream)), directory_(directory), stats_(stats), fences_(fences) {
+  /// All that it refers to outlives it.
+  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences, Places& places)
+      : stream_(std::move(stream)), directory_(directory), stats_(stats), fences_(fences), places_(places) {
     seat_->fd = stream_.fd();
   }
   ~Connection() { abort(); }
@@ -66,6 +68,7 @@ class Connection {
     close();
   }
   bool is_authenticated() const { return state_ == State::kOpen; }
+  bool has_said_hello() const { return state_ != State::kHello; }
   /// There is certainly more to do: run again without asking epoll.
   bool has_more() const { return more_; }
   bool wants_write() const { return !tx_.empty() || stream_.keeps_output(); }
@@ -101,6 +104,7 @@ class Connection {
   /// seat_->in_use is held.
   void close() {
     if (state_ == State::kClosed) return;
+    if (state_ == State::kOpen) places_.give();
     state_ = State::kClosed;
     seat_->fd = -1;
     stream_.close();
@@ -141,6 +145,7 @@ class Connection {
   ExtentDirectory& directory_;
   ServerStats& stats_;
   Fences& fences_;
+  Places& places_;  // one is taken while kOpen
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
   bool more_ = false;

@@ -61,6 +61,11 @@ void Worker::adopt(os::Fd fd) {
   {
     const std::lock_guard lock(adopted_mutex_);
     adopted_.push_back(std::move(fd));
+    if (adopted_.size() > kUnprovedMax) {  // W4
+      adopted_.pop_front();
+      load_.fetch_sub(1, std::memory_order_relaxed);
+      shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
+    }
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
@@ -219,7 +224,6 @@ void Worker::sweep(uint64_t now_ns) {
     for (Connection* closed : closed_) {
       if (connections_.erase(closed) == 0) continue;
       load_.fetch_sub(1, std::memory_order_relaxed);
-      shared_.connections.fetch_sub(1, std::memory_order_relaxed);
       shared_.stats.connections.fetch_sub(1, std::memory_order_relaxed);
     }
     closed_.clear();
@@ -245,12 +249,10 @@ void Worker::accept_all() {
       }
       return;
     }
-    if (shared_.connections.load(std::memory_order_relaxed) >= shared_.options.max_connections ||
-        !os::fd_is_for(fd.get(), os::FdUse::kConnection)) {
+    if (!os::fd_is_for(fd.get(), os::FdUse::kConnection)) {
       refuse(std::move(fd));
       continue;
     }
-    shared_.connections.fetch_add(1, std::memory_order_relaxed);
     Worker* least = this;
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
@@ -288,8 +290,20 @@ void Worker::resume_accepting() {
   accept_paused_ = false;
 }
 
+void Worker::make_room() {
+  std::erase_if(unproved_, [](Connection* c) { return c->is_closed() || c->is_authenticated(); });
+  if (unproved_.size() < kUnprovedMax) return;
+  auto out =
+      std::find_if(unproved_.begin(), unproved_.end(), [](Connection* c) { return !c->has_said_hello(); });
+  if (out == unproved_.end()) out = unproved_.begin();
+  (*out)->abort();
+  closed_.push_back(*out);
+  unproved_.erase(out);
+  shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Worker::take_adopted() {
-  std::vector<os::Fd> fds;
+  std::deque<os::Fd> fds;
   {
     const std::lock_guard lock(adopted_mutex_);
     fds.swap(adopted_);
@@ -306,18 +320,18 @@ void Worker::take_adopted() {
     epoll_event event{};
     event.events = EPOLLIN;
     auto connection = std::make_unique<Connection>(Stream(std::move(fd), std::move(tls)), shared_.directory,
-                                                   shared_.stats, shared_.fences);
+                                                   shared_.stats, shared_.fences, shared_.places);
     event.data.ptr = connection.get();
     const bool usable = !shared_.tls || connection->is_encrypted();
     if (!usable || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) {
       load_.fetch_sub(1, std::memory_order_relaxed);
-      shared_.connections.fetch_sub(1, std::memory_order_relaxed);
       continue;
     }
     connection->armed_events = EPOLLIN;
     connection->accepted_ns = now;
     shared_.stats.connections.fetch_add(1, std::memory_order_relaxed);
     shared_.stats.connections_total.fetch_add(1, std::memory_order_relaxed);
+    make_room();
     unproved_.push_back(connection.get());
     heat(*connection, now);
     moved_ = true;

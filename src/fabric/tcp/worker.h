@@ -4,9 +4,14 @@
 //   W1 A connection belongs to one worker from its hand-over to its end; others only call adopt() and stop().
 //   W2 Before the worker sleeps, epoll is armed with exactly what each connection waits for.
 //   W3 Connections on `hot_` had traffic within spin_ns or have more to do.
+//   W4 At most kUnprovedMax connections here have not proved themselves, and as many sockets wait to be
+//   adopted:
+//      the oldest makes room for a new one, first of those that have not said a whole hello. So strangers
+//      never shut a client out.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -27,7 +32,7 @@ struct ServerShared {
   std::shared_ptr<TlsContext> tls;  // null: plain
   Fences fences;
   os::Fd listener;
-  std::atomic<uint32_t> connections{0};
+  Places places{options.max_connections};
   std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
 };
 
@@ -43,6 +48,8 @@ class Worker {
   /// Hands over a new socket. Any thread.
   void adopt(os::Fd fd);
   uint32_t load() const { return load_.load(std::memory_order_relaxed); }
+
+  static constexpr size_t kUnprovedMax = 256;
 
  private:
   explicit Worker(ServerShared& shared) : shared_(shared) {}
@@ -62,6 +69,8 @@ class Worker {
   void pause_accepting();
   void resume_accepting();
   void take_adopted();
+  /// W4 for one more.
+  void make_room();
 
   ServerShared& shared_;
   os::Fd epoll_;
@@ -72,7 +81,7 @@ class Worker {
   std::atomic<uint32_t> load_{0};
 
   std::mutex adopted_mutex_;
-  std::vector<os::Fd> adopted_;
+  std::deque<os::Fd> adopted_;
 
   // The thread's own.
   Scratch scratch_;
