@@ -287,7 +287,10 @@ OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 
 /* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
  * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
- * Progress is made by the thread that waits, tests, fences or starts another operation. */
+ * Progress is made by the thread that waits, tests, fences or starts another operation. In between the
+ * program may compute as long as it likes. If others remove the allocation meanwhile, its operations end with
+ * REVOKED; but a get whose bytes are on their way, and are not taken within a second, costs the connection:
+ * what is under way to that node fails with PEER_LOST, and the next operation connects anew. */
 OCM_API int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                           ocm_op** op);
 OCM_API int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes,

@@ -79,6 +79,9 @@ def lib():
         u64, p = c.c_uint64, c.c_void_p
         _lib.ocm_put.argtypes = [p, u64, p, u64]
         _lib.ocm_get.argtypes = [p, u64, p, u64]
+        _lib.ocm_put_start.argtypes = [p, u64, p, u64, p]
+        _lib.ocm_get_start.argtypes = [p, u64, p, u64, p]
+        _lib.ocm_op_wait.argtypes = [p, c.c_uint32, u64]
         _lib.ocm_allocation_create.argtypes = [p, u64, p, p]
         _lib.ocm_allocation_join.argtypes = [p, p, c.c_size_t, p]
         _lib.ocm_allocation_free.argtypes = [p]
@@ -123,6 +126,14 @@ class Allocation:
         buffer = c.create_string_buffer(count)
         check(lib().ocm_get(self.handle, offset, buffer, count))
         return buffer.raw
+
+    def start(self, what: str, offset: int, count: int):
+        """Starts a "put" or a "get" of so many bytes; only wait() makes progress with it."""
+        self.buffer, self.op = c.create_string_buffer(count), c.c_void_p()
+        check(getattr(lib(), f"ocm_{what}_start")(self.handle, offset, self.buffer, count, c.byref(self.op)))
+
+    def wait(self):
+        check(lib().ocm_op_wait(self.op, 2, 0))  # and free the handle
 
     def put_raw(self, offset: int, count: int):
         """A put whose length need not fit the buffer: for bounds that must be refused before any byte moves."""

@@ -1,4 +1,5 @@
 """What programs do on a healthy cluster: allocate, put, get, copy, publish, attach, and be told what is wrong."""
+import signal
 import pytest
 
 from harness import Cluster, wait_for
@@ -246,6 +247,31 @@ def test_an_idle_remote_reader_does_not_keep_removed_memory(shared, p):
     fails("REVOKED", lambda: reader.get(0, 8))
     for one in again:
         one.free()
+
+
+@pytest.mark.parametrize("what", ["get", "put"])
+@pytest.mark.parametrize("how", ["stopped", "computing"])
+def test_a_remote_peer_in_the_middle_of_an_operation_does_not_keep_removed_memory(shared, p, what, how):
+    home = lambda: p.nodes()["n1"]["used"]  # noqa: E731
+    before = home()
+    a = p.alloc(32 * MIB, nodes=["n1"], flags=DEDICATED)
+    a.fill(0, 9, MIB)
+    a.publish("middle", 0o606)
+    peer = shared.program(shared["n2"])
+    handle = peer.attach("middle", "rw")
+    kept = peer.alloc(MIB, nodes=["n1"], flags=DEDICATED)
+    handle.start(what, 0, 32 * MIB)
+    if how == "stopped":
+        peer.kill(signal.SIGSTOP)
+    p.session("remove", "middle")
+    wait_for("the budget is back", lambda: home() <= before + MIB, 10)
+    if how == "stopped":
+        peer.kill(signal.SIGCONT)
+    with pytest.raises(OcmError) as caught:
+        handle.wait()
+    assert caught.value.name in ("REVOKED", "PEER_LOST")
+    kept.put(0, b"goes on")
+    assert kept.get(0, 7) == b"goes on"
 
 
 def test_no_daemon_says_so(tmp_path):

@@ -41,6 +41,13 @@ class TestDirectory : public ExtentDirectory {
     extents_[extent->id.address.bits()] = extent;
     return extent;
   }
+  /// As a node does when the extent is freed: who holds it longer is a connection.
+  std::weak_ptr<BufferExtent> revoke(std::shared_ptr<BufferExtent> extent) {
+    const std::lock_guard lock(mutex_);
+    extent->revoked.store(true);
+    extents_.erase(extent->id.address.bits());
+    return extent;
+  }
   Result<std::shared_ptr<ServedExtent>> open(ExtentId id) override {
     const std::lock_guard lock(mutex_);
     const auto it = extents_.find(id.address.bits());

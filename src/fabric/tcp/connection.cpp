@@ -66,6 +66,45 @@ bool Connection::run(Scratch& scratch) {
   return true;
 }
 
+uint64_t Connection::look(uint64_t now_ns, uint64_t release_ns, uint64_t vanished_ns) {
+  const std::lock_guard lock(seat_->in_use);
+  if (state_ == State::kClosed) return 0;
+  release_revoked(now_ns, release_ns);
+  if (state_ == State::kClosed) return 0;
+  const Answers answers = answers_of(fd());
+  if (has_vanished(answers, now_ns, vanished_ns)) {
+    close();
+    return 0;
+  }
+  if (incoming_.extent != nullptr || !tx_.empty()) return now_ns + release_ns / 4;
+  return answers.outstanding ? now_ns + vanished_ns / 4 : 0;
+}
+
+void Connection::release_revoked(uint64_t now_ns, uint64_t release_ns) {
+  if (incoming_.extent != nullptr && incoming_.extent->revoked.load(std::memory_order_acquire)) {
+    incoming_.extent.reset();
+    incoming_.code = Code::kRevoked;
+  }
+  const uint64_t until = tx_.revoked_until();
+  if (until == 0) return;
+  if (revoked_until_ <= tx_.sent_total()) {  // those of the last look have left: these are new
+    revoked_until_ = until;
+    revoked_since_ns_ = now_ns;
+  } else if (now_ns - revoked_since_ns_ >= release_ns) {
+    close();
+  }
+}
+
+bool Connection::has_vanished(const Answers& answers, uint64_t now_ns, uint64_t vanished_ns) {
+  // One try alone may be lost, or be on its way just now.
+  constexpr uint32_t kTries = 3;
+  if (answers.tries_unanswered == 0 || answers.age_ns < now_ns - unanswered_since_ns_) {
+    unanswered_since_ns_ = answers.tries_unanswered == 0 ? 0 : now_ns;
+    return false;
+  }
+  return answers.tries_unanswered >= kTries && now_ns - unanswered_since_ns_ >= vanished_ns;
+}
+
 bool Connection::move(Scratch& scratch) {
   bool moved = false;
   more_ = false;

@@ -15,8 +15,12 @@
 //      socket into the extent.
 //   C5 Nothing is written to bytes that a get's reply still refers to: gets answer with what was there before
 //      the writes that follow them.
-//   C6 An extent is held only while an op or a reply uses its bytes: an idle peer keeps no removed memory.
+//   C6 An extent is held only while an op or a reply uses its bytes, and a removed one not for long whatever
+//      the peer does: the rest of a put is drained, and who has not taken the replies within release_ns is
+//      ended.
 //   C7 After a newer connection of the same route was accepted, nothing of this one is applied (fence.h).
+//   C8 A peer whose kernel answers nothing for vanished_ns is ended. One that answers and does not read is
+//      not: its program computes, or is stopped, as long as it likes.
 // Threads: its worker only; `seat_` is shared with those who fence it.
 #pragma once
 
@@ -29,6 +33,7 @@
 #include "fabric/tcp/fence.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/places.h"
+#include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 #include "fabric/tcp/tx_queue.h"
 #include "wire/frame.h"
@@ -59,6 +64,9 @@ class Connection {
   /// Moves what can be moved without blocking, within a budget. True if any byte moved.
   bool run(Scratch& scratch);
 
+  /// C6 and C8 for what waits, whether or not the peer does anything. When to look again; 0: nothing waits.
+  uint64_t look(uint64_t now_ns, uint64_t release_ns, uint64_t vanished_ns);
+
   int fd() const { return stream_.fd(); }
   bool is_closed() const { return state_ == State::kClosed; }
   bool is_encrypted() const { return stream_.is_encrypted(); }
@@ -78,8 +86,9 @@ class Connection {
   uint64_t accepted_ns = 0;
   uint64_t active_ns = 0;
   uint32_t armed_events = 0;
-  bool hot = false;     // had traffic a moment ago
-  bool direct = false;  // and is tried every round, outside the epoll set
+  bool hot = false;      // had traffic a moment ago
+  bool direct = false;   // and is tried every round, outside the epoll set
+  bool watched = false;  // look() is due
 
  private:
   enum class State { kHello, kProof, kOpen, kClosing, kClosed };
@@ -112,6 +121,8 @@ class Connection {
     fences_.leave(route_, seat_);
   }
   bool move(Scratch& scratch);
+  void release_revoked(uint64_t now_ns, uint64_t release_ns);
+  bool has_vanished(const Answers& answers, uint64_t now_ns, uint64_t vanished_ns);
 
   // Input: [begin_, end_) of the scratch buffer is what was received and not yet understood.
   void parse(Scratch& scratch);
@@ -153,6 +164,9 @@ class Connection {
   uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed
   bool held_ = false;            // the next frame waits for replies to leave (C5)
   TxQueue tx_;
+  uint64_t revoked_until_ = 0;        // of tx_, when it was last new
+  uint64_t revoked_since_ns_ = 0;     // since then
+  uint64_t unanswered_since_ns_ = 0;  // 0: the peer's kernel answers
 
   std::vector<std::byte> saved_;  // input kept between runs
   size_t begin_ = 0;

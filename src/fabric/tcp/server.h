@@ -21,6 +21,10 @@ struct TcpServerOptions {
   uint64_t spin_ns = 50'000;
   uint32_t max_connections = 4096;
   uint64_t authenticate_ns = 5'000'000'000;  // a connection that has not proved itself by then is closed
+  /// How long a peer may take to receive what it asked for of an extent that was removed meanwhile.
+  uint64_t release_ns = 1'000'000'000;
+  /// A peer whose kernel has answered nothing for so long, asked three times, is gone.
+  uint64_t vanished_ns = 20'000'000'000;
   TlsFiles tls;
 };
 

@@ -1,11 +1,14 @@
 #include "fabric/tcp/socket.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -77,7 +80,6 @@ void tune(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
-  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
   const uint64_t round_trip = round_trip_ns(fd);
   if (is_same_host(fd) || (round_trip > 0 && round_trip <= kNearRoundTripNs)) {
     set(fd, SOL_SOCKET, SO_SNDBUF, kNearBufferBytes);
@@ -136,6 +138,18 @@ Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
     last = Status(Code::kPeerLost, std::string(address) + ": " + std::strerror(error));
   }
   return last;
+}
+
+Answers answers_of(int fd) {
+  int bytes = 0;
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  if (::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes == 0 ||
+      ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+    return {};
+  }
+  return {true, std::max<uint32_t>(info.tcpi_probes, info.tcpi_retransmits),
+          uint64_t{info.tcpi_last_ack_recv} * 1'000'000};
 }
 
 int incoming_cpu(int fd) {

@@ -43,7 +43,8 @@ void TxQueue::compact() {
   }
 }
 
-void TxQueue::append_reference(const std::byte* data, size_t count, std::shared_ptr<const void> keep) {
+void TxQueue::append_reference(const std::byte* data, size_t count,
+                               std::shared_ptr<const ServedExtent> keep) {
   if (count == 0) return;
   segments_.push_back({data, 0, count, std::move(keep)});
   bytes_ += count;
@@ -54,6 +55,16 @@ bool TxQueue::refers_to(const std::byte* data, size_t count) const {
                      [&](const Segment& s) {
                        return s.data != nullptr && s.data < data + count && data < s.data + s.bytes;
                      });
+}
+
+uint64_t TxQueue::revoked_until() const {
+  uint64_t end = sent_total_, until = 0;
+  for (size_t i = head_; i < segments_.size(); ++i) {
+    const Segment& s = segments_[i];
+    end += s.bytes;
+    if (s.keep != nullptr && s.keep->revoked.load(std::memory_order_acquire)) until = end;
+  }
+  return until;
 }
 
 int TxQueue::gather(iovec* parts) const {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/served.h"
 #include "fabric/tcp/stream.h"
 
 namespace ocm::fabric::tcp {
@@ -27,10 +28,13 @@ class TxQueue {
   /// Room for `count` bytes that the caller writes at once; good until the next call.
   std::byte* append(size_t count);
   /// Queues [data, data + count) where it lies; `keep` lives until it is sent (null: T2 is the caller's).
-  void append_reference(const std::byte* data, size_t count, std::shared_ptr<const void> keep);
+  void append_reference(const std::byte* data, size_t count, std::shared_ptr<const ServedExtent> keep);
 
   /// True if bytes of [data, data + count) wait here by reference.
   bool refers_to(const std::byte* data, size_t count) const;
+
+  /// sent_total() at which no removed extent is kept here any more; 0: none is.
+  uint64_t revoked_until() const;
 
   /// Sends until the queue is empty or the socket is full. < 0: -errno, the stream is over.
   /// Returns bytes sent.
@@ -42,7 +46,7 @@ class TxQueue {
     const std::byte* data;  // null: in the arena
     size_t arena_offset;
     size_t bytes;
-    std::shared_ptr<const void> keep;
+    std::shared_ptr<const ServedExtent> keep;
   };
   static constexpr size_t kArenaKeptBytes = 64 * 1024;
   static constexpr int kPartsMax = 64;

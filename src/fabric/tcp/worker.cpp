@@ -119,6 +119,7 @@ int Worker::sleep_ms(uint64_t now_ns) const {
   if (accept_paused_) until = paused_until_ns_;
   if (!unproved_.empty())
     until = std::min(until, unproved_.front()->accepted_ns + shared_.options.authenticate_ns);
+  if (!watched_.empty()) until = std::min(until, look_at_ns_);
   if (until == ~uint64_t{0}) return -1;
   return until <= now_ns ? 0 : static_cast<int>(std::min<uint64_t>((until - now_ns) / 1'000'000 + 1, 60'000));
 }
@@ -173,6 +174,11 @@ void Worker::heat(Connection& connection, uint64_t now_ns) {
   connection.active_ns = now_ns;
   if (connection.hot || connection.is_closed()) return;
   connection.hot = true;
+  if (!connection.watched) {
+    connection.watched = true;
+    watched_.push_back(&connection);
+    look_at_ns_ = std::min(look_at_ns_, now_ns + shared_.options.release_ns / 4);
+  }
   hot_.push_back(&connection);
   if (direct_ >= kDirectMax) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
@@ -205,7 +211,24 @@ void Worker::cool_all() {
   hot_.clear();
 }
 
+void Worker::look(uint64_t now_ns) {
+  look_at_ns_ = ~uint64_t{0};
+  std::erase_if(watched_, [&](Connection* c) {
+    const TcpServerOptions& options = shared_.options;
+    uint64_t again = c->look(now_ns, options.release_ns, options.vanished_ns);
+    if (c->is_closed()) closed_.push_back(c);
+    if (again == 0 && c->hot) again = now_ns + options.release_ns / 4;
+    if (again == 0) {
+      c->watched = false;
+      return true;
+    }
+    look_at_ns_ = std::min(look_at_ns_, again);
+    return false;
+  });
+}
+
 void Worker::sweep(uint64_t now_ns) {
+  if (now_ns >= look_at_ns_) look(now_ns);
   // The earliest accepted stand in front; most have proved themselves long before their time.
   std::erase_if(unproved_, [&](Connection* c) { return c->is_closed() || c->is_authenticated(); });
   for (Connection* c : unproved_) {
@@ -216,6 +239,7 @@ void Worker::sweep(uint64_t now_ns) {
   }
   if (!closed_.empty()) {
     std::erase_if(unproved_, [](Connection* c) { return c->is_closed(); });
+    std::erase_if(watched_, [](Connection* c) { return c->is_closed(); });
     std::erase_if(hot_, [&](Connection* c) {
       if (!c->is_closed()) return false;
       cool(*c);

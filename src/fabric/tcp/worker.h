@@ -5,9 +5,8 @@
 //   W2 Before the worker sleeps, epoll is armed with exactly what each connection waits for.
 //   W3 Connections on `hot_` had traffic within spin_ns or have more to do.
 //   W4 At most kUnprovedMax connections here have not proved themselves, and as many sockets wait to be
-//   adopted:
-//      the oldest makes room for a new one, first of those that have not said a whole hello. So strangers
-//      never shut a client out.
+//      adopted: the oldest makes room for a new one, first of those that have not said a whole hello. So
+//      strangers never shut a client out.
 #pragma once
 
 #include <atomic>
@@ -64,6 +63,7 @@ class Worker {
   void cool(Connection& connection);
   void cool_all();
   void sweep(uint64_t now_ns);
+  void look(uint64_t now_ns);
   void accept_all();
   void refuse(os::Fd fd);
   void pause_accepting();
@@ -87,9 +87,11 @@ class Worker {
   Scratch scratch_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> hot_;
-  size_t direct_ = 0;                  // so many of hot_ are `direct`
-  std::vector<Connection*> unproved_;  // in order of acceptance
-  std::vector<Connection*> closed_;    // to erase from connections_
+  size_t direct_ = 0;                   // so many of hot_ are `direct`
+  std::vector<Connection*> unproved_;   // in order of acceptance
+  std::vector<Connection*> watched_;    // had traffic, and something may still wait in them (C6, C8)
+  std::vector<Connection*> closed_;     // to erase from connections_
+  uint64_t look_at_ns_ = ~uint64_t{0};  // the first of watched_ is due
   uint64_t move_after_ns_ = 0;
   uint64_t paused_until_ns_ = 0;
   bool accept_paused_ = false;
