@@ -333,7 +333,8 @@ OCM_API int ocm_atomic_or(ocm_allocation* a, uint64_t offset, uint64_t operand, 
 OCM_API int ocm_atomic_xor(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
 
 /* Notified access: the put, then `value` is added to the 64-bit word at `notify_offset`, which a waiter
- * sees only after the bytes. Both in the same extent. Source: GPU RMA thesis, notified access. */
+ * sees only after the bytes; a put that failed adds nothing. Both in the same extent.
+ * Source: GPU RMA thesis, notified access. */
 OCM_API int ocm_put_notify(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                            uint64_t notify_offset, uint64_t value);
 /* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL.

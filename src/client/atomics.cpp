@@ -1,7 +1,6 @@
 #include "client/atomics.h"
 
 #include <algorithm>
-#include <span>
 
 #include "client/big_copy.h"
 #include "client/session.h"
@@ -24,28 +23,23 @@ Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
   return {};
 }
 
-/// Posts `ops`, in order, to the extent's channel and waits for all of them.
-Status run_ops(Session& session, Extent& extent, std::span<fabric::Op> ops) {
+/// Posts `op`, and its notify, to the extent's channel and waits for both.
+Status run_op(Session& session, Extent& extent, fabric::Op& op) {
   OCM_TRY_ASSIGN(const Attachment attachment, extent.attach(os::Deadline::after_ns(session.deadline_ns())));
   fabric::Channel& channel = *attachment.channel;
-  for (fabric::Op& op : ops) {
-    op.index = attachment.index;
-    channel.post(op);
-  }
+  op.index = attachment.index;
+  if (op.notify != nullptr) op.notify->index = attachment.index;
+  channel.post(op);
   channel.flush();
   fabric::Channel* const one = &channel;
   // Ends by itself: an op without progress for the session's deadline fails.
   fabric::wait_until(
-      {&one, 1},
-      [&] { return std::all_of(ops.begin(), ops.end(), [](const fabric::Op& op) { return op.done(); }); },
+      {&one, 1}, [&] { return op.done() && (op.notify == nullptr || op.notify->done()); },
       os::Deadline::never(), session.deadline_ns());
-  for (const fabric::Op& op : ops) {
-    if (op.code != Code::kOk) {
-      return Status(op.code == Code::kNotFound ? Code::kRevoked : op.code,
-                    "node " + extent.descriptor().node + ": " + std::string(code_text(op.code)));
-    }
-  }
-  return {};
+  const Code code = op.code == Code::kOk && op.notify != nullptr ? op.notify->code : op.code;
+  if (code == Code::kOk) return {};
+  return Status(code == Code::kNotFound ? Code::kRevoked : code,
+                "node " + extent.descriptor().node + ": " + std::string(code_text(code)));
 }
 
 /// The word's extent and its offset in it. Errors: kUnsupported (a sequence whose parts are not multiples of
@@ -82,7 +76,7 @@ Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t 
   op.bytes = 8;
   op.operand = operand;
   op.expected = expected;
-  OCM_TRY(run_ops(session, extent, {&op, 1}));
+  OCM_TRY(run_op(session, extent, op));
   return op.old_value;
 }
 
@@ -109,17 +103,20 @@ Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* sour
     }
     return extent.local().notify(data + word.offset, value);
   }
-  fabric::Op ops[2];
-  ops[0].opcode = fabric::OpCode::kPut;
-  ops[0].checksum = allocation.checksum();
-  ops[0].offset = range.offset;
-  ops[0].local = const_cast<std::byte*>(source);
-  ops[0].bytes = bytes;
-  ops[1].opcode = fabric::OpCode::kNotify;
-  ops[1].offset = word.offset;
-  ops[1].bytes = 8;
-  ops[1].operand = value;
-  return run_ops(session, extent, bytes > 0 ? std::span(ops) : std::span(ops).subspan(1));
+  fabric::Op notify;
+  notify.opcode = fabric::OpCode::kNotify;
+  notify.offset = word.offset;
+  notify.bytes = 8;
+  notify.operand = value;
+  if (bytes == 0) return run_op(session, extent, notify);
+  fabric::Op put;
+  put.opcode = fabric::OpCode::kPut;
+  put.checksum = allocation.checksum();
+  put.offset = range.offset;
+  put.local = const_cast<std::byte*>(source);
+  put.bytes = bytes;
+  put.notify = &notify;
+  return run_op(session, extent, put);
 }
 
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,

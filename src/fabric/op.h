@@ -44,6 +44,9 @@ struct Op {
   uint64_t bytes = 0;          // any length; the fabric splits what is too long for one frame
   uint64_t operand = 0;
   uint64_t expected = 0;  // compare-swap
+  /// Of a put: a kNotify of the same extent, posted right behind it (not by itself), and applied only if the
+  /// put was applied whole; else it gets the put's code.
+  Op* notify = nullptr;
 
   // Results.
   std::atomic<OpState> state{OpState::kIdle};
@@ -54,6 +57,7 @@ struct Op {
   Op* next = nullptr;
   uint64_t bytes_sent = 0;
   uint64_t bytes_done = 0;
+  bool chained = false;  // it is the `notify` of the op before it
 
   bool done() const { return state.load(std::memory_order_acquire) == OpState::kDone; }
   bool locally_done() const { return state.load(std::memory_order_acquire) >= OpState::kLocal; }

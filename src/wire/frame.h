@@ -53,7 +53,11 @@ inline constexpr size_t kFrameHeaderBytes = 48;
 /// One frame's payload at most; the fabric splits longer operations.
 inline constexpr uint64_t kFrameBytesMax = uint64_t{8} << 20;
 inline constexpr uint32_t kFlagPayloadCrc = 1u << 0;
-inline constexpr uint32_t kFlagsKnown = kFlagPayloadCrc;
+/// An op with it is refused with the code of the request before it on this connection, if that was refused:
+/// the notify behind a put, and the frames of such a put but the first. Who does not know it closes the
+/// connection (F1).
+inline constexpr uint32_t kFlagChained = 1u << 1;
+inline constexpr uint32_t kFlagsKnown = kFlagPayloadCrc | kFlagChained;
 
 struct FrameHeader {
   FrameType type = FrameType::kReply;

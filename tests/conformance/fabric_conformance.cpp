@@ -509,6 +509,55 @@ TEST_P(FabricConformance, NotifyIsSeenAfterTheBytes) {
   }
 }
 
+TEST_P(FabricConformance, ANotifyIsAppliedOnlyIfItsPutWas) {
+  const auto channel = connect();
+  const auto e = extent(2 * kMiB);
+  const uint32_t index = attach(*channel, e);
+  const auto word = [&] {
+    uint64_t seen = 0;
+    EXPECT_EQ(get(*channel, index, 8, &seen, 8), Code::kOk);
+    return seen;
+  };
+  auto source = pattern(kMiB + 99, 4);
+  const auto put_notify = [&](uint64_t offset, uint64_t bytes) {
+    Op data, notify;
+    prepare(data, OpCode::kPut, index, offset, source.data(), bytes);
+    prepare(notify, OpCode::kNotify, index, 8, nullptr, 0);
+    notify.operand = 1;
+    data.notify = &notify;
+    channel->post(data);
+    drive(*channel, {&data, &notify});
+    EXPECT_EQ(data.code, notify.code);
+    return data.code;
+  };
+  EXPECT_EQ(put_notify(64, source.size()), Code::kOk);
+  EXPECT_EQ(word(), 1u);
+  // One that is refused whole, and one of whose pieces the last leaves the extent.
+  EXPECT_EQ(put_notify(2 * kMiB, 100), Code::kOutOfRange);
+  EXPECT_EQ(put_notify(2 * kMiB - source.size() + 1, source.size()), Code::kOutOfRange);
+  EXPECT_EQ(word(), 1u);
+  EXPECT_EQ(put_notify(64, 100), Code::kOk);
+  EXPECT_EQ(word(), 2u);
+  EXPECT_TRUE(channel->health().is_ok());
+}
+
+TEST_P(FabricConformance, ANotifyEndsWithItsPutWhenTheHomeIsDead) {
+  const auto channel = connect();
+  const uint32_t index = attach(*channel, extent(4096));
+  fixture_->kill_home();
+  for (int i = 0; i < 2; ++i) {
+    uint64_t value = 7;
+    Op data, notify;
+    prepare(data, OpCode::kPut, index, 64, &value, 8);
+    prepare(notify, OpCode::kNotify, index, 8, nullptr, 0);
+    data.notify = &notify;
+    channel->post(data);
+    drive(*channel, {&data, &notify});
+    EXPECT_EQ(data.code, Code::kPeerLost);
+    EXPECT_EQ(notify.code, Code::kPeerLost);
+  }
+}
+
 // ---- many at once
 
 TEST_P(FabricConformance, HundredsInFlight) {

@@ -217,6 +217,42 @@ TEST_F(TcpHostileTest, ABadPayloadChecksumIsRefused) {
   EXPECT_EQ(static_cast<int64_t>(header.operand), static_cast<int64_t>(Code::kBadChecksum));
 }
 
+TEST_F(TcpHostileTest, AChainedFrameIsRefusedWithTheOneBeforeIt) {
+  Peer peer(server->address());
+  const Nonce nonce = authenticate(peer);
+  const uint32_t index = attach(peer, nonce);
+  const auto answer = [&](const Bytes& request) {
+    EXPECT_TRUE(peer.write(request));
+    FrameHeader header;
+    EXPECT_TRUE(peer.read_header(header));
+    return header.type == FrameType::kError ? static_cast<Code>(static_cast<int64_t>(header.operand))
+                                            : Code::kOk;
+  };
+  const auto put = [&](uint32_t flags) {
+    return frame(FrameType::kPut, Bytes(100, std::byte{9}), [&](FrameHeader& h) {
+      h.index = index;
+      h.offset = 64;
+      h.flags = flags;
+    });
+  };
+  const auto notify = [&](uint32_t flags) {
+    return frame(FrameType::kNotify, {}, [&](FrameHeader& h) {
+      h.index = index;
+      h.operand = 1;
+      h.flags = flags;
+    });
+  };
+  EXPECT_EQ(answer(put(wire::kFlagPayloadCrc)), Code::kBadChecksum);
+  std::fill_n(extent->data + 64, 100, std::byte{0});
+  EXPECT_EQ(answer(put(wire::kFlagChained)), Code::kBadChecksum);
+  EXPECT_EQ(extent->data[64], std::byte{0});
+  EXPECT_EQ(answer(notify(wire::kFlagChained)), Code::kBadChecksum);
+  EXPECT_EQ(extent->memory[0], 0u);
+  EXPECT_EQ(answer(put(0)), Code::kOk);
+  EXPECT_EQ(answer(notify(wire::kFlagChained)), Code::kOk);
+  EXPECT_EQ(extent->memory[0], 1u);
+}
+
 TEST_F(TcpHostileTest, AClientThatNeverReadsIsStoppedAndOthersGoOn) {
   Peer peer(server->address());
   const Nonce nonce = authenticate(peer);

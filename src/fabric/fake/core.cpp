@@ -184,6 +184,19 @@ void NetworkCore::forget_if_idle(uint64_t id) {
 // ---- the client's end
 
 void NetworkCore::post(Link& link, Op& op) {
+  Op* const notify = op.notify;
+  take(link, op);
+  if (notify != nullptr) {
+    if (op.done() && op.code != Code::kOk) {
+      notify->finish(op.code);
+    } else {
+      take(link, *notify);
+    }
+  }
+  pump(link);
+}
+
+void NetworkCore::take(Link& link, Op& op) {
   op.bytes_sent = op.bytes_done = 0;
   if (!link.health.is_ok()) return op.finish(link.health.code());
   const auto found = link.streams.find(op.index);
@@ -197,7 +210,6 @@ void NetworkCore::post(Link& link, Op& op) {
   const uint64_t number = link.next_op++;
   link.pending.emplace(number, Pending{&op, op.index, 0, Code::kOk});
   if (op.opcode != OpCode::kFence) found->second.unsent.push_back(number);
-  pump(link);
 }
 
 bool NetworkCore::may_go(const Link& link, uint64_t number) const {
@@ -254,6 +266,7 @@ void NetworkCore::launch(Link& link, uint64_t number) {
     message.local_offset = at;
     message.operand = op.operand;
     message.expected = op.expected;
+    message.code = pending.code;
     if (op.opcode == OpCode::kPut) message.payload.assign(op.local + at, op.local + at + bytes);
     ++pending.pieces_left;
     send(std::move(message));
@@ -275,7 +288,8 @@ void NetworkCore::complete(Link& link, Message& reply) {
   if (pending.code == Code::kOk) pending.code = reply.code;
   if (--pending.pieces_left != 0) return;
   const Code code = pending.code;
-  link.pending.erase(found);
+  const auto next = link.pending.erase(found);
+  if (op.notify != nullptr) next->second.code = code;  // it waits for this put, and stands behind it
   op.finish(code);
 }
 
@@ -365,9 +379,10 @@ void NetworkCore::apply(Link& link, Stream& stream, Message& request) {
   reply.op = request.op;
   reply.opcode = request.opcode;
   reply.local_offset = request.local_offset;
+  reply.code = request.code;
   if (request.detach) {
     stream.extent.reset();
-  } else {
+  } else if (reply.code == Code::kOk) {
     reply.code = check_access(*stream.extent, stream.access, request.opcode, request.offset, request.bytes);
   }
   if (!request.detach && reply.code == Code::kOk) {

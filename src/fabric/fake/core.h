@@ -30,7 +30,7 @@ struct Message {
   uint64_t local_offset = 0;  // of this piece in the op
   uint64_t operand = 0;
   uint64_t expected = 0;
-  Code code = Code::kOk;
+  Code code = Code::kOk;  // of a request: what it is answered with, and not applied
   uint64_t old_value = 0;
   std::vector<std::byte> payload;
 };
@@ -121,6 +121,8 @@ class NetworkCore : public std::enable_shared_from_this<NetworkCore> {
   Result<uint32_t> attach(Link& link, const ExtentDescriptor& extent, Access access, os::Deadline deadline);
   void detach(Link& link, uint32_t index);
   void post(Link& link, Op& op);
+  /// post() without what waits then, and without its notify.
+  void take(Link& link, Op& op);
   void progress(Link& link, uint64_t stall_ns);
   void close(Link& link);
   void fail(Link& link, const Status& why);

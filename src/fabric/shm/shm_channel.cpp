@@ -36,15 +36,17 @@ void ShmChannel::detach(uint32_t index) {
 }
 
 void ShmChannel::post(Op& op) {
+  Op* const notify = op.notify;
   const std::shared_lock lock(mutex_);
+  const Code code = run(op);
+  op.finish(code);
+  if (notify != nullptr) notify->finish(code == Code::kOk ? run(*notify) : code);
+}
+
+Code ShmChannel::run(Op& op) const {
+  if (home_.lost != nullptr && home_.lost->load(std::memory_order_acquire)) return Code::kPeerLost;
   const auto found = attached_.find(op.index);
-  if (home_.lost != nullptr && home_.lost->load(std::memory_order_acquire)) {
-    op.finish(Code::kPeerLost);
-  } else if (found == attached_.end()) {
-    op.finish(Code::kNotFound);
-  } else {
-    op.finish(run(found->second, op));
-  }
+  return found == attached_.end() ? Code::kNotFound : run(found->second, op);
 }
 
 Code ShmChannel::run(const Attached& extent, Op& op) const {

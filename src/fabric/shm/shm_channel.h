@@ -52,6 +52,8 @@ class ShmChannel final : public Channel {
     Access access = Access::kRead;
     LocalExtent local;
   };
+  /// Holds mutex_ shared.
+  Code run(Op& op) const;
   Code run(const Attached& extent, Op& op) const;
 
   const ShmHome home_;

@@ -49,6 +49,13 @@ constexpr uint64_t kWindowBytesPerUs = 25'000;
 std::byte control_mark;
 bool is_control(const Op& op) { return op.local == &control_mark; }
 
+void prepare(Op& op, bool chained) {
+  op.code = Code::kOk;
+  op.bytes_sent = op.bytes_done = 0;
+  op.chained = chained;
+  op.state.store(OpState::kPosted, std::memory_order_relaxed);
+}
+
 FrameType frame_type(OpCode opcode) {
   switch (opcode) {
     case OpCode::kPut: return FrameType::kPut;
@@ -100,16 +107,18 @@ void TcpChannel::enqueue(Op& op) {
 }
 
 void TcpChannel::post(Op& op) {
-  op.code = Code::kOk;
-  op.bytes_sent = op.bytes_done = 0;
-  op.state.store(OpState::kPosted, std::memory_order_relaxed);
+  Op* const notify = op.notify;
+  prepare(op, false);
+  if (notify != nullptr) prepare(*notify, true);
   const std::lock_guard lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) {
     op.finish(health_.code());
+    if (notify != nullptr) notify->finish(health_.code());
     return;
   }
-  if (in_flight_.fetch_add(1, std::memory_order_relaxed) == 0) restart_stall_ = true;
+  if (in_flight_.fetch_add(notify != nullptr ? 2 : 1, std::memory_order_relaxed) == 0) restart_stall_ = true;
   enqueue(op);
+  if (notify != nullptr) enqueue(*notify);
   pump();
   if (tx_.bytes() > kUnflushedBytesMax) transmit();
 }
@@ -165,6 +174,8 @@ void TcpChannel::frame_op(Op& op) {
   header.index = op.index;
   header.offset = op.offset + op.bytes_sent;
   header.operand = op.operand;
+  // H6: a refused put refuses the rest of itself, and that its notify.
+  if (op.chained || (op.notify != nullptr && op.bytes_sent > 0)) header.flags |= wire::kFlagChained;
   Flight flight{&op, header.tag, header.type, true, op.checksum, 0, nullptr, kFrameHeaderBytes, 0};
   if (op.opcode == OpCode::kPut || op.opcode == OpCode::kGet) {
     const uint64_t most = op.checksum ? std::min(frame_bytes_, kChecksumFrameBytes) : frame_bytes_;

@@ -11,6 +11,7 @@
 //      its buffer any more.
 //   H4 Frames of one op are adjacent in flights_; only the last one finishes it.
 //   H5 Once health_ is bad, nothing is queued or in flight, and every new op fails at once.
+//   H6 The frame of a put's notify is the next one after the put's last (kFlagChained).
 // Threads: any; mutex_ guards everything that is not atomic. progress() never waits for it.
 #pragma once
 

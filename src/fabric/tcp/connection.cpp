@@ -287,6 +287,7 @@ void Connection::answered() {
 }
 
 void Connection::reply(const FrameHeader& to, uint64_t operand) {
+  last_code_ = Code::kOk;
   FrameHeader header;
   header.type = FrameType::kReply;
   header.tag = to.tag;
@@ -295,6 +296,7 @@ void Connection::reply(const FrameHeader& to, uint64_t operand) {
 }
 
 void Connection::refuse(const FrameHeader& to, Code code) {
+  last_code_ = code;
   stats_.failed(code);
   FrameHeader header;
   header.type = FrameType::kError;
@@ -398,18 +400,20 @@ void Connection::on_detach(const FrameHeader& header) {
   reply(header, 0);
 }
 
-Code Connection::admit(uint32_t index, OpCode opcode, uint64_t offset, uint64_t bytes,
+Code Connection::admit(const FrameHeader& header, uint64_t bytes,
                        std::shared_ptr<ServedExtent>& extent) const {
-  const Attached* named = attached(index);
+  if ((header.flags & wire::kFlagChained) && last_code_ != Code::kOk) [[unlikely]]
+    return last_code_;
+  const Attached* named = attached(header.index);
   if (named == nullptr) return Code::kNotFound;
   extent = named->extent.lock();
   if (extent == nullptr) return Code::kRevoked;
-  return check_access(*extent, named->access, opcode, offset, bytes);
+  return check_access(*extent, named->access, op_code(header.type), header.offset, bytes);
 }
 
 void Connection::on_put(const FrameHeader& header) {
   std::shared_ptr<ServedExtent> extent;
-  Code code = admit(header.index, OpCode::kPut, header.offset, header.length, extent);
+  Code code = admit(header, header.length, extent);
   if (code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) && header.length > kChecksumFrameBytesMax) {
     code = Code::kTooLarge;
   }
@@ -429,12 +433,13 @@ void Connection::on_put(const FrameHeader& header) {
 
 void Connection::on_get(const FrameHeader& header) {
   std::shared_ptr<ServedExtent> extent;
-  const Code code = admit(header.index, OpCode::kGet, header.offset, header.length, extent);
+  const Code code = admit(header, header.length, extent);
   if (code != Code::kOk) return refuse(header, code);
   const bool checksum = header.flags & wire::kFlagPayloadCrc;
   if (checksum && header.length > kChecksumFrameBytesMax) return refuse(header, Code::kTooLarge);
   count(stats_.get_ops);
   count(stats_.get_bytes, header.length);
+  last_code_ = Code::kOk;
   FrameHeader out;
   out.type = FrameType::kReply;
   out.tag = header.tag;
@@ -458,7 +463,7 @@ void Connection::on_get(const FrameHeader& header) {
 void Connection::on_atomic(const FrameHeader& header, const std::byte* body) {
   std::shared_ptr<ServedExtent> extent;
   const OpCode opcode = op_code(header.type);
-  const Code code = admit(header.index, opcode, header.offset, 8, extent);
+  const Code code = admit(header, 8, extent);
   if (code != Code::kOk) return refuse(header, code);
   std::byte* word = extent->data + header.offset;
   count(stats_.atomic_ops);

@@ -145,9 +145,9 @@ class Connection {
   const Attached* attached(uint32_t index) const {
     return index < extents_.size() && extents_[index].taken ? &extents_[index] : nullptr;
   }
-  /// The extent that `index` names, held for one op that passed check_access(). Errors: those, kNotFound.
-  Code admit(uint32_t index, OpCode opcode, uint64_t offset, uint64_t bytes,
-             std::shared_ptr<ServedExtent>& extent) const;
+  /// The extent that the op of `header` names, held for it if it passed check_access(). Errors: those,
+  /// kNotFound, and with kFlagChained the code of the request before it.
+  Code admit(const wire::FrameHeader& header, uint64_t bytes, std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
   void refuse(const wire::FrameHeader& to, Code code);
   void answered();
@@ -174,6 +174,7 @@ class Connection {
   bool short_ = false;  // the last receive brought less than it asked for
   size_t ahead_bytes_ = Scratch::kBytes;
   Incoming incoming_;
+  Code last_code_ = Code::kOk;  // of the last request answered
 
   RouteKey route_;  // from the hello
   uint64_t attempt_ = 0;

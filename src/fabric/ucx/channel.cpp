@@ -116,18 +116,25 @@ Code UcxChannel::validate(const Op& op, const Target* target) const {
 }
 
 void UcxChannel::post(Op& op) {
+  Op* const notify = op.notify;
   std::lock_guard lock(mutex_);
+  if (entries_.empty()) last_progress_ns_ = 0;
+  enter(op);
+  if (notify != nullptr) enter(*notify);
+  if (worker_ == nullptr) return;
+  in_flight_.store(static_cast<uint32_t>(entries_.size()), std::memory_order_relaxed);
+  issue();
+  if (broken_) lose(broken_why_);
+}
+
+void UcxChannel::enter(Op& op) {
   if (worker_ == nullptr) return op.finish(health_.code());
   op.bytes_sent = op.bytes_done = 0;
   op.state.store(OpState::kPosted, std::memory_order_relaxed);
-  if (entries_.empty()) last_progress_ns_ = 0;
   Entry& entry = entries_.emplace_back();
   entry.op = &op;
   if (auto found = targets_.find(op.index); found != targets_.end()) entry.target = found->second;
   entry.code = validate(op, entry.target.get());
-  in_flight_.store(static_cast<uint32_t>(entries_.size()), std::memory_order_relaxed);
-  issue();
-  if (broken_) lose(broken_why_);
 }
 
 bool UcxChannel::conflicts(const Entry& entry) const {
@@ -269,6 +276,8 @@ void UcxChannel::complete_head() {
     const Code code = entry.code;
     entries_.pop_front();
     --issued_;
+    // Its notify is next: it was not issued, for it waits until everything before it is complete (X2).
+    if (op->notify != nullptr && code != Code::kOk) entries_.front().code = code;
     if (round != nullptr && --round->entries == 0) {
       OCM_ASSERT(round == &rounds_.front());
       rounds_.pop_front();

@@ -112,6 +112,8 @@ class UcxChannel final : public Channel {
   bool wait_until(std::unique_lock<std::mutex>& lock, os::Deadline deadline, Done done);
 
   Code validate(const Op& op, const Target* target) const;
+  /// Appends it to entries_; the channel is lost: it ends.
+  void enter(Op& op);
   bool conflicts(const Entry& entry) const;
   void issue();
   bool issue_data(Entry& entry);
