@@ -316,6 +316,12 @@ void Operation::settle(Leg& finished) {
     blame_source = true;
   }
   if (status.is_ok()) return;
+  if (status.code() == Code::kInvalidArgument && !was_call) {
+    // What else could be wrong with a put or a get was checked before.
+    return fail(status.code(),
+                was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
+                        : "the source's memory cannot be read: the pointer or the length is wrong");
+  }
   // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
   // says the same: then it is the target's.
   if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut))

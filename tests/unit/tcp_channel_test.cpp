@@ -1,4 +1,6 @@
 // fabric/tcp: what a well-behaved client and home do together, over loopback.
+#include <sys/mman.h>
+
 #include <numeric>
 #include <thread>
 
@@ -141,6 +143,86 @@ TEST_F(TcpChannelTest, NotifyComesAfterTheBytes) {
   EXPECT_TRUE(data.done() && notify.done());
   EXPECT_EQ(extent->memory[0], 4u);
   EXPECT_TRUE(std::equal(source.begin(), source.end(), extent->data + 128));
+}
+
+/// So many bytes of which the first may be used and the others may not be touched.
+class HalfMemory {
+ public:
+  HalfMemory(size_t good, size_t bad) : bytes_(good + bad) {
+    void* at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(at, MAP_FAILED);
+    data_ = static_cast<std::byte*>(at);
+    EXPECT_EQ(::mprotect(data_ + good, bad, PROT_NONE), 0);
+  }
+  ~HalfMemory() { ::munmap(data_, bytes_); }
+  std::byte* data() const { return data_; }
+  size_t size() const { return bytes_; }
+
+ private:
+  const size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+TEST_F(TcpChannelTest, ABadPointerFailsItsPutOnly) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const auto source = pattern(300'000, 4);
+  for (const auto& [good, bad] : {std::pair{size_t{0}, size_t{65536}}, std::pair{2 * kMiB, kMiB},
+                                  std::pair{size_t{0}, 20 * kMiB}, std::pair{kMiB, 19 * kMiB}}) {
+    const HalfMemory memory(good, bad);
+    std::fill_n(extent->data + 21 * kMiB, 2 * kMiB, std::byte{0});
+    Op before, wrong, after, seen;
+    std::vector<std::byte> back(source.size());
+    set(before, OpCode::kPut, index, 21 * kMiB, const_cast<std::byte*>(source.data()), source.size());
+    set(wrong, OpCode::kPut, index, 0, memory.data(), memory.size());
+    set(after, OpCode::kPut, index, 22 * kMiB, const_cast<std::byte*>(source.data()), source.size());
+    set(seen, OpCode::kGet, index, 22 * kMiB, back.data(), back.size());
+    for (Op* op : {&before, &wrong, &after, &seen}) channel->post(*op);
+    channel->flush();
+    EXPECT_EQ(wait(*channel, seen), Code::kOk);
+    EXPECT_EQ(before.code, Code::kOk);
+    EXPECT_EQ(wrong.code, Code::kInvalidArgument);
+    EXPECT_EQ(after.code, Code::kOk);
+    EXPECT_TRUE(std::equal(source.begin(), source.end(), extent->data + 21 * kMiB));
+    EXPECT_TRUE(back == source);
+    EXPECT_EQ(channel->in_flight(), 0u);
+  }
+  round_trip(1000003, false);
+}
+
+TEST_F(TcpChannelTest, ABadPointerNotifiesNobody) {
+  for (const size_t bad : {size_t{65536}, size_t{20} << 20}) {  // the notify framed already, and not yet
+    const HalfMemory memory(0, bad);
+    Op data, notify;
+    set(data, OpCode::kPut, index, 64, memory.data(), memory.size());
+    set(notify, OpCode::kNotify, index, 0, nullptr, 0);
+    notify.operand = 1;
+    data.notify = &notify;
+    channel->post(data);
+    channel->flush();
+    EXPECT_EQ(wait(*channel, notify), Code::kInvalidArgument);
+    EXPECT_EQ(data.code, Code::kInvalidArgument);
+    EXPECT_EQ(extent->memory[0], 0u);
+  }
+  round_trip(100'000, false);
+}
+
+TEST_F(TcpChannelTest, ABadPointerFailsItsGetOnly) {
+  const auto source = pattern(extent->bytes, 6);
+  std::copy(source.begin(), source.end(), extent->data);
+  for (const size_t bad : {size_t{1} << 20, size_t{20} << 20}) {
+    const HalfMemory memory(65536, bad);
+    Op wrong, after;
+    std::vector<std::byte> back(200'000);
+    set(wrong, OpCode::kGet, index, 0, memory.data(), memory.size());
+    set(after, OpCode::kGet, index, 0, back.data(), back.size());
+    channel->post(wrong);
+    channel->post(after);
+    channel->flush();
+    EXPECT_EQ(wait(*channel, after), Code::kOk);
+    EXPECT_EQ(wrong.code, Code::kInvalidArgument);
+    EXPECT_TRUE(std::equal(back.begin(), back.end(), source.begin()));
+  }
+  round_trip(1000003, false);
 }
 
 TEST_F(TcpChannelTest, RefusesAWrongCapability) {

@@ -169,7 +169,7 @@ void TcpChannel::frame_control(ControlOp& op) {
 
 void TcpChannel::frame_op(Op& op) {
   FrameHeader header;
-  header.type = frame_type(op.opcode);
+  header.type = op.code == Code::kOk ? frame_type(op.opcode) : FrameType::kFence;
   header.tag = next_tag_++;
   header.index = op.index;
   header.offset = op.offset + op.bytes_sent;
@@ -215,7 +215,9 @@ void TcpChannel::frame_op(Op& op) {
 
 bool TcpChannel::transmit() {
   if (tx_.empty() && !stream_.keeps_output()) return false;
-  const ssize_t n = tx_.send(stream_);
+  ssize_t n = tx_.send(stream_);
+  if (n == -EFAULT) [[unlikely]]
+    n = send_past_fault();
   if (n < 0) {
     fail(Status(n == -EPROTO ? Code::kAuth : Code::kPeerLost, "connection lost while sending"));
     return false;
@@ -223,6 +225,34 @@ bool TcpChannel::transmit() {
   wants_write_.store(!tx_.empty() || stream_.keeps_output(), std::memory_order_relaxed);
   if (n > 0) mark_local();
   return n > 0;
+}
+
+ssize_t TcpChannel::send_past_fault() {
+  for (;;) {
+    mark_local();
+    const ssize_t n = tx_.send_first(stream_);
+    if (n != -EFAULT) return n;
+    if (!tx_.blank_first()) return n;
+    fail_op_in_frame(flights_[sent_flights_].op, Code::kInvalidArgument);  // whose payload stands first
+  }
+}
+
+void TcpChannel::fail_op_in_frame(Op* op, Code code) {
+  if (op->code != Code::kOk) return;
+  op->code = code;
+  abandon_rest(op);
+  Op* const notify = op->notify;
+  if (notify == nullptr) return;
+  notify->code = code;  // frame_op() makes a fence of it
+  for (Flight& flight : flights_) {
+    if (flight.op != notify) continue;
+    if (std::byte* const frame = tx_.unsent(flight.sent_mark - kFrameHeaderBytes)) {
+      FrameHeader header;
+      header.type = flight.type = FrameType::kFence;
+      header.tag = flight.tag;
+      wire::encode_frame(header, frame);
+    }
+  }
 }
 
 void TcpChannel::mark_local() {
@@ -281,8 +311,20 @@ ssize_t TcpChannel::fill() {
     short_ = n < static_cast<ssize_t>(want);
     return n;
   }
+  if (incoming_.discard) [[unlikely]] {
+    const ssize_t n = stream_.receive(rx_.get(), std::min<uint64_t>(incoming_.left, kRxBytes));
+    if (n > 0) incoming_.left -= static_cast<uint64_t>(n);
+    short_ = false;
+    return n;
+  }
   const uint64_t want = incoming_.left;
   const ssize_t n = stream_.receive(incoming_.target, want);
+  if (n == -EFAULT) [[unlikely]] {
+    incoming_.discard = true;
+    fail_op_in_frame(flights_.front().op, Code::kInvalidArgument);
+    short_ = false;
+    return 1;
+  }
   if (n <= 0) return n;
   const auto landed = static_cast<uint64_t>(n);
   short_ = landed < want;
@@ -333,7 +375,7 @@ bool TcpChannel::on_reply(const FrameHeader& header) {
     return true;
   }
   if (flight.checksum && !(header.flags & wire::kFlagPayloadCrc)) return false;
-  incoming_ = {flight.target, flight.bytes, 0, header.payload_crc};
+  incoming_ = {flight.target, flight.bytes, false, 0, header.payload_crc};
   ahead_bytes_ = flight.bytes >= kLongBytes ? kAheadOfLongGetBytes : kRxBytes;
   return true;
 }

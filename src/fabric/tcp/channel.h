@@ -12,6 +12,9 @@
 //   H4 Frames of one op are adjacent in flights_; only the last one finishes it.
 //   H5 Once health_ is bad, nothing is queued or in flight, and every new op fails at once.
 //   H6 The frame of a put's notify is the next one after the put's last (kFlagChained).
+//   H7 A buffer of the user that cannot be read or written fails its own op (kInvalidArgument). The frames
+//   that
+//      were promised for it keep their lengths, and its notify becomes a fence.
 // Threads: any; mutex_ guards everything that is not atomic. progress() never waits for it.
 #pragma once
 
@@ -70,6 +73,7 @@ class TcpChannel final : public Channel {
   struct Incoming {
     std::byte* target = nullptr;
     uint64_t left = 0;
+    bool discard = false;  // the user's buffer cannot be written: the rest is received into nowhere
     uint32_t crc = 0;
     uint32_t expected_crc = 0;
   };
@@ -81,6 +85,8 @@ class TcpChannel final : public Channel {
   void push_flight(const Flight& flight);
   void mark_local();
   bool transmit();
+  ssize_t send_past_fault();
+  void fail_op_in_frame(Op* op, Code code);
   bool receive();
   ssize_t fill();
   bool parse();

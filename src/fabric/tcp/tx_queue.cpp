@@ -115,6 +115,37 @@ ssize_t TxQueue::send(Stream& stream) {
   return total;
 }
 
+ssize_t TxQueue::send_first(Stream& stream) {
+  const Segment& s = segments_[head_];
+  const iovec part{const_cast<std::byte*>(s.data != nullptr ? s.data : arena_.get() + s.arena_offset),
+                   s.bytes};
+  const ssize_t n = stream.send(&part, 1);
+  if (n > 0) advance(static_cast<size_t>(n));
+  return n;
+}
+
+bool TxQueue::blank_first() {
+  static std::byte zeros[kZerosBytes];  // never written
+  const Segment first = segments_[head_];
+  if (first.data == nullptr) return false;
+  std::vector<Segment> blank;
+  for (size_t at = 0; at < first.bytes; at += kZerosBytes)
+    blank.push_back({zeros, 0, std::min(kZerosBytes, first.bytes - at), nullptr});
+  const auto place = segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(head_));
+  segments_.insert(place, blank.begin(), blank.end());
+  return true;
+}
+
+std::byte* TxQueue::unsent(uint64_t mark) {
+  uint64_t at = sent_total_;
+  if (mark < at) return nullptr;
+  for (size_t i = head_; i < segments_.size(); at += segments_[i++].bytes) {
+    const Segment& s = segments_[i];
+    if (mark < at + s.bytes) return s.data != nullptr ? nullptr : arena_.get() + s.arena_offset + (mark - at);
+  }
+  return nullptr;
+}
+
 void TxQueue::clear() {
   sent_total_ += bytes_;
   bytes_ = 0;

@@ -41,6 +41,14 @@ class TxQueue {
   ssize_t send(Stream& stream);
   void clear();
 
+  // After send() returned -EFAULT: bytes somewhere in what it tried cannot be read, and none of it was sent.
+  /// Sends of the first segment alone.
+  ssize_t send_first(Stream& stream);
+  /// Zeros go out in the place of the first segment. False if it is not one by reference.
+  bool blank_first();
+  /// What was appended when appended_total() was `mark`; null if it was sent, or is not in the arena.
+  std::byte* unsent(uint64_t mark);
+
  private:
   struct Segment {
     const std::byte* data;  // null: in the arena
@@ -50,6 +58,7 @@ class TxQueue {
   };
   static constexpr size_t kArenaKeptBytes = 64 * 1024;
   static constexpr int kPartsMax = 64;
+  static constexpr size_t kZerosBytes = 64 * 1024;
 
   int gather(iovec* parts) const;
   void advance(size_t count);
