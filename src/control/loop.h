@@ -18,6 +18,12 @@
 
 namespace ocm::control {
 
+/// For an Asio timer, whose clock is not that of os::now_ns().
+inline std::chrono::nanoseconds left_until(uint64_t deadline_ns) {
+  const uint64_t now_ns = os::now_ns();
+  return std::chrono::nanoseconds(deadline_ns > now_ns ? deadline_ns - now_ns : 0);
+}
+
 class Loop final : public Env {
  public:
   explicit Loop(uint64_t spin_ns) : spin_ns_(spin_ns) {}

@@ -12,10 +12,6 @@ namespace {
 constexpr size_t kReadBytes = 16384;
 constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
 
-asio::steady_timer::time_point at_ns(uint64_t ns) {
-  return asio::steady_timer::time_point(std::chrono::nanoseconds(ns));  // steady_clock is CLOCK_MONOTONIC
-}
-
 }  // namespace
 
 Status reply_status(const wire::Envelope& reply) {
@@ -163,7 +159,7 @@ Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t d
   request.set_reply(false);
   auto call = std::make_shared<Call>(loop_.context());
   calls_.emplace(id, call);
-  call->timer.expires_at(at_ns(deadline_ns));
+  call->timer.expires_after(left_until(deadline_ns));
   const Status sent = send(request);
   if (!sent.is_ok()) {
     calls_.erase(id);

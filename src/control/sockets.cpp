@@ -176,7 +176,7 @@ Task<Result<os::Fd>> connect_tcp(Loop& loop, std::string address, uint64_t deadl
     // The descriptor object borrows the fd; a timer ends the wait.
     asio::posix::stream_descriptor stream(loop.context(), fd.get());
     asio::steady_timer timer(loop.context());
-    timer.expires_at(asio::steady_timer::time_point(std::chrono::nanoseconds(deadline_ns)));
+    timer.expires_after(left_until(deadline_ns));
     bool late = false;
     timer.async_wait([&stream, &late](const asio::error_code& cancelled) {
       if (cancelled) return;

@@ -7,10 +7,12 @@
 
 namespace ocm::os {
 
-/// CLOCK_MONOTONIC. It runs on while a process is stopped by SIGSTOP.
+/// CLOCK_BOOTTIME: it runs on while a process is stopped by SIGSTOP, and while the machine is suspended, so
+/// that a lease does not outlive a suspend. It is not the clock of std::chrono::steady_clock and Asio's
+/// timers: give those differences. As fast as CLOCK_MONOTONIC (vDSO).
 inline uint64_t now_ns() {
   timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_BOOTTIME, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 

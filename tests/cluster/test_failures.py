@@ -402,3 +402,17 @@ def test_what_was_removed_while_its_home_stood_still_is_freed_when_it_is_back(cl
     finally:
         cluster["n3"].signal(signal.SIGCONT)
     wait_for("the memory is back", lambda: pool_used(cluster["n3"].status()) <= before - 8 * MIB, 20)
+
+
+def test_deadlines_hold_where_the_machine_was_suspended(make_cluster):
+    """In a suspend CLOCK_BOOTTIME runs on and CLOCK_MONOTONIC, the clock of Asio's timers, does not: here they
+    differ by a day."""
+    cluster = make_cluster(start=False)
+    cluster.start_all(lambda node: node.start(prefix=["unshare", "--time", "--boottime", "86400"]))
+    program = cluster.program(cluster["n1"], deadline_s=1)
+    program.alloc(4096, nodes=["n2"], flags=DEDICATED).fill(0, 1, 4096)
+    cluster["n2"].signal(signal.SIGSTOP)
+    with pytest.raises(OcmError) as caught:
+        program.alloc(4096, nodes=["n2"], flags=DEDICATED)
+    assert caught.value.name in ("DEADLINE", "PEER_LOST", "POOL_FULL", "UNKNOWN_NODE")
+    assert program.seconds < 10
