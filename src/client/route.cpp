@@ -36,6 +36,7 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   if (channel_ != nullptr && channel_->health().is_ok()) return channel_;
   channel_.reset();
   fabric::Credentials who = session_.daemon_now()->who();
+  who.node = node_;
   who.route = id_;
   who.attempt = ++attempt_;
   Result<std::unique_ptr<fabric::Channel>> connected = connector_.connect(address_, who, deadline);

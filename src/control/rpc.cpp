@@ -66,14 +66,17 @@ Status Connection::receive() {
   // One read for each readiness: no connection keeps the others waiting.
   char piece[kReadBytes];
   const ssize_t n = ::recv(fd_, piece, sizeof(piece), MSG_DONTWAIT);
-  if (n == 0) return Status(Code::kPeerLost, "the peer closed the connection");
+  if (n == 0) return Status(Code::kPeerLost, end_of_stream());
   if (n < 0) {
     if (errno == EAGAIN || errno == EINTR) return {};
     return Status(Code::kPeerLost, std::string("recv: ") + std::strerror(errno));
   }
+  heard_ = true;
   if (tls_) {
-    OCM_TRY(tls_->feed({reinterpret_cast<const std::byte*>(piece), static_cast<size_t>(n)}, in_));
-    OCM_TRY(flush());
+    const Status fed = tls_->feed({reinterpret_cast<const std::byte*>(piece), static_cast<size_t>(n)}, in_);
+    const Status flushed = flush();  // also what tells the peer why it failed
+    OCM_TRY(fed);
+    OCM_TRY(flushed);
   } else {
     in_.append(piece, static_cast<size_t>(n));
   }
@@ -85,9 +88,23 @@ Status Connection::receive() {
   return {};
 }
 
+std::string Connection::end_of_stream() const {
+  std::string out = "the peer closed the connection";
+  if (tls_ && !tls_->is_established()) {
+    out += " during the TLS handshake; its log says why, or it is without TLS";
+  } else if (!tls_ && !options_.server && !heard_) {
+    out += " before its first answer; does it want TLS?";
+  }
+  return out;
+}
+
 Status Connection::dispatch() {
   while (open_ && in_.size() - in_begin_ >= wire::kControlHeaderBytes) {
     const auto* at = reinterpret_cast<const std::byte*>(in_.data() + in_begin_);
+    const bool trusted = bytes_max_ > options_.untrusted_bytes_max;
+    if (!tls_ && !trusted && os::looks_like_tls({in_.data() + in_begin_, wire::kControlHeaderBytes})) {
+      return Status(Code::kAuth, "the peer speaks TLS, and this node has no tls_ca, tls_cert and tls_key");
+    }
     OCM_TRY_ASSIGN(const uint32_t length, wire::control_length({at, wire::kControlHeaderBytes}));
     if (length > bytes_max_) return Status(Code::kProtocol, "a control message longer than allowed");
     if (in_.size() - in_begin_ < wire::kControlHeaderBytes + length) break;
@@ -283,7 +300,8 @@ void Connection::close(const Status& why) {
   queued_bytes_ = 0;
   for (auto& [id, call] : calls_) {
     call->done = true;
-    call->status = Status(Code::kPeerLost, std::string(why.message()));
+    call->status =
+        Status(why.code() == Code::kAuth ? why.code() : Code::kPeerLost, std::string(why.message()));
     call->timer.cancel();
   }
   calls_.clear();

@@ -67,11 +67,14 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   /// only until it closes: they are dropped then.
   void start(Handler handler, Closed closed);
   Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t deadline_ns) override;
+  /// Calls under way get kPeerLost, or kAuth if that is why.
   void close(const Status& why) override;
 
   void trust() { bytes_max_ = wire::kControlBytesMax; }
   bool is_open() const override { return open_; }
   int fd() const { return fd_; }
+  /// Null without TLS.
+  const TlsFilter* tls() const { return tls_.get(); }
   Loop& loop() { return loop_; }
 
  private:
@@ -94,6 +97,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   /// False at end of stream or a bad frame (closed then).
   Status receive();
   Status dispatch();
+  std::string end_of_stream() const;
   Status take(wire::Envelope message, size_t bytes);
   Status send(const wire::Envelope& message, std::vector<os::Fd> fds = {});
   Status flush();
@@ -106,6 +110,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   std::unique_ptr<TlsFilter> tls_;
   size_t bytes_max_;
   bool open_ = true;
+  bool heard_ = false;    // anything at all
   bool writing_ = false;  // write_loop() runs
   bool starved_ =
       false;  // too many descriptors of this user are in flight: the socket is writable all the same

@@ -88,18 +88,6 @@ bool same_place(const std::string& a, const std::string& b) {
   return false;
 }
 
-std::string peer_host(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  char host[NI_MAXHOST] = {};
-  auto* where = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(fd, where, &length) != 0 ||
-      ::getnameinfo(where, length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "unknown";
-  }
-  return host;
-}
-
 Result<os::Fd> listen_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -28,9 +28,6 @@ bool is_wildcard(const std::string& host);
 /// True if both texts stand for one place: equal, or the same port and an address in common.
 bool same_place(const std::string& a, const std::string& b);
 
-/// The host at the other end of a TCP connection, for logs; "unknown" if it is gone.
-std::string peer_host(int fd);
-
 /// Binds and listens. A stale socket file (nobody answers there) is replaced. Errors: kExists, kIo.
 Result<os::Fd> listen_unix(const std::string& path);
 /// `bound` gets the address with the real port. Errors: kInvalidArgument, kExists (in use), kIo.

@@ -2,6 +2,10 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
 
 namespace ocm::control {
 namespace {
@@ -36,12 +40,23 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const std::string& ca_file,
   return out;
 }
 
+Status TlsContext::check(const std::string& ca_file, const std::string& cert_file,
+                         const std::string& key_file, const std::vector<std::string>& names) {
+  OCM_TRY_ASSIGN(const std::shared_ptr<TlsContext> context, load(ca_file, cert_file, key_file));
+  struct stat key {};
+  if (::stat(key_file.c_str(), &key) != 0)
+    return Status(Code::kAuth, "tls_key " + key_file + ": " + std::strerror(errno));
+  OCM_TRY(os::check_kept_secret("tls_key", key_file, key));
+  return os::check_own_certificate(context->get(), cert_file, names);
+}
+
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
 TlsFilter::TlsFilter(std::shared_ptr<TlsContext> context, bool server)
     : context_(std::move(context)), ssl_(SSL_new(context_->get())) {
   OCM_ASSERT(ssl_ != nullptr);
   SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  os::check_peer(ssl_, &peer_);
   if (server) {
     SSL_set_accept_state(ssl_);
   } else {
@@ -53,6 +68,7 @@ TlsFilter::~TlsFilter() { SSL_free(ssl_); }
 
 Status TlsFilter::handshake() {
   if (SSL_is_init_finished(ssl_) != 0) return {};
+  ERR_clear_error();
   const int done = SSL_do_handshake(ssl_);
   if (done == 1) {
     const std::string waiting = std::move(waiting_);
@@ -61,7 +77,7 @@ Status TlsFilter::handshake() {
   }
   const int error = SSL_get_error(ssl_, done);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
-  return ssl_error(Code::kAuth, "TLS handshake");
+  return Status(Code::kAuth, "TLS: " + os::tls_failure(peer_));
 }
 
 Status TlsFilter::feed(std::span<const std::byte> cipher, std::string& plain) {
@@ -73,6 +89,7 @@ Status TlsFilter::feed(std::span<const std::byte> cipher, std::string& plain) {
   if (SSL_is_init_finished(ssl_) == 0) return {};
   char piece[16384];
   while (true) {
+    ERR_clear_error();
     const int n = SSL_read(ssl_, piece, sizeof(piece));
     if (n > 0) {
       plain.append(piece, static_cast<size_t>(n));
@@ -81,9 +98,18 @@ Status TlsFilter::feed(std::span<const std::byte> cipher, std::string& plain) {
     const int error = SSL_get_error(ssl_, n);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
     if (error == SSL_ERROR_ZERO_RETURN) return Status(Code::kPeerLost, "the peer closed the TLS session");
-    return ssl_error(Code::kAuth, "TLS");
+    return Status(Code::kAuth, "TLS: " + os::tls_failure(peer_));
   }
 }
+
+bool TlsFilter::is_established() const { return SSL_is_init_finished(ssl_) != 0; }
+
+bool TlsFilter::peer_carries(const std::string& name) const {
+  X509* certificate = SSL_get0_peer_certificate(ssl_);
+  return certificate != nullptr && os::carries(certificate, name);
+}
+
+std::string TlsFilter::peer_subject() const { return os::subject_of(SSL_get0_peer_certificate(ssl_)); }
 
 Status TlsFilter::write(std::string_view plain) {
   OCM_TRY(handshake());

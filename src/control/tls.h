@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "os/tls.h"
 
 struct ssl_ctx_st;
 struct ssl_st;
@@ -22,6 +23,9 @@ class TlsContext {
   /// Errors: kAuth (a file is missing or malformed; says which).
   static Result<std::shared_ptr<TlsContext>> load(const std::string& ca_file, const std::string& cert_file,
                                                   const std::string& key_file);
+  /// Whether other nodes accept it for one of `names`, and nobody else can read the key. Errors: kAuth.
+  static Status check(const std::string& ca_file, const std::string& cert_file, const std::string& key_file,
+                      const std::vector<std::string>& names);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -44,13 +48,20 @@ class TlsFilter {
   Status feed(std::span<const std::byte> cipher, std::string& plain);
   /// Takes plain bytes to send; they wait for the handshake if need be. Errors: kProtocol.
   Status write(std::string_view plain);
-  /// Moves what is to be sent on the socket to the end of `out`.
+  /// Moves what is to be sent on the socket to the end of `out`; after an error too: it tells the peer.
   void take_output(std::string& out);
+
+  bool is_established() const;
+  /// See os/tls.h; of use once it is established.
+  std::string binding() const { return os::channel_binding(ssl_); }
+  bool peer_carries(const std::string& name) const;
+  std::string peer_subject() const;
 
  private:
   Status handshake();
   std::shared_ptr<TlsContext> context_;
   ssl_st* ssl_;
+  os::TlsPeer peer_;
   std::string waiting_;  // plain bytes written before the handshake was done
 };
 

@@ -53,6 +53,8 @@ struct Credentials {
   SessionId session;
   std::array<std::byte, 32> session_key{};
   TlsFiles tls;
+  std::string
+      node;  // whose extents they are: with TLS its certificate carries this name, or the address' host
   /// Which of the session's ways to the node, and how often it was connected: a home that accepted an attempt
   /// applies nothing of earlier ones. Route 0: the channel stands for itself.
   uint64_t route = 0;

@@ -24,6 +24,7 @@
 #include "memory/dram/dram_backend.h"
 #include "os/crypto.h"
 #include "os/fd.h"
+#include "os/tls.h"
 
 namespace ocm::node {
 namespace {
@@ -204,7 +205,25 @@ Status check_reachable(const char* key, const std::string& address, const Config
                                             "under which the other nodes reach this one");
 }
 
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  std::string out;
+  for (const char* c = name; *c != '\0' && out.size() < control::kNodeNameBytesMax; ++c) {
+    if (control::check_node_name(std::string_view(c, 1)).is_ok()) out += *c;
+  }
+  return out.empty() ? "node" : out;
+}
+
 }  // namespace
+
+std::string Config::node_name() const { return name.empty() ? host_name() : name; }
+
+std::string Config::node_host() const {
+  if (!advertise.empty()) return advertise;
+  const auto at = control::HostPort::parse(control_listen);
+  return at.is_ok() ? at.value().host : control_listen;
+}
 
 Result<uint32_t> parse_uid(const std::string& text) {
   constexpr size_t kDigitsMax = 10;
@@ -296,12 +315,7 @@ Result<os::Secret> read_token(const std::string& path) {
     return Status(Code::kAuth, "cannot read token_file " + path + ": " + std::strerror(errno));
   }
   if (!S_ISREG(file.st_mode)) return Status(Code::kAuth, "token_file " + path + " is no regular file");
-  // root may let the daemon's group read it.
-  const mode_t too_much = file.st_uid == 0 ? 037 : 077;
-  if ((file.st_mode & too_much) != 0) {
-    return Status(Code::kAuth,
-                  "token_file " + path + " is open to others than its owner: chmod 0600 " + path);
-  }
+  OCM_TRY(os::check_kept_secret("token_file", path, file));
   std::string text(kTokenBytesMax + 64, '\0');
   const ssize_t bytes = ::read(fd.get(), text.data(), text.size());
   text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
@@ -316,7 +330,7 @@ Result<os::Secret> read_token(const std::string& path) {
 
 Status Config::check_files() const {
   if (!token_file.empty()) OCM_TRY(read_token(token_file).status());
-  if (tls()) OCM_TRY(control::TlsContext::load(tls_ca, tls_cert, tls_key).status());
+  if (tls()) OCM_TRY(control::TlsContext::check(tls_ca, tls_cert, tls_key, {node_name(), node_host()}));
   if (!tls_client_cert.empty()) {
     OCM_TRY(control::TlsContext::load(tls_ca, tls_client_cert, tls_client_key).status());
   }

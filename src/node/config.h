@@ -76,11 +76,16 @@ struct Config {
   /// Every rule that does not need the system: names, addresses, ranges, and that nothing beyond loopback is
   /// served without a token. Errors: kInvalidArgument (names the key), kAuth, kUnsupported.
   Status check() const;
-  /// The secrets that it names: readable, well-formed, and kept from others. Errors: kAuth (says which).
+  /// The secrets that it names: readable, well-formed, and kept from others; and this node's certificate as
+  /// the others will check it. Errors: kAuth (says which).
   Status check_files() const;
   /// What this machine cannot give. `warnings` gets what works, but not as it is meant to.
   /// Errors: kInvalidArgument (names the key).
   Status check_machine(std::vector<std::string>& warnings) const;
+  /// `name`, or the host's.
+  std::string node_name() const;
+  /// The host under which others reach this node.
+  std::string node_host() const;
 };
 
 /// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.

@@ -103,7 +103,7 @@ class Copier::Worker {
   }
 
   Status pull_from(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
-    OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job.source_address));
+    OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job));
     fabric::ExtentDescriptor source;
     source.id = job.source;
     source.bytes = job.source_offset + job.bytes;
@@ -143,13 +143,15 @@ class Copier::Worker {
     return op.code;
   }
 
-  Result<fabric::Channel*> channel_to(const std::string& address) {
+  Result<fabric::Channel*> channel_to(const CopyJob& job) {
+    const std::string& address = job.source_address;
     const auto known = channels_.find(address);
     if (known != channels_.end()) {
       if (known->second->health().is_ok()) return known->second.get();
       channels_.erase(known);
     }
     if (channels_.size() >= kChannelsMax) channels_.clear();
+    who_.node = job.source_node;
     OCM_TRY_ASSIGN(std::unique_ptr<fabric::Channel> channel,
                    connector_.connect({Fabric::kTcp, address, {}}, who_, patience()));
     return channels_.emplace(address, std::move(channel)).first->second.get();

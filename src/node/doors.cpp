@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control/sockets.h"
+#include "os/address.h"
 #include "os/fd_reserve.h"
 
 namespace ocm::node {
@@ -29,7 +29,7 @@ Connection* Doors::accept(Door& door, os::Fd socket, std::string peer, Connectio
   core_.metrics.connections = connections_.size();
   auto ended = [this, peer = std::move(peer), closed = std::move(closed)](
                    const std::shared_ptr<Connection>& which, const Status& why) {
-    if (why.code() == Code::kProtocol) {
+    if (why.code() == Code::kProtocol || why.code() == Code::kAuth) {
       ++core_.metrics.errors[static_cast<int>(why.code())];
       if (const auto left_out = core_.limiter.admit("connection_closed", peer, core_.now_ns())) {
         log::warn("connection_closed", {{"peer", peer}, {"why", why.message()}, {"left_out", *left_out}});
@@ -112,7 +112,7 @@ void Doors::accept_program(os::Fd socket) {
 }
 
 void Doors::accept_peer(os::Fd socket) {
-  const std::string peer = control::peer_host(socket.get());
+  const std::string peer = os::peer_host(socket.get());
   const size_t proven = daemons_.open - daemons_.unproved.size();
   if (proven >= core_.config.connections) return refuse(peer);
   const bool scarce = !os::fd_is_for(socket.get(), os::FdUse::kConnection);
@@ -145,7 +145,7 @@ void Doors::close_all() {
 
 Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
                          std::string peer, wire::Envelope request) {
-  auto step = gate->step(core_, request);
+  auto step = gate->step(core_, *connection, request);
   if (gate->proven()) {
     connection->trust();
     proved(connection.get());

@@ -46,16 +46,6 @@ std::string host_id() {
   return boot;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  std::string out;
-  for (const char* c = name; *c != '\0' && out.size() < control::kNodeNameBytesMax; ++c) {
-    if (control::check_node_name(std::string_view(c, 1)).is_ok()) out += *c;
-  }
-  return out.empty() ? "node" : out;
-}
-
 Status make_run_dir(const std::string& path) {
   if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
   return Status::from_errno(errno, "making " + path);
@@ -143,7 +133,7 @@ Status Node::Impl::prepare() {
   const Config& config = core.config;
   OCM_TRY(config.check());
   OCM_TRY(config.check_files());
-  core.name = config.name.empty() ? host_name() : config.name;
+  core.name = config.node_name();
   core.incarnation = loop.random_id<control::Incarnation>();
   core.host_id = host_id();
   // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.

@@ -1,6 +1,7 @@
 #include "node/proof.h"
 
 #include "control/sockets.h"
+#include "os/address.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -14,10 +15,20 @@ std::string nonce() {
   return out;
 }
 
-os::Digest proof(const Core& core, std::string_view role, const std::string& node, const std::string& client,
-                 const std::string& server) {
-  return os::hmac_sha256(
-      core.token, {os::bytes_of(role), os::bytes_of(node), os::bytes_of(client), os::bytes_of(server)});
+os::Digest proof(const Core& core, const control::Connection& connection, std::string_view role,
+                 const std::string& node, const std::string& client, const std::string& server) {
+  const std::string binding = connection.tls() == nullptr ? std::string() : connection.tls()->binding();
+  return os::hmac_sha256(core.token, {os::bytes_of(role), os::bytes_of(node), os::bytes_of(client),
+                                      os::bytes_of(server), os::bytes_of(binding)});
+}
+
+/// Whether the certificate shown on `connection` is of the node: of this name, or of this host.
+Status check_certificate(const control::Connection& connection, const std::string& node,
+                         const std::string& host) {
+  const control::TlsFilter* tls = connection.tls();
+  if (tls == nullptr || tls->peer_carries(node) || tls->peer_carries(host)) return {};
+  return Status(Code::kAuth, "TLS: certificate " + tls->peer_subject() + ": it carries neither the name " +
+                                 node + " nor the address " + host);
 }
 
 std::string field(const os::Digest& digest) {
@@ -26,7 +37,8 @@ std::string field(const os::Digest& digest) {
 
 }  // namespace
 
-Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& request) {
+Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connection& connection,
+                                      const wire::Envelope& request) {
   wire::Envelope out;
   if (request.has_node_hello() && node_.empty()) {
     const auto& hello = request.node_hello();
@@ -36,6 +48,7 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& re
     }
     OCM_TRY(control::check_node_name(hello.node()));
     if (hello.nonce().size() != kNonceBytes) return Status(Code::kProtocol, "a nonce is 16 bytes");
+    OCM_TRY(check_certificate(connection, hello.node(), os::peer_host(connection.fd())));
     node_ = hello.node();
     client_nonce_ = hello.nonce();
     server_nonce_ = nonce();
@@ -43,11 +56,12 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const wire::Envelope& re
     challenge.set_nonce(server_nonce_);
     challenge.set_node(core.name);
     challenge.set_incarnation(id_field(core.incarnation));
-    challenge.set_proof(field(proof(core, "oncilla server", core.name, client_nonce_, server_nonce_)));
+    challenge.set_proof(
+        field(proof(core, connection, "oncilla server", core.name, client_nonce_, server_nonce_)));
     return out;
   }
   if (request.has_node_proof() && !node_.empty() && !proven_) {
-    const os::Digest want = proof(core, "oncilla client", node_, client_nonce_, server_nonce_);
+    const os::Digest want = proof(core, connection, "oncilla client", node_, client_nonce_, server_nonce_);
     if (!os::equal_secrets(want, os::bytes_of(request.node_proof().proof()))) {
       return Status(Code::kAuth, "its cluster token is another than this node's");
     }
@@ -76,7 +90,8 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
   Status status = answer.is_ok() ? control::reply_status(answer.value()) : answer.status();
   if (status.is_ok()) {
     const auto& challenge = answer.value().node_challenge();
-    const os::Digest want = proof(core, "oncilla server", challenge.node(), mine, challenge.nonce());
+    const os::Digest want =
+        proof(core, *connection, "oncilla server", challenge.node(), mine, challenge.nonce());
     if (challenge.nonce().size() != kNonceBytes ||
         !os::equal_secrets(want, os::bytes_of(challenge.proof()))) {
       status = Status(Code::kAuth,
@@ -85,9 +100,13 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
       empty.mutable_node_proof();
       (void)co_await connection->call(std::move(empty), deadline_ns);
     } else {
+      const auto where = control::HostPort::parse(address);
+      status = check_certificate(*connection, challenge.node(), where.is_ok() ? where.value().host : address);
+    }
+    if (status.is_ok()) {
       wire::Envelope last;
       last.mutable_node_proof()->set_proof(
-          field(proof(core, "oncilla client", core.name, mine, challenge.nonce())));
+          field(proof(core, *connection, "oncilla client", core.name, mine, challenge.nonce())));
       auto done = co_await connection->call(std::move(last), deadline_ns);
       status = done.is_ok() ? control::reply_status(done.value()) : done.status();
     }

@@ -1,7 +1,9 @@
 // How two daemons prove to each other that they know the cluster token, once for each connection.
 //
 //   NodeHello{nonce} -> NodeChallenge{nonce, proof} -> NodeProof{proof} -> OK
-//   proof = HMAC(token, role || own name || both nonces).
+//   proof = HMAC(token, role || own name || both nonces || binding of the TLS channel, without TLS nothing).
+//
+// With TLS the certificate must be of the node that proves itself: it carries its name or its address.
 // Threads: the loop's.
 #pragma once
 
@@ -22,7 +24,9 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
 class PeerGate {
  public:
   /// Answers NodeHello with a challenge, NodeProof with OK or kAuth. proven() afterwards.
-  Result<wire::Envelope> step(const Core& core, const wire::Envelope& request);
+  /// `connection`: on which the request came.
+  Result<wire::Envelope> step(const Core& core, const control::Connection& connection,
+                              const wire::Envelope& request);
   bool proven() const { return proven_; }
   const std::string& node() const { return node_; }
 

@@ -1,10 +1,16 @@
 """TLS: daemons prove themselves by certificate and token, programs by their session's key alone."""
+import contextlib
 import os
 import shutil
+import socket
+import ssl
+import struct
 import subprocess
+import threading
 
 import pytest
 
+import rawprogram
 from harness import wait_for
 from ocmlib import OcmError, find_binary
 
@@ -21,11 +27,13 @@ def make_ca(folder, name):
     (folder / f"{name}.pem").chmod(0o644)
 
 
-def make_certificate(folder, ca, name):
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+def make_certificate(folder, ca, name, common_name=None, sans="", days="2"):
+    """In NAME.pem and NAME.key; `sans` such as "DNS:a,IP:10.0.0.1"; days "-1": it has expired."""
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={common_name or name}",
             "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
+    (folder / f"{name}.ext").write_text(f"subjectAltName={sans}\n" if sans else "")
     openssl("x509", "-req", "-in", folder / f"{name}.csr", "-CA", folder / f"{ca}.pem", "-CAkey", folder / f"{ca}.key",
-            "-CAcreateserial", "-days", "2", "-out", folder / f"{name}.pem")
+            "-CAcreateserial", "-days", days, "-extfile", folder / f"{name}.ext", "-out", folder / f"{name}.pem")
     (folder / f"{name}.key").chmod(0o600)
 
 
@@ -41,7 +49,12 @@ def certificates(tmp_path_factory):
         make_ca(folder, ca)
     for name in ("n1", "n2", "n3", "program"):
         make_certificate(folder, "ours", name)
-    make_certificate(folder, "theirs", "stranger")
+    make_certificate(folder, "theirs", "stranger", common_name="n2")
+    make_certificate(folder, "ours", "by-address", common_name="host", sans="IP:127.0.0.1")
+    make_certificate(folder, "ours", "by-name", common_name="host", sans="DNS:elsewhere,DNS:n2")
+    make_certificate(folder, "ours", "nameless", common_name="nobody in particular")
+    make_certificate(folder, "ours", "no-dns-match", common_name="n2", sans="DNS:elsewhere")  # CN is not looked at then
+    make_certificate(folder, "ours", "expired", common_name="n2", days="-1")
     return folder
 
 
@@ -122,9 +135,9 @@ def test_check_config_reads_the_secrets(certificates, tmp_path):
     def check(*extra):
         return subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--check-config", "--token-file",
                                str(token), *map(str, extra)], capture_output=True, text=True, timeout=20)
-    good = flags(certificates, "ours", "n1")
+    good = ["--node-name", "n1", *flags(certificates, "ours", "n1")]
     assert check(*good).returncode == 0
-    mixed = check(*good[:4], "--tls-key", certificates / "n2.key")
+    mixed = check(*good[:6], "--tls-key", certificates / "n2.key")
     assert mixed.returncode == 2 and "tls_key" in mixed.stderr
     token.chmod(0o644)
     if os.geteuid() == 0:
@@ -136,3 +149,165 @@ def test_check_config_reads_the_secrets(certificates, tmp_path):
     token.chmod(0o600)
     token.write_text("short")
     assert check().returncode == 2
+
+
+@pytest.mark.parametrize("certificate", ["by-address", "by-name"])
+def test_a_certificate_with_the_nodes_name_or_address_is_good(make_cluster, certificates, certificate):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start(flags(certificates, "ours", "n1"))
+    cluster["n2"].start(flags(certificates, "ours", certificate))
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2)
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB, nodes=["n2"])
+    a.fill(0, 1, MIB)
+    assert a.holds(0, 1, MIB)
+
+
+UNFIT = {  # what others would refuse, and the word that says why
+    "expired": ("ours", "expired", "expired"),
+    "of another authority": ("ours", "stranger", "issuer"),
+    "of another node": ("ours", "n3", "neither name nor address of n2"),
+    "without a name": ("ours", "nameless", "neither name nor address of n2"),
+    "with other names": ("ours", "no-dns-match", "neither name nor address of n2"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_a_certificate_that_others_would_refuse_is_refused_at_start(make_cluster, certificates, what):
+    ca, name, word = UNFIT[what]
+    node = make_cluster(names=("n1", "n2"), start=False)["n2"]
+    for extra in ((), ("--check-config",)):
+        ended = subprocess.run([str(a) for a in node.arguments([*flags(certificates, ca, name), *extra])],
+                               capture_output=True, text=True, timeout=20)
+        assert ended.returncode == 2, ended.stderr
+        assert word in ended.stderr and f"{name}.pem" in ended.stderr
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_a_key_that_others_can_read_is_refused(make_cluster, certificates, tmp_path, mode):
+    own = tmp_path / "own"
+    shutil.copytree(certificates, own)
+    (own / "n1.key").chmod(mode)
+    node = make_cluster(names=("n1",), start=False)["n1"]
+    ended = subprocess.run([str(a) for a in node.arguments(flags(own, "ours", "n1"))], capture_output=True, text=True, timeout=20)
+    assert ended.returncode == 2
+    assert "tls_key" in ended.stderr and "chmod 0600" in ended.stderr
+
+
+def in_logs(cluster, **words):
+    """Waits until each node's log has all its words in one line."""
+    for name, wanted in words.items():
+        wait_for(f"{name} logs {wanted}", lambda: any(all(word in line for word in wanted)
+                                                     for line in cluster[name].log().splitlines()))
+
+
+def start_two(make_cluster, first, second):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start(first)
+    cluster["n2"].start(second)
+    for node in cluster.nodes:
+        node.wait_ready()
+    return cluster
+
+
+def test_both_ends_say_why_tls_failed(make_cluster, certificates):
+    cluster = start_two(make_cluster, flags(certificates, "ours", "n1"), flags(certificates, "theirs", "stranger"))
+    in_logs(cluster, n2=["peer_refused", "CN=n1", "certificate"], n1=["127.0.0.1", "unknown ca"])
+
+
+def test_a_node_with_anothers_certificate_does_not_join(make_cluster, certificates):
+    """Node n3's certificate, and a daemon that does not check its own."""
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start(flags(certificates, "ours", "n1")).wait_ready()
+    refused = raw_hello(cluster, certificates, "n3", node="n2")
+    assert "neither the name n2 nor the address 127.0.0.1" in refused
+    in_logs(cluster, n1=["peer_refused", "n2", "n3"])
+
+
+def raw_hello(cluster, certificates, certificate, node):
+    """The answer to NodeHello{node} over TLS with that certificate: its detail."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(certificates / "ours.pem")
+    context.load_cert_chain(certificates / f"{certificate}.pem", certificates / f"{certificate}.key")
+    host, port = cluster["n1"].control.rsplit(":", 1)
+    message = rawprogram.encode("Envelope", {"id": 1, "node_hello": {
+        "version": rawprogram.CONTROL_VERSION, "node": node, "nonce": bytes(16), "incarnation": bytes(16)}})
+    with socket.create_connection((host, int(port)), timeout=10) as plain, context.wrap_socket(plain) as s:
+        s.sendall(struct.pack("<I", len(message)) + message)
+        reply = b""
+        while len(reply) < 4 or len(reply) < 4 + struct.unpack("<I", reply[:4])[0]:
+            piece = s.recv(65536)
+            if not piece:
+                break
+            reply += piece
+    return rawprogram.decode("Envelope", reply[4:])["detail"]
+
+
+def test_tls_at_one_end_only_is_told_at_both(make_cluster, certificates):
+    tls, plain = flags(certificates, "ours", "n1"), []
+    cluster = start_two(make_cluster, tls, plain)
+    in_logs(cluster, n1=["speaks without TLS"])
+    cluster = start_two(make_cluster, plain, flags(certificates, "ours", "n2"))
+    in_logs(cluster, n1=["the peer speaks TLS"])
+
+
+class Relay(threading.Thread):
+    """Stands between a TLS client and a TLS server with a certificate of its own of the same authority, and passes
+    every byte on: what a program's machine could do with the certificate that it has."""
+
+    def __init__(self, certificates, certificate, target):
+        super().__init__(daemon=True)
+        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.client.check_hostname = False
+        for context in (self.server, self.client):
+            context.load_verify_locations(certificates / "ours.pem")
+            context.load_cert_chain(certificates / f"{certificate}.pem", certificates / f"{certificate}.key")
+        host, port = target.rsplit(":", 1)
+        self.target = host, int(port)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.passed = {"up": 0, "down": 0}
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, plain):
+        with contextlib.suppress(OSError, ValueError):
+            inner = self.server.wrap_socket(plain, server_side=True)
+            outer = self.client.wrap_socket(socket.create_connection(self.target))
+            back = threading.Thread(target=self.pump, args=(outer, inner, "down"), daemon=True)
+            back.start()
+            self.pump(inner, outer, "up")
+
+    def pump(self, source, target, way):
+        with contextlib.suppress(OSError, ValueError):
+            while piece := source.recv(65536):
+                self.passed[way] += len(piece)
+                target.sendall(piece)
+        for s in (source, target):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def test_nobody_with_a_certificate_stands_between_two_daemons(make_cluster, certificates):
+    """Even with a certificate for the address that the other is looking for: the proof is bound to the channel."""
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start(flags(certificates, "ours", "n1")).wait_ready()
+    relay = Relay(certificates, "by-address", cluster["n1"].control)
+    cluster["n2"].start([*flags(certificates, "ours", "n2"), "--coordinator", relay.address]).wait_ready()
+    wait_for("the relay has passed an answer on", lambda: relay.passed["down"] > 0)
+    in_logs(cluster, n2=["peer_refused", "does not know the cluster token"])
+    assert set(cluster.program(cluster["n1"]).nodes()) == {"n1"}
+    relay.close()

@@ -81,7 +81,7 @@ class Peer {
     OCM_ASSERT(replies_.size() == wire::kFrameHeaderBytes + tcp::kChallengeBytes);
     std::memcpy(server.data(), replies_.data() + wire::kFrameHeaderBytes, server.size());
     frame({.type = wire::FrameType::kProof, .length = tcp::kProofBytes},
-          tcp::client_proof(std::array<std::byte, 32>{}, client, server));
+          tcp::client_proof(std::array<std::byte, 32>{}, client, server, {}));
     OCM_ASSERT(connection_->is_authenticated());
     wire::AttachBody body;
     body.address = directory_.extent->id.address.bits();

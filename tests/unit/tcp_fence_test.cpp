@@ -43,7 +43,7 @@ class RawClient : public RawPeer {
     std::copy_n(challenge.begin(), kNonceBytes, nonce_.begin());
     header = {};
     header.type = FrameType::kProof;
-    const os::Digest proof = client_proof(who_.session_key, Nonce{}, nonce_);
+    const os::Digest proof = client_proof(who_.session_key, Nonce{}, nonce_, {});
     write_frame(header, proof);
     return answer();
   }

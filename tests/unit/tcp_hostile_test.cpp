@@ -78,7 +78,7 @@ class TcpHostileTest : public TcpTest {
     EXPECT_TRUE(peer.read(challenge));
     Nonce nonce;
     std::copy_n(challenge.begin(), kNonceBytes, nonce.begin());
-    EXPECT_TRUE(peer.write(frame(FrameType::kProof, client_proof(who.session_key, Nonce{}, nonce))));
+    EXPECT_TRUE(peer.write(frame(FrameType::kProof, client_proof(who.session_key, Nonce{}, nonce, {}))));
     EXPECT_TRUE(peer.read_header(header));
     EXPECT_EQ(header.type, FrameType::kReply);
     return nonce;
@@ -390,7 +390,7 @@ class FakeServer {
     std::memcpy(session.bytes.data(), hello.data() + kFrameHeaderBytes, 16);
     std::memcpy(client.data(), hello.data() + kFrameHeaderBytes + 16, kNonceBytes);
     Bytes challenge(kChallengeBytes);
-    const os::Digest proof = server_proof(directory.session_key(session), client, Nonce{});
+    const os::Digest proof = server_proof(directory.session_key(session), client, Nonce{}, {});
     std::copy(proof.begin(), proof.end(), challenge.begin() + kNonceBytes);
     write(fd, frame(FrameType::kChallenge, challenge));
     Bytes answer(kFrameHeaderBytes + kProofBytes);

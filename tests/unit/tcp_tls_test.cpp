@@ -3,11 +3,16 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
+#include "fabric/tcp/socket.h"
+#include "fabric/tcp/tls.h"
 #include "tcp_fixture.h"
 
 namespace ocm::fabric::tcp {
@@ -81,11 +86,13 @@ class TcpTlsTest : public TcpTest {
   TlsFiles files(const std::string& cluster) const {
     return {folder + "/" + cluster + ".ca", folder + "/" + cluster + ".crt", folder + "/" + cluster + ".key"};
   }
-  Result<std::unique_ptr<Channel>> connect_with(const TlsFiles& tls) {
+  Result<std::unique_ptr<Channel>> connect_with(const TlsFiles& tls, const std::string& node = "ours node",
+                                                const std::string& address = "") {
     Credentials who = credentials();
     who.tls = tls;
+    who.node = node;
     TcpConnector connector;
-    return connector.connect({Fabric::kTcp, server->address(), {}}, who, soon());
+    return connector.connect({Fabric::kTcp, address.empty() ? server->address() : address, {}}, who, soon());
   }
 
   std::string folder;
@@ -131,6 +138,55 @@ TEST_F(TcpTlsTest, RefusesACertificateOfAnotherCa) {
   ASSERT_FALSE(refused.is_ok());
   EXPECT_TRUE(refused.status().code() == Code::kAuth || refused.status().code() == Code::kPeerLost);
   EXPECT_TRUE(connect_with(files("ours")).is_ok());
+}
+
+TEST_F(TcpTlsTest, RefusesTheCertificateOfAnotherNode) {
+  for (const char* node : {"another node", "", ".ours node", "our", "node"}) {
+    const Status refused = connect_with(files("ours"), node).status();
+    EXPECT_EQ(refused.code(), Code::kAuth) << node;
+    EXPECT_NE(refused.to_string().find("/CN=ours node: it carries neither name nor address of 127.0.0.1"),
+              std::string::npos)
+        << refused.to_string();
+  }
+}
+
+/// Stands between a client and the server with the CA's certificate on both sides, and passes on what they
+/// say.
+void pass_on(int listener, const std::string& target, const TlsFiles& files) {
+  pollfd waiting{listener, POLLIN, 0};
+  ASSERT_EQ(::poll(&waiting, 1, 10'000), 1);
+  const os::Fd near(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  auto far = connect_to(target, os::Deadline::after_ns(10'000'000'000));
+  ASSERT_TRUE(far.is_ok());
+  auto inner = TlsConnection::make(TlsContext::load(files, TlsRole::kServer).value(), near.get());
+  auto outer = TlsConnection::make(TlsContext::load(files, TlsRole::kClient).value(), far->get());
+  TlsConnection* ends[] = {inner->get(), outer->get()};
+  std::vector<std::byte> kept[2];  // for the other end
+  bool open = true;
+  while (open) {
+    for (int i = 0; i < 2 && open; ++i) {
+      std::byte piece[4096];
+      const ssize_t n = ends[i]->receive(piece, sizeof(piece));
+      if (n > 0) kept[i].insert(kept[i].end(), piece, piece + n);
+      const iovec part{kept[i].data(), kept[i].size()};
+      const ssize_t sent = ends[1 - i]->send(&part, kept[i].empty() ? 0 : 1);
+      if (sent > 0) kept[i].erase(kept[i].begin(), kept[i].begin() + sent);
+      open = n >= 0 && sent >= 0;
+    }
+    pollfd both[] = {{near.get(), POLLIN, 0}, {far->get(), POLLIN, 0}};
+    if (open) ::poll(both, 2, 1);
+  }
+}
+
+TEST_F(TcpTlsTest, AProofIsGoodOnItsOwnChannelOnly) {
+  auto listener = listen_on("127.0.0.1:0");
+  ASSERT_TRUE(listener.is_ok());
+  const std::string address = bound_address(listener->get()).value();
+  std::thread relay([&] { pass_on(listener->get(), server->address(), files("ours")); });
+  const Status refused = connect_with(files("ours"), "ours node", address).status();
+  relay.join();
+  EXPECT_EQ(refused.code(), Code::kAuth) << refused.to_string();
+  EXPECT_NE(refused.to_string().find("session's key"), std::string::npos) << refused.to_string();
 }
 
 TEST_F(TcpTlsTest, RefusesAPlainClient) {

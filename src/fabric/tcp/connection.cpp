@@ -1,9 +1,11 @@
 #include "fabric/tcp/connection.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "os/address.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -53,9 +55,14 @@ void count(std::atomic<uint64_t>& counter, uint64_t value = 1) {
 
 bool Connection::flush() {
   const ssize_t n = tx_.send(stream_);
-  if (n < 0) close();
+  if (n < 0) lost(n);
   if (n > 0 || tx_.empty()) held_ = false;
   return n > 0;
+}
+
+void Connection::lost(ssize_t error) {
+  if (error == -EPROTO) refusal_ = os::peer_host(fd()) + ": " + stream_.refusal();
+  close();
 }
 
 bool Connection::run(Scratch& scratch) {
@@ -135,7 +142,7 @@ bool Connection::move(Scratch& scratch) {
     if (state_ == State::kClosed) break;
     const ssize_t n = fill(scratch);
     if (n < 0) {
-      close();
+      lost(n);
       break;
     }
     if (n == 0) break;
@@ -327,7 +334,7 @@ void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
   route_ = {session, header.operand};
   attempt_ = header.offset;
   os::fill_random(server_nonce_);
-  const os::Digest proof = server_proof(session_key_, client_nonce_, server_nonce_);
+  const os::Digest proof = server_proof(session_key_, client_nonce_, server_nonce_, stream_.binding());
   FrameHeader out;
   out.type = FrameType::kChallenge;
   out.tag = header.tag;
@@ -340,7 +347,7 @@ void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
 }
 
 void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
-  const os::Digest expected = client_proof(session_key_, client_nonce_, server_nonce_);
+  const os::Digest expected = client_proof(session_key_, client_nonce_, server_nonce_, stream_.binding());
   if (!os::equal_secrets(expected, {body, kProofBytes})) {
     refuse(header, Code::kAuth);
     state_ = State::kClosing;

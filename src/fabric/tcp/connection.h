@@ -27,6 +27,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "fabric/served.h"
@@ -75,6 +76,8 @@ class Connection {
     const std::lock_guard lock(seat_->in_use);
     close();
   }
+  /// The peer and why TLS refused it, or it us, if that is how it ended.
+  const std::string& refusal() const { return refusal_; }
   bool is_authenticated() const { return state_ == State::kOpen; }
   bool has_said_hello() const { return state_ != State::kHello; }
   /// There is certainly more to do: run again without asking epoll.
@@ -120,6 +123,8 @@ class Connection {
     tx_.clear();
     fences_.leave(route_, seat_);
   }
+  /// Ends it after a failed receive or send.
+  void lost(ssize_t error);
   bool move(Scratch& scratch);
   void release_revoked(uint64_t now_ns, uint64_t release_ns);
   bool has_vanished(const Answers& answers, uint64_t now_ns, uint64_t vanished_ns);
@@ -159,6 +164,7 @@ class Connection {
   Places& places_;  // one is taken while kOpen
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
+  std::string refusal_;
   bool more_ = false;
   uint32_t frames_ = 0;
   uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed

@@ -55,8 +55,8 @@ class Talk {
 
  private:
   static Status not_ours() { return Status(Code::kProtocol, "the peer is no Oncilla data server"); }
-  static Status lost(ssize_t n) {
-    if (n == -EPROTO) return Status(Code::kAuth, "TLS: one side does not accept the other's certificate");
+  Status lost(ssize_t n) const {
+    if (n == -EPROTO) return Status(Code::kAuth, "TLS: " + stream_.refusal());
     return Status(Code::kPeerLost, "connection lost while connecting");
   }
 
@@ -114,7 +114,10 @@ Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& addr
   std::unique_ptr<TlsConnection> tls;
   if (who.tls.enabled()) {
     OCM_TRY_ASSIGN(std::shared_ptr<TlsContext> context, context_for(who.tls));
-    OCM_TRY_ASSIGN(tls, TlsConnection::make(std::move(context), fd.get()));
+    const std::string host = address.address.substr(0, address.address.rfind(':'));
+    const bool v6 = host.starts_with('[') && host.ends_with(']');
+    OCM_TRY_ASSIGN(tls, TlsConnection::make(std::move(context), fd.get(),
+                                            {v6 ? host.substr(1, host.size() - 2) : host, who.node}));
   }
   Stream stream(std::move(fd), std::move(tls));
   Talk talk(stream, deadline);
@@ -130,13 +133,13 @@ Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& addr
   OCM_TRY(talk.expect(FrameType::kChallenge, challenge));
   Nonce server_nonce;
   std::copy_n(challenge.begin(), kNonceBytes, server_nonce.begin());
-  const os::Digest expected = server_proof(who.session_key, client_nonce, server_nonce);
+  const os::Digest expected = server_proof(who.session_key, client_nonce, server_nonce, stream.binding());
   if (!os::equal_secrets(expected, std::span(challenge).subspan(kNonceBytes))) {
     return Status(Code::kAuth, "the server does not know this session's key");
   }
   FrameHeader proof;
   proof.type = FrameType::kProof;
-  OCM_TRY(talk.send(proof, client_proof(who.session_key, client_nonce, server_nonce), {}));
+  OCM_TRY(talk.send(proof, client_proof(who.session_key, client_nonce, server_nonce, stream.binding()), {}));
   OCM_TRY(talk.expect(FrameType::kReply, {}));
   return std::unique_ptr<Channel>(new TcpChannel(std::move(stream), server_nonce, options_));
 }

@@ -4,12 +4,14 @@
 
 namespace ocm::fabric::tcp {
 
-os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server) {
-  return os::hmac_sha256(key, {os::bytes_of("server"), client, server});
+os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server,
+                        std::string_view binding) {
+  return os::hmac_sha256(key, {os::bytes_of("server"), client, server, os::bytes_of(binding)});
 }
 
-os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server) {
-  return os::hmac_sha256(key, {os::bytes_of("client"), server, client});
+os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server,
+                        std::string_view binding) {
+  return os::hmac_sha256(key, {os::bytes_of("client"), server, client, os::bytes_of(binding)});
 }
 
 os::Digest attach_proof(const Capability& held, const Nonce& server, const wire::AttachBody& body) {

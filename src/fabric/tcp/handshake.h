@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "os/crypto.h"
 #include "wire/frame.h"
@@ -17,10 +18,14 @@ inline constexpr size_t kHelloBytes = 16 + kNonceBytes;      // session id, clie
 inline constexpr size_t kChallengeBytes = kNonceBytes + 32;  // server nonce, server proof
 inline constexpr size_t kProofBytes = 32;
 
-/// HMAC(session key, "server" + client nonce + server nonce)
-os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
-/// HMAC(session key, "client" + server nonce + client nonce)
-os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server);
+/// HMAC(session key, "server" + client nonce + server nonce + binding). `binding` is the TLS channel's
+/// (Stream::binding()), so that who stands between two channels proves nothing with the proofs that it passes
+/// on.
+os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server,
+                        std::string_view binding);
+/// HMAC(session key, "client" + server nonce + client nonce + binding)
+os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server,
+                        std::string_view binding);
 /// HMAC(capability, server nonce + address + generation + access), of the capability that the peer holds: the
 /// read-write one, or for access 1 that for reading.
 os::Digest attach_proof(const Capability& held, const Nonce& server, const wire::AttachBody& body);

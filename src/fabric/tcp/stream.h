@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "fabric/tcp/tls.h"
 #include "os/fd.h"
@@ -58,6 +59,10 @@ class Stream {
 
   /// True while bytes taken by send() are not in the kernel yet: call send() again when writable.
   bool keeps_output() const { return tls_ && tls_->wants_write(); }
+  /// tls-exporter of the channel, for proofs; plain: empty.
+  std::string binding() const { return tls_ ? tls_->binding() : std::string(); }
+  /// Why TLS refused the peer, or the peer us; empty if that is not what happened.
+  std::string refusal() const { return tls_ ? tls_->why() : std::string(); }
   /// Plain: a receive that brought less than it asked for emptied the socket. TLS: one record at a time.
   bool short_means_empty() const { return !tls_; }
 

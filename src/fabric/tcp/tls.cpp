@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/tls.h"
+
 namespace ocm::fabric::tcp {
 namespace {
 
@@ -104,7 +106,9 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const TlsFiles& files, TlsR
 }
 
 struct TlsConnection::Impl {
-  std::shared_ptr<TlsContext> context;  // outlives ssl
+  std::shared_ptr<TlsContext> context;  // outlives ssl, as does peer
+  os::TlsPeer peer;
+  std::string why;
   Ssl ssl;
   // A record handed to SSL_write must be handed again unchanged until it is taken whole.
   std::array<std::byte, kRecordBytes> record;
@@ -123,6 +127,7 @@ struct TlsConnection::Impl {
       default: break;
     }
     const bool lost = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    if (!lost) why = os::tls_failure(peer);
     ERR_clear_error();
     return lost ? -EPIPE : -EPROTO;
   }
@@ -146,7 +151,8 @@ struct TlsConnection::Impl {
 TlsConnection::TlsConnection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsConnection::~TlsConnection() = default;
 
-Result<std::unique_ptr<TlsConnection>> TlsConnection::make(std::shared_ptr<TlsContext> context, int fd) {
+Result<std::unique_ptr<TlsConnection>> TlsConnection::make(std::shared_ptr<TlsContext> context, int fd,
+                                                           std::vector<std::string> names) {
   Ssl ssl(SSL_new(context->impl_->context.get()));
   BIO* bio = bio_method() == nullptr ? nullptr : BIO_new(bio_method());
   if (!ssl || bio == nullptr) {
@@ -164,6 +170,8 @@ Result<std::unique_ptr<TlsConnection>> TlsConnection::make(std::shared_ptr<TlsCo
   auto impl = std::make_unique<Impl>();
   impl->context = std::move(context);
   impl->ssl = std::move(ssl);
+  impl->peer.names = std::move(names);
+  os::check_peer(impl->ssl.get(), &impl->peer);
   return std::unique_ptr<TlsConnection>(new TlsConnection(std::move(impl)));
 }
 
@@ -187,6 +195,9 @@ ssize_t TlsConnection::send(const iovec* parts, int count) {
   state = impl_->push();
   return state < 0 ? state : taken;
 }
+
+std::string TlsConnection::binding() const { return os::channel_binding(impl_->ssl.get()); }
+const std::string& TlsConnection::why() const { return impl_->why; }
 
 bool TlsConnection::wants_write() const { return impl_->write_blocked || impl_->record_bytes > 0; }
 

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "fabric/channel.h"
@@ -35,13 +37,19 @@ class TlsContext {
 /// Results: > 0 bytes, 0 would block, < 0 -errno (-EPROTO: TLS refused it, -EPIPE: the peer closed).
 class TlsConnection {
  public:
-  static Result<std::unique_ptr<TlsConnection>> make(std::shared_ptr<TlsContext> context, int fd);
+  /// The peer's certificate must carry one of `names` (os/tls.h); none given: the CA's word is enough.
+  static Result<std::unique_ptr<TlsConnection>> make(std::shared_ptr<TlsContext> context, int fd,
+                                                     std::vector<std::string> names = {});
   ~TlsConnection();
 
   ssize_t receive(std::byte* out, size_t bytes);
   /// Takes up to one record; what the socket did not take is kept and goes first with the next call,
   /// also one with `count` 0.
   ssize_t send(const iovec* parts, int count);
+  /// See os/tls.h; of use once bytes have come.
+  std::string binding() const;
+  /// Why TLS refused; empty as long as it did not.
+  const std::string& why() const;
   /// True while a record, or a piece of the handshake, waits for the socket to take more.
   bool wants_write() const;
 

@@ -162,7 +162,10 @@ bool Worker::run_one(Connection& connection, uint64_t now_ns) {
     connection.abort();
     moved = true;
   }
-  if (connection.is_closed()) closed_.push_back(&connection);
+  if (connection.is_closed()) {
+    if (!connection.refusal().empty()) tell_refusal(connection, now_ns);
+    closed_.push_back(&connection);
+  }
   if (moved) {
     moved_ = true;
     heat(connection, now_ns);
@@ -294,6 +297,14 @@ void Worker::refuse(os::Fd fd) {
   std::byte bytes[wire::kFrameHeaderBytes];
   wire::encode_frame(header, bytes);
   ::send(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Worker::tell_refusal(const Connection& connection, uint64_t now_ns) {
+  shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
+  constexpr uint64_t kEveryNs = 1'000'000'000;  // anybody can cause it
+  if (refusal_told_ns_ != 0 && now_ns < refusal_told_ns_ + kEveryNs) return;
+  refusal_told_ns_ = now_ns;
+  log::warn("tcp.tls_refused", {{"peer", connection.refusal()}});
 }
 
 void Worker::pause_accepting() {

@@ -1,0 +1,20 @@
+#include "os/address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+namespace ocm::os {
+
+std::string peer_host(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  char host[NI_MAXHOST] = {};
+  auto* where = reinterpret_cast<sockaddr*>(&address);
+  if (::getpeername(fd, where, &length) != 0 ||
+      ::getnameinfo(where, length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return {};
+  }
+  return host;
+}
+
+}  // namespace ocm::os
