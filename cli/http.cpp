@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
 #include <memory>
@@ -31,7 +32,20 @@ Status not_reached(const std::string& address, const char* why) {
   return Status(Code::kPeerLost, "http://" + address + " cannot be reached: " + why);
 }
 
+Result<os::Fd> connect_local(const std::string& path) {
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(where.sun_path)) return not_reached(path, strerror(ENAMETOOLONG));
+  memcpy(where.sun_path, path.c_str(), path.size() + 1);
+  os::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_open() || connect(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof(where)) != 0) {
+    return not_reached(path, strerror(errno));
+  }
+  return fd;
+}
+
 Result<os::Fd> connect_to(const std::string& address, const os::Deadline& deadline) {
+  if (address.starts_with('/')) return connect_local(address);
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return Status(Code::kInvalidArgument, "'" + address + "' is not host:port");
   std::string host = address.substr(0, colon);

@@ -8,7 +8,7 @@
 
 namespace ocm::cli {
 
-/// The body of a 200 reply. `address`: "host:port".
+/// The body of a 200 reply. `address`: "host:port", or the path of a Unix socket.
 /// Errors: kPeerLost (not reachable in time), kProtocol (not 200, or not HTTP), kTooLarge.
 Result<std::string> http_get(const std::string& address, const std::string& path,
                              uint64_t timeout_ns = 2'000'000'000);

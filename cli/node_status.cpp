@@ -6,7 +6,6 @@
 
 #include "base/ids.h"
 #include "cli/http.h"
-#include "cli/local_cluster.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -71,6 +70,7 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   status.descriptors_max = number(json, "descriptors_max");
   status.extents_max = number(json, "extents_max");
   status.extents = number(json, "extents");
+  status.session_count = number(json, "session_count");
   status.pools = pools_of(json);
   for (const Json& each : items(json, "fabrics", "fabric")) {
     status.fabrics.push_back(
@@ -94,8 +94,9 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   return status;
 }
 
-Result<NodeStatus> fetch_node_status(const std::string& address) {
-  OCM_TRY_ASSIGN(const std::string body, http_get(address, "/status"));
+Result<NodeStatus> fetch_node_status(const std::string& address, const std::string& node) {
+  const std::string path = node.empty() ? "/status" : "/status?node=" + node;
+  OCM_TRY_ASSIGN(const std::string body, http_get(address, path));
   return parse_node_status(body);
 }
 
@@ -104,18 +105,11 @@ std::string http_address(const Globals& globals, const std::string& asked) {
   const char* named = getenv("OCM_HTTP");
   if (named != nullptr && *named != '\0') return named;
   const std::string socket = socket_path(globals);
-  // DIR/nodeN/oncillad.sock: the record of the cluster is two folders up.
-  const size_t node_end = socket.rfind('/');
-  const size_t directory_end = node_end == std::string::npos ? node_end : socket.rfind('/', node_end - 1);
-  if (directory_end != std::string::npos) {
-    Result<ClusterRecord> cluster = read_cluster(socket.substr(0, directory_end));
-    if (cluster.is_ok()) {
-      for (const NodeRecord& node : cluster->nodes) {
-        if (node.socket == socket) return node.http;
-      }
-    }
-  }
-  return "127.0.0.1:7602";
+  const size_t end = socket.rfind('/');
+  char* const folder = realpath(end == std::string::npos ? "." : socket.substr(0, end + 1).c_str(), nullptr);
+  const std::string path = std::string(folder == nullptr ? "/" : folder) + "/http.sock";
+  free(folder);
+  return path;
 }
 
 }  // namespace ocm::cli

@@ -49,18 +49,21 @@ struct NodeStatus {
   uint64_t descriptors_max = 0;  // RLIMIT_NOFILE of the daemon; 0: it does not say
   uint64_t extents_max = 0;
   uint64_t extents = 0;
+  uint64_t session_count = 0;
   std::vector<PoolLoad> pools;
   std::vector<FabricLoad> fabrics;
-  std::vector<SessionLoad> sessions;
-  std::vector<PeerView> peers;  // every node of the cluster, itself too
+  std::vector<SessionLoad> sessions;  // that this user may see
+  std::vector<PeerView> peers;        // every node of the cluster, itself too
 };
 
 /// Errors: kProtocol (not what a daemon says).
 Result<NodeStatus> parse_node_status(const std::string& text);
-/// GET http://ADDRESS/status.
-Result<NodeStatus> fetch_node_status(const std::string& address);
-/// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, the node of `ocm up` that has the
-/// socket in use, else the default port of this host.
+/// GET /status at `address`; with `node`, of that one through the daemon there, which only one on this host
+/// does.
+Result<NodeStatus> fetch_node_status(const std::string& address, const std::string& node = "");
+/// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.
 std::string http_address(const Globals& globals, const std::string& asked);
+/// True if `address` is such a socket, where the daemon knows who asks.
+inline bool is_local(const std::string& address) { return address.starts_with('/'); }
 
 }  // namespace ocm::cli

@@ -1,4 +1,4 @@
-// `ocm top`: use and rates of each node and session, live, from each daemon's /status.
+// `ocm top`: use and rates of each node and session, live, from /status of the daemons.
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -65,8 +65,9 @@ Result<Sample> take_sample(const std::string& http) {
       sample.nodes[peer.name] = sample.entry;
       continue;
     }
-    if (peer.http.empty() || peer.state == "dead") continue;
-    Result<NodeStatus> status = fetch_node_status(peer.http);
+    if (peer.state == "dead") continue;
+    Result<NodeStatus> status =
+        is_local(http) ? fetch_node_status(http, peer.name) : fetch_node_status(peer.http);
     if (status.is_ok()) sample.nodes[peer.name] = std::move(status).value();
   }
   sample.at_ns = os::now_ns();
@@ -105,7 +106,7 @@ void add_node(View& view, const PeerView& peer, const Sample& before, const Samp
     node.reached = true;
     if (!status->second.pools.empty()) pools = status->second.pools;
     node.extents = status->second.extents;
-    node.sessions = status->second.sessions.size();
+    node.sessions = status->second.session_count;
     const FabricLoad counters = sum(status->second);
     node.errors = counters.errors;
     const auto old = before.nodes.find(peer.name);
@@ -287,7 +288,7 @@ void add_top(CommandLine& line) {
   const Globals& globals = line.globals();
   line.add("top", "Watch use and rates of nodes and sessions; q ends")
       .text("--http", options->http, "HOST:PORT",
-            "A daemon's HTTP interface [$OCM_HTTP, then that of the socket's daemon, then 127.0.0.1:7602]")
+            "A daemon's HTTP interface, which shows no sessions [$OCM_HTTP, then the socket's daemon]")
       .seconds("-i,--interval", options->interval_seconds, "Time between two looks")
       .flag("-1,--once", options->once, "Print one table and end")
       .flag("--json", options->json, "Print JSON, one object for each look")

@@ -284,8 +284,8 @@ bool Cluster::settled() const {
   return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
 }
 
-wire::NameList Cluster::list_names() const {
-  auto listed = names_now("", 0);
+wire::NameList Cluster::list_names(uint32_t uid) const {
+  auto listed = names_now("", uid);
   return listed.is_ok() ? std::move(listed).value() : wire::NameList();
 }
 

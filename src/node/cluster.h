@@ -47,7 +47,7 @@ class Cluster {
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
   /// The registry, for the status page; empty but at the coordinator.
-  wire::NameList list_names() const;
+  wire::NameList list_names(uint32_t uid) const;
   /// What a home said of its pool after a change. Freed bytes that are on their way back count as room, for
   /// the home waits for them; `full`: it did, in vain.
   void note_pool(const std::string& node, const wire::PoolView& pool, bool full = false);

@@ -65,6 +65,8 @@ struct Config {
   uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }
   uint64_t orphan_grace_ns() const { return orphan_grace_ms * 1'000'000; }
   std::string socket_path() const { return run_dir + "/oncillad.sock"; }
+  /// HTTP for this host's users, whom the kernel names.
+  std::string http_socket_path() const { return run_dir + "/http.sock"; }
   bool wants_tls() const { return tls() || !tls_client_cert.empty() || !tls_client_key.empty(); }
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
   /// 0: no quota.

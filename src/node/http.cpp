@@ -11,7 +11,7 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kRequestBytesMax = 8192;
-constexpr int kConnectionsMax = 64;
+constexpr size_t kConnectionsMax = 64;
 constexpr auto kPatience = std::chrono::seconds(5);
 
 const char* reason(int code) {
@@ -36,24 +36,37 @@ std::string format(const HttpServer::Answer& answer, bool with_body) {
 
 }  // namespace
 
-HttpServer::HttpServer(control::Loop& loop, os::Fd socket, std::function<Answer(const std::string&)> answer)
-    : shared_(std::make_shared<Shared>(Shared{loop, std::move(answer)})),
+HttpServer::HttpServer(control::Loop& loop, os::Fd socket, Handler handler)
+    : shared_(std::make_shared<Shared>(Shared{loop, std::move(handler), 0, {}})),
       acceptor_(std::make_shared<control::Acceptor>(loop, std::move(socket))) {}
 
 void HttpServer::start() {
-  acceptor_->start([shared = shared_](os::Fd socket) {
-    if (shared->connections >= kConnectionsMax || !os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
-    shared->loop.spawn(serve(shared, std::move(socket)));
-  });
+  acceptor_->start([shared = shared_](os::Fd socket) { accept(shared, std::move(socket)); });
+}
+
+void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
+  if (shared->connections >= kConnectionsMax || !os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  std::optional<uint32_t> uid;
+  const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+  if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
+  if (uid) {
+    const auto mine = shared->by_uid.find(*uid);
+    if (mine != shared->by_uid.end() && mine->second >= kConnectionsMax / 2) return;
+    ++shared->by_uid[*uid];
+  }
+  ++shared->connections;
+  shared->loop.spawn(serve(shared, std::move(socket), uid));
 }
 
 void HttpServer::stop() { acceptor_->stop(); }
 
-control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd socket) {
+control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd socket,
+                                      std::optional<uint32_t> uid) {
   // Shared with the timer, whose handler may run after this frame is gone.
   const auto stream = std::make_shared<asio::posix::stream_descriptor>(shared->loop.context(), socket.get());
   socket.release();
-  ++shared->connections;
   asio::steady_timer timer(shared->loop.context(), kPatience);
   timer.async_wait([stream](const asio::error_code& cancelled) {
     asio::error_code ignored;
@@ -77,13 +90,17 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd soc
     } else if (const size_t start = head ? 5 : 4; request.find(' ', start) == std::string::npos) {
       answer = {400, "text/plain", "malformed request\n"};
     } else {
-      answer = shared->answer(request.substr(start, request.find(' ', start) - start));
+      Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
+      asked.path = request.substr(start, request.find(' ', start) - start);
+      asked.uid = uid;
+      answer = co_await shared->handler(std::move(asked));
     }
     const std::string out = format(answer, !head);
     co_await asio::async_write(*stream, asio::buffer(out), asio::redirect_error(asio::use_awaitable, error));
   }
   timer.cancel();
   --shared->connections;
+  if (uid && --shared->by_uid[*uid] == 0) shared->by_uid.erase(*uid);
 }
 
 }  // namespace ocm::node

@@ -115,7 +115,7 @@ struct Node::Impl {
   std::unique_ptr<Copier> copier;
   std::unique_ptr<Service> service;
   std::unique_ptr<Doors> doors;
-  std::unique_ptr<HttpServer> http;
+  std::unique_ptr<HttpServer> http, local_http;
   std::unique_ptr<fabric::tcp::TcpServer> tcp;
   std::unique_ptr<fabric::ucx::UcxServer> ucx;
   std::shared_ptr<control::Acceptor> programs, daemons;
@@ -159,7 +159,7 @@ Status Node::Impl::prepare() {
 Status Node::Impl::listen() {
   const Config& config = core.config;
   OCM_TRY_ASSIGN(home, Home::make(core));
-  os::Fd control_socket, program_socket, http_socket;
+  os::Fd control_socket, program_socket, http_socket, local_http_socket;
   if (!config.embedded) {
     OCM_TRY_ASSIGN(control_socket, control::listen_tcp(config.control_listen, core.control_address));
     fabric::tcp::TcpServerOptions options;
@@ -186,6 +186,7 @@ Status Node::Impl::listen() {
       OCM_TRY_ASSIGN(http_socket, control::listen_tcp(config.http_listen, core.http_address));
     }
     socket_path = config.socket_path();
+    OCM_TRY_ASSIGN(local_http_socket, control::listen_unix(config.http_socket_path()));
     OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));
   }
   const std::string& coordinator = config.coordinator;
@@ -208,11 +209,14 @@ Status Node::Impl::listen() {
     daemons->start([this](os::Fd fd) { doors->accept_peer(std::move(fd)); });
     programs->start([this](os::Fd fd) { doors->accept_program(std::move(fd)); });
   }
-  if (http_socket.is_open()) {
-    auto answer = [this](const std::string& path) { return service->http(path); };
-    http = std::make_unique<HttpServer>(loop, std::move(http_socket), std::move(answer));
-    http->start();
-  }
+  const auto serve_http = [this](os::Fd socket) {
+    auto handler = [this](HttpServer::Request request) { return service->http(std::move(request)); };
+    auto server = std::make_unique<HttpServer>(loop, std::move(socket), std::move(handler));
+    server->start();
+    return server;
+  };
+  if (http_socket.is_open()) http = serve_http(std::move(http_socket));
+  if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this] { return sessions->count(); });
   return {};
@@ -240,6 +244,7 @@ control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
   if (programs) programs->stop();
   if (daemons) daemons->stop();
   if (http) http->stop();
+  if (local_http) local_http->stop();
   co_await cluster->leave();
   doors->close_all();
   // The ends of the sessions reach the other homes.
@@ -277,7 +282,10 @@ void Node::stop() {
   Impl& impl = *impl_;
   impl.loop.post([&impl, &drained] { impl.loop.spawn(impl.drain(drained)); });
   drained.get_future().wait();
-  if (!impl.socket_path.empty()) ::unlink(impl.socket_path.c_str());
+  if (!impl.socket_path.empty()) {
+    ::unlink(impl.socket_path.c_str());
+    ::unlink(impl.core.config.http_socket_path().c_str());
+  }
   impl.copier->stop();
   if (impl.tcp) impl.tcp->stop();
   impl.loop.stop();

@@ -222,7 +222,7 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());
   t.type("oncilla_sessions", "gauge", "Sessions open.");
-  t.value("oncilla_sessions", "", static_cast<uint64_t>(stats.sessions_size()));
+  t.value("oncilla_sessions", "", stats.session_count());
   t.type("oncilla_sessions_total", "counter", "Sessions opened.");
   t.value("oncilla_sessions_total", "", metrics.sessions_total);
   t.type("oncilla_names", "gauge", "Published names, at the coordinator.");
@@ -260,23 +260,26 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   return std::move(t.out());
 }
 
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
-                        const std::string& coordinator_error, const Limits& limits) {
-  return Object()
-             .text("node", stats.node())
-             .text("coordinator", view.coordinator())
-             .text("coordinator_error", coordinator_error)
-             .number("descriptors_max", limits.descriptors)
-             .number("extents_max", limits.extents)
-             .number("epoch", view.epoch())
-             .number("extents", stats.extents())
-             .raw("pools", list(stats.pools(), pool_json))
-             .raw("nodes", list(view.nodes(), node_json))
-             .raw("fabrics", list(stats.fabrics(), fabric_json))
-             .raw("sessions", list(stats.sessions(), session_json))
-             .raw("names", list(names.allocations(), name_json))
-             .done() +
-         "\n";
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
+                        const wire::NameList* names, const std::string& coordinator_error, const Limits& limits) {
+  Object out;
+  out.text("node", stats.node())
+      .text("coordinator", view.coordinator())
+      .text("coordinator_error", coordinator_error)
+      .number("descriptors_max", limits.descriptors)
+      .number("extents_max", limits.extents)
+      .number("epoch", view.epoch())
+      .number("extents", stats.extents())
+      .number("session_count", stats.session_count())
+      .number("name_count", name_count)
+      .raw("pools", list(stats.pools(), pool_json))
+      .raw("nodes", list(view.nodes(), node_json))
+      .raw("fabrics", list(stats.fabrics(), fabric_json));
+  if (names != nullptr) {
+    out.raw("sessions", list(stats.sessions(), session_json))
+        .raw("names", list(names->allocations(), name_json));
+  }
+  return out.done() + "\n";
 }
 
 }  // namespace ocm::node

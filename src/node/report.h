@@ -24,9 +24,10 @@ struct Limits {
 /// Prometheus text format 0.0.4.
 std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
                             const wire::Stats& stats, const wire::ClusterView& view, size_t names);
-/// {"node", "coordinator", "nodes": [...], "fabrics": [...], "sessions": [...], "names": [...]}
+/// {"node", "coordinator", "nodes": [...], "fabrics": [...], "session_count", "name_count"}, and, if `names`
+/// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, const wire::NameList& names,
-                        const std::string& coordinator_error, const Limits& limits);
+std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
+                        const wire::NameList* names, const std::string& coordinator_error, const Limits& limits);
 
 }  // namespace ocm::node

@@ -1,5 +1,7 @@
 #include "node/service.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "control/parts.h"
@@ -28,6 +30,9 @@ std::string absolute(const std::string& path) {
   const auto full = path.empty() ? std::filesystem::path() : std::filesystem::absolute(path, failed);
   return failed ? path : full.string();
 }
+
+/// Whose things a user may see: his own; root and the daemon's own user, here 0, everybody's.
+uint32_t viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
 
 /// "allocate": the name of the request's field, for metrics.
 std::string request_name(const wire::Envelope& request) {
@@ -157,7 +162,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
     case wire::Envelope::kLostReplica:
       co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
-    case wire::Envelope::kStats: co_return co_await stats_of(request.stats());
+    case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
     default: co_return Status(Code::kProtocol, "not a request of a program");
   }
 }
@@ -249,7 +254,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   co_return Status();
 }
 
-wire::Stats Service::stats() const {
+wire::Stats Service::stats(uint32_t uid) const {
   wire::Stats out;
   out.set_node(core_.name);
   out.set_at_ns(core_.now_ns());
@@ -259,8 +264,10 @@ wire::Stats Service::stats() const {
   out.set_extents(home_.extents());
   constexpr int kSessionsMax = 4096;
   (void)sessions_.moved();
+  out.set_session_count(sessions_.count());
   for (const auto& [id, session] : sessions_.all()) {
     if (out.sessions_size() >= kSessionsMax) break;
+    if (uid != 0 && session->uid != uid) continue;
     auto& s = *out.add_sessions();
     s.set_session(to_hex(id).substr(0, 8));
     s.set_program(session->program);
@@ -274,40 +281,59 @@ wire::Stats Service::stats() const {
   return out;
 }
 
-HttpServer::Answer Service::http(const std::string& path) const {
+Task<HttpServer::Answer> Service::http(HttpServer::Request request) {
+  using Answer = HttpServer::Answer;
+  const size_t query = request.path.find('?');
+  const std::string path = request.path.substr(0, query);
   if (path == "/metrics") {
-    return {200, "text/plain; version=0.0.4; charset=utf-8",
-            prometheus_text(core_.metrics, served_, sessions_.moved(), stats(), cluster_.fresh_view(),
-                            cluster_.names())};
+    co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
+                     prometheus_text(core_.metrics, served_, sessions_.moved(), stats(0),
+                                     cluster_.fresh_view(), cluster_.names())};
   }
   if (path == "/status") {
-    const Limits limits{os::fd_limit(), core_.config.extents};
-    return {200, "application/json",
-            status_json(stats(), cluster_.fresh_view(), cluster_.list_names(), cluster_.coordinator_error(),
-                        limits)};
+    constexpr std::string_view kNode = "?node=";
+    const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
+    const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
+    co_return co_await status(node, request.uid);
   }
   if (path == "/healthz") {
-    if (core_.draining) return {503, "text/plain", "draining\n"};
-    return {200, "text/plain", "ok\n"};
+    if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
+    co_return Answer{200, "text/plain", "ok\n"};
   }
   if (path == "/readyz") {
-    if (core_.draining) return {503, "text/plain", "draining\n"};
-    if (cluster_.has_coordinator()) return {200, "text/plain", "ready\n"};
-    return {503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
+    if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
+    if (cluster_.has_coordinator()) co_return Answer{200, "text/plain", "ready\n"};
+    co_return Answer{503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
   }
-  return {404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
+  co_return Answer{404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
 }
 
-Task<Reply> Service::stats_of(wire::StatsRequest request) {
+Task<HttpServer::Answer> Service::status(std::string node, std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  const Limits limits{os::fd_limit(), core_.config.extents};
+  const std::string& error = cluster_.coordinator_error();
+  if (!uid) {  // nobody known asks: of this node only, so that strangers cause no traffic, and no sessions
+    co_return Answer{200, "application/json",
+                     status_json(stats(0), cluster_.fresh_view(), cluster_.names(), nullptr, error, limits)};
+  }
+  const Reply reply = co_await stats_of(std::move(node), viewer(*uid));
+  const Status status = control::reply_status(reply.message);
+  if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
+  const wire::NameList names = cluster_.list_names(viewer(*uid));
+  co_return Answer{200, "application/json",
+                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names, cluster_.coordinator_error(), limits)};
+}
+
+Task<Reply> Service::stats_of(std::string node, uint32_t uid) {
   wire::Envelope out;
-  if (request.node().empty() || request.node() == core_.name) {
-    *out.mutable_stats_reply() = stats();
+  if (node.empty() || node == core_.name) {
+    *out.mutable_stats_reply() = stats(uid);
     co_return out;
   }
-  const std::string address = cluster_.address_of(request.node());
-  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + request.node().substr(0, 64));
+  const std::string address = cluster_.address_of(node);
+  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
   wire::Envelope message;
-  *message.mutable_stats() = std::move(request);
+  message.mutable_stats()->set_uid(uid);
   co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns()));
 }
 
@@ -371,7 +397,7 @@ Task<Reply> Service::home_request(wire::Envelope request) {
     }
     case wire::Envelope::kStats: {
       wire::Envelope out;
-      *out.mutable_stats_reply() = stats();
+      *out.mutable_stats_reply() = stats(request.stats().uid());
       co_return out;
     }
     case wire::Envelope::kCopy: co_return co_await copier_.copy(std::move(*request.mutable_copy()));

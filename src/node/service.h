@@ -41,8 +41,9 @@ class Service {
   /// `node`: who asks, as it proved.
   control::Task<control::Reply> peer_request(std::string node, wire::Envelope request);
 
-  wire::Stats stats() const;
-  HttpServer::Answer http(const std::string& path) const;
+  /// With the sessions of `uid`, of 0 all.
+  wire::Stats stats(uint32_t uid) const;
+  control::Task<HttpServer::Answer> http(HttpServer::Request request);
 
  private:
   control::Task<control::Reply> hello(std::shared_ptr<Program> program, wire::SessionHello request);
@@ -51,7 +52,8 @@ class Service {
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
-  control::Task<control::Reply> stats_of(wire::StatsRequest request);
+  control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
+  control::Task<HttpServer::Answer> status(std::string node, std::optional<uint32_t> uid);
   control::Task<control::Reply> home_request(wire::Envelope request);
 
   Core& core_;

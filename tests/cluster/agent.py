@@ -1,9 +1,11 @@
 """A program under test: reads one JSON command a line, runs it against the C ABI, answers one JSON line.
 
-    {"do": "open", "socket": PATH}            {"do": "alloc", "as": "a", "count": N, ...}
+    {"do": "open", "args": [PATH, DEADLINE_S]}   {"do": "become", "args": [UID]}: another user, for good
     {"do": "call", "on": "a", "method": "put", "args": [...]}   bytes travel as {"hex": "..."}
 """
 import json
+import os
+import random
 import sys
 import time
 
@@ -25,7 +27,6 @@ def encode(value):
 
 
 def pattern(seed: int, count: int) -> bytes:
-    import random
     return random.Random(seed).randbytes(count)
 
 
@@ -35,6 +36,12 @@ objects = {}
 def run(command: dict):
     args = [decode(a) for a in command.get("args", [])]
     kwargs = {k: decode(v) for k, v in command.get("kwargs", {}).items()}
+    if command["do"] == "become":
+        ocmlib.lib()  # its file may be the first user's
+        os.setgroups([])
+        os.setresgid(*args * 3)
+        os.setresuid(*args * 3)
+        return None
     if command["do"] == "open":
         objects["session"] = ocmlib.Session(*args, **kwargs)
         return None

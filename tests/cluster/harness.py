@@ -44,12 +44,15 @@ def free_ports(count: int) -> list[int]:
 class Program:
     """An agent process: a program that holds a session. Methods mirror ocmlib through JSON."""
 
-    def __init__(self, node: "Node", deadline_s: float = 0):
+    def __init__(self, node: "Node", deadline_s: float = 0, uid: int | None = None):
         env = {**os.environ, "PYTHONPATH": str(HERE)}
         self.process = subprocess.Popen(node.in_namespace([sys.executable, str(HERE / "agent.py")]), env=env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.seconds = 0.0
         self._names = itertools.count()
+        if uid is not None:
+            node.cluster.let_others_in()
+            self.send({"do": "become", "args": [uid]})
         self.send({"do": "open", "args": [str(node.socket_path), deadline_s]})
 
     def start(self, command: dict):
@@ -209,8 +212,19 @@ class Node:
         with urllib.request.urlopen(f"http://{self.http}{path}", timeout=5) as response:
             return response.read().decode()
 
+    def local_get(self, path: str) -> str:
+        """Through the socket beside the programs': the daemon sees who asks."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(str(self.run_dir / "http.sock"))
+            s.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            reply = b"".join(iter(lambda: s.recv(1 << 16), b""))
+        head, _, body = reply.partition(b"\r\n\r\n")
+        assert b" 200 " in head, reply
+        return body.decode()
+
     def status(self) -> dict:
-        return json.loads(self.http_get("/status"))
+        return json.loads(self.local_get("/status"))
 
 
 class Cluster:
@@ -277,10 +291,17 @@ class Cluster:
         self.mend_one_way(a, b)
         self.mend_one_way(b, a)
 
-    def program(self, node: "Node", deadline_s: float = 0) -> Program:
-        program = Program(node, deadline_s)
+    def program(self, node: "Node", deadline_s: float = 0, uid: int | None = None) -> Program:
+        """With `uid` as that user, which takes root."""
+        program = Program(node, deadline_s, uid)
         self.programs.append(program)
         return program
+
+    def let_others_in(self):
+        """Other users reach the sockets: pytest keeps its directories to its own user."""
+        for folder in (self.directory, *self.directory.parents):
+            if folder.stat().st_uid == os.geteuid() and folder.stat().st_mode & 0o077 == 0:
+                folder.chmod(0o711)
 
     def start_all(self, start):
         """start(node) for each, until all have heard of all."""
