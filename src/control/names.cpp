@@ -16,8 +16,11 @@ bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
 void Names::index(const wire::Allocation& allocation, bool add) {
   if (add) {
     ids_[allocation.allocation_id()] = allocation.name();
+    ++by_uid_[allocation.owner_uid()];
   } else {
     ids_.erase(allocation.allocation_id());
+    const auto mine = by_uid_.find(allocation.owner_uid());
+    if (--mine->second == 0) by_uid_.erase(mine);
   }
   if (!has_replicas(allocation)) return;
   for (const auto& extent : allocation.extents()) {
@@ -59,6 +62,15 @@ Status Names::take(wire::Allocation allocation) {
   }
   if (names_.size() >= names_max_) {
     return Status(Code::kLimit, "the cluster holds at most " + std::to_string(names_max_) + " names");
+  }
+  const uint32_t uid = allocation.owner_uid();
+  const auto mine = by_uid_.find(uid);
+  const size_t share = (names_max_ + 1) / 2;
+  if (uid != 0 && uid != privileged_ && mine != by_uid_.end() && mine->second >= share) {
+    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
+                                    " names, all that one user may have of the cluster's " +
+                                    std::to_string(names_max_) +
+                                    " ([limits] names of the coordinator): remove some");
   }
   index(allocation, true);
   std::string name = allocation.name();

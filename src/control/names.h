@@ -8,6 +8,7 @@
 //   N4 while X is published, who publishes `X~...` is X's owner or root, and X's owner owns it: what is
 //   appended to a table is its owner's. What homes report was published under this rule, and is taken as it
 //   is, for X may not be known yet, or have come after `X~...`.
+//   N5 one uid has at most half of the names; root and the privileged user may have all.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,9 @@ bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
 
 class Names {
  public:
-  explicit Names(size_t names_max) : names_max_(names_max) {}
+  /// `privileged`: besides root the one user who may have all names.
+  explicit Names(size_t names_max, uint32_t privileged = 0)
+      : names_max_(names_max), privileged_(privileged) {}
 
   /// Takes the allocation under its `name`, whose owner becomes that of N4.
   /// Errors: kInvalidArgument, kExists, kLimit, kPermission.
@@ -63,9 +66,11 @@ class Names {
   static constexpr size_t kRemovedMax = 65536;
 
   const size_t names_max_;
+  const uint32_t privileged_;
   std::map<std::string, wire::Allocation> names_;
   std::unordered_map<std::string, std::string> ids_;     // allocation id -> name
   std::unordered_map<uint64_t, std::string> addresses_;  // of extents that have replicas -> name
+  std::unordered_map<uint32_t, size_t> by_uid_;          // how many names
   std::unordered_set<std::string> removed_;              // N2
   std::deque<std::string> removed_order_;
 

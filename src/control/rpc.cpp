@@ -26,7 +26,8 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
       stream_(loop.context()),
       fd_(socket.get()),
       options_(std::move(options)),
-      bytes_max_(options_.untrusted_bytes_max) {
+      bytes_max_(options_.untrusted_bytes_max),
+      in_charge_(options_.allowance) {
   ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
   stream_.assign(socket.release());
   if (options_.tls) tls_ = std::make_unique<TlsFilter>(options_.tls, options_.server);
@@ -81,11 +82,17 @@ Status Connection::receive() {
     in_.append(piece, static_cast<size_t>(n));
   }
   OCM_TRY(dispatch());
+  if (!in_charge_.resize(in_.size() - in_begin_)) return over_allowance();
   if (in_begin_ == in_.size() && in_.capacity() > 4 * kReadBytes) {
     std::string().swap(in_);
     in_begin_ = 0;
   }
   return {};
+}
+
+Status Connection::over_allowance() const {
+  return Status(Code::kLimit, "this user's requests and unread replies take more than " +
+                                  std::to_string(options_.allowance->bytes_max >> 20) + " MiB of the daemon");
 }
 
 std::string Connection::end_of_stream() const {
@@ -129,19 +136,24 @@ Status Connection::take(wire::Envelope message, size_t bytes) {
     return {};
   }
   if (message.body_case() != wire::Envelope::kHeartbeat) loop_.stay_awake();
-  if (answering_ >= options_.outstanding_max || answering_bytes_ + bytes > options_.outstanding_bytes_max) {
-    Reply full(Status(Code::kQueueFull, "too many requests under way on one connection"));
+  Charge charge(options_.allowance);
+  const bool fits = charge.resize(bytes * kParsedBytesPerByte);
+  const bool many = answering_ >= options_.outstanding_max || answering_bytes_ + bytes > options_.outstanding_bytes_max;
+  if (many || !fits) {
+    Reply full(fits ? Status(Code::kQueueFull, "too many requests under way on one connection")
+                    : Status(Code::kQueueFull, std::string(over_allowance().message())));
     full.message.set_id(message.id());
     full.message.set_reply(true);
     return send(full.message);
   }
   ++answering_;
   answering_bytes_ += bytes;
-  loop_.spawn(answer(shared_from_this(), std::move(message), bytes));
+  loop_.spawn(answer(shared_from_this(), std::move(message), bytes, std::move(charge)));
   return {};
 }
 
-Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes) {
+Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes,
+                              [[maybe_unused]] Charge charge) {
   const uint64_t id = request.id();
   Reply reply{Status(Code::kInternal)};
   if (handler_) {
@@ -202,6 +214,8 @@ Status Connection::send(const wire::Envelope& message, std::vector<os::Fd> fds) 
   if (queued_bytes_ + piece.bytes.size() > options_.queued_bytes_max) {
     return Status(Code::kQueueFull, "the peer does not read its replies");
   }
+  piece.charge = Charge(options_.allowance);
+  if (!piece.charge.resize(piece.bytes.size())) return over_allowance();
   if (tls_) {
     OCM_TRY(tls_->write(piece.bytes));
     return flush();

@@ -10,6 +10,8 @@
 //      `outstanding_max`, or of more than `outstanding_bytes_max` together, are answered kQueueFull; a peer
 //      that does not read is closed at `queued_bytes_max`.
 //   R4 until trust() a frame is at most `untrusted_bytes_max` long.
+//   R5 what it keeps for its peer is charged to `allowance`: a request that does not fit is answered
+//      kQueueFull; a frame that is half there, or a reply, ends the connection.
 // Threads: the loop's only. Lifetime: shared; the reader holds it while open.
 #pragma once
 
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "control.pb.h"
+#include "control/allowance.h"
 #include "control/link.h"
 #include "control/loop.h"
 #include "control/tls.h"
@@ -55,7 +58,8 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
     size_t outstanding_bytes_max = size_t{16} << 20;  // as they came, until they are answered
     size_t queued_bytes_max = size_t{32} << 20;
     size_t untrusted_bytes_max = size_t{16} << 10;
-    std::shared_ptr<TlsContext> tls;  // null: plain
+    std::shared_ptr<TlsContext> tls;       // null: plain
+    std::shared_ptr<Allowance> allowance;  // null: none
     bool server = true;
   };
 
@@ -82,6 +86,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
     std::string bytes;
     size_t sent = 0;
     std::vector<os::Fd> fds;
+    Charge charge;
   };
   struct Call {
     explicit Call(asio::io_context& context) : timer(context) {}
@@ -93,11 +98,12 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
 
   Task<void> read_loop(std::shared_ptr<Connection> self);
   Task<void> write_loop(std::shared_ptr<Connection> self);
-  Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes);
+  Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes, Charge charge);
   /// False at end of stream or a bad frame (closed then).
   Status receive();
   Status dispatch();
   std::string end_of_stream() const;
+  Status over_allowance() const;
   Status take(wire::Envelope message, size_t bytes);
   Status send(const wire::Envelope& message, std::vector<os::Fd> fds = {});
   Status flush();
@@ -116,6 +122,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
       false;  // too many descriptors of this user are in flight: the socket is writable all the same
   std::string in_;
   size_t in_begin_ = 0;
+  Charge in_charge_;
   std::deque<Outgoing> out_;
   size_t queued_bytes_ = 0;
   uint64_t next_id_ = 1;

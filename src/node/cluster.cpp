@@ -1,5 +1,7 @@
 #include "node/cluster.h"
 
+#include <unistd.h>
+
 #include "control/parts.h"
 #include "control/sockets.h"
 #include "os/crypto.h"
@@ -37,7 +39,7 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       peers_(peers),
       quorum_(core, home, peers),
       member_(core.config.failure_deadline_ns()),
-      names_(core.config.names) {
+      names_(core.config.names, ::geteuid()) {
   const std::string& coordinator = core.config.coordinator;
   if (coordinator.empty() || core.coordinates) {
     const uint64_t run = core.env.random_number();

@@ -79,6 +79,14 @@ Task<void> Doors::close_unproved() {
   closing_unproved_ = false;
 }
 
+std::shared_ptr<control::Allowance> Doors::allowance_of(uint32_t uid) {
+  std::erase_if(allowances_, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = allowances_[uid];
+  auto allowance = known.lock();
+  if (!allowance) known = allowance = std::make_shared<control::Allowance>(control::Allowance{kUserBytesMax});
+  return allowance;
+}
+
 void Doors::accept_program(os::Fd socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -100,11 +108,14 @@ void Doors::accept_program(os::Fd socket) {
     return service_.program_request(program, std::move(request));
   };
   ++connections_by_uid_[uid];
-  auto* connection = accept(programs_, std::move(socket), who, {}, std::move(handler), [this, program] {
-    const auto it = connections_by_uid_.find(program->uid);
-    if (--it->second == 0) connections_by_uid_.erase(it);
-    service_.program_ended(program);
-  });
+  Connection::Options options;
+  if (!trusted) options.allowance = allowance_of(uid);
+  auto* connection =
+      accept(programs_, std::move(socket), who, std::move(options), std::move(handler), [this, program] {
+        const auto it = connections_by_uid_.find(program->uid);
+        if (--it->second == 0) connections_by_uid_.erase(it);
+        service_.program_ended(program);
+      });
   program->proved = [this, connection] {  // called by its own request only: it lives
     proved(connection);
     connection->trust();

@@ -7,6 +7,7 @@
 //      that silent ones never shut a daemon out. They do not count towards [limits] connections.
 //   V3 programs and daemons are counted apart, and one uid has at most half of the programs' connections;
 //      root and the daemon's own user may have all.
+//   V4 the connections of any other uid take at most kUserBytesMax of memory together (control/allowance.h).
 // Threads: the loop's.
 #pragma once
 
@@ -36,6 +37,7 @@ class Doors {
  private:
   static constexpr uint64_t kProveNs = 5'000'000'000;
   static constexpr size_t kUnprovedMax = 128;
+  static constexpr size_t kUserBytesMax = size_t{256} << 20;
   struct Unproved {
     control::Connection* connection;
     uint64_t since_ns;
@@ -54,6 +56,7 @@ class Doors {
   control::Connection* accept(Door& door, os::Fd socket, std::string peer,
                               control::Connection::Options options, control::Connection::Handler handler,
                               std::function<void()> closed);
+  std::shared_ptr<control::Allowance> allowance_of(uint32_t uid);
   /// A step of a daemon's proof.
   control::Task<control::Reply> prove(std::shared_ptr<PeerGate> gate,
                                       std::shared_ptr<control::Connection> connection, std::string peer,
@@ -69,6 +72,8 @@ class Doors {
   std::unordered_map<control::Connection*, Accepted> connections_;
   Door programs_, daemons_;
   std::unordered_map<uint32_t, size_t> connections_by_uid_;  // of programs
+  /// Requests outlive their connection, and their user's next one shares the allowance with them.
+  std::unordered_map<uint32_t, std::weak_ptr<control::Allowance>> allowances_;
   bool closing_unproved_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "node/sessions.h"
 
+#include <unistd.h>
+
 #include "base/units.h"
 #include "os/crypto.h"
 
@@ -19,6 +21,13 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   if (sessions_.size() >= core_.config.sessions) {
     return Status(Code::kLimit, "node " + core_.name + " holds at most " +
                                     std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
+  }
+  const auto mine = uid_sessions_.find(uid);
+  const size_t share = (core_.config.sessions + 1) / 2;
+  if (uid != 0 && uid != ::geteuid() && mine != uid_sessions_.end() && mine->second >= share) {
+    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
+                                    " sessions, all that one user may have of node " + core_.name + "'s " +
+                                    std::to_string(core_.config.sessions) + " ([limits] sessions)");
   }
   Opened out;
   out.session = std::make_shared<Session>();
@@ -42,6 +51,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
   session.moved_at_ns = core_.now_ns();
   sessions_.emplace(session.id, out.session);
+  ++uid_sessions_[uid];
   ++core_.metrics.sessions_total;
   return out;
 }
@@ -74,7 +84,9 @@ void Sessions::remove(const std::shared_ptr<Session>& session) {
   for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
   session->allocations.clear();
   look_at_page(*session);
-  sessions_.erase(session->id);
+  if (sessions_.erase(session->id) == 0) return;
+  const auto mine = uid_sessions_.find(session->uid);
+  if (--mine->second == 0) uid_sessions_.erase(mine);
 }
 
 Status Sessions::charge(uint32_t uid, uint64_t bytes) {

@@ -7,6 +7,7 @@
 //   P2 the end of the connection is the end of the session: every home that holds something of it is told,
 //   again
 //      and again until it has answered or is gone.
+//   P3 one uid has at most half of the sessions; root and the daemon's own user may have all.
 // Threads: the loop's.
 #pragma once
 
@@ -83,6 +84,7 @@ class Sessions {
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
   std::unordered_set<SessionId> ending_;
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
+  std::unordered_map<uint32_t, size_t> uid_sessions_;
 };
 
 }  // namespace ocm::node

@@ -1,11 +1,17 @@
 """Several users on one cluster: what one of them may see of the others, do to them and take from them."""
+import base64
 import json
 import os
+import select
+import signal
+import struct
 import subprocess
 
 import pytest
 
+from harness import wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
+from rawprogram import CONTROL_VERSION, RawProgram, encode, varint
 
 MIB = 1 << 20
 ALICE, BOB = 61001, 61002
@@ -103,3 +109,142 @@ def test_a_quota_is_one_users_own(make_cluster):
     bob.alloc(6 * MIB, nodes=["n2"])
     assert error_of(bob.alloc, 6 * MIB, nodes=["n2"]) == "QUOTA"
     assert alice.alloc(64 * MIB, nodes=["n2"])
+
+
+# ---- what a user may take from others
+
+def test_a_user_has_half_of_the_names(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--limit-names", "4"])
+    alice, bob, root = (cluster.program(cluster["n2"], uid=uid) for uid in (ALICE, BOB, None))
+
+    def publish(program, name):
+        program.alloc(4096, flags=DEDICATED).publish(name)
+    publish(bob, "b1"), publish(bob, "b2")
+    with pytest.raises(OcmError) as caught:
+        publish(bob, "b3")
+    assert caught.value.name == "LIMIT"
+    assert f"uid {BOB} has 2 names" in caught.value.detail and "[limits] names" in caught.value.detail
+    publish(alice, "a1")
+    bob.session("remove", "b1")
+    publish(bob, "b3")
+    publish(root, "r1")
+    assert error_of(publish, root, "r2") == "LIMIT"  # they are all taken
+
+
+def test_a_user_has_half_of_the_sessions_and_connections(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "4", "--limit-connections", "12"])
+    held = [RawProgram(cluster["n1"], uid=BOB) for _ in range(6)]
+    for program in held[:2]:
+        program.hello()
+    refused = held[2].call("session_hello", version=CONTROL_VERSION)
+    assert refused["code"] != 0 and f"uid {BOB} has 2 sessions" in refused["detail"]
+    beyond = RawProgram(cluster["n1"], uid=BOB)
+    with pytest.raises(ConnectionError):  # closed at the door
+        beyond.hello()
+    alice = cluster.program(cluster["n1"], uid=ALICE)
+    assert alice.alloc(MIB)
+    held[0].close()
+    wait_for("the place is free", lambda: held[2].call("session_hello", version=CONTROL_VERSION)["code"] == 0)
+    for program in (*held[1:], beyond):
+        program.close()
+
+
+def padded(program, body: str, count: int, **fields):
+    """Sends the request with `count` bytes that the daemon does not know."""
+    program.ids += 1
+    message = encode("Envelope", {"id": program.ids, body: fields}) + varint(1000 << 3 | 2) + varint(count) + bytes(count)
+    program.send_bytes(struct.pack("<I", len(message)) + message)
+
+
+def answers(node, uid, requests: int) -> list:
+    """To requests of 1 MiB each, at once, about a node that stands still."""
+    program = RawProgram(node, uid=uid)
+    program.hello()
+    for _ in range(requests):
+        padded(program, "stats", MIB, node="n2")
+    details = [program.receive()["detail"] for _ in range(requests)]
+    program.close()
+    return [detail for detail in details if "this user's requests" in detail]
+
+
+def test_a_users_requests_take_a_bounded_part_of_the_daemon(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"))
+    cluster["n2"].signal(signal.SIGSTOP)
+    assert 0 < len(answers(cluster["n1"], BOB, 8)) < 8
+    assert not answers(cluster["n1"], None, 8)  # root
+    assert len(answers(cluster["n1"], ALICE, 1)) == 0
+    cluster["n2"].signal(signal.SIGCONT)
+
+
+def test_a_users_half_sent_messages_take_a_bounded_part_of_the_daemon(make_cluster):
+    cluster = make_cluster(names=("n1",))
+    count, share = 4 * MIB - 4096, 256 * MIB
+    half_sent = []
+    for _ in range(share // count + 8):
+        program = RawProgram(cluster["n1"], uid=BOB)
+        program.hello()
+        half_sent.append(program)
+        try:
+            program.send_bytes(struct.pack("<I", count + 4000) + bytes(count))
+        except ConnectionError:
+            pass
+    ended = select.select([p.socket for p in half_sent], [], [], 20)[0]
+    wait_for("those beyond the share are closed",
+             lambda: len(select.select([p.socket for p in half_sent], [], [], 0)[0]) >= 8)
+    assert ended and len(select.select([p.socket for p in half_sent], [], [], 0)[0]) < len(half_sent)
+    alice = cluster.program(cluster["n1"], uid=ALICE)
+    assert alice.alloc(MIB)
+    for program in half_sent:
+        program.close()
+
+
+# ---- what nobody may see
+
+def spellings(secret: bytes):
+    yield secret.hex()
+    yield secret[:8].hex()
+    yield base64.b64encode(secret).decode().rstrip("=")
+    yield secret.decode("latin-1")
+
+
+def done(reply: dict) -> dict:
+    assert reply["code"] == 0, reply
+    return reply
+
+
+def test_no_key_or_capability_is_told_at_debug_level(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--log-level", "debug"])
+    raw = RawProgram(cluster["n1"])
+    welcome = raw.hello()
+    secrets = [welcome["session_key"], welcome["resume_key"], cluster.token_file.read_text().encode()]
+    sessions = [welcome["session_id"]]
+    made = [done(raw.call("allocate", bytes_total=MIB, nodes=[node]))["allocation"] for node in ("n1", "n2")]
+    for i, allocation in enumerate(made[:2]):
+        done(raw.call("publish", name=f"p{i}", allocation_id=allocation["allocation_id"]))
+        for access in (1, 3):
+            made.append(done(raw.call("attach", name=f"p{i}", access=access, hold=True))["allocation"])
+    source, target = made[0]["extents"][0], made[1]["extents"][0]
+    raw.call("copy", source=source, target=target, bytes_total=4096)
+    for capability in (source["capability"], bytes(16)):  # the right one, and a wrong one
+        raw.call("open_extent", address=source["address"], generation=source["generation"], capability=capability, access=3)
+    raw.call("lost_replica", allocation_id=made[0]["allocation_id"], address=source["address"], generation=source["generation"])
+    for hello in ({"resume_session": welcome["session_id"], "resume_key": welcome["resume_key"]},  # it is open
+                  {"resume_session": welcome["session_id"], "resume_key": bytes(32)}):
+        RawProgram(cluster["n1"]).call("session_hello", version=CONTROL_VERSION, program="again", **hello)
+    cluster["n1"].kill()
+    cluster["n1"].start().wait_ready()
+    again = RawProgram(cluster["n1"])
+    sessions.append(again.hello(resume_session=welcome["session_id"], resume_key=welcome["resume_key"])["session_id"])
+    works = cluster.program(cluster["n1"])  # over the data connection
+    cluster.wait_members(2)
+    works.alloc(MIB, nodes=["n2"]).fill(0, 1, MIB)
+    secrets += [extent["capability"] for allocation in made for extent in allocation["extents"]]
+    assert len(secrets) == 9 and all(len(secret) >= 16 for secret in secrets)
+    for node in cluster.nodes:
+        told = {"log": node.log_path.read_text(errors="replace")}
+        told |= {path: node.local_get(path) for path in ("/status", "/metrics", "/status?node=n1", "/status?node=n2")}
+        for where, text in told.items():
+            for secret in secrets:
+                assert not any(spelling in text for spelling in spellings(secret)), (node.name, where)
+            assert not any(session.hex() in text for session in sessions), (node.name, where)
+    raw.close(), again.close()

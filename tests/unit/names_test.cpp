@@ -90,6 +90,28 @@ TEST(Names, WhatHomesReportIsTakenWhoeverOwnsIt) {
   EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1001u);
 }
 
+TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
+  constexpr uint32_t kDaemon = 7;
+  Names names(8, kDaemon);
+  const auto publish = [&](char id, uint32_t uid) {
+    return names.publish(allocation(std::string(1, id), id, uid)).code();
+  };
+  for (const char id : {'1', '2', '3', '4'}) EXPECT_EQ(publish(id, 1000), Code::kOk);
+  EXPECT_EQ(publish('5', 1000), Code::kLimit);
+  EXPECT_EQ(publish('5', 1001), Code::kOk);
+  ASSERT_TRUE(names.remove("1", 1000).is_ok());
+  EXPECT_EQ(publish('1', 1000), Code::kOk);  // given back
+  names.forget("1");
+  EXPECT_EQ(publish('1', 1000), Code::kOk);
+  for (const char id : {'1', '2', '3', '4', '5'}) ASSERT_TRUE(names.remove(std::string(1, id), 0).is_ok());
+  for (const uint32_t all : {0u, kDaemon}) {
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(publish(static_cast<char>('a' + i), all), Code::kOk);
+    EXPECT_EQ(publish('z', all), Code::kLimit);
+    for (int i = 0; i < 8; ++i)
+      ASSERT_TRUE(names.remove(std::string(1, static_cast<char>('a' + i)), 0).is_ok());
+  }
+}
+
 TEST(Names, ListsByPrefixWithoutCapabilities) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("t.a", '1', 1000, 0604)).is_ok());

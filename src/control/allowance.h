@@ -1,0 +1,51 @@
+// What the connections of one user may take together of a daemon's memory: requests that arrive or are being
+// answered, and replies that wait to be read.
+//
+// Invariant: `used_bytes` is the sum of all Charges on it, and at most `bytes_max`.
+// Threads: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace ocm::control {
+
+/// What a byte of a message may take once it is parsed: an empty submessage has two bytes and is an object.
+inline constexpr size_t kParsedBytesPerByte = 64;
+
+struct Allowance {
+  size_t bytes_max;
+  size_t used_bytes = 0;
+};
+
+/// A part of an allowance that is used as long as this lives. Of none: nothing is counted.
+class Charge {
+ public:
+  Charge() = default;
+  explicit Charge(std::shared_ptr<Allowance> of) : of_(std::move(of)) {}
+  Charge(Charge&& other) noexcept : of_(std::move(other.of_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge& operator=(Charge&& other) noexcept {
+    std::swap(of_, other.of_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Charge() {
+    if (of_) of_->used_bytes -= bytes_;
+  }
+
+  /// False if that is more than is left: nothing changes then.
+  [[nodiscard]] bool resize(size_t bytes) {
+    if (!of_) return true;
+    if (bytes > bytes_ && bytes - bytes_ > of_->bytes_max - of_->used_bytes) return false;
+    of_->used_bytes = of_->used_bytes - bytes_ + bytes;
+    bytes_ = bytes;
+    return true;
+  }
+
+ private:
+  std::shared_ptr<Allowance> of_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace ocm::control
