@@ -34,12 +34,6 @@ std::string absolute(const std::string& path) {
 /// Whose things a user may see: his own; root and the daemon's own user, here 0, everybody's.
 uint32_t viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
 
-/// "allocate": the name of the request's field, for metrics.
-std::string request_name(const wire::Envelope& request) {
-  const auto* field = wire::Envelope::descriptor()->FindFieldByNumber(request.body_case());
-  return field == nullptr ? "unknown" : field->name();
-}
-
 wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
   wire::FabricStats out;
   out.set_fabric(static_cast<uint32_t>(fabric));
@@ -59,7 +53,7 @@ wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
 
 Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
-  const std::string name = request_name(request);
+  const std::string_view name = wire::body_name(request);
   Reply reply;
   if (request.has_session_hello()) {
     reply = co_await hello(program, std::move(*request.mutable_session_hello()));
@@ -339,7 +333,7 @@ Task<Reply> Service::stats_of(std::string node, uint32_t uid) {
 
 Task<Reply> Service::peer_request([[maybe_unused]] std::string node, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
-  const std::string name = request_name(request);
+  const std::string_view name = wire::body_name(request);
   Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
   if (cluster_.handles(request)) {
     reply = co_await cluster_.coordinate(std::move(request));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -27,5 +28,7 @@ Status append_control(const Envelope& message, std::string& out);
 Result<uint32_t> control_length(std::span<const std::byte> header);
 /// Parses one message. Errors: kProtocol.
 Status parse_control(std::span<const std::byte> bytes, Envelope& message);
+/// The name of the body's field in control.proto, "allocate"; "unknown" without a body.
+std::string_view body_name(const Envelope& message);
 
 }  // namespace ocm::wire

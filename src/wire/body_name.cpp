@@ -1,0 +1,59 @@
+// What a control message asks for, as one word: the label of metrics. The schema is compiled without
+// descriptors.
+#include "control.pb.h"
+#include "wire/control.h"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+
+namespace ocm::wire {
+
+std::string_view body_name(const Envelope& message) {
+  switch (message.body_case()) {  // no default: a field that is missing here does not compile
+    case Envelope::kSessionHello: return "session_hello";
+    case Envelope::kSessionWelcome: return "session_welcome";
+    case Envelope::kAllocate: return "allocate";
+    case Envelope::kAllocation: return "allocation";
+    case Envelope::kFree: return "free";
+    case Envelope::kPublish: return "publish";
+    case Envelope::kAttach: return "attach";
+    case Envelope::kNameRemove: return "name_remove";
+    case Envelope::kNameList: return "name_list";
+    case Envelope::kNames: return "names";
+    case Envelope::kCluster: return "cluster";
+    case Envelope::kClusterView: return "cluster_view";
+    case Envelope::kOpenExtent: return "open_extent";
+    case Envelope::kCopy: return "copy";
+    case Envelope::kLostReplica: return "lost_replica";
+    case Envelope::kStats: return "stats";
+    case Envelope::kStatsReply: return "stats_reply";
+    case Envelope::kJoin: return "join";
+    case Envelope::kNodeHello: return "node_hello";
+    case Envelope::kNodeChallenge: return "node_challenge";
+    case Envelope::kNodeProof: return "node_proof";
+    case Envelope::kHeartbeat: return "heartbeat";
+    case Envelope::kReserve: return "reserve";
+    case Envelope::kReserved: return "reserved";
+    case Envelope::kRelease: return "release";
+    case Envelope::kSessionEnd: return "session_end";
+    case Envelope::kPublishExtents: return "publish_extents";
+    case Envelope::kGoodbye: return "goodbye";
+    case Envelope::kSessionResume: return "session_resume";
+    case Envelope::kSessionExtents: return "session_extents";
+    case Envelope::kLeaseVote: return "lease_vote";
+    case Envelope::kLeaseGranted: return "lease_granted";
+    case Envelope::kLoseReplica: return "lose_replica";
+    case Envelope::kReplicaLosing: return "replica_losing";
+    case Envelope::kSealCouncil: return "seal_council";
+    case Envelope::kVoterState: return "voter_state";
+    case Envelope::kInstallCouncil: return "install_council";
+    case Envelope::kHold: return "hold";
+    case Envelope::kHeld: return "held";
+    case Envelope::BODY_NOT_SET: break;
+  }
+  return "unknown";
+}
+
+}  // namespace ocm::wire
+
+#pragma GCC diagnostic pop
