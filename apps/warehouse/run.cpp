@@ -16,7 +16,7 @@
 namespace ocm::warehouse {
 namespace {
 
-constexpr uint64_t kSampleRows = 1'048'576;
+constexpr uint64_t kTuningRows = 1'048'576;
 constexpr const char* kTuningColumn = "l_extendedprice";
 
 /// Where the tables are. Errors: kInvalidArgument (not where `wanted` says: which table, and where it is).
@@ -120,7 +120,7 @@ class Session {
     show("reading", "arrays and prefetch, measured on a column of lineitem as it is stored:", reading);
     if (options_.forms == Forms::kFused) return Status::ok();
     OCM_TRY_ASSIGN(Stream scan, lineitem.scan({kTuningColumn}, {}));
-    OCM_TRY_ASSIGN(std::shared_ptr<Kept> sample, keep(std::move(scan), kSampleRows));
+    OCM_TRY_ASSIGN(std::shared_ptr<Kept> sample, keep(std::move(scan), kTuningRows));
     OCM_TRY_ASSIGN(const Curve chunks, tune_chunk_rows(session_, engine_, sample, writing_));
     writing_.chunk_rows = setting_.chunk_rows = chunks.points[chunks.chosen].chunk_rows;
     show("chunk_rows", "chunks of the tables that operators write, measured on the same column:", chunks);

@@ -103,7 +103,7 @@ void publish(const Allocation& self, const std::string& name, uint32_t mode) {
   check(without_gil([&] { return ocm_publish(handle->get(), name.c_str(), mode); }));
 }
 
-void fence(const Allocation& self) {
+void fence_allocation(const Allocation& self) {
   const auto handle = self.handle();
   check(without_gil([&] { return ocm_fence(handle->get()); }));
 }
@@ -197,7 +197,7 @@ void register_allocation(nb::module_& module) {
            "Raises Exists, NoCoordinator, Unsupported (a small allocation whose memory a buffer points to: "
            "allocate\n"
            "it with dedicated=True).")
-      .def("fence", fence, "Returns when every put and atomic to it is complete remotely.")
+      .def("fence", fence_allocation, "Returns when every put and atomic to it is complete remotely.")
       .def("_leave", &Allocation::leave,
            "free(), but where buffers are in use the memory goes with the last of them.")
       .def("_query", query)

@@ -66,7 +66,7 @@ void remove_name(const Session& self, const std::string& name) {
   check(without_gil([&] { return ocm_name_remove(session->get(), name.c_str()); }));
 }
 
-void fence(const Session& self) {
+void fence_session(const Session& self) {
   const std::shared_ptr<SessionHandle> session = self.handle();
   check(without_gil([&] { return ocm_session_fence(session->get()); }));
 }
@@ -124,7 +124,7 @@ void register_session(nb::module_& module) {
       .def("remove", remove_name, nb::arg("name"),
            "Removes a published name and frees its memory; attached allocations get Revoked.\n\n"
            "Raises NotFound, Permission, NoCoordinator.")
-      .def("fence", fence, "Returns when every put and atomic of this session is complete remotely.");
+      .def("fence", fence_session, "Returns when every put and atomic of this session is complete remotely.");
 }
 
 }  // namespace ocm::python

@@ -11,7 +11,7 @@
 namespace ocm::client {
 namespace {
 
-constexpr uint64_t kSpinNs = 50'000;
+constexpr uint64_t kAtomicSpinNs = 50'000;
 
 Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
   if (offset % 8 != 0) return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8");
@@ -132,7 +132,7 @@ Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t
     OCM_TRY_ASSIGN(const std::byte* data, extent.open());
     word = data + piece.offset;
   }
-  const uint64_t spin_until = os::now_ns() + kSpinNs;
+  const uint64_t spin_until = os::now_ns() + kAtomicSpinNs;
   uint64_t pause_us = 50;
   for (;;) {
     uint64_t seen = 0;

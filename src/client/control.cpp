@@ -12,7 +12,7 @@
 namespace ocm::client {
 namespace {
 
-constexpr uint64_t kSpinNs = 50'000;
+constexpr uint64_t kReplySpinNs = 50'000;
 constexpr size_t kFdsWaitingMax = 64;
 constexpr size_t kReadBytes = 64 * 1024;
 
@@ -105,7 +105,7 @@ bool ControlConnection::test(Call& call) {
 }
 
 Status ControlConnection::wait(Call& call, os::Deadline deadline) {
-  const uint64_t spin_until = os::now_ns() + kSpinNs;
+  const uint64_t spin_until = os::now_ns() + kReplySpinNs;
   while (!call.done.load(std::memory_order_acquire)) {
     const bool spinning = os::now_ns() < spin_until;
     if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kPlansMax = 6;
 /// Releases that wait for their nodes; what is beyond is freed at its session's end.
-constexpr size_t kUnheardMax = 65536;
+constexpr size_t kReleasesWaitingMax = 65536;
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
@@ -74,7 +74,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
 }
 
 Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, std::string allocation) {
-  if (unheard_ >= kUnheardMax) co_return;
+  if (unheard_ >= kReleasesWaitingMax) co_return;
   ++unheard_;
   const wire::NodeView* known = cluster_.find(node);
   const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
@@ -224,7 +224,7 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
   const Code code = reply.status().code();
   const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
-  if (unheard && unheard_ < kUnheardMax)
+  if (unheard && unheard_ < kReleasesWaitingMax)
     core_.env.spawn(release_later(std::move(session), std::move(extents)));
 }
 

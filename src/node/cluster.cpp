@@ -15,7 +15,7 @@ using control::Task;
 namespace {
 
 /// Removals that wait for their homes; what is beyond is freed when its node restarts.
-constexpr size_t kUnheardMax = 65536;
+constexpr size_t kRemovalsWaitingMax = 65536;
 
 bool is_state(const wire::NodeView& node, NodeState state) {
   return node.state() == static_cast<uint32_t>(state);
@@ -506,7 +506,7 @@ Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation
     log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
   }
-  if (unheard_count_ >= kUnheardMax) co_return;
+  if (unheard_count_ >= kRemovalsWaitingMax) co_return;
   ++unheard_count_;
   unheard_[std::move(node)].push_back(std::move(allocation));
 }

@@ -11,7 +11,7 @@ using control::Task;
 namespace {
 
 /// Ends that wait for their nodes; what is beyond is over with its session.
-constexpr size_t kUnheardMax = 65536;
+constexpr size_t kEndsWaitingMax = 65536;
 
 }  // namespace
 
@@ -103,7 +103,7 @@ Task<Status> Holds::tell_end(const Session& session, std::string node, control::
 Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
   const Status told = co_await tell_end(*session, node, id);
   const bool unheard = told.code() == Code::kPeerLost || told.code() == Code::kDeadline;
-  if (unheard && unheard_ < kUnheardMax) core_.env.spawn(end_later(session, node, id));
+  if (unheard && unheard_ < kEndsWaitingMax) core_.env.spawn(end_later(session, node, id));
 }
 
 Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id) {

@@ -16,7 +16,7 @@ using wire::kFrameHeaderBytes;
 
 constexpr uint64_t kRunBudgetBytes = uint64_t{4} << 20;
 // Replies up to this length are copied beside their header: one piece for the kernel.
-constexpr uint64_t kInlineBytes = 4096;
+constexpr uint64_t kReplyInlineBytes = 4096;
 // After a put at least this long, only the next header is read ahead: a payload that follows it should go
 // into the extent whole and aligned.
 constexpr uint64_t kLongPutBytes = 16 * 1024;
@@ -452,7 +452,7 @@ void Connection::on_get(const FrameHeader& header) {
   out.tag = header.tag;
   out.length = header.length;
   const std::byte* data = extent->data + header.offset;
-  if (header.length > kInlineBytes && !checksum) {
+  if (header.length > kReplyInlineBytes && !checksum) {
     wire::encode_frame(out, tx_.append(kFrameHeaderBytes));
     tx_.append_reference(data, header.length, std::move(extent));
     return;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kMagic[8] = {'O', 'C', 'M', 'T', 'A', 'B', 'L', 'E'};
 constexpr uint32_t kVersion = 2;                  // 2: packed integers
-constexpr uint64_t kRowsMax = uint64_t{1} << 48;  // of a field in a chunk
+constexpr uint64_t kFieldRowsMax = uint64_t{1} << 48;  // of a field in a chunk
 constexpr int kNodesMax = 4096;
 
 /// As it stands in memory; the rest of the 64 bytes is zeros.
@@ -125,7 +125,7 @@ class Checker {
     }
     uint64_t rows = 0;
     for (const Group& group : catalogue_.groups) {
-      if (group.rows == 0 || group.rows > kRowsMax || (rows += group.rows) > INT64_MAX)
+      if (group.rows == 0 || group.rows > kFieldRowsMax || (rows += group.rows) > INT64_MAX)
         return bad("a row group's rows");
       if (group.columns.size() != catalogue_.schema.children.size()) return bad("a row group's columns");
       for (size_t c = 0; c < group.columns.size(); ++c) {
@@ -177,7 +177,7 @@ class Checker {
     const uint64_t length = at.chunk.lengths[index], nulls = at.chunk.nulls[index];
     const uint64_t* bytes = at.chunk.buffers.data() + at.buffer;
     at.buffer += buffers;
-    if (length > kRowsMax || nulls > length) return bad("a field's length");
+    if (length > kFieldRowsMax || nulls > length) return bad("a field's length");
     OCM_TRY(check_buffers(field.type, at.chunk.packing_of(index), length, nulls, bytes));
     if (field.has_dictionary()) OCM_TRY(check_dictionary(field, at));
     for (const Field& child : field.children) {
@@ -209,7 +209,7 @@ class Checker {
     if (type.form == Form::kStruct && child_length != length)
       return bad("a struct's child is not of its length");
     if (type.form == Form::kFixedList && type.list_length > 0 &&
-        (length > kRowsMax / type.list_length || child_length < length * type.list_length)) {
+        (length > kFieldRowsMax / type.list_length || child_length < length * type.list_length)) {
       return bad("a list's child is too short");
     }
     return {};

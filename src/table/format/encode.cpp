@@ -11,10 +11,6 @@
 namespace ocm::table {
 namespace {
 
-Status malformed(const std::string& what) {
-  return Status(Code::kInvalidArgument, "malformed array: " + what);
-}
-
 /// Where the piece's values of `bytes` each begin.
 const std::byte* values_of(const Piece& piece, uint64_t bytes) {
   return static_cast<const std::byte*>(piece.array->buffers[1]) + static_cast<uint64_t>(piece.offset) * bytes;

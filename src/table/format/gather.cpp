@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kRowsMax = int64_t{1} << 48;
 
-Status malformed(const std::string& what) {
-  return Status(Code::kInvalidArgument, "malformed array: " + what);
-}
-
 /// The offset of an array's row; the buffer is there.
 int64_t offset_at(const ArrowArray& array, const Type& type, int64_t row) {
   return type.offset_bytes() == 8 ? static_cast<const int64_t*>(array.buffers[1])[row]

@@ -59,7 +59,7 @@ bool metadata_fits(const std::string& metadata) {
 }
 
 /// Walks a tree once and bounds it.
-class Checker {
+class SchemaChecker {
  public:
   Status import(const ArrowSchema& from, Field& to, uint32_t depth) {
     if (from.release == nullptr || from.format == nullptr) return bad("its schema was released");
@@ -208,7 +208,7 @@ std::string show(const Field& field) {
 
 Result<Field> import_schema(const ArrowSchema& schema) {
   Field root;
-  OCM_TRY(Checker().import(schema, root, 0));
+  OCM_TRY(SchemaChecker().import(schema, root, 0));
   if (root.format != "+s" || root.has_dictionary()) {
     return Status(Code::kInvalidArgument, "the stream gives no struct with a child for each column");
   }
@@ -216,7 +216,7 @@ Result<Field> import_schema(const ArrowSchema& schema) {
   return root;
 }
 
-Status check_schema(Field& root) { return Checker().check(root, 0); }
+Status check_schema(Field& root) { return SchemaChecker().check(root, 0); }
 
 void export_schema(const Field& field, ArrowSchema* schema) {
   auto exported = std::make_unique<Exported>();

@@ -4,12 +4,18 @@
 #include <oncilla/table.h>
 
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "table/format/type.h"
 
 namespace ocm::table {
+
+inline Status malformed(const std::string& what) {
+  return Status(Code::kInvalidArgument, "malformed array: " + what);
+}
 
 // Each reader gives the value of a row, which counts from the start of the array's buffers; false if its
 // offsets or its view lie outside of the array's data.
