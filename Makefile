@@ -1,11 +1,9 @@
-# Two commands for a newcomer: `make demo` and `make test`. Both set the machine up themselves.
+# Two commands for a newcomer: `make demo` and `make test`. Both set the machine up themselves, as the others do.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-JOBS ?= $(shell nproc)
 export OCM_BIN_DIR := $(CURDIR)/build/release
-export CCACHE_BASEDIR := $(CURDIR)
 
-.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers bench bench-warehouse fuzz lint install clean
+.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers test-long bench bench-warehouse fuzz lint install clean
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -14,26 +12,29 @@ setup: ## install what the build and the tests need (apt, pip into build/venv)
 	@scripts/setup.sh
 
 build: setup ## Release build into build/release
-	@cmake --preset release -DPython_EXECUTABLE=$(CURDIR)/build/venv/bin/python >build/configure.log || { cat build/configure.log; exit 1; }
-	@cmake --build --preset release -j $(JOBS)
+	@scripts/build.sh release
 
-demo: build ## the main job: TPC-H in the memory of three nodes, queried, with a report; ARGS="--sf 0.1 --keep"
+demo: setup ## the main job: TPC-H in the memory of three nodes, queried, with a report; ARGS="--sf 0.1 --keep"
+	@scripts/build.sh release oncillad ocm ocm_python oncilla-bfs
 	@PYTHONPATH=$(OCM_BIN_DIR)/python:$(CURDIR) build/venv/bin/python -B -m demo.main $(ARGS)
 
-test: build ## everything that the gate runs
+test: ## every suite in Release: units, models, simulation, real daemons, Python (20 minutes from nothing)
 	@scripts/test.sh all
 
-test-unit: build ## unit, conformance, simulation, API
+test-unit: ## units, conformance, models, simulation, API
 	@scripts/test.sh unit
 
-test-cluster: build ## real daemons, killed, stopped and cut off
+test-cluster: ## real daemons, killed, stopped and cut off
 	@scripts/test.sh cluster
 
-test-python: build ## the Python package, with real nodes
+test-python: ## the Python package, the applications, the demo, with real nodes
 	@scripts/test.sh python
 
-test-sanitizers: build ## the same suites under address+undefined and thread sanitizers
+test-sanitizers: ## units and daemons under address+undefined and thread sanitizers (20 minutes from nothing)
 	@scripts/test.sh sanitizers
+
+test-long: ## hours: simulation and models in depth, soaks, fuzzers
+	@scripts/test.sh long
 
 bench: build ## ours beside the peers and the physical limits, then bench-warehouse; QUICK=1 for a few minutes
 	@build/venv/bin/python bench/run.py $(if $(QUICK),--quick)

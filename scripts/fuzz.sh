@@ -5,8 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 scripts/need.sh clang libclang-rt-14-dev
-cmake --preset fuzz >build/configure-fuzz.log
-cmake --build --preset fuzz -j "$(nproc)"
+scripts/build.sh fuzz fuzzers
 for target in build/fuzz/tests/fuzz/*_fuzz; do
   name=$(basename "$target")
   corpus=${OCM_FUZZ_CORPUS:-build/fuzz/corpus}/$name

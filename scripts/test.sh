@@ -1,15 +1,11 @@
 #!/usr/bin/env bash
-# Runs the test suites: all | unit | cluster | python | sanitizers. Each prints its runner's own summary.
+# Runs the test suites: all | unit | cluster | python | sanitizers | long. Builds what they need first, prints each
+# runner's own summary, and at the end how long each part took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
 jobs=${JOBS:-$(nproc)}
-export CCACHE_BASEDIR=$PWD  # what one build folder compiled another need not
-
-run_ctest() {  # preset
-  echo "== ctest ($1)"
-  ctest --preset "$1" -j "$jobs" --timeout 300
-}
+source scripts/parts.sh
 
 # Namespaces and small file systems need root.
 as_root=()
@@ -19,34 +15,45 @@ if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "
 pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
 
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
-trap '"${as_root[@]}" rm -rf "$scratch"' EXIT
+export PYTHONPYCACHEPREFIX=$scratch/pycache  # programs that tests start as root leave nothing in the tree
+finish() {
+  "${as_root[@]}" rm -rf "$scratch"
+  case "$what" in
+    all) print_parts "make test" ;;
+    *) print_parts "make test-$what" ;;
+  esac
+}
+trap finish EXIT
 
-run_cluster() {  # what to call it, then pytest's arguments
-  echo "== pytest ($1)"
-  shift
-  # A short path (Unix sockets), removed whole at the end.
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} \
-    "${as_root[@]}" "${pytest[@]}" --basetemp="$scratch/t" "$@"
+run_ctest() {  # preset
+  ctest --preset "$1" -j "$jobs" --timeout 300
 }
 
-run_python() {  # the package, the applications, the main job: each folder has fixtures of its own
-  local part
-  for part in python apps demo; do
-    echo "== pytest (tests/$part)"
-    OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
-      "${pytest[@]}" --durations=5 --basetemp="$scratch/$part" "tests/$part"
-  done
+run_cluster() {  # pytest's arguments
+  # A short path (Unix sockets), removed whole at the end.
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" --basetemp="$scratch/t" "$@"
+}
+
+run_python() {  # a folder of tests: each has fixtures of its own
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
+    "${pytest[@]}" --durations=5 --basetemp="$scratch/$1" "tests/$1"
+}
+
+all_of_python() {
+  part "pytest: python" run_python python
+  part "pytest: apps" run_python apps
+  part "pytest: demo" run_python demo
 }
 
 run_sanitizer() {  # preset
-  echo "== build ($1)"
-  cmake --preset "$1" >build/configure-"$1".log || { cat build/configure-"$1".log; exit 1; }
-  cmake --build --preset "$1" -j "$jobs"
-  run_ctest "$1"
+  part "build: $1" scripts/build.sh "$1"
+  part "ctest: $1" run_ctest "$1"
   # The same cluster tests against this build's daemons.
-  OCM_DAEMON_DIR=$PWD/build/$1 run_cluster "cluster, daemons of $1" \
+  export OCM_DAEMON_DIR=$PWD/build/$1
+  part "pytest: cluster, $1" run_cluster \
     tests/cluster/test_memory.py tests/cluster/test_failures.py tests/cluster/test_hostile.py tests/cluster/test_soak.py \
     tests/cluster/test_sequence.py
+  unset OCM_DAEMON_DIR
 }
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
@@ -54,17 +61,22 @@ export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/tests/tsan.supp"
 
+part "setup" scripts/setup.sh
+if [ "$what" = sanitizers ]; then
+  part "build: what their daemons serve" scripts/build.sh release oncillad oncilla ocm
+else
+  part "build: release" scripts/build.sh release
+fi
 case "$what" in
-  unit) run_ctest release ;;
-  cluster) run_cluster cluster tests/cluster ;;
-  python) run_python ;;
-  sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
+  unit) part "ctest: release" run_ctest release ;;
+  cluster) part "pytest: cluster" run_cluster tests/cluster ;;
+  python) all_of_python ;;
   all)
-    run_ctest release
-    run_cluster cluster tests/cluster
-    run_python
-    run_sanitizer asan-ubsan
-    run_sanitizer tsan
+    part "ctest: release" run_ctest release
+    part "pytest: cluster" run_cluster tests/cluster
+    all_of_python
     ;;
-  *) echo "usage: scripts/test.sh all|unit|cluster|python|sanitizers" >&2; exit 2 ;;
+  sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
+  long) source scripts/test-long.sh ;;
+  *) echo "usage: scripts/test.sh all|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
 esac

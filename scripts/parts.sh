@@ -1,0 +1,32 @@
+# Sourced by the scripts that run tests: how long each part took, printed at the end beside the budget of
+# tests/budget.txt. The budget is for two cores and an empty compiler cache; it is printed, not enforced, for the
+# machine may be busy.
+declare -a part_names=() part_seconds=()
+
+part() {  # NAME COMMAND...
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  part_names+=("$name")
+  part_seconds+=("failed")
+  "$@"
+  part_seconds[-1]=$((SECONDS - start))
+}
+
+print_parts() {  # what was run
+  local i total=0
+  if [ "${#part_names[@]}" -eq 0 ]; then return; fi
+  printf '\n%-32s %8s %8s\n' part seconds budget
+  for i in "${!part_names[@]}"; do
+    print_part "${part_names[i]}" "${part_seconds[i]}"
+    if [ "${part_seconds[i]}" != failed ]; then total=$((total + part_seconds[i])); fi
+  done
+  print_part "$1" "$total"
+}
+
+print_part() {  # NAME SECONDS
+  local budget mark=""
+  budget=$(awk -F '\t' -v name="$1" '$1 == name { print $2 }' tests/budget.txt)
+  if [ "$2" != failed ] && [ "$2" -gt "${budget:-$2}" ]; then mark="  over budget"; fi
+  printf '%-32s %8s %8s%s\n' "$1" "$2" "${budget:--}" "$mark"
+}

@@ -1,0 +1,20 @@
+# Sourced by test.sh: what takes hours.
+cat <<TEXT
+make test-long covers, beyond make test:
+  simulation   the client over the fake network, 300 seeds of an hour each
+  world        whole daemons by seed for 10^6 virtual seconds, where tests/simulation has them
+  models       the exhaustive checkers with their deep worlds, where tests/model has them
+  soak         100,000 random operations over three real nodes, every byte compared
+  fuzzers      each decoder of bytes from outside for 60 seconds; corpora stay in build/fuzz/corpus
+It does not cover: clusters of several machines, InfiniBand, and the suites of make test and make test-sanitizers.
+TEXT
+export OCM_SIM_SECONDS=${OCM_SIM_SECONDS:-1000000}
+for program in build/release/tests/simulation/*_test; do
+  part "simulation: $(basename "$program")" env OCM_SIM_SEEDS="${OCM_SIM_SEEDS:-300}" "$program"
+done
+for program in build/release/tests/model/*_model; do
+  if [ -x "$program" ]; then part "model: $(basename "$program")" "$program" --deep; fi
+done
+export OCM_SOAK_OPS=${OCM_SOAK_OPS:-100000}
+part "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
+part "fuzzers" scripts/fuzz.sh 60
