@@ -15,7 +15,7 @@ import sys
 import time
 import urllib.request
 
-from ocmlib import OcmError, find_binary
+from ocmlib import OcmError, Session, find_binary
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAILURE_DEADLINE_S = 1.5
@@ -318,11 +318,11 @@ class Cluster:
 
     def wait_members(self, count: int | None = None, at=None):
         count = count or len(self.nodes)
-        program = Program(at or self.nodes[-1])
+        session = Session(str((at or self.nodes[-1]).socket_path))  # cheaper than a program of its own
         try:
-            wait_for(f"{count} nodes alive", lambda: sum(n["state"] == "alive" for n in program.nodes().values()) == count)
+            wait_for(f"{count} nodes alive", lambda: sum(n["state"] == "alive" for n in session.nodes().values()) == count)
         finally:
-            program.close()
+            session.close()
 
     def __getitem__(self, name: str) -> Node:
         return next(n for n in self.nodes if n.name == name)
