@@ -20,6 +20,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/ids.h"
 
 namespace ocm::control {
@@ -83,7 +84,9 @@ class Leases {
     if (it == leases_.end() || it->second.session) return false;
     it->second.session = session;
     it->second.name_ended = false;
-    owner_of(session, node, incarnation).extents.insert(id);
+    // A session that went on under another incarnation meanwhile stays there.
+    const auto known = owners_.find(session);
+    (known == owners_.end() ? owner_of(session, node, incarnation) : known->second).extents.insert(id);
     return true;
   }
 
@@ -92,6 +95,7 @@ class Leases {
   bool end_name(ExtentId id) {
     const auto it = leases_.find(id);
     if (it == leases_.end() || it->second.session || it->second.holders == 0) return true;
+    if (fault::at(fault::Point::kHoldIgnored)) return true;
     it->second.name_ended = true;
     return false;
   }

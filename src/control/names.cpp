@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/fault.h"
 #include "control/parts.h"
 #include "os/crypto.h"
 
@@ -135,6 +136,7 @@ Result<wire::Allocation> Names::remove(const std::string& name, uint32_t uid) {
   wire::Allocation out = std::move(it->second);
   names_.erase(it);
   index(out, false);
+  if (fault::at(fault::Point::kRemovedForgotten)) return out;
   if (removed_.insert(out.allocation_id()).second) removed_order_.push_back(out.allocation_id());
   if (removed_order_.size() > kRemovedMax) {
     removed_.erase(removed_order_.front());
@@ -143,11 +145,13 @@ Result<wire::Allocation> Names::remove(const std::string& name, uint32_t uid) {
   return out;
 }
 
-void Names::forget(const std::string& name) {
+bool Names::forget(const std::string& name, const std::string& allocation_id) {
   const auto it = names_.find(name);
-  if (it == names_.end()) return;
+  if (it == names_.end()) return false;
+  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName)) return false;
   index(it->second, false);
   names_.erase(it);
+  return true;
 }
 
 Names::Merged Names::merge(const wire::Allocation& allocation) {

@@ -49,8 +49,9 @@ class Names {
   Result<wire::NameList> list(const std::string& prefix, uint32_t uid, const Gone& gone) const;
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound, kPermission.
   Result<wire::Allocation> remove(const std::string& name, uint32_t uid);
-  /// Forgets a name whose publishing failed halfway; no trace stays.
-  void forget(const std::string& name);
+  /// Forgets a name whose publishing failed halfway; no trace stays. False if the allocation does not have it
+  /// any more: it was removed meanwhile, and the name may be another's.
+  bool forget(const std::string& name, const std::string& allocation_id);
 
   enum class Merged { kKnown, kAdded, kRemoved, kConflict };
   /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.

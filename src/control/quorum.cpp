@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
+
 namespace ocm::control {
 namespace {
 
@@ -166,6 +168,10 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
     return Status(Code::kPeerLost, "it does not continue this voter's council");
   if (council.number() < sealed_number_) return Status(Code::kPeerLost, "an abandoned council");
   council_ = council;
+  if (fault::at(fault::Point::kCouncilForgets)) {
+    ledger_.clear();
+    return {};
+  }
   ledger_.install(now_ns, from_wire(request.state()));
   return {};
 }
@@ -212,6 +218,7 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
     if (it != asked_ns_.end()) asked.push_back(it->second);
   }
   until_ns_ = std::max(until_ns_, lease_until_ns(std::move(asked), majority(council_), lease_ns_));
+  if (fault::at(fault::Point::kLeaseTooLong)) until_ns_ = newest + 4 * lease_ns_;
 }
 
 wire::InstallCouncil Convener::found(uint64_t id, const wire::Voter& self) {

@@ -48,17 +48,23 @@ inline Code check_bounds(uint64_t extent_bytes, Access access, OpCode opcode, ui
   return Code::kOk;
 }
 
-/// The same for an extent now. Errors: those, kRevoked, kPeerLost (lease).
-inline Code check_access(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
-                         uint64_t bytes) {
+/// The same for an extent at the time that `now` tells, if the lease is looked at. Errors: those, kRevoked,
+/// kPeerLost (lease).
+template <class Now>
+inline Code check_access_at(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
+                            uint64_t bytes, Now now) {
   if (extent.revoked.load(std::memory_order_acquire)) return Code::kRevoked;
   const Code bounds = check_bounds(extent.bytes, access, opcode, offset, bytes);
   if (bounds != Code::kOk || opcode == OpCode::kFence) return bounds;
-  if (extent.lease_until_ns != nullptr &&
-      os::now_ns() >= extent.lease_until_ns->load(std::memory_order_acquire)) {
+  if (extent.lease_until_ns != nullptr && now() >= extent.lease_until_ns->load(std::memory_order_acquire)) {
     return Code::kPeerLost;
   }
   return Code::kOk;
+}
+/// Now.
+inline Code check_access(const ServedExtent& extent, Access access, OpCode opcode, uint64_t offset,
+                         uint64_t bytes) {
+  return check_access_at(extent, access, opcode, offset, bytes, os::now_ns);
 }
 
 /// Applies a 64-bit atomic at `word` (8-byte aligned), sequentially consistent; returns the old value.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fault.h"
 #include "control/parts.h"
 #include "os/crypto.h"
 
@@ -68,13 +69,14 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     cluster_.note_pool(node, refusal.reserved().pool(), true);
   } else if (out.status.code() == Code::kDeadline || out.status.code() == Code::kPeerLost) {
     // It may have been made all the same.
-    if (sent) core_.env.spawn(undo(session, node, allocation));
+    if (sent && !fault::at(fault::Point::kReserveNotUndone)) core_.env.spawn(undo(session, node, allocation));
     out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
   }
 }
 
 Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, std::string allocation) {
   if (unheard_ >= kReleasesWaitingMax) co_return;
+  fault::reached(fault::State::kReserveUndone);
   ++unheard_;
   const wire::NodeView* known = cluster_.find(node);
   const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
@@ -229,6 +231,7 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
 }
 
 Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents extents) {
+  fault::reached(fault::State::kReleaseLater);
   ++unheard_;
   const uint32_t partition = GlobalAddress(extents.front().address()).partition();
   while (!session->ended && !core_.draining) {
@@ -315,7 +318,8 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
     message.mutable_session_end()->set_session_id(id_field(session->id));
     message.mutable_session_end()->set_owner_incarnation(id_field(core_.incarnation));
     const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
-    if (reply.is_ok()) co_return;
+    if (reply.is_ok() || fault::at(fault::Point::kEndNotRepeated)) co_return;
+    fault::reached(fault::State::kSessionEndRepeated);
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }
@@ -323,7 +327,7 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   if (session->ended) co_return;
   session->ended = true;
-  home_.end_session(session->id);
+  home_.end_session(session->id, core_.incarnation);
   cluster_.note_pool(core_.name, home_.pool(Kind::kDram));
   const std::set<std::string> homes = session->homes;
   sessions_.remove(session);
@@ -340,9 +344,9 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_session_id(id_field(session->id));
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
+  session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
   const auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
-  if (!reply.is_ok()) co_return;
-  session->homes.insert(node);
+  if (!reply.is_ok() || session->ended) co_return;
   for (const std::string& field : reply.value().session_extents().hold_ids()) {
     control::HoldId hold;
     if (read_id(field, hold)) session->holds[hold].insert(node);
@@ -363,6 +367,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
 }
 
 Task<void> Allocator::resume(std::shared_ptr<Session> session) {
+  (void)home_.resume(session->id, core_.name, core_.incarnation);
   // A daemon that has just started does not know its cluster yet.
   const uint64_t patience_ns = core_.now_ns() + core_.config.failure_deadline_ns();
   while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await core_.env.sleep_ns(5'000'000);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "control/parts.h"
 #include "control/sockets.h"
 #include "os/crypto.h"
@@ -14,11 +15,18 @@ using control::Task;
 
 namespace {
 
-/// Removals that wait for their homes; what is beyond is freed when its node restarts.
-constexpr size_t kRemovalsWaitingMax = 65536;
+/// What waits for its homes; what is beyond is freed when its node restarts.
+constexpr size_t kToldLaterMax = 65536;
 
 bool is_state(const wire::NodeView& node, NodeState state) {
   return node.state() == static_cast<uint32_t>(state);
+}
+
+wire::PublishExtents removal(const wire::Allocation& allocation) {
+  wire::PublishExtents out;
+  *out.mutable_allocation() = allocation;
+  out.set_remove(true);
+  return out;
 }
 
 /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
@@ -418,7 +426,10 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   }
   for (const auto& allocation : beat.published()) {
     switch (names_.merge(allocation)) {
-      case control::Names::Merged::kRemoved: core_.env.spawn(remove_at_home(name, allocation)); break;
+      case control::Names::Merged::kRemoved:
+        fault::reached(fault::State::kRemovedReported);
+        core_.env.spawn(tell_until_heard(name, removal(allocation)));
+        break;
       case control::Names::Merged::kConflict:
         log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}});
         break;
@@ -427,8 +438,8 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   }
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
     unheard_count_ -= waiting->second.size();
-    const auto removals = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& allocation : removals) core_.env.spawn(remove_at_home(name, allocation));
+    const auto waited = std::move(unheard_.extract(waiting).mapped());
+    for (const auto& told : waited) core_.env.spawn(tell_until_heard(name, told));
   }
   wire::Envelope out;
   auto& view = *out.mutable_cluster_view();
@@ -467,19 +478,20 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   };
   wire::Envelope message;
   *message.mutable_publish_extents()->mutable_allocation() = allocation;
+  message.mutable_publish_extents()->set_attempt(core_.env.random_number());
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes_of(allocation)) tasks.push_back(tell(*this, node, message, first));
   co_await core_.env.join(std::move(tasks));
   if (first.is_ok()) co_return Status();
-  names_.forget(request.name());
+  fault::reached(fault::State::kPublishUndone);
+  if (!names_.forget(request.name(), allocation.allocation_id())) co_return first;  // the removal frees it
   auto& undo = *message.mutable_publish_extents();
   undo.set_undo(true);
   undo.set_session_id(request.session_id());
   undo.set_owner_node(request.owner_node());
   undo.set_owner_incarnation(request.owner_incarnation());
   std::vector<Task<void>> back;
-  Status ignored;
-  for (const std::string& node : homes_of(allocation)) back.push_back(tell(*this, node, message, ignored));
+  for (const std::string& node : homes_of(allocation)) back.push_back(tell_until_heard(node, undo));
   co_await core_.env.join(std::move(back));
   co_return first;
 }
@@ -490,33 +502,33 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
   std::vector<Task<void>> tasks;
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(removed.value()))
-    tasks.push_back(remove_at_home(node, removed.value()));
+    tasks.push_back(tell_until_heard(node, removal(removed.value())));
   co_await core_.env.join(std::move(tasks));
   co_return Status();
 }
 
-Task<void> Cluster::remove_at_home(std::string node, wire::Allocation allocation) {
+Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what) {
   const wire::NodeView* known = membership_->find(node);
   if (known == nullptr || membership_->may_live(node, known->partition())) {
     wire::Envelope message;
-    *message.mutable_publish_extents()->mutable_allocation() = allocation;
-    message.mutable_publish_extents()->set_remove(true);
+    *message.mutable_publish_extents() = what;
     const Status status = co_await tell_home(node, std::move(message));
     if (status.is_ok()) co_return;
-    log::warn("remove_not_told", {{"node", node}, {"why", status.message()}});
+    log::warn(what.undo() ? "undo_not_told" : "remove_not_told", {{"node", node}, {"why", status.message()}});
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
   }
-  if (unheard_count_ >= kRemovalsWaitingMax) co_return;
+  if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated))) co_return;
+  fault::reached(fault::State::kToldLater);
   ++unheard_count_;
-  unheard_[std::move(node)].push_back(std::move(allocation));
+  unheard_[std::move(node)].push_back(std::move(what));
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node) {
   const uint64_t give_up_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
   const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns);
   if (!lost.is_ok()) {
-    co_return Status(lost.code(), "the replica on node " + node + " was not given up: " +
-                                      std::string(lost.message()));
+    co_return Status(lost.code(),
+                     "the replica on node " + node + " was not given up: " + std::string(lost.message()));
   }
   log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
   const auto tell_names = [](Cluster& cluster, ExtentId id) -> Task<void> {

@@ -79,8 +79,8 @@ class Cluster {
   control::Reply heard(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
-  /// Tells a home that the name is gone, now or with its next heartbeat.
-  control::Task<void> remove_at_home(std::string node, wire::Allocation allocation);
+  /// Tells a home what became of a name, now or with its next heartbeat.
+  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what);
   /// To the home of `node`, which may be this one.
   control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
   /// Its node is gone, or another run of the daemon has the name.
@@ -105,9 +105,9 @@ class Cluster {
   std::unique_ptr<control::Membership> membership_;  // the coordinator only
   control::Names names_;
   bool send_names_ = true;
-  /// By node: removals that it has not heard. A home that stood still for a while keeps its run and its
-  /// extents.
-  std::unordered_map<std::string, std::vector<wire::Allocation>> unheard_;
+  /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
+  /// while keeps its run and its extents.
+  std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
   size_t unheard_count_ = 0;
 };
 

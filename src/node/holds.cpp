@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/fault.h"
 #include "control/parts.h"
 
 namespace ocm::node {
@@ -107,6 +108,7 @@ Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, con
 }
 
 Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
+  fault::reached(fault::State::kHoldEndLater);
   ++unheard_;
   const wire::NodeView* known = cluster_.find(node);
   const std::string incarnation = known == nullptr ? std::string() : known->incarnation();

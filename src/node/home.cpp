@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/fault.h"
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
@@ -23,6 +24,12 @@ uint64_t extents_by_fds() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~uint64_t{0};
   return limit.rlim_cur / 8 * 7;
 }
+
+/// For Home::over_.
+std::string over_key(const SessionId& session, const std::string& incarnation) {
+  return id_field(session) + incarnation;
+}
+std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 
 bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
   Capability given;
@@ -69,6 +76,10 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
       !read_id(r.owner_incarnation(), incarnation) || !control::check_node_name(r.owner_node()).is_ok()) {
     return Status(Code::kInvalidArgument, "a reservation names its session, allocation and daemon");
   }
+  if (over_.contains(over_key(session, r.owner_incarnation())) || over_.contains(r.allocation_id())) {
+    fault::reached(fault::State::kLateReserve);
+    return Status(Code::kCancelled, "the session or the allocation is over");
+  }
   if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "an extent has at least one byte");
   if (r.bytes_total() > GlobalAddress::kOffsetMask) {
     return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
@@ -90,6 +101,8 @@ Status Home::check_quota(uint32_t uid, uint64_t bytes) const {
 }
 
 control::Task<Home::Made> Home::make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options) {
+  if (fault::at(fault::Point::kHomeNoMemory)) co_return Status(Code::kNoMemory);
+  if (fault::at(fault::Point::kHomeNoFds)) co_return Status(Code::kNoFds);
   constexpr uint64_t kPopulatedAtOnceMax = uint64_t{1} << 20;
   if (!options.populate || bytes <= kPopulatedAtOnceMax) co_return table_->try_create(bytes, kind, options);
   std::function<Made()> work = [this, bytes, kind, options] {
@@ -140,6 +153,7 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   if (!made.is_ok()) co_return made.status();
   const std::shared_ptr<memory::Extent> extent = std::move(made).value();
   leases_.add(extent->id, session, r.owner_node(), incarnation, allocation, r.uid(), r.bytes_total());
+  check_owner(r.owner_node(), incarnation);
   if (r.layout() == static_cast<uint32_t>(Layout::kReplicated)) directory_->require_lease(extent->id);
   co_return describe(*extent);
 }
@@ -219,6 +233,7 @@ Status Home::release(const wire::ReleaseRequest& request) {
     for (Making& making : making_) {
       if (making.session == session && making.allocation == allocation) making.cancelled = true;
     }
+    over_.insert(request.allocation_id());
     return {};
   }
   for (const auto& ref : request.more()) {
@@ -234,21 +249,34 @@ Status Home::release(const wire::ReleaseRequest& request) {
   return leave_out(id);
 }
 
-void Home::end_session(const SessionId& session, const std::optional<control::Incarnation>& told_by) {
-  if (told_by && !leases_.is_ended_by(session, *told_by)) return;
+void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {
+  over_.insert(over_key(session, id_field(incarnation)));
+  for (Making& making : making_) {
+    if (making.session == session && making.incarnation == incarnation) making.cancelled = true;
+  }
+  if (leases_.is_ended_by(session, incarnation)) free_session(session);
+}
+
+void Home::check_owner(const std::string& node, const control::Incarnation& incarnation) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second == incarnation) return;
+  leases_.owner_node(node, known->second, core_.now_ns(), core_.config.orphan_grace_ns());
+}
+
+void Home::free_session(const SessionId& session) {
   for (const control::HoldId& hold : leases_.holds_of(session)) {
     for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
   }
   for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
-  for (Making& making : making_) {
-    if (making.session == session && (!told_by || making.incarnation == *told_by)) making.cancelled = true;
-  }
 }
 
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
                                   const control::Incarnation& incarnation) {
   wire::SessionExtents out;
+  over_.erase(over_key(session, id_field(incarnation)));
   if (!leases_.resume(session, node, incarnation)) return out;
+  fault::reached(fault::State::kSessionResumed);
+  check_owner(node, incarnation);
   for (const control::HoldId& hold : leases_.holds_of(session)) out.add_hold_ids(id_field(hold));
   for (const ExtentId& id : leases_.of_session(session)) {
     const auto extent = table_->find(id);
@@ -270,6 +298,15 @@ Status Home::publish(const wire::PublishExtents& request) {
       read_id(request.session_id(), session) && read_id(request.owner_incarnation(), incarnation);
   if (request.undo() && !has_owner) return Code::kInvalidArgument;
   if (allocation.allocation_id().size() != 16) return Code::kInvalidArgument;
+  const std::string attempt = over_key(request.attempt());
+  const bool ended = has_owner && over_.contains(over_key(session, request.owner_incarnation()));
+  if (request.undo()) {
+    over_.insert(attempt);
+    if (ended) fault::reached(fault::State::kUndoOfEnded);
+  } else if (!request.remove() && over_.contains(attempt)) {
+    fault::reached(fault::State::kLatePublish);
+    return Code::kCancelled;
+  }
   if (!request.remove() && !request.undo()) {
     OCM_TRY(check_name(allocation.name()));
     OCM_TRY(control::check_parts(allocation));
@@ -284,10 +321,11 @@ Status Home::publish(const wire::PublishExtents& request) {
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name || !find(extent, Access::kReadWrite).is_ok()) continue;
     const ExtentId id = extent_id(extent.address(), extent.generation());
-    if (request.remove()) {
+    if (request.remove() || (request.undo() && ended)) {
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
-      leases_.to_session(id, session, request.owner_node(), incarnation);
+      if (leases_.to_session(id, session, request.owner_node(), incarnation))
+        check_owner(request.owner_node(), incarnation);
     } else {
       leases_.to_name(id);
     }
@@ -303,9 +341,12 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
     return Status(Code::kInvalidArgument, "a hold has an id and a session");
   wire::Held out;
   if (request.end()) {
+    over_.insert(request.hold_id());
     for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
     return out;
   }
+  if (over_.contains(over_key(session, request.owner_incarnation())) || over_.contains(request.hold_id()))
+    return Status(Code::kCancelled, "the session or the hold is over");
   if (!read_id(request.owner_incarnation(), incarnation) ||
       !control::check_node_name(request.owner_node()).is_ok())
     return Status(Code::kInvalidArgument, "a hold names its session's daemon");
@@ -315,6 +356,7 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   for (const auto& ref : request.extents()) extents.push_back(extent_id(ref.address(), ref.generation()));
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
                  leases_.hold(session, request.owner_node(), incarnation, hold, extents));
+  check_owner(request.owner_node(), incarnation);
   for (const ExtentId& id : missing) {
     auto& ref = *out.add_missing();
     ref.set_address(id.address.bits());
@@ -327,6 +369,7 @@ void Home::drop(ExtentId id) {
   const auto named = published_extents_.find(id);
   const std::string allocation = named == published_extents_.end() ? std::string() : named->second;
   if (!leave_out(id).is_ok()) return;  // told again
+  fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
   // Once nothing of it is here, its other homes hold the name.
   if (const auto left = published_living_.find(allocation);
@@ -349,13 +392,17 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& lost) {
 }
 
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
+  nodes_[node] = alive;
   leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
 }
 
 void Home::tick(uint64_t now_ns) {
+  if (fault::at(fault::Point::kOrphansStay)) return;
   for (const SessionId& session : leases_.expired(now_ns)) {
+    fault::reached(fault::State::kOrphanFreed);
     log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
-    end_session(session);
+    free_session(session);
+    for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "control/recent.h"
 #include "node/core.h"
 #include "node/directory.h"
 #include "node/side_thread.h"
@@ -25,10 +26,10 @@ class Home {
   /// The holder of the capability or the owning session gives it back; of what is held as drop() says.
   /// Errors: kRevoked, kNotFound, kPermission.
   Status release(const wire::ReleaseRequest& request);
-  /// `told_by`: the incarnation of its daemon that ended it, which may be heard late: nothing happens if the
-  /// session goes on under another one.
-  void end_session(const SessionId& session,
-                   const std::optional<control::Incarnation>& told_by = std::nullopt);
+  /// `incarnation`: of its daemon. What comes from it for the session afterwards is refused; a session that goes on
+  /// under another one does not end.
+  void end_session(const SessionId& session, const control::Incarnation& incarnation);
+  /// The session goes on, under this incarnation of its daemon.
   wire::SessionExtents resume(const SessionId& session, const std::string& node,
                               const control::Incarnation& incarnation);
   /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
@@ -60,6 +61,8 @@ class Home {
   wire::PoolView pool(Kind kind) const;
   uint64_t extents() const { return table_->extents(); }
   Directory& directory() { return *directory_; }
+  /// The invariants of the table (T1 to T3) and of the leases; O(extents).
+  bool is_valid() const { return table_->is_valid() && leases_.is_valid(); }
 
  private:
   explicit Home(Core& core) : core_(core), side_(core.env) {}
@@ -76,6 +79,9 @@ class Home {
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
   Status leave_out(ExtentId id);
+  void free_session(const SessionId& session);
+  /// Something was given to a session of this incarnation, which may be dead already.
+  void check_owner(const std::string& node, const control::Incarnation& incarnation);
 
   Core& core_;
   os::Fd generations_fd_;
@@ -93,7 +99,12 @@ class Home {
     bool cancelled = false;
   };
   std::list<Making> making_;
-  std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
+  static constexpr size_t kOverMax = 65536;
+  /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
+  /// and attempts to publish that were undone.
+  control::Recent over_{kOverMax};
+  std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
+  std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
   std::map<ExtentId, size_t> degraded_;  // replicas here -> how many their parts have lost
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;

@@ -1,5 +1,7 @@
 #include "node/quorum.h"
 
+#include "base/fault.h"
+
 namespace ocm::node {
 
 using control::Reply;
@@ -103,7 +105,10 @@ Task<void> Quorum::ask(wire::Voter voter, wire::Envelope request) {
 void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
                      const wire::LeaseGranted& vote) {
   // Replicas that the cluster goes on without are freed before the vote counts.
-  for (const auto& dropped : vote.dropped()) home_.drop(extent_id(dropped.address(), dropped.generation()));
+  for (const auto& dropped : vote.dropped()) {
+    if (fault::at(fault::Point::kDropIgnored)) break;
+    home_.drop(extent_id(dropped.address(), dropped.generation()));
+  }
   Echo& echo = echoes_[voter];
   echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
   echo.gone.clear();
@@ -163,7 +168,8 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request) {
     if (quorum.is_self(voter)) {
       if (voter.incarnation() != quorum.self_.incarnation()) co_return;
       Reply reply = quorum.answer(message);
-      if (control::reply_status(reply.message).is_ok()) out.emplace_back(voter.name(), std::move(reply.message));
+      if (control::reply_status(reply.message).is_ok())
+        out.emplace_back(voter.name(), std::move(reply.message));
       co_return;
     }
     const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
@@ -216,6 +222,7 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
     wire::VoterState theirs;
     const bool sealed = co_await seal(council, theirs);
     if (!sealed) continue;
+    fault::reached(fault::State::kCouncilContinued);
     control::merge(state, theirs);
     control::Convener::join(together, council);
     merged.push_back(council);
@@ -230,7 +237,8 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
   std::vector<wire::Voter> voters = control::choose_voters(convener_->council(), living);
   if (!merged.empty() || sealing_ || !control::same_voters(convener_->council(), voters)) {
     sealing_ = true;
-    const bool sealed = co_await seal(convener_->council(), state);
+    bool sealed = fault::at(fault::Point::kCouncilUnsealed);
+    if (!sealed) sealed = co_await seal(convener_->council(), state);
     if (sealed) {
       sealing_ = false;
       convener_->propose(core_.env.random_number() | 1, std::move(voters), merged, std::move(state));
@@ -257,11 +265,12 @@ Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t
     control::LossAsker::Answers answers;
     for (const auto& [voter, reply] : replies)
       answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
-    asker.answered(control::majority(council), answers);
+    asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
     if (asker.outcome() == Outcome::kLost) co_return Status();
     if (asker.outcome() == Outcome::kLast) {
-      co_return Status(Code::kLost, "it is the last replica: the cluster gave up the others, which another "
-                                    "writer could not reach");
+      co_return Status(Code::kLost,
+                       "it is the last replica: the cluster gave up the others, which another "
+                       "writer could not reach");
     }
     // Attempts that were refused wait at random, so that one of two writers comes through.
     uint64_t pause_ns = 0;

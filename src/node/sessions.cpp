@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/units.h"
 #include "os/crypto.h"
 
@@ -47,6 +48,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   session.uid = uid;
   session.pid = pid;
   for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';
+  if (fault::at(fault::Point::kSessionNoFds)) return Code::kNoFds;
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
   session.moved_at_ns = core_.now_ns();

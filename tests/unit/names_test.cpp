@@ -29,6 +29,17 @@ TEST(Names, ANameLeadsToOneAllocation) {
   EXPECT_EQ(names.publish(allocation("y", '1')).code(), Code::kExists);
 }
 
+TEST(Names, AFailedPublishForgetsItsOwnNameOnly) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  ASSERT_TRUE(names.remove("x", 0).is_ok());
+  ASSERT_TRUE(names.publish(allocation("x", '2')).is_ok());
+  EXPECT_FALSE(names.forget("x", std::string(16, '1')));
+  ASSERT_NE(names.find("x"), nullptr);
+  EXPECT_TRUE(names.forget("x", std::string(16, '2')));
+  EXPECT_EQ(names.find("x"), nullptr);
+}
+
 TEST(Names, ReadersGetTheDerivedCapability) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());

@@ -1,0 +1,91 @@
+// Places in production code where a test may let something fail, break a rule on purpose, or see that a rare
+// state was reached. Off, each costs one relaxed load; none stands on the way of bytes.
+//
+//   if (fault::at(fault::Point::kHomeNoMemory)) return Code::kNoMemory;   // as the system would
+//   fault::reached(fault::State::kUndoRepeated);                          // a simulation must come here
+//
+// Mutations are what a simulation must find: each breaks one rule of a protocol.
+// Threads: install() before others run; a hook is called by whoever comes to a place.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ocm::fault {
+
+#define OCM_FAULT_POINTS(X)                                                                     \
+  X(kHomeNoMemory, "home.no_memory")        /* an extent cannot be made */                      \
+  X(kHomeNoFds, "home.no_fds")              /* nor can its descriptor */                        \
+  X(kSessionNoFds, "session.no_fds")        /* a session's page cannot be made */               \
+  X(kCouncilUnsealed, "mutation.unsealed")  /* Q4: a council acts without sealing the former */ \
+  X(kCouncilForgets, "mutation.forgets")    /* Q4: what the former knew is lost */              \
+  X(kLeaseTooLong, "mutation.lease_long")   /* Q2: a home counts its lease twice as long */     \
+  X(kDropIgnored, "mutation.drop_ignored")  /* Q1: a lost replica is not freed */               \
+  X(kLostByOne, "mutation.lost_by_one")     /* Q1: one voter's word is enough */                \
+  X(kRemovedForgotten, "mutation.removed")  /* N2: a removed name comes back */                 \
+  X(kHoldIgnored, "mutation.hold_ignored")  /* L4: a name's end frees what is held */           \
+  X(kEndNotRepeated, "mutation.end_once")   /* P2: a session's end is told once */              \
+  X(kUndoNotRepeated, "mutation.undo_once") /* a failed publish is undone where it is heard */  \
+  X(kUndoByName, "mutation.undo_by_name")   /* a failed publish takes another's name */         \
+  X(kOrphansStay, "mutation.orphans_stay")  /* L2: a dead daemon's extents stay */              \
+  X(kReserveNotUndone, "mutation.reserve")  /* an extent made too late stays */
+
+#define OCM_FAULT_STATES(X)                                                           \
+  X(kReserveUndone, "an extent was made and its maker had given up")                  \
+  X(kReleaseLater, "a release was repeated")                                          \
+  X(kHoldEndLater, "the end of a hold was repeated")                                  \
+  X(kSessionEndRepeated, "the end of a session was repeated")                         \
+  X(kToldLater, "a home was told late that a name is gone")                           \
+  X(kRemovedReported, "a home brought a removed name")                                \
+  X(kPublishUndone, "a publish failed halfway")                                       \
+  X(kUndoOfEnded, "a failed publish gave back to a session that had ended")           \
+  X(kLateReserve, "a reservation came after its session's end, or its undoing")       \
+  X(kLatePublish, "a publish came after it was undone")                               \
+  X(kOrphanFreed, "an orphan was freed")                                              \
+  X(kReplicaDropped, "a home freed a replica that the cluster goes on without")       \
+  X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \
+  X(kSessionResumed, "a session went on under a new run of its daemon")
+
+enum class Point : uint32_t {
+#define OCM_FAULT_ENUM(name, text) name,
+  OCM_FAULT_POINTS(OCM_FAULT_ENUM) kCount
+};
+enum class State : uint32_t { OCM_FAULT_STATES(OCM_FAULT_ENUM) kCount };
+#undef OCM_FAULT_ENUM
+
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  /// True: it happens now.
+  virtual bool happens(Point point) = 0;
+  virtual void reached(State state) = 0;
+};
+
+namespace detail {
+inline std::atomic<Hook*> hook{nullptr};
+}
+
+/// Null: off.
+inline void install(Hook* hook) { detail::hook.store(hook, std::memory_order_release); }
+
+inline bool at(Point point) {
+  Hook* const hook = detail::hook.load(std::memory_order_relaxed);
+  return hook != nullptr && hook->happens(point);
+}
+inline void reached(State state) {
+  Hook* const hook = detail::hook.load(std::memory_order_relaxed);
+  if (hook != nullptr) hook->reached(state);
+}
+
+inline const char* point_name(Point point) {
+#define OCM_FAULT_NAME(name, text) text,
+  static constexpr const char* kNames[] = {OCM_FAULT_POINTS(OCM_FAULT_NAME)};
+  return kNames[static_cast<uint32_t>(point)];
+}
+inline const char* state_name(State state) {
+  static constexpr const char* kNames[] = {OCM_FAULT_STATES(OCM_FAULT_NAME)};
+#undef OCM_FAULT_NAME
+  return kNames[static_cast<uint32_t>(state)];
+}
+
+}  // namespace ocm::fault

@@ -1,0 +1,33 @@
+// A bounded memory of what is over, so that a message that comes late does not begin it again. Pure.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <unordered_set>
+
+namespace ocm::control {
+
+class Recent {
+ public:
+  explicit Recent(size_t max) : max_(max) {}
+
+  /// The oldest makes room.
+  void insert(std::string id) {
+    const auto [at, fresh] = ids_.insert(std::move(id));
+    if (!fresh) return;
+    order_.push_back(*at);
+    if (order_.size() <= max_) return;
+    ids_.erase(order_.front());
+    order_.pop_front();
+  }
+  void erase(const std::string& id) { ids_.erase(id); }
+  bool contains(const std::string& id) const { return ids_.contains(id); }
+
+ private:
+  const size_t max_;
+  std::unordered_set<std::string> ids_;
+  std::deque<std::string> order_;
+};
+
+}  // namespace ocm::control
