@@ -1,0 +1,274 @@
+#include "daemon.h"
+
+#include <cstring>
+
+#include "os/crypto.h"
+
+namespace ocm::simulation {
+namespace {
+
+/// A request under way, on its caller's environment.
+struct Call : Waiter {
+  using Waiter::Waiter;
+  Status status;
+  wire::Envelope reply;
+};
+
+/// A stream between two daemons, as its caller sees it. Closing it ends the calls, and not what was sent.
+class SimLink final : public control::Link, public std::enable_shared_from_this<SimLink> {
+ public:
+  SimLink(Network& network, Daemon& from, size_t to, uint64_t to_run)
+      : network_(network),
+        env_(*from.env),
+        from_(from.node()),
+        to_(to),
+        to_run_(to_run),
+        there_(std::make_shared<Pipe>(network.ways(), from.node(), to)),
+        back_(std::make_shared<Pipe>(network.ways(), to, from.node())) {}
+
+  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t deadline_ns) override {
+    if (!open_) co_return Status(Code::kPeerLost, "the connection is closed");
+    const auto call = std::make_shared<Call>(env_);
+    const uint64_t id = next_++;
+    calls_[id] = call;
+    request.set_id(id);
+    there_->send([&network = network_, to = to_, to_run = to_run_, from = from_, back = back_,
+                  link = weak_from_this(), env = env_.weak_from_this(),
+                  message = std::make_shared<wire::Envelope>(std::move(request))] {
+      arrive(network, to, to_run, from, back, link, env, std::move(*message));
+    });
+    (void)co_await env_.wait(call, deadline_ns);
+    calls_.erase(id);
+    if (!call->done) co_return Status(Code::kDeadline, "no answer within the deadline");
+    if (!call->status.is_ok()) co_return call->status;
+    co_return std::move(call->reply);
+  }
+  void close(const Status& why) override {
+    open_ = false;
+    auto calls = std::move(calls_);
+    calls_.clear();
+    for (auto& [id, weak] : calls) {
+      const auto call = weak.lock();
+      if (!call || call->done) continue;
+      call->status = Status(Code::kPeerLost, std::string(why.message()));
+      call->finish();
+    }
+  }
+  bool is_open() const override { return open_; }
+
+ private:
+  static void reply(const std::shared_ptr<Pipe>& back, const std::weak_ptr<SimLink>& link,
+                    const std::weak_ptr<SimEnv>& env, wire::Envelope message) {
+    back->send([link, env, message = std::make_shared<wire::Envelope>(std::move(message))] {
+      const auto alive = env.lock();
+      if (!alive) return;
+      alive->deliver([link, message] {
+        const auto here = link.lock();
+        if (!here) return;
+        const auto found = here->calls_.find(message->id());
+        const auto call = found == here->calls_.end() ? nullptr : found->second.lock();
+        if (!call || call->done) return;
+        call->reply = std::move(*message);
+        call->finish();
+      });
+    });
+  }
+  /// The receiver's kernel says that nobody has this connection.
+  static void reset(const std::shared_ptr<Pipe>& back, const std::weak_ptr<SimLink>& link,
+                    const std::weak_ptr<SimEnv>& env) {
+    back->send([link, env] {
+      const auto alive = env.lock();
+      if (!alive) return;
+      alive->deliver([link] {
+        if (const auto here = link.lock()) here->close(Status(Code::kPeerLost, "connection reset"));
+      });
+    });
+  }
+  static void arrive(Network& network, size_t to, uint64_t to_run, size_t from,
+                     const std::shared_ptr<Pipe>& back, const std::weak_ptr<SimLink>& link,
+                     const std::weak_ptr<SimEnv>& env, wire::Envelope message) {
+    const auto daemon = network.daemon(to);
+    if (!daemon || daemon->run() != to_run) {
+      if (network.has_power(to)) reset(back, link, env);
+      return;
+    }
+    const auto serve = [](std::weak_ptr<Daemon> weak, std::string asker, std::shared_ptr<Pipe> way,
+                          std::weak_ptr<SimLink> asked_on, std::weak_ptr<SimEnv> asker_env,
+                          wire::Envelope request) -> Task<void> {
+      const uint64_t id = request.id();
+      control::Reply answer;
+      node::Service& service = *weak.lock()->service;  // it lives as long as this coroutine
+      if (!request.has_node_hello())
+        answer = co_await service.peer_request(std::move(asker), std::move(request));
+      answer.message.set_id(id);
+      reply(way, asked_on, asker_env, std::move(answer.message));
+    };
+    daemon->env->start(serve(daemon, name_of(from), back, link, env, std::move(message)));
+  }
+
+  Network& network_;
+  SimEnv& env_;
+  const size_t from_, to_;
+  const uint64_t to_run_;
+  const std::shared_ptr<Pipe> there_, back_;
+  bool open_ = true;
+  uint64_t next_ = 1;
+  std::unordered_map<uint64_t, std::weak_ptr<Call>> calls_;
+};
+
+}  // namespace
+
+std::string address_of(size_t node) { return std::to_string(node) + ":1"; }
+size_t node_of(const std::string& address) { return std::stoul(address); }
+
+Daemon::Daemon(Network& network, const Options& options) : network_(network), options_(options) {
+  env = std::make_shared<SimEnv>(network.clock(), options.seed, options.drift_ppm);
+  node::Config config;
+  config.name = name_of(options.node);
+  config.coordinator = address_of(0);
+  config.failure_deadline_ms = options.failure_deadline_ms;
+  config.heartbeat_ms = options.heartbeat_ms;
+  config.orphan_grace_ms = options.orphan_grace_ms;
+  config.dram_bytes = options.dram_bytes;
+  config.extents = 1024;
+  config.sessions = 64;
+  core = std::make_unique<node::Core>(std::move(config), *env);
+  core->name = name_of(options.node);
+  core->incarnation = env->random_id<control::Incarnation>();
+  core->partition = static_cast<uint32_t>(env->random_number()) % GlobalAddress::kPartitionMax + 1;
+  core->token.assign(32, std::byte{7});
+  core->control_address = address_of(options.node);
+  core->coordinates = options.node == 0;
+  core->host_id = core->name;
+  wire::FabricAddress address;
+  address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
+  address.set_address(address_of(options.node));
+  core->addresses.push_back(address);
+}
+
+Daemon::~Daemon() = default;
+
+void Daemon::start() {
+  auto made = node::Home::make(*core);
+  OCM_ASSERT(made.is_ok());
+  home = std::move(made).value();
+  peers = std::make_unique<node::Peers>(*core, [this](std::string address, uint64_t deadline_ns) {
+    return dial(std::move(address), deadline_ns);
+  });
+  cluster = std::make_unique<node::Cluster>(*core, *home, *peers);
+  sessions = std::make_unique<node::Sessions>(*core);
+  allocator = std::make_unique<node::Allocator>(*core, *home, *peers, *cluster, *sessions);
+  holds = std::make_unique<node::Holds>(*core, *home, *peers, *cluster);
+  copier = std::make_unique<node::Copier>(
+      *core, *home, [this](node::Copier::Job job) { env->spawn(copy(std::move(job))); });
+  service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
+                                            *copier, served_);
+  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
+  cluster->start([this] { return sessions->count(); });
+  env->touch();
+}
+
+Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, uint64_t deadline_ns) {
+  const size_t to = node_of(address);
+  co_await env->sleep_ns(100'000 + env->random_number() % 400'000);
+  const bool joined = !network_.ways().is_cut(node(), to) && !network_.ways().is_cut(to, node());
+  const auto other = network_.daemon(to);
+  if (joined && !other && network_.has_power(to)) co_return Status(Code::kPeerLost, "connection refused");
+  if (!joined || !other) {
+    const uint64_t now = env->now_ns();
+    if (now < deadline_ns) co_await env->sleep_ns(deadline_ns - now);
+    co_return Status(Code::kDeadline, "no connection to " + address + " in time");
+  }
+  const auto link = std::make_shared<SimLink>(network_, *this, to, other->run());
+  wire::Envelope hello;  // the proof of the token: as many round trips as there are
+  hello.mutable_node_hello()->set_node(core->name);
+  const auto proven = co_await link->call(std::move(hello), deadline_ns);
+  if (!proven.is_ok()) {
+    link->close(proven.status());
+    co_return proven.status();
+  }
+  co_return std::shared_ptr<control::Link>(link);
+}
+
+WordResult Daemon::serve(const WordOp& op) {
+  WordResult out;
+  const Access access = op.kind == WordOp::kGet ? Access::kRead : Access::kReadWrite;
+  wire::ExtentDescriptor extent;
+  extent.set_address(op.id.address.bits());
+  extent.set_generation(op.id.generation);
+  extent.set_capability(op.capability);
+  const auto found = home->find(extent, access);
+  if (!found.is_ok()) return {found.status().code(), 0};
+  const auto opened = home->directory().open(op.id);
+  if (!opened.is_ok()) return {opened.status().code(), 0};
+  const fabric::ServedExtent& served = *opened.value();
+  const fabric::OpCode opcode = op.kind == WordOp::kGet   ? fabric::OpCode::kGet
+                                : op.kind == WordOp::kPut ? fabric::OpCode::kPut
+                                                          : fabric::OpCode::kFetchAdd;
+  out.code = fabric::check_access_at(served, access, opcode, op.offset, 8, [this] { return env->now_ns(); });
+  if (out.code != Code::kOk) return out;
+  std::byte* word = served.data + op.offset;
+  std::memcpy(&out.value, word, 8);
+  const uint64_t next = op.kind == WordOp::kAdd ? out.value + op.value : op.value;
+  if (op.kind != WordOp::kGet) std::memcpy(word, &next, 8);
+  if (served_op) served_op(op, out);
+  return out;
+}
+
+/// Word by word, as the threads of a copier would: each looks at its ends again.
+Task<void> Daemon::copy(node::Copier::Job job) {
+  co_await env->sleep_ns(200'000);
+  Status status;
+  for (uint64_t at = 0; at + 8 <= job.bytes && status.is_ok(); at += 8) {
+    WordOp get;
+    get.id = job.source.id;
+    get.capability = node::id_field(job.source.capability);
+    get.offset = job.source_offset + at;
+    WordResult got;
+    const size_t from = node_of_name(job.source.node);
+    if (from == node()) {
+      got = serve(get);
+    } else {
+      struct Fetch : Waiter {
+        using Waiter::Waiter;
+        WordResult result;
+      };
+      const auto fetch = std::make_shared<Fetch>(*env);
+      const auto there = std::make_shared<Pipe>(network_.ways(), node(), from);
+      const auto back = std::make_shared<Pipe>(network_.ways(), from, node());
+      there->send(
+          [&network = network_, from, get, back, weak = std::weak_ptr(fetch), mine = env->weak_from_this()] {
+            const auto other = network.daemon(from);
+            if (!other) return;
+            other->env->deliver([other_weak = std::weak_ptr(other), get, back, weak, mine] {
+              const auto served = other_weak.lock();
+              if (!served) return;
+              back->send([weak, mine, result = served->serve(get)] {
+                if (!mine.lock()) return;
+                if (const auto waiting = weak.lock()) {
+                  waiting->result = result;
+                  waiting->finish();
+                }
+              });
+            });
+          });
+      const bool answered = co_await env->wait(fetch, core->deadline_ns());
+      got = answered ? fetch->result : WordResult{Code::kPeerLost, 0};
+    }
+    if (got.code != Code::kOk) {
+      status = got.code;
+      break;
+    }
+    WordOp put;
+    put.kind = WordOp::kPut;
+    put.id = job.target->id;
+    put.capability = node::id_field(job.target->capability);
+    put.offset = job.target_offset + at;
+    put.value = got.value;
+    const Code code = serve(put).code;
+    if (code != Code::kOk) status = code;
+  }
+  job.done(status);
+}
+
+}  // namespace ocm::simulation

@@ -1,0 +1,98 @@
+// A whole daemon in the simulation: every part of src/node but its sockets and threads, on an environment of
+// its own, reached over links of the simulated network.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "node/allocator.h"
+#include "node/copier.h"
+#include "node/holds.h"
+#include "node/service.h"
+#include "ways.h"
+
+namespace ocm::simulation {
+
+/// The world as a daemon sees it.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual Ways& ways() = 0;
+  virtual Clock& clock() = 0;
+  /// By index; null while it is dead.
+  virtual std::shared_ptr<class Daemon> daemon(size_t node) = 0;
+  /// False: nothing answers for it, not even its kernel.
+  virtual bool has_power(size_t node) const = 0;
+};
+
+/// Of control messages; the network is the first part: "0:1" is node 0.
+std::string address_of(size_t node);
+size_t node_of(const std::string& address);
+inline std::string name_of(size_t node) { return "n" + std::to_string(node); }
+/// Nobody: beyond the nodes there are.
+inline size_t node_of_name(const std::string& name) { return std::stoul(name.substr(1)); }
+
+/// One operation on a word of an extent.
+struct WordOp {
+  enum Kind { kGet, kPut, kAdd } kind = kGet;
+  ExtentId id;
+  std::string capability;
+  uint64_t offset = 0;
+  uint64_t value = 0;  // put, add
+};
+struct WordResult {
+  Code code = Code::kOk;
+  uint64_t value = 0;  // get, add: what was there
+};
+
+class Daemon : public std::enable_shared_from_this<Daemon> {
+ public:
+  struct Options {
+    size_t node = 0;
+    uint64_t run = 0;  // of all runs of daemons in this world
+    uint64_t seed = 0;
+    int64_t drift_ppm = 0;
+    uint64_t failure_deadline_ms = 1500, heartbeat_ms = 250, orphan_grace_ms = 4000;
+    uint64_t dram_bytes = uint64_t{1} << 20;
+  };
+  Daemon(Network& network, const Options& options);
+  ~Daemon();
+  void start();
+
+  size_t node() const { return options_.node; }
+  uint64_t run() const { return options_.run; }
+  /// On its environment, at once. What a data server does with an operation.
+  WordResult serve(const WordOp& op);
+  /// A data connection of a program: what an older one of it sent is not applied any more once this is here.
+  bool fence(uint64_t program, uint64_t connection) {
+    uint64_t& newest = connections_[program];
+    if (connection < newest) return false;
+    newest = connection;
+    return true;
+  }
+
+  std::shared_ptr<SimEnv> env;
+  std::unique_ptr<node::Core> core;
+  std::unique_ptr<node::Home> home;
+  std::unique_ptr<node::Peers> peers;
+  std::unique_ptr<node::Cluster> cluster;
+  std::unique_ptr<node::Sessions> sessions;
+  std::unique_ptr<node::Allocator> allocator;
+  std::unique_ptr<node::Holds> holds;
+  std::unique_ptr<node::Copier> copier;
+  std::unique_ptr<node::Service> service;
+  /// Sees every operation that was allowed on an extent.
+  std::function<void(const WordOp&, const WordResult&)> served_op;
+
+ private:
+  Task<Result<std::shared_ptr<control::Link>>> dial(std::string address, uint64_t deadline_ns);
+  Task<void> copy(node::Copier::Job job);
+
+  Network& network_;
+  const Options options_;
+  node::ServedStats served_;
+  std::unordered_map<uint64_t, uint64_t> connections_;
+};
+
+}  // namespace ocm::simulation

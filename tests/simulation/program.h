@@ -1,0 +1,85 @@
+// A program in the simulation: it speaks control messages to its daemon and moves words as the client library
+// does: a put goes to all replicas, and where one did not answer it is acknowledged after the daemon said
+// that nobody can read that one any more; a get asks one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "world.h"
+
+namespace ocm::simulation {
+
+struct Handle {
+  std::shared_ptr<Memory> memory;
+  std::vector<bool> lost;  // by piece: dropped, as this program knows
+  bool owned = false;
+  uint64_t life = 0;  // of the program's node when it got it
+  std::string hold_id;
+  bool copied_to = false;  // by a copy that may still be under way
+};
+
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  Program(World& world, size_t node, size_t number, uint64_t seed, int64_t drift_ppm);
+  ~Program();
+
+  size_t node() const { return node_; }
+  size_t number() const { return number_; }
+  bool ended() const { return ended_; }
+  /// Its connection closes, whatever it was doing.
+  void die();
+
+  /// Operations until the world ends.
+  Task<void> live();
+  /// Everything works now, or it is a violation.
+  Task<void> probe();
+  /// Removes every name there is.
+  Task<void> sweep(bool& clean);
+
+  Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes);
+  Task<Status> publish(Handle& handle, std::string name);
+  Task<Result<std::shared_ptr<Handle>>> attach(std::string name, bool hold);
+  Task<Status> remove(std::shared_ptr<Memory> memory);
+  Task<Status> free(std::shared_ptr<Handle> handle);
+  Task<Status> put(std::shared_ptr<Handle> handle, size_t cell);
+  Task<Status> add(std::shared_ptr<Handle> handle);
+  Task<Status> get(std::shared_ptr<Handle> handle, size_t cell);
+  Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
+  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t bound_ns);
+
+  std::shared_ptr<SimEnv> env;
+  std::vector<std::shared_ptr<Handle>> handles;
+
+ private:
+  struct Channel;
+  struct Where {
+    size_t piece;
+    uint64_t offset;
+  };
+  Where where(const Memory& memory, size_t cell, size_t piece) const;
+  Task<WordResult> word(size_t node, WordOp op);
+  Task<void> word_to(size_t node, WordOp op, WordResult& out);
+  Task<void> lose(Handle& handle, size_t piece, Status& out);
+  Task<Status> open();
+  Task<void> step();
+  /// W2: every replica said that it is gone.
+  void lost_all(const Handle& handle);
+  void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,
+                   const char* what);
+  uint64_t below(uint64_t bound) { return env->random_number() % bound; }
+  uint64_t patience_ns() const { return world_.deadline_ns(); }
+
+  World& world_;
+  const size_t node_, number_;
+  bool ended_ = false;
+  uint64_t session_run_ = 0;  // the daemon that knows the session
+  std::shared_ptr<node::Program> session_;
+  std::string session_id_, resume_key_;
+  std::unordered_map<size_t, std::shared_ptr<Channel>> channels_;
+};
+
+}  // namespace ocm::simulation

@@ -1,0 +1,392 @@
+#include "schedules.h"
+
+#include "program.h"
+
+namespace ocm::simulation {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+/// Not a list in braces: GCC 12 cannot have one in a co_await.
+template <class... Nodes>
+std::vector<size_t> on(Nodes... nodes) {
+  return {static_cast<size_t>(nodes)...};
+}
+
+/// A few nodes without random faults, and steps of programs.
+struct Script {
+  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3)
+      : world(options(seed, broken, nodes)) {
+    world.boot();
+  }
+  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes) {
+    WorldOptions out;
+    out.seed = seed;
+    out.nodes = nodes;
+    out.always = broken;
+    return out;
+  }
+  /// Started and not waited for.
+  template <class Step>
+  void start(const std::shared_ptr<Program>& program, Step step) {
+    const auto wrap = [](Step inner) -> Task<void> { co_await inner(); };
+    program->env->start(wrap(std::move(step)));
+  }
+  template <class Step>
+  void run(const std::shared_ptr<Program>& program, Step step) {
+    const auto wrap = [](Step inner) -> Task<void> { co_await inner(); };
+    world.run(program, wrap(std::move(step)));
+  }
+  void run_for_ms(uint64_t ms) { world.run_for(ms * kMs); }
+  void must(const Status& status, const char* what) {
+    if (!status.is_ok()) world.violate(std::string(what) + ": " + std::string(status.to_string()));
+  }
+  std::string end(std::set<fault::State>* reached) {
+    if (reached != nullptr) reached->insert(world.reached().begin(), world.reached().end());
+    std::string out;
+    for (const std::string& what : world.violations()) out += what + "\n";
+    return out;
+  }
+
+  World world;
+};
+
+/// R on nodes 1 and 2, written by a program on each.
+struct Pair : Script {
+  Pair(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3) : Script(seed, broken, nodes) {
+    x = world.add_program(1);
+    y = world.add_program(2);
+    run(x, [this]() -> Task<void> {
+      auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
+      must(made.status(), "allocate");
+      of_x = made.value();
+      const Status put = co_await x->put(of_x, 1);
+      must(put, "put");
+      const Status published = co_await x->publish(*of_x, "r");
+      must(published, "publish");
+    });
+    run(y, [this]() -> Task<void> {
+      auto found = co_await y->attach("r", false);
+      must(found.status(), "attach");
+      of_y = found.value();
+      const Status put = co_await y->put(of_y, 2);
+      must(put, "put");
+    });
+  }
+  void both_put() {
+    start(x, [this]() -> Task<void> { (void)co_await x->put(of_x, 1); });
+    start(y, [this]() -> Task<void> { (void)co_await y->put(of_y, 2); });
+  }
+  /// Whatever was acknowledged is there, for handles old and new.
+  void look() {
+    for (const auto& program : {x, y}) {
+      const auto handle = program == x ? of_x : of_y;
+      run(program, [program, handle]() -> Task<void> {
+        for (int round = 0; round < 2; ++round) {
+          (void)co_await program->get(handle, 1);
+          (void)co_await program->get(handle, 2);
+          auto again = co_await program->attach("r", false);
+          if (again.is_ok()) (void)co_await program->get(again.value(), 2);
+          co_await program->env->sleep_ns(2000 * kMs);
+        }
+      });
+    }
+  }
+  /// The program on node 1 writes until it is acknowledged, while that on node 2 reads.
+  void write_and_read(uint64_t for_ms) {
+    const uint64_t until_ns = world.clock().now_ns() + for_ms * kMs;
+    start(x, [this, until_ns]() -> Task<void> {
+      Status put = Code::kDeadline;
+      while (!put.is_ok() && world.clock().now_ns() < until_ns) put = co_await x->put(of_x, 1);
+    });
+    run(y, [this, until_ns]() -> Task<void> {
+      while (world.clock().now_ns() < until_ns) {
+        (void)co_await y->get(of_y, 1);
+        co_await y->env->sleep_ns(10 * kMs);
+      }
+    });
+  }
+  std::shared_ptr<Program> x, y;
+  std::shared_ptr<Handle> of_x, of_y;
+};
+
+/// Finding 1a: both write while one node is cut off, and it is mended while requests lie in the streams.
+std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
+                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.world.cut_node(1);
+  pair.both_put();
+  pair.run_for_ms(seed % 2 == 0 ? 2600 : 3500);
+  pair.world.mend_node(1);
+  pair.run_for_ms(8000);
+  pair.look();
+  return pair.end(reached);
+}
+
+/// Finding 1b: one link is cut, and both its ends write.
+std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken,
+                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.world.cut_link(1, 2);
+  pair.both_put();
+  pair.run_for_ms(9000);
+  pair.world.mend_link(1, 2);
+  pair.run_for_ms(5000);
+  pair.look();
+  return pair.end(reached);
+}
+
+/// Finding 5a: a home stands while its extents are published, and the program ends meanwhile.
+std::string failed_publish_leaks(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.stop(2);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
+  script.run_for_ms(500);
+  world.end_program(*program);
+  script.run_for_ms(1000 + 700 * seed);
+  world.resume(2);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// Finding 5b: the name of a publish that fails is removed and taken by another meanwhile.
+std::string failed_publish_takes_a_name(uint64_t seed, const std::set<fault::Point>& broken,
+                                        std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto first = world.add_program(1), second = world.add_program(0);
+  std::shared_ptr<Handle> of_first, of_second;
+  script.run(first, [&]() -> Task<void> {
+    auto made = co_await first->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    of_first = made.value();
+  });
+  world.stop(2);
+  script.start(first, [&]() -> Task<void> { (void)co_await first->publish(*of_first, "x"); });
+  script.run_for_ms(300);
+  script.start(second, [&]() -> Task<void> { (void)co_await second->remove(of_first->memory); });
+  script.run_for_ms(100);
+  script.run(second, [&]() -> Task<void> {
+    auto made = co_await second->allocate(Layout::kSingle, on(0));
+    script.must(made.status(), "allocate");
+    of_second = made.value();
+    const Status published = co_await second->publish(*of_second, "x");
+    script.must(published, "publish");
+  });
+  script.run_for_ms(4000);
+  world.resume(2);
+  script.run_for_ms(4000);
+  script.run(second, [&]() -> Task<void> {
+    const auto attached = co_await second->attach("x", false);
+    script.must(attached.status(), "attach");
+  });
+  return script.end(reached);
+}
+
+/// Finding 14: a session resumes under a new run of its daemon, and its program ends before the homes'
+/// answers came.
+std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  script.run(program, [&]() -> Task<void> {
+    const auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+  });
+  world.kill(1, false);
+  script.run_for_ms(300);
+  world.restart(1);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
+  while (!world.reached().contains(fault::State::kSessionResumed) && world.clock().now_ns() < 1020'000 * kMs)
+    world.run_for(10'000);
+  world.ways().cut(2, 1);  // the home was asked, and its answer lies in the stream
+  script.run_for_ms(200);
+  world.end_program(*program);
+  script.run_for_ms(600);
+  world.ways().mend(2, 1);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// N2: a new run of the coordinator hears of a name after it was removed.
+std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status published = co_await program->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  world.kill(0, false);
+  world.cut_link(0, 2);
+  script.run_for_ms(300);
+  world.restart(0);
+  script.run_for_ms(3000);  // node 1 brought the name
+  script.run(program, [&]() -> Task<void> {
+    const Status removed = co_await program->remove(handle->memory);
+    script.must(removed, "remove");
+  });
+  world.mend_link(0, 2);
+  script.run_for_ms(4000);
+  script.run(program, [&]() -> Task<void> { (void)co_await program->attach("x", false); });
+  world.end_program(*program);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A reservation lies in a stream until its session has ended.
+std::string reservation_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  script.run(program, [&]() -> Task<void> {
+    const auto made = co_await program->allocate(Layout::kSingle, on(2));  // the daemons are connected
+    script.must(made.status(), "allocate");
+  });
+  world.ways().cut(1, 2);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->allocate(Layout::kSingle, on(2)); });
+  script.run_for_ms(300 * seed);
+  world.end_program(*program);
+  script.run_for_ms(3000);
+  world.ways().mend(1, 2);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// An extent was made, and the answer came too late: its maker lives on.
+std::string answer_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));  // the daemons are connected
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.ways().cut(2, 1);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->allocate(Layout::kSingle, on(2)); });
+  script.run_for_ms(1000 + 500 * seed);
+  world.ways().mend(2, 1);
+  script.run_for_ms(4000);
+  script.run(program, [&]() -> Task<void> {
+    const auto all = program->handles;
+    for (size_t i = 0; i < all.size(); ++i) (void)co_await program->free(all[i]);
+  });
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A publish lies in a stream that is given up, and its undoing comes over another.
+std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                               std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    // The coordinator is connected to the home.
+    auto made = co_await program->allocate(Layout::kStriped, on(1, 2));
+    const Status published = co_await program->publish(*made.value(), "first");
+    script.must(published, "publish");
+    made = co_await program->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.cut_link(0, 2);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
+  script.run_for_ms(4500);
+  world.mend_link(0, 2);
+  script.run_for_ms(3000);
+  script.run(program, [&]() -> Task<void> {
+    const auto attached = co_await program->attach("x", false);
+    if (attached.is_ok()) script.must(Code::kInternal, "a name whose publishing failed is there");
+    const Status removed = co_await program->remove(world.published.front());
+    script.must(removed, "remove");
+  });
+  world.end_program(*program);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// Q1: one voter has not heard of a home for long; the others gave it votes that run.
+std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.world.cut_link(2, 3);
+  pair.run_for_ms(4000);
+  pair.world.cut_link(1, 2);
+  // The put fails a deadline later; until shortly before, the home has had votes.
+  pair.world.clock().in(1350 * kMs, [&pair] { pair.world.cut_node(2); });
+  pair.write_and_read(6000);
+  return pair.end(reached);
+}
+
+/// Q4: a replica is lost while its home is cut off, and then the council changes.
+std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.world.cut_node(2);
+  pair.write_and_read(6000);
+  pair.world.kill(4, true);
+  pair.run_for_ms(4000);
+  pair.world.mend_node(2);
+  pair.write_and_read(6000);
+  return pair.end(reached);
+}
+
+/// Q4: the coordinator is on the small side of a cut, the home and the majority on the other.
+std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Point>& broken,
+                                       std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  for (size_t small = 0; small < 2; ++small) {
+    for (size_t large = 2; large < 5; ++large) pair.world.cut_link(small, large);
+  }
+  pair.write_and_read(10'000);
+  return pair.end(reached);
+}
+
+}  // namespace
+
+const std::vector<Schedule>& schedules() {
+  static const std::vector<Schedule> all{
+      {"one node is cut", one_node_cut, 6},
+      {"one link is cut", one_link_cut, 8},
+      {"a failed publish leaks", failed_publish_leaks, 4},
+      {"a failed publish takes a name", failed_publish_takes_a_name, 2},
+      {"a resuming session ends", resuming_session_ends, 4},
+      {"a removed name is reported", removed_name_is_reported, 3},
+      {"a reservation comes late", reservation_comes_late, 4},
+      {"an answer comes late", answer_comes_late, 4},
+      {"a publish comes late", publish_comes_late, 6},
+      {"one voter is no majority", one_voter_is_no_majority, 4},
+      {"a council remembers losses", council_remembers_losses, 4},
+      {"the small side decides nothing", small_side_decides_nothing, 4},
+  };
+  return all;
+}
+
+}  // namespace ocm::simulation

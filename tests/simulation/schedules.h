@@ -1,0 +1,21 @@
+// Schedules that once broke a promise, with the cluster of world.h: what is done is given, and what delays
+// and random numbers there are follows from the seed.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fault.h"
+
+namespace ocm::simulation {
+
+struct Schedule {
+  const char* name;
+  /// What did not hold, a line each. `broken`: rules that do not hold in this cluster.
+  std::string (*run)(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached);
+  uint64_t seeds;
+};
+const std::vector<Schedule>& schedules();
+
+}  // namespace ocm::simulation

@@ -1,0 +1,162 @@
+// Virtual time for many daemons and programs in one process: one clock of events, and for each of them an
+// environment (control/env.h) with its own speed of time, its own random numbers and its own coroutines.
+//
+// After each event everything that became ready runs, environment after environment, until nothing is. A
+// stopped environment runs nothing, but its time passes. So a run follows from its seed alone.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "control/env.h"
+
+namespace ocm::simulation {
+
+using control::Task;
+
+class SimEnv;
+
+class Clock {
+ public:
+  uint64_t now_ns() const { return now_ns_; }
+  void at(uint64_t when_ns, std::function<void()> what) {
+    events_.push({std::max(when_ns, now_ns_), next_++, std::move(what)});
+  }
+  void in(uint64_t delay_ns, std::function<void()> what) { at(now_ns_ + delay_ns, std::move(what)); }
+  /// Everything until then, in order. False if `stop` became true before.
+  bool run_until(uint64_t until_ns, const std::function<bool()>& stop = nullptr);
+  void touch(std::weak_ptr<SimEnv> env) { ready_.push_back(std::move(env)); }
+  uint64_t events() const { return next_; }
+
+ private:
+  struct Event {
+    uint64_t when_ns, order;
+    std::function<void()> what;
+    bool operator<(const Event& other) const {
+      return when_ns != other.when_ns ? when_ns > other.when_ns : order > other.order;
+    }
+  };
+  void settle();
+
+  uint64_t now_ns_ = 1'000'000'000'000;
+  uint64_t next_ = 0;
+  std::priority_queue<Event> events_;
+  std::vector<std::weak_ptr<SimEnv>> ready_;
+};
+
+/// A coroutine waits in it for something to be done, or for a deadline.
+struct Waiter {
+  explicit Waiter(SimEnv& environment);
+  void finish();
+
+  SimEnv& env;
+  control::Signal signal;
+  bool done = false, expired = false;
+};
+
+class SimEnv final : public control::Env, public std::enable_shared_from_this<SimEnv> {
+ public:
+  /// `drift_ppm`: how much faster its clock runs than the world's.
+  SimEnv(Clock& clock, uint64_t seed, int64_t drift_ppm)
+      : clock_(clock),
+        guard_(asio::make_work_guard(context())),
+        random_(seed),
+        rate_ppm_(1'000'000 + drift_ppm),
+        start_ns_(clock.now_ns()),
+        base_ns_(1'000'000'000'000 + seed % 1'000'000'000'000) {}
+
+  uint64_t now_ns() const override {
+    return base_ns_ + scale(clock_.now_ns() - start_ns_, rate_ppm_, 1'000'000);
+  }
+  Task<void> sleep_ns(uint64_t ns) override {
+    const auto waiter = std::make_shared<Waiter>(*this);
+    co_await wait(waiter, now_ns() + ns);
+  }
+  void fill_random(std::span<std::byte> out) override {
+    for (size_t at = 0; at < out.size(); at += 8) {
+      const uint64_t word = random_();
+      std::memcpy(out.data() + at, &word, std::min<size_t>(8, out.size() - at));
+    }
+  }
+  bool has_threads() const override { return false; }
+
+  /// True if it was finished before the deadline.
+  Task<bool> wait(std::shared_ptr<Waiter> waiter, uint64_t deadline_ns) {
+    const uint64_t left_ns = deadline_ns > now_ns() ? deadline_ns - now_ns() : 0;
+    clock_.in(scale(left_ns, 1'000'000, rate_ppm_) + 2, [weak = std::weak_ptr(waiter)] {
+      const auto late = weak.lock();
+      if (!late || late->done) return;
+      late->expired = true;
+      late->signal.notify();
+      late->env.touch();
+    });
+    while (!waiter->done && !waiter->expired) co_await waiter->signal.wait();
+    co_return waiter->done;
+  }
+
+  /// From outside: runs `what` in this environment when it runs next.
+  void deliver(std::function<void()> what) {
+    post(std::move(what));
+    touch();
+  }
+  void start(Task<void> task) {
+    spawn(std::move(task));
+    touch();
+  }
+  void touch() { clock_.touch(weak_from_this()); }
+  void set_stopped(bool stopped) {
+    stopped_ = stopped;
+    if (!stopped) touch();
+  }
+  bool stopped() const { return stopped_; }
+  void run() {
+    while (!stopped_ && context().poll() > 0) {
+    }
+  }
+
+ private:
+  static uint64_t scale(uint64_t ns, int64_t times, int64_t by) {
+    return static_cast<uint64_t>(static_cast<__int128>(ns) * times / by);
+  }
+
+  Clock& clock_;
+  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  std::mt19937_64 random_;
+  const int64_t rate_ppm_;
+  const uint64_t start_ns_, base_ns_;
+  bool stopped_ = false;
+};
+
+inline Waiter::Waiter(SimEnv& environment) : env(environment), signal(environment) {}
+inline void Waiter::finish() {
+  done = true;
+  signal.notify();
+  env.touch();
+}
+
+inline void Clock::settle() {
+  for (size_t i = 0; i < ready_.size(); ++i) {  // grows while it runs
+    if (const auto env = ready_[i].lock()) env->run();
+  }
+  ready_.clear();
+}
+
+inline bool Clock::run_until(uint64_t until_ns, const std::function<bool()>& stop) {
+  settle();
+  while (!events_.empty() && events_.top().when_ns <= until_ns) {
+    if (stop && stop()) return false;
+    now_ns_ = events_.top().when_ns;
+    const std::function<void()> what = std::move(const_cast<Event&>(events_.top()).what);
+    events_.pop();
+    what();
+    settle();
+  }
+  now_ns_ = until_ns;
+  return true;
+}
+
+}  // namespace ocm::simulation

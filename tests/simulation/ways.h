@@ -1,0 +1,103 @@
+// The ways between the nodes of the simulated cluster, one for each direction: what is sent on a stream
+// arrives in order, once, after a delay that the seed chooses, and late while the way is cut. So a message
+// that lies in a stream during a cut arrives after it, whatever its sender believes by then.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "sim_env.h"
+
+namespace ocm::simulation {
+
+class Pipe;
+
+class Ways {
+ public:
+  Ways(Clock& clock, size_t nodes, uint64_t seed)
+      : clock_(clock), nodes_(nodes), cuts_(nodes * nodes), random_(seed) {}
+
+  bool is_cut(size_t from, size_t to) const { return cuts_[from * nodes_ + to] > 0; }
+  bool any_cut() const {
+    return std::any_of(cuts_.begin(), cuts_.end(), [](int cuts) { return cuts > 0; });
+  }
+  /// Cuts of one way add up.
+  void cut(size_t from, size_t to) { ++cuts_[from * nodes_ + to]; }
+  void mend(size_t from, size_t to);
+  /// One message in `odds` takes up to `late_ns`.
+  void set_late(uint64_t odds, uint64_t late_ns) {
+    late_odds_ = odds;
+    late_ns_ = late_ns;
+  }
+
+ private:
+  friend class Pipe;
+  uint64_t delay_ns() {
+    uint64_t out = 50'000 + random_() % 300'000;
+    if (late_odds_ != 0 && random_() % late_odds_ == 0) out += random_() % late_ns_;
+    return out;
+  }
+
+  Clock& clock_;
+  const size_t nodes_;
+  std::vector<int> cuts_;
+  std::mt19937_64 random_;
+  uint64_t late_odds_ = 0, late_ns_ = 0;
+  std::vector<std::shared_ptr<Pipe>> parked_;  // also of connections that their owners closed
+};
+
+/// One direction of a stream.
+class Pipe : public std::enable_shared_from_this<Pipe> {
+ public:
+  Pipe(Ways& ways, size_t from, size_t to) : ways_(ways), from_(from), to_(to) {}
+
+  void send(std::function<void()> arrive) {
+    last_ns_ = std::max(last_ns_, ways_.clock_.now_ns() + ways_.delay_ns());
+    queue_.push_back({last_ns_, std::move(arrive)});
+    if (queue_.size() == 1) schedule(last_ns_);
+  }
+
+ private:
+  friend class Ways;
+  struct Item {
+    uint64_t at_ns;
+    std::function<void()> arrive;
+  };
+  void schedule(uint64_t at_ns) {
+    ways_.clock_.at(at_ns, [self = shared_from_this()] { self->step(); });
+  }
+  void step() {
+    if (ways_.is_cut(from_, to_)) {
+      ways_.parked_.push_back(shared_from_this());
+      return;
+    }
+    const std::function<void()> arrive = std::move(queue_.front().arrive);
+    queue_.pop_front();
+    if (!queue_.empty()) schedule(queue_.front().at_ns);
+    arrive();
+  }
+
+  Ways& ways_;
+  const size_t from_, to_;
+  uint64_t last_ns_ = 0;
+  std::deque<Item> queue_;
+};
+
+inline void Ways::mend(size_t from, size_t to) {
+  if (--cuts_[from * nodes_ + to] > 0) return;
+  std::vector<std::shared_ptr<Pipe>> parked;
+  parked.swap(parked_);
+  for (auto& pipe : parked) {
+    if (pipe->queue_.empty()) continue;
+    if (pipe->from_ == from && pipe->to_ == to) {
+      pipe->schedule(clock_.now_ns() + delay_ns() + random_() % 400'000'000);  // the next retransmission
+    } else {
+      parked_.push_back(std::move(pipe));
+    }
+  }
+}
+
+}  // namespace ocm::simulation

@@ -1,0 +1,298 @@
+#include "world.h"
+
+#include <cstdio>
+
+#include "program.h"
+
+namespace ocm::simulation {
+namespace {
+
+constexpr size_t kWritersMax = 26;  // cells of 8 bytes
+constexpr uint64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+World::World(const WorldOptions& options)
+    : options_(options),
+      random_(options.seed),
+      ways_(clock_, options.nodes, options.seed * 31 + 1),
+      nodes_(options.nodes),
+      writers_(kWritersMax) {
+  for (Slot& slot : nodes_) slot.drift_ppm = static_cast<int64_t>(below(48'000)) - 24'000;
+  fault::install(this);
+}
+
+World::~World() {
+  over_ = true;
+  programs_.clear();
+  for (Slot& slot : nodes_) slot.daemon.reset();
+  fault::install(nullptr);
+}
+
+void World::violate(const std::string& what) {
+  if (over_) return;
+  char when[48];
+  std::snprintf(when, sizeof(when), "%.3f s: ", static_cast<double>(clock_.now_ns()) / 1e9 - 1000);
+  violations_.push_back(when + what);
+  if (trace) std::printf("VIOLATION %s\n", violations_.back().c_str());
+}
+
+void World::note(uint64_t what, uint64_t a, uint64_t b) {
+  for (const uint64_t word : {clock_.now_ns(), what, a, b}) {
+    digest_ = (digest_ ^ word) * 1099511628211ull;
+    digest_ ^= digest_ >> 29;
+  }
+  if (trace) {
+    std::printf("%.6f %llu %llu %llu\n", static_cast<double>(clock_.now_ns()) / 1e9 - 1000,
+                static_cast<unsigned long long>(what), static_cast<unsigned long long>(a),
+                static_cast<unsigned long long>(b));
+  }
+}
+
+bool World::happens(fault::Point point) {
+  if (options_.always.contains(point)) return true;
+  const bool refusal = point == fault::Point::kHomeNoMemory || point == fault::Point::kHomeNoFds ||
+                       point == fault::Point::kSessionNoFds;
+  return refusal && clock_.now_ns() < refuse_until_ns_ && below(3) == 0;
+}
+
+void World::reached(fault::State state) {
+  reached_.insert(state);
+  if (state == fault::State::kOrphanFreed) ++counts["orphans freed"];
+}
+
+// ---- faults
+
+void World::disturb(const std::string& what) {
+  disturbed_ns_ = clock_.now_ns();
+  ++counts["faults"];
+  note(200, std::hash<std::string>{}(what));
+  if (trace) std::printf("%.6f %s\n", static_cast<double>(clock_.now_ns()) / 1e9 - 1000, what.c_str());
+}
+
+void World::cut(size_t node, bool is_cut) {
+  disturb((is_cut ? "cut " : "mend ") + name_of(node));
+  for (size_t other = 0; other < nodes_.size(); ++other) {
+    if (other == node) continue;
+    for (const auto& [from, to] : {std::pair(node, other), std::pair(other, node)}) {
+      if (is_cut)
+        ways_.cut(from, to);
+      else
+        ways_.mend(from, to);
+    }
+  }
+}
+
+void World::cut_link(size_t a, size_t b) {
+  disturb("cut " + name_of(a) + " " + name_of(b));
+  ways_.cut(a, b);
+  ways_.cut(b, a);
+}
+void World::mend_link(size_t a, size_t b) {
+  disturb("mend " + name_of(a) + " " + name_of(b));
+  ways_.mend(a, b);
+  ways_.mend(b, a);
+}
+
+void World::stop(size_t node) {
+  disturb("stop " + name_of(node));
+  ++nodes_[node].stops_ever;
+  if (++nodes_[node].stops == 1 && nodes_[node].daemon) nodes_[node].daemon->env->set_stopped(true);
+}
+void World::resume(size_t node) {
+  disturb("resume " + name_of(node));
+  if (--nodes_[node].stops == 0 && nodes_[node].daemon) nodes_[node].daemon->env->set_stopped(false);
+}
+
+void World::kill(size_t node, bool power_too) {
+  disturb("kill " + name_of(node) + (power_too ? " and its power" : ""));
+  Slot& slot = nodes_[node];
+  slot.power = !power_too;
+  ++slot.life;
+  slot.daemon.reset();
+  killed_ns_ = clock_.now_ns();
+  if (!power_too) return;
+  for (const auto& program : programs_) {
+    if (program->node() == node) end_program(*program);
+  }
+}
+
+void World::end_program(Program& program) {
+  program.die();
+  program.env.reset();  // and its coroutines
+  program.handles.clear();
+}
+
+void World::restart(size_t node) {
+  disturb("restart " + name_of(node));
+  nodes_[node].power = true;
+  start_daemon(node);
+}
+
+void World::start_daemon(size_t node) {
+  Daemon::Options options;
+  options.node = node;
+  options.run = ++runs_;
+  options.seed = random_();
+  options.drift_ppm = nodes_[node].drift_ppm;
+  nodes_[node].since_ns = clock_.now_ns();
+  const auto daemon = std::make_shared<Daemon>(*this, options);
+  daemon->served_op = [this](const WordOp& op, const WordResult&) {
+    for (const auto& program : programs_) {
+      for (const auto& handle : program->handles) {
+        for (const Memory::Piece& piece : handle->memory->pieces) {
+          if (piece.id == op.id && piece.drop_answered && op.kind == WordOp::kGet)
+            violate("W3: a replica is served after its loss was answered");
+        }
+      }
+    }
+  };
+  daemon->start();
+  if (nodes_[node].stops > 0) daemon->env->set_stopped(true);
+  nodes_[node].daemon = daemon;
+}
+
+std::shared_ptr<Program> World::add_program(size_t node) {
+  programs_.push_back(
+      std::make_shared<Program>(*this, node, programs_.size() + 1, random_(), nodes_[node].drift_ppm));
+  return programs_.back();
+}
+
+void World::random_fault() {
+  if (ending_ || clock_.now_ns() > 1000 * kSecond + options_.fault_seconds * kSecond) return;
+  const uint64_t lasts_ns = 100'000'000 + below(below(4) == 0 ? 4'500'000'000 : 2'500'000'000);
+  const auto later = [this](uint64_t in_ns, std::function<void()> what) {
+    ++faults_;
+    clock_.in(in_ns, [this, what = std::move(what)] {
+      --faults_;
+      what();
+    });
+  };
+  const size_t node = below(nodes_.size());
+  const size_t other = (node + 1 + below(nodes_.size() - 1)) % nodes_.size();
+  const uint64_t dice = below(100);
+  if (dice < 25) {
+    cut(node, true);
+    later(lasts_ns, [this, node] { cut(node, false); });
+  } else if (dice < 45) {
+    cut_link(node, other);
+    later(lasts_ns, [this, node, other] { mend_link(node, other); });
+  } else if (dice < 55) {
+    disturb("cut one way " + name_of(node) + " " + name_of(other));
+    ways_.cut(node, other);
+    later(lasts_ns, [this, node, other] {
+      disturb("mend one way");
+      ways_.mend(node, other);
+    });
+  } else if (dice < 70) {
+    stop(node);
+    later(lasts_ns, [this, node] { resume(node); });
+  } else if (dice < 80) {
+    disturb("late messages");
+    ways_.set_late(10, 400'000'000);
+    later(lasts_ns, [this] {
+      disturb("no late messages");
+      ways_.set_late(0, 0);
+    });
+  } else if (dice < 85) {
+    disturb("refusals");
+    refuse_until_ns_ = clock_.now_ns() + lasts_ns;
+  } else if (dice < 92) {
+    std::vector<std::shared_ptr<Program>> living;
+    for (const auto& program : programs_) {
+      if (!program->ended()) living.push_back(program);
+    }
+    if (!living.empty()) {
+      const auto victim = living[below(living.size())];
+      disturb("a program dies");
+      end_program(*victim);
+      if (programs_.size() + 3 < kWritersMax) {  // the janitor comes too
+        const auto fresh = add_program(below(nodes_.size()));
+        fresh->env->start(fresh->live());
+      }
+    }
+  } else if (faults_ == 0 && clock_.now_ns() > killed_ns_ + 8 * deadline_ns() &&
+             (node != 0 || options_.kill_coordinator)) {
+    const bool power_too = below(2) == 0;
+    kill(node, power_too);
+    later(500'000'000 + below(2'500'000'000), [this, node] { restart(node); });
+  }
+  clock_.in(200'000'000 + below(3'000'000'000), [this] { random_fault(); });
+}
+
+// ---- a life
+
+void World::boot() {
+  for (size_t node = 0; node < nodes_.size(); ++node) start_daemon(node);
+  run_for(3 * kSecond);
+  check();
+}
+
+void World::run(const std::shared_ptr<Program>& program, Task<void> task) {
+  bool done = false;
+  const auto wrap = [](Task<void> inner, bool& flag) -> Task<void> {
+    co_await std::move(inner);
+    flag = true;
+  };
+  program->env->start(wrap(std::move(task), done));
+  const uint64_t give_up_ns = clock_.now_ns() + 120 * kSecond;
+  (void)clock_.run_until(give_up_ns, [&] { return done; });
+  if (!done) violate("W5: a step of the schedule did not end");
+}
+
+void World::check() {
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    const auto daemon = nodes_[node].daemon;
+    if (daemon && !daemon->home->is_valid()) violate("W8: the home of " + name_of(node) + " is not valid");
+  }
+  if (!over_) clock_.in(500'000'000, [this] { check(); });
+}
+
+void World::live() {
+  boot();
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    for (size_t i = 0; i < options_.programs_per_node; ++i) {
+      const auto program = add_program(node);
+      program->env->start(program->live());
+    }
+  }
+  if (options_.random_faults) clock_.in(2 * kSecond, [this] { random_fault(); });
+  run_for(options_.fault_seconds * kSecond);
+  while (faults_ > 0) run_for(kSecond / 10);
+  refuse_until_ns_ = 0;
+  run_for(3 * deadline_ns());
+  ending_ = true;
+  run_for(30 * kSecond);  // what is under way ends
+  finish();
+}
+
+void World::finish() {
+  const auto programs = programs_;
+  for (const auto& program : programs) {
+    if (!program->ended()) run(program, program->probe());
+  }
+  for (const auto& program : programs) {
+    program->die();
+    program->handles.clear();
+  }
+  run_for(3 * deadline_ns());
+  const auto janitor = add_program(1 % nodes_.size());
+  bool clean = false;
+  for (int round = 0; round < 5 && !clean; ++round) {
+    run(janitor, janitor->sweep(clean));
+    run_for(2 * deadline_ns());
+  }
+  if (!clean) violate("W7: names are left");
+  janitor->die();
+  run_for(12 * kSecond);
+  check_unused();
+}
+
+void World::check_unused() {
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    const uint64_t used = nodes_[node].daemon->home->pool(Kind::kDram).bytes_used();
+    if (used != 0) violate("W7: " + std::to_string(used) + " bytes are used on " + name_of(node));
+  }
+}
+
+}  // namespace ocm::simulation

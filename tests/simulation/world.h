@@ -1,0 +1,157 @@
+// A cluster of whole daemons and their programs in one process, on virtual time, by seed.
+//
+// What must hold, checked all the time
+//   W1 what a put acknowledged, later gets and copies bring, or something newer; nothing comes that was not
+//   put. W2 a replicated allocation answers while one of its replicas' nodes was never lost. W3 no replica is
+//   served after its loss was answered (Q1 of control/quorum.h). W4 a name acknowledged is there until it is
+//   removed, and gone afterwards. W5 every call ends within its bound. W6 when the faults have been over for
+//   three failure deadlines, everything works. W7 when all programs have ended and all names are removed, no
+//   byte is used. W8 the tables and leases of each home are valid (T1 to T3, L1, L4).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fault.h"
+#include "daemon.h"
+
+namespace ocm::simulation {
+
+class Program;
+
+/// A word of an allocation, written by one program with growing numbers, or added to by all.
+struct Cell {
+  uint64_t acked = 0;   // the newest put, or how many adds, that was acknowledged
+  uint64_t issued = 0;  // the newest that was tried
+};
+
+/// An allocation as nobody in the cluster knows it: all of it.
+struct Memory {
+  struct Piece {
+    ExtentId id;
+    size_t node = 0;
+    uint64_t life = 0;  // of the node when it was made
+    std::string capability;
+    bool drop_asked = false;     // somebody called it lost
+    bool drop_answered = false;  // and that was acknowledged
+  };
+  enum class State { kHeld, kPublishing, kPublished, kRemoving, kRemoved };
+  wire::Allocation allocation;
+  Layout layout = Layout::kSingle;
+  std::vector<Piece> pieces;
+  std::vector<Cell> cells;
+  std::string name;
+  State state = State::kHeld;
+  uint64_t removed_ns = 0;
+};
+
+struct WorldOptions {
+  uint64_t seed = 1;
+  size_t nodes = 5;
+  size_t programs_per_node = 1;
+  bool random_faults = true;
+  bool kill_coordinator = true;
+  uint64_t fault_seconds = 40;
+  /// These happen always: mutations.
+  std::set<fault::Point> always;
+};
+
+class World final : public Network, public fault::Hook {
+ public:
+  explicit World(const WorldOptions& options);
+  ~World() override;
+
+  /// A whole life: faults, peace, the end. What did not hold is in violations().
+  void live();
+
+  // ---- for schedules that are given
+  void boot();
+  /// Runs until `task`, on the program's environment, has ended.
+  void run(const std::shared_ptr<Program>& program, Task<void> task);
+  void run_for(uint64_t ns) { (void)clock_.run_until(clock_.now_ns() + ns); }
+  std::shared_ptr<Program> add_program(size_t node);
+  void cut_node(size_t node) { cut(node, true); }
+  void mend_node(size_t node) { cut(node, false); }
+  void cut_link(size_t a, size_t b);
+  void mend_link(size_t a, size_t b);
+  void stop(size_t node);
+  void resume(size_t node);
+  void kill(size_t node, bool power_too);
+  void restart(size_t node);
+  /// W7: nothing is used on any node.
+  void check_unused();
+  /// In the middle of what it does.
+  void end_program(Program& program);
+
+  // ---- Network
+  Ways& ways() override { return ways_; }
+  Clock& clock() override { return clock_; }
+  std::shared_ptr<Daemon> daemon(size_t node) override { return nodes_[node].daemon; }
+  bool has_power(size_t node) const override { return nodes_[node].power; }
+
+  // ---- fault::Hook
+  bool happens(fault::Point point) override;
+  void reached(fault::State state) override;
+
+  // ---- what programs ask
+  uint64_t deadline_ns() const { return 1'500'000'000; }
+  size_t nodes() const { return nodes_.size(); }
+  size_t writers() const { return writers_; }
+  size_t programs() const { return programs_.size(); }  // so far: their numbers are from 1
+  uint64_t life(size_t node) const { return nodes_[node].life; }
+  /// Everything that could disturb this node's daemon.
+  uint64_t stops(size_t node) const { return nodes_[node].stops_ever + nodes_[node].life; }
+  bool ending() const { return ending_; }
+  /// Nothing was wrong for some time: what fails now is a fault of ours.
+  bool in_peace() const { return clock_.now_ns() > disturbed_ns_ + 4 * deadline_ns() && faults_ == 0; }
+  uint64_t coordinator_since_ns() const { return nodes_[0].since_ns; }
+  uint64_t next_number() { return ++numbers_; }
+  void violate(const std::string& what);
+  void note(uint64_t what, uint64_t a, uint64_t b = 0);
+  std::vector<std::shared_ptr<Memory>> published;
+
+  const std::vector<std::string>& violations() const { return violations_; }
+  uint64_t digest() const { return digest_; }
+  const std::set<fault::State>& reached() const { return reached_; }
+  std::map<std::string, uint64_t> counts;
+  bool trace = false;
+
+ private:
+  struct Slot {
+    std::shared_ptr<Daemon> daemon;
+    bool power = true;
+    uint64_t life = 0;
+    int stops = 0;
+    uint64_t stops_ever = 0;
+    uint64_t since_ns = 0;
+    int64_t drift_ppm = 0;
+  };
+  void cut(size_t node, bool is_cut);
+  void start_daemon(size_t node);
+  void disturb(const std::string& what);
+  void calm();
+  void random_fault();
+  void check();
+  void finish();
+  uint64_t below(uint64_t bound) { return random_() % bound; }
+
+  const WorldOptions options_;
+  Clock clock_;
+  std::mt19937_64 random_;
+  Ways ways_;
+  std::vector<Slot> nodes_;
+  size_t writers_ = 0;
+  std::vector<std::shared_ptr<Program>> programs_;
+  int faults_ = 0;  // under way
+  uint64_t disturbed_ns_ = 0, killed_ns_ = 0;
+  uint64_t refuse_until_ns_ = 0;
+  bool ending_ = false, over_ = false;
+  uint64_t numbers_ = 0, runs_ = 0, digest_ = 1469598103934665603ull;
+  std::vector<std::string> violations_;
+  std::set<fault::State> reached_;
+};
+
+}  // namespace ocm::simulation

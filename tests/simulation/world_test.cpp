@@ -1,0 +1,132 @@
+// Whole daemons by seed (world.h): lives with random faults, schedules that failed once, and rules broken on
+// purpose, which those must find.
+//
+//   OCM_SIM_SEED=N      run this seed only, and say what happens (a failing test prints its own)
+//   OCM_SIM_SEEDS=N     run seeds 1..N (default 24)
+//   OCM_SIM_SECONDS=N   run seeds until so many virtual seconds have passed
+//   OCM_SIM_MUTATION=N  break this rule only
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "program.h"
+#include "schedules.h"
+
+namespace ocm::simulation {
+namespace {
+
+uint64_t number_from(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kSeeds = 3;  // ten times slower
+#else
+constexpr uint64_t kSeeds = 24;
+#endif
+
+WorldOptions options_of(uint64_t seed) {
+  WorldOptions options;
+  options.seed = seed;
+  options.nodes = 5 + seed % 3;
+  options.kill_coordinator = seed % 2 == 0;
+  return options;
+}
+
+/// A line each.
+std::string violations_of(const World& world) {
+  std::string out;
+  for (const std::string& what : world.violations()) out += what + "\n";
+  return out;
+}
+
+class Simulation : public testing::Test {
+ protected:
+  Simulation() { log::configure(log::Level::kOff, log::Format::kLogfmt); }
+};
+
+TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
+  const uint64_t only = number_from("OCM_SIM_SEED", 0);
+  const uint64_t seeds = number_from("OCM_SIM_SEEDS", kSeeds);
+  const uint64_t seconds = number_from("OCM_SIM_SECONDS", 0);
+  std::set<fault::State> reached;
+  std::map<std::string, uint64_t> counts;
+  uint64_t passed_ns = 0;
+  const auto goes_on = [&](uint64_t seed) {
+    if (only != 0) return seed == only;
+    return seconds != 0 ? passed_ns < seconds * 1'000'000'000 && !HasFailure() : seed <= seeds;
+  };
+  for (uint64_t seed = only != 0 ? only : 1; goes_on(seed); ++seed) {
+    World world(options_of(seed));
+    world.trace = only != 0;
+    const uint64_t began_ns = world.clock().now_ns();
+    world.live();
+    passed_ns += world.clock().now_ns() - began_ns;
+    EXPECT_EQ(violations_of(world), "") << "OCM_SIM_SEED=" << seed;
+    reached.insert(world.reached().begin(), world.reached().end());
+    for (const auto& [what, count] : world.counts) counts[what] += count;
+    std::printf("seed %llu: digest %016llx\n", static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(world.digest()));
+  }
+  for (const auto& [what, count] : counts)
+    std::printf("%s: %llu\n", what.c_str(), static_cast<unsigned long long>(count));
+  if (only != 0) return;
+  for (const Schedule& schedule : schedules()) {
+    for (uint64_t seed = 1; seed <= std::min(schedule.seeds, kSeeds); ++seed)
+      EXPECT_EQ(schedule.run(seed, {}, &reached), "") << schedule.name << ", seed " << seed;
+  }
+  if (seconds == 0 && seeds < 24) return;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(fault::State::kCount); ++i) {
+    const auto state = static_cast<fault::State>(i);
+    EXPECT_TRUE(reached.contains(state)) << "never: " << fault::state_name(state);
+  }
+}
+
+TEST_F(Simulation, TheSameSeedGivesTheSameLife) {
+  for (uint64_t seed = 1; seed <= kSeeds / 6 + 1; ++seed) {
+    uint64_t digests[2];
+    for (uint64_t& digest : digests) {
+      World world(options_of(seed));
+      world.live();
+      digest = world.digest();
+    }
+    EXPECT_EQ(digests[0], digests[1]) << "seed " << seed;
+  }
+}
+
+/// Each rule is broken, and a schedule or a life must see it.
+TEST_F(Simulation, FindsWhatIsBrokenOnPurpose) {
+  if (kSeeds < 24) GTEST_SKIP() << "a question of the protocol, asked in builds without sanitizers";
+  constexpr uint64_t kLivesMax = 12;
+  const uint64_t only = number_from("OCM_SIM_MUTATION", ~uint64_t{0});
+  for (auto i = static_cast<uint32_t>(fault::Point::kCouncilUnsealed);
+       i < static_cast<uint32_t>(fault::Point::kCount); ++i) {
+    if (only != ~uint64_t{0} && only != i) continue;
+    const auto point = static_cast<fault::Point>(i);
+    std::string found, where;
+    for (const Schedule& schedule : schedules()) {
+      for (uint64_t seed = 1; found.empty() && seed <= schedule.seeds; ++seed) {
+        found = schedule.run(seed, {point}, nullptr);
+        where = schedule.name;
+      }
+    }
+    for (uint64_t seed = 1; found.empty() && seed <= kLivesMax; ++seed) {
+      WorldOptions options = options_of(seed);
+      options.always.insert(point);
+      World world(options);
+      world.live();
+      found = violations_of(world);
+      where = "life " + std::to_string(seed);
+    }
+    std::printf("%u %s: %s: %s\n", i, fault::point_name(point), where.c_str(),
+                found.substr(0, found.find('\n')).c_str());
+    std::fflush(stdout);
+    EXPECT_FALSE(found.empty()) << fault::point_name(point);
+  }
+}
+
+}  // namespace
+}  // namespace ocm::simulation
