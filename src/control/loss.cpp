@@ -213,7 +213,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       const bool late = now_ns > request.promised_at_ns + lease_ns_ || now_ns < request.promised_at_ns;  // R5
       const bool last = part->lost.size() + 1 >= part->replicas.size();                                  // R2
       const bool alone = !has_living_sibling(now_ns, *part, request.replica);                            // R4
-      if (!now || (late && !OCM_MUTATION("accept-late")) || (last && !OCM_MUTATION("accept-the-last")) ||
+      if (!now || (late && !OCM_MUTATION("accept-late")) || last ||
           (alone && !OCM_MUTATION("accept-without-a-sibling")) || has(request.lost, request.replica) ||
           (request.ballot < part->promised && !OCM_MUTATION("accept-below-the-promise")))
         break;
@@ -266,7 +266,6 @@ LossState LossLedger::state(uint64_t now_ns) const {
 void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (const auto& [partition, left_ns] : state.votes_ns) {
     HomeVotes& votes = home(partition);
-    if (OCM_MUTATION("install-without-votes")) continue;
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
   }
   for (const auto& [first, theirs] : state.parts) {
@@ -288,7 +287,6 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (auto& [first, part] : parts_) {
     for (Lost& lost : part.lost) {
       const auto voted = homes_.find(lost.id.address.partition());
-      if (OCM_MUTATION("install-without-waiting")) continue;
       lost.quiet_ns = std::max(lost.quiet_ns, voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns);
     }
   }
@@ -411,7 +409,7 @@ void LossAsker::after_prepare(size_t needed, const Answers& answers) {
     accepted_at = answer.accepted_at;
     value_ = answer.accepted;
   }
-  if (promised >= (OCM_MUTATION("minority-promises") ? needed - 1 : needed)) {
+  if (promised >= needed) {
     phase_ = Phase::kAccept;
     return;
   }
