@@ -4,6 +4,7 @@ add_library(ocm_oncillamem OBJECT
   oncillamem/library.cpp oncillamem/local_buffer.cpp oncillamem/oncillamem.cpp oncillamem/pair.cpp
   oncillamem/remote_buffer.cpp)
 target_link_libraries(ocm_oncillamem PUBLIC ocm_base)
+set_target_properties(ocm_oncillamem PROPERTIES UNITY_BUILD OFF)  # one file gives the 2013 names their visibility
 
 if(TARGET oncilla)
   set(OCM_2013_MAP ${CMAKE_CURRENT_LIST_DIR}/oncillamem/libocm.map)

@@ -71,7 +71,10 @@ class Daemon {
     core_.name = "a";
     core_.incarnation = env_.random_id<control::Incarnation>();
     core_.partition = 7;
-    core_.token.assign(32, std::byte{7});
+    const std::vector<std::byte> token(32, std::byte{7});
+    auto secret = os::Secret::copy(token);
+    OCM_ASSERT(secret.is_ok());
+    core_.token = std::move(secret).value();
     core_.control_address = "127.0.0.1:1";
     core_.coordinates = true;
     auto made = node::Home::make(core_);
@@ -82,8 +85,8 @@ class Daemon {
     sessions_ = std::make_unique<node::Sessions>(core_);
     allocator_ = std::make_unique<node::Allocator>(core_, *home_, *peers_, *cluster_, *sessions_);
     holds_ = std::make_unique<node::Holds>(core_, *home_, *peers_, *cluster_);
-    copier_ =
-        std::make_unique<node::Copier>(core_, *home_, [](node::Copier::Job job) { job.done(Status()); });
+    copier_ = std::make_unique<node::Copier>(core_, *home_, *peers_, *cluster_,
+                                             [](node::CopyJob job) { job.done(Status()); });
     service_ = std::make_unique<node::Service>(core_, *home_, *peers_, *cluster_, *sessions_, *allocator_,
                                                *holds_, *copier_, served_);
     cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
@@ -130,7 +133,7 @@ class Daemon {
         break;
       case Envelope::kLostReplica:
         id(*message.mutable_lost_replica()->mutable_allocation_id());
-        extent(*message.mutable_lost_replica());
+        ref(*message.mutable_lost_replica());
         break;
       case Envelope::kHold:
         for (auto& each : *message.mutable_hold()->mutable_extents()) ref(each);
@@ -139,6 +142,10 @@ class Daemon {
         id(*message.mutable_publish_extents()->mutable_allocation()->mutable_allocation_id());
         for (auto& each : *message.mutable_publish_extents()->mutable_allocation()->mutable_extents())
           extent(each);
+        break;
+      case Envelope::kLoseReplica:
+        for (auto& each : *message.mutable_lose_replica()->mutable_part()) ref(each);
+        ref(*message.mutable_lose_replica()->mutable_replica());
         break;
       default: break;
     }
@@ -183,7 +190,7 @@ class Daemon {
       field = allocations_[static_cast<uint8_t>(field[0])];
   }
   template <class Message>
-  bool ref(Message& message) const {
+  bool ref(Message& message) const {  // by its address
     const uint64_t index = message.address();
     if (index >= extents_.size()) return false;
     message.set_address(extents_[index].address());

@@ -114,7 +114,10 @@ std::vector<std::string> fuzz::seeds() {
   auto& voter = *install.mutable_install_council()->mutable_council()->add_voters();
   voter.set_name("b");
   install.mutable_install_council()->mutable_council()->set_id(5);
-  lose.mutable_lose_replica()->set_address(uint64_t{9} << 40 | 4096);
+  auto& step = *lose.mutable_lose_replica();
+  step.set_phase(1);
+  for (const uint64_t partition : {7, 9}) step.add_part()->set_address(partition << 40 | 4096);
+  *step.mutable_replica() = step.part(1);
   goodbye.mutable_goodbye()->set_node("b");
   allocate.mutable_allocate()->set_bytes_total(4096);
   allocate.mutable_allocate()->add_nodes("b");

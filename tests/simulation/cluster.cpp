@@ -220,7 +220,7 @@ void Cluster::answer(const wire::Envelope& request, wire::Envelope& reply) {
     case wire::Envelope::kLostReplica: {
       const wire::LostReplicaRequest& lost = request.lost_replica();
       for (size_t i = 0; i < nodes_.size(); ++i) {
-        if (name(i) == lost.node()) {
+        if (GlobalAddress(lost.address()).partition() == i + 1) {
           nodes_[i].home->revoke({GlobalAddress(lost.address()), lost.generation()});
         }
       }

@@ -136,7 +136,10 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   core->name = name_of(options.node);
   core->incarnation = env->random_id<control::Incarnation>();
   core->partition = static_cast<uint32_t>(env->random_number()) % GlobalAddress::kPartitionMax + 1;
-  core->token.assign(32, std::byte{7});
+  const std::vector<std::byte> token(32, std::byte{7});
+  auto secret = os::Secret::copy(token);
+  OCM_ASSERT(secret.is_ok());
+  core->token = std::move(secret).value();
   core->control_address = address_of(options.node);
   core->coordinates = options.node == 0;
   core->host_id = core->name;
@@ -160,7 +163,7 @@ void Daemon::start() {
   allocator = std::make_unique<node::Allocator>(*core, *home, *peers, *cluster, *sessions);
   holds = std::make_unique<node::Holds>(*core, *home, *peers, *cluster);
   copier = std::make_unique<node::Copier>(
-      *core, *home, [this](node::Copier::Job job) { env->spawn(copy(std::move(job))); });
+      *core, *home, *peers, *cluster, [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
   service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
                                             *copier, served_);
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
@@ -216,16 +219,16 @@ WordResult Daemon::serve(const WordOp& op) {
 }
 
 /// Word by word, as the threads of a copier would: each looks at its ends again.
-Task<void> Daemon::copy(node::Copier::Job job) {
+Task<void> Daemon::copy(node::CopyJob job) {
   co_await env->sleep_ns(200'000);
   Status status;
   for (uint64_t at = 0; at + 8 <= job.bytes && status.is_ok(); at += 8) {
     WordOp get;
-    get.id = job.source.id;
-    get.capability = node::id_field(job.source.capability);
+    get.id = job.source;
+    get.capability = node::id_field(job.source_capability);
     get.offset = job.source_offset + at;
     WordResult got;
-    const size_t from = node_of_name(job.source.node);
+    const size_t from = job.source_is_here ? node() : node_of_name(job.source_node);
     if (from == node()) {
       got = serve(get);
     } else {
@@ -259,10 +262,15 @@ Task<void> Daemon::copy(node::Copier::Job job) {
       status = got.code;
       break;
     }
+    const auto target = home->directory().open(job.target);
+    if (!target.is_ok()) {
+      status = target.status();
+      break;
+    }
     WordOp put;
     put.kind = WordOp::kPut;
-    put.id = job.target->id;
-    put.capability = node::id_field(job.target->capability);
+    put.id = job.target;
+    put.capability = node::id_field(target.value()->capability);
     put.offset = job.target_offset + at;
     put.value = got.value;
     const Code code = serve(put).code;

@@ -87,7 +87,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
 
  private:
   Task<Result<std::shared_ptr<control::Link>>> dial(std::string address, uint64_t deadline_ns);
-  Task<void> copy(node::Copier::Job job);
+  Task<void> copy(node::CopyJob job);
 
   Network& network_;
   const Options options_;

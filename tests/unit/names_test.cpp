@@ -112,7 +112,7 @@ TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
   EXPECT_EQ(publish('5', 1001), Code::kOk);
   ASSERT_TRUE(names.remove("1", 1000).is_ok());
   EXPECT_EQ(publish('1', 1000), Code::kOk);  // given back
-  names.forget("1");
+  EXPECT_TRUE(names.forget("1", std::string(16, '1')));
   EXPECT_EQ(publish('1', 1000), Code::kOk);
   for (const char id : {'1', '2', '3', '4', '5'}) ASSERT_TRUE(names.remove(std::string(1, id), 0).is_ok());
   for (const uint32_t all : {0u, kDaemon}) {
