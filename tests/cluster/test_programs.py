@@ -11,7 +11,7 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, HERE, wait_for
 from ocmlib import DEDICATED, REMOTE, OcmError
-from rawprogram import RawProgram
+from rawprogram import CONTROL_VERSION, RawProgram
 
 MIB = 1 << 20
 F_SEAL_WRITE, F_SEAL_FUTURE_WRITE = 0x8, 0x10
@@ -116,7 +116,7 @@ def test_a_session_whose_homes_still_hear_of_its_end_is_not_taken_up_again(clust
         first.close()
         wait_for("n1 ended it", lambda: not n1.status()["sessions"])
         second = RawProgram(n1)
-        refused = second.call("session_hello", version=3, program="raw", **again)
+        refused = second.call("session_hello", version=CONTROL_VERSION, program="raw", **again)
         assert refused["code"] < 0 and "ended" in refused["detail"]
         fresh = second.hello()
         assert fresh["session_id"] != welcome["session_id"]
