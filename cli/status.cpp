@@ -88,6 +88,11 @@ int run(const Globals& globals, bool json) {
   if (!nodes.is_ok()) return fail(nodes.status());
   Result<std::vector<ocm_name_info>> names = list_names(session->get(), "");
   const Totals totals = total(nodes.value());
+  size_t degraded = 0, lost = 0;
+  for (size_t i = 0; names.is_ok() && i < names->size(); ++i) {
+    lost += (*names)[i].lost ? 1 : 0;
+    degraded += (*names)[i].replicas_missing != 0 ? 1 : 0;
+  }
   const ocm_node_info* coordinator = coordinator_of(nodes.value());
   const int code = coordinator == nullptr ? kExitNoCluster : kExitOk;
 
@@ -102,6 +107,8 @@ int run(const Globals& globals, bool json) {
              {"bytes_used", totals.used_bytes}};
     if (names.is_ok()) {
       out["names"] = names->size();
+      out["names_degraded"] = degraded;
+      out["names_lost"] = lost;
     } else {
       out["names"] = nullptr;
       out["error"] = names.status().to_string();
@@ -114,6 +121,8 @@ int run(const Globals& globals, bool json) {
          format_bytes(totals.used_bytes).c_str(), format_bytes(totals.pool_bytes).c_str());
   if (names.is_ok()) {
     printf(", %zu published name%s\n", names->size(), names->size() == 1 ? "" : "s");
+    if (degraded != 0) printf("%zu degraded: a replica is missing (ocm ls shows which)\n", degraded);
+    if (lost != 0) printf("%zu lost: bytes were on a node that is gone (ocm ls shows which)\n", lost);
   } else {
     printf("\n");
     print_error("the published names cannot be told now: " + std::string(names.status().message()));

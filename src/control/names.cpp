@@ -1,5 +1,6 @@
 #include "control/names.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fault.h"
@@ -15,6 +16,7 @@ bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
 }
 
 void Names::index(const wire::Allocation& allocation, bool add) {
+  ++version_;
   if (add) {
     ids_[allocation.allocation_id()] = allocation.name();
     ++by_uid_[allocation.owner_uid()];
@@ -165,7 +167,23 @@ bool Names::lose_extent(const ExtentId& id) {
   const auto where = addresses_.find(id.address.bits());
   if (where == addresses_.end()) return false;
   const auto it = names_.find(where->second);
-  return it != names_.end() && mark_lost(it->second, id);
+  if (it == names_.end() || !mark_lost(it->second, id)) return false;
+  ++version_;
+  return true;
+}
+
+Names::Census Names::census(const Gone& gone) const {
+  Census out;
+  for (const auto& [name, allocation] : names_) {
+    if (is_lost(allocation, gone)) {
+      out.lost.insert(name);
+      continue;
+    }
+    const bool misses = std::any_of(allocation.extents().begin(), allocation.extents().end(),
+                                    [&](const auto& extent) { return extent.lost() || gone(extent); });
+    out.degraded += misses ? 1 : 0;
+  }
+  return out;
 }
 
 const wire::Allocation* Names::find(const std::string& name) const {

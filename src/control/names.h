@@ -15,6 +15,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,12 +62,21 @@ class Names {
   bool lose_extent(const ExtentId& id);
 
   const wire::Allocation* find(const std::string& name) const;
+  /// What misses something. Cost: a look at every extent of every name.
+  struct Census {
+    size_t degraded = 0;         // names that miss a replica, and no bytes
+    std::set<std::string> lost;  // names that miss bytes
+  };
+  Census census(const Gone& gone) const;
+  /// Grows with every change of what census() looks at, apart from `gone`.
+  uint64_t version() const { return version_; }
   size_t size() const { return names_.size(); }
 
  private:
   static constexpr size_t kRemovedMax = 65536;
 
   const size_t names_max_;
+  uint64_t version_ = 0;
   const uint32_t privileged_;
   std::map<std::string, wire::Allocation> names_;
   std::unordered_map<std::string, std::string> ids_;     // allocation id -> name

@@ -195,7 +195,28 @@ void Cluster::update_own_view() {
     voter.set_address(node.control_address());
   }
   apply(std::move(view));
+  take_census();
   core_.env.spawn(quorum_.convene(std::move(living)));
+}
+
+void Cluster::take_census() {
+  constexpr uint64_t kPauseNs = 1'000'000'000;  // it looks at every extent of every name
+  constexpr size_t kLoggedMax = 32;
+  const std::pair of(membership_->epoch(), names_.version());
+  const uint64_t now = core_.now_ns();
+  if (of == census_of_ || now < census_next_ns_) return;
+  census_of_ = of;
+  census_next_ns_ = now + kPauseNs;
+  auto census = names_.census([this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+  size_t logged = 0;
+  for (const std::string& name : census.lost) {
+    if (!census_.lost.contains(name) && logged++ < kLoggedMax) log::warn("data_lost", {{"name", name}});
+  }
+  if (logged > kLoggedMax) log::warn("data_lost", {{"more_names", logged - kLoggedMax}});
+  if (census.degraded > census_.degraded) log::warn("replicas_missing", {{"names", census.degraded}});
+  core_.metrics.names_degraded = census.degraded;
+  core_.metrics.names_lost = census.lost.size();
+  census_ = std::move(census);
 }
 
 wire::ClusterView Cluster::fresh_view() const {

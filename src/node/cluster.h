@@ -85,6 +85,8 @@ class Cluster {
   control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
   /// Its node is gone, or another run of the daemon has the name.
   bool gone(const wire::ExtentDescriptor& extent) const;
+  /// Counts the names that miss something, and logs those whose bytes are lost. The coordinator only.
+  void take_census();
   Result<wire::NameList> names_now(const std::string& prefix, uint32_t uid) const;
 
   Core& core_;
@@ -105,6 +107,9 @@ class Cluster {
   std::unique_ptr<control::Membership> membership_;  // the coordinator only
   control::Names names_;
   bool send_names_ = true;
+  control::Names::Census census_;
+  std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
+  uint64_t census_next_ns_ = 0;
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;

@@ -40,6 +40,8 @@ struct Metrics {
   uint64_t connections = 0;  // control connections open now
   uint64_t connections_total = 0;
   uint64_t connections_refused = 0;   // over a limit
+  uint64_t names_degraded = 0;        // at the coordinator: they miss a replica, and no bytes
+  uint64_t names_lost = 0;            // at the coordinator: they miss bytes
   uint64_t auth_failures = 0;         // daemons that did not prove the cluster token
   uint64_t connections_unproved = 0;  // closed: they did not prove themselves in time
 

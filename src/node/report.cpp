@@ -227,6 +227,10 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   t.value("oncilla_sessions_total", "", metrics.sessions_total);
   t.type("oncilla_names", "gauge", "Published names, at the coordinator.");
   t.value("oncilla_names", "", names);
+  t.type("oncilla_names_degraded", "gauge", "Published names that miss a replica, at the coordinator.");
+  t.value("oncilla_names_degraded", "", metrics.names_degraded);
+  t.type("oncilla_names_lost", "gauge", "Published names whose bytes are lost, at the coordinator.");
+  t.value("oncilla_names_lost", "", metrics.names_lost);
   t.type("oncilla_control_connections", "gauge", "Control connections open.");
   t.value("oncilla_control_connections", "", metrics.connections);
   t.type("oncilla_control_connections_total", "counter", "Control connections accepted.");

@@ -134,6 +134,8 @@ def test_what_misses_a_replica_is_shown(cluster):
     a, _ = replicated(cluster, [])
     cluster["n3"].kill()
     a.fill(0, 2, MIB)
+    wait_for("a metric tells", lambda: "oncilla_names_degraded 1" in cluster["n1"].http_get("/metrics"))
+    assert "replicas_missing" in cluster["n1"].log()
 
     def ls(*options):
         return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options], check=True,
@@ -141,3 +143,11 @@ def test_what_misses_a_replica_is_shown(cluster):
     wait_for("ocm ls tells", lambda: json.loads(ls("--json"))[0]["replicas_missing"] == 1)
     assert not json.loads(ls("--json"))[0]["lost"]
     assert "replicas (degraded: 1 missing)" in ls()
+    single = cluster.program(cluster["n1"]).alloc(MIB, nodes=["n2"])
+    single.publish("single", 0o606)
+    cluster["n2"].kill()
+    wait_for("the metrics tell", lambda: "oncilla_names_lost 2" in cluster["n1"].http_get("/metrics"))
+    assert "data_lost name=single" in cluster["n1"].log()
+    status = subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status", "--json"],
+                            check=True, capture_output=True, text=True, timeout=20).stdout
+    assert json.loads(status)["names_lost"] == 2
