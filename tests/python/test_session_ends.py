@@ -80,3 +80,5 @@ def test_every_way_to_read_lets_the_session_end(cluster, engine):
     read(50)
     wait_for("descriptors are back", lambda: descriptors() <= before[0])
     wait_for("threads have ended", lambda: threads() <= before[1])
+    with oncilla.connect(socket) as pool:
+        pool.table(name).drop()
