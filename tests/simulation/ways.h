@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "sim_env.h"
@@ -27,6 +28,8 @@ class Ways {
   /// Cuts of one way add up.
   void cut(size_t from, size_t to) { ++cuts_[from * nodes_ + to]; }
   void mend(size_t from, size_t to);
+  /// What waits behind a cut is dropped: it may keep its own way, and coroutines of both ends.
+  void drop_parked();
   /// One message in `odds` takes up to `late_ns`.
   void set_late(uint64_t odds, uint64_t late_ns) {
     late_odds_ = odds;
@@ -85,6 +88,12 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   uint64_t last_ns_ = 0;
   std::deque<Item> queue_;
 };
+
+inline void Ways::drop_parked() {
+  std::vector<std::shared_ptr<Pipe>> parked;
+  parked.swap(parked_);
+  for (auto& pipe : parked) std::exchange(pipe->queue_, {}).clear();
+}
 
 inline void Ways::mend(size_t from, size_t to) {
   if (--cuts_[from * nodes_ + to] > 0) return;

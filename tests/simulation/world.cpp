@@ -24,6 +24,7 @@ World::World(const WorldOptions& options)
 
 World::~World() {
   over_ = true;
+  ways_.drop_parked();
   programs_.clear();
   for (Slot& slot : nodes_) slot.daemon.reset();
   fault::install(nullptr);
