@@ -42,8 +42,6 @@ class Home {
   void drop(ExtentId id);
   /// A voter knows what the part of `id`, a replica here, has lost. False if it is here no more.
   bool note_lost(ExtentId id, const std::vector<ExtentId>& lost);
-  /// Replicas here whose parts have lost some, with how many.
-  const std::map<ExtentId, size_t>& degraded() const { return degraded_; }
 
   /// News of membership, and the clock: frees what orphans held too long.
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);

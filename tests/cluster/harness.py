@@ -33,6 +33,24 @@ def wait_for(what: str, condition, deadline_s: float = 15.0):
         time.sleep(0.02)
 
 
+def outcome(action):
+    """The error's name, or what the action gave."""
+    try:
+        return action()
+    except OcmError as error:
+        return error.name
+
+
+def works(cluster):
+    """A new program of n1 writes to n2 and reads it back."""
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(1 << 20, nodes=["n2"])
+    a.fill(0, 1, 1 << 20)
+    assert a.holds(0, 1, 1 << 20)
+    program.close()
+    cluster.programs.remove(program)
+
+
 def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

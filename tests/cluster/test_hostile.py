@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_for
+from harness import wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
 from rawprogram import RawProgram
 
@@ -19,14 +19,6 @@ MIB = 1 << 20
 def address_of(text):
     host, port = text.rsplit(":", 1)
     return host, int(port)
-
-
-def works(cluster):
-    program = cluster.program(cluster["n1"])
-    a = program.alloc(MIB, nodes=["n2"])
-    a.fill(0, 1, MIB)
-    assert a.holds(0, 1, MIB)
-    program.close()
 
 
 GARBAGE = {

@@ -3,18 +3,10 @@ import os
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, wait_for
-from ocmlib import DEDICATED, OcmError
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from ocmlib import DEDICATED
 
 MIB = 1 << 20
-
-
-def outcome(action):
-    """The error's name, or what the action gave."""
-    try:
-        return action()
-    except OcmError as error:
-        return error.name
 
 
 @pytest.mark.parametrize("cut", ["both ways", "one way"])

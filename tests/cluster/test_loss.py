@@ -5,19 +5,11 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, wait_for
-from ocmlib import OcmError, find_binary
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from ocmlib import find_binary
 from rawprogram import RawProgram
 
 MIB = 1 << 20
-
-
-def outcome(action):
-    """The error's name, or what the action gave."""
-    try:
-        return action()
-    except OcmError as error:
-        return error.name
 
 
 def start_fill(handle, seed):

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from harness import wait_for
-from test_hostile import MIB, address_of
+from harness import wait_for, works
+from test_hostile import address_of
 
 LIMIT = 1024
 
@@ -30,15 +30,6 @@ def narrow(make_cluster):
     return make_cluster(names=("n1", "n2"), extra=["--limit-connections", str(LIMIT)])
 
 
-def new_client_works(cluster):
-    program = cluster.program(cluster["n1"])
-    a = program.alloc(MIB, nodes=["n2"])
-    a.fill(0, 1, MIB)
-    assert a.holds(0, 1, MIB)
-    program.close()
-    cluster.programs.remove(program)
-
-
 def hello() -> bytes:
     """Of a session that nobody has. crc32c is not in Python's library: bit by bit."""
     header = struct.pack("<HBBIIIQQQI", 0x4D4F, 1, 1, 1, 0, 0, 0, 32, 0, 0)
@@ -55,8 +46,8 @@ def test_a_crowd_up_to_the_limit_shuts_nobody_out(narrow, many_descriptors):
         for i in range(LIMIT + 100):
             stack.enter_context(socket.create_connection(address_of(narrow["n2"].data)))
             if i % 300 == 0:
-                new_client_works(narrow)
-        new_client_works(narrow)
+                works(narrow)
+        works(narrow)
     assert narrow["n2"].process.poll() is None
 
 
@@ -97,9 +88,9 @@ def test_a_crowd_that_comes_again_and_again_with_half_a_hello_shuts_nobody_out(n
         end = time.monotonic() + 60
         wait_for("a crowd", lambda: made[0] >= LIMIT, 30)
         while made[0] < 2 * LIMIT and time.monotonic() < end:
-            new_client_works(narrow)
+            works(narrow)
     finally:
         over.set()
         thread.join()
     assert made[0] >= 2 * LIMIT
-    new_client_works(narrow)
+    works(narrow)
