@@ -230,7 +230,10 @@ wire::ClusterView Cluster::fresh_view() const {
   const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
   for (auto& node : *view.mutable_nodes()) {
     if (node.name() == core_.name) {
-      *node.mutable_pools() = self_view().pools();
+      const wire::NodeView now = self_view();
+      *node.mutable_pools() = now.pools();
+      node.set_sessions(now.sessions());
+      node.set_extents(now.extents());
       continue;
     }
     node.set_heartbeat_age_ns(node.heartbeat_age_ns() + age_ns);

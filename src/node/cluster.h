@@ -32,7 +32,7 @@ class Cluster {
 
   bool is_coordinator() const { return membership_ != nullptr; }
   const wire::ClusterView& view() const { return view_; }
-  /// For those who look: with this moment's ages and own pools. Without a coordinator nothing is known of
+  /// For those who look: with this moment's ages, and this moment's figures of this node. Without a coordinator nothing is known of
   /// other nodes: who was alive is `suspect`.
   wire::ClusterView fresh_view() const;
   bool has_coordinator() const { return is_coordinator() || !view_.coordinator().empty(); }
