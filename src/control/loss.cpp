@@ -125,7 +125,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   while (next < living.size() && living[next].first <= votes.watched) ++next;
   for (size_t i = 0; i < std::min(living.size(), kWatchedMax); ++i) {
     const auto& [id, part] = living[(next + i) % living.size()];
-    out.watched.emplace_back(id, ids_of(part->lost));
+    out.watched.push_back({id, part->replicas.size(), ids_of(part->lost)});
     votes.watched = id;
   }
   votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);

@@ -96,8 +96,13 @@ class LossLedger {
 
   struct Vote {
     std::vector<ExtentId> dropped;  // of this home, to be freed before the vote counts
-    /// Living replicas of this home, each with what its part has lost. The home says which of them it has no more.
-    std::vector<std::pair<ExtentId, std::vector<ExtentId>>> watched;
+    /// Living replicas of this home. The home says which of them it has no more.
+    struct Watched {
+      ExtentId replica;
+      size_t replicas = 0;         // of its part, as they were made
+      std::vector<ExtentId> lost;  // of them
+    };
+    std::vector<Watched> watched;
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
   Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed, std::span<const ExtentId> gone);

@@ -117,8 +117,9 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
-  for (const auto& [replica, lost] : vote.watched) {
+  for (const auto& [replica, replicas, lost] : vote.watched) {
     auto& watched = *out.add_watched();
+    watched.set_replicas(static_cast<uint32_t>(replicas));
     set_ref(replica, *watched.mutable_replica());
     for (const ExtentId& id : lost) set_ref(id, *watched.add_lost());
   }

@@ -49,6 +49,12 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kInstallCouncil: return "install_council";
     case Envelope::kHold: return "hold";
     case Envelope::kHeld: return "held";
+    case Envelope::kResolve: return "resolve";
+    case Envelope::kPartRemade: return "part_remade";
+    case Envelope::kGiveReplica: return "give_replica";
+    case Envelope::kSessionAt: return "session_at";
+    case Envelope::kDigest: return "digest";
+    case Envelope::kDigests: return "digests";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

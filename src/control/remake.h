@@ -1,0 +1,64 @@
+// Making the lost replicas of a part again, while its bytes are in use: the steps of the home of the last living
+// replica, which leads. Pure.
+//
+//   part [A lost, B]       B is the only one that answers; its home knows that from the votes (control/loss.h)
+//   begin    B gets a second id B' on the same bytes; a spare home reserves C. Nobody knows B' and C.
+//   copy     C := B', while programs write to B                                             (round by round)
+//   freeze   B answers REVOKED and no operation on it is under way
+//   compare  C = B', chunk by chunk; what differs is copied
+//   give     the spare home: C is of the owner of B, in the part [B' C]
+//   switch   B is over for good; who asks for it gets [B' C], which answer from now on
+//
+//   kReserve -> kCopy -> kCompare -(little differs, or enough rounds)-> kFreeze -> kCompare -> kGive -> kSwitch -> kDone
+//      |          |         |                                              |           |          \-- unheard: kGive again
+//      v          v         v                                              v           v
+//   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ------------------------- -> kOver
+//
+// Invariants
+//   M1 an operation on B that was answered well before the freeze is in B', and so in C when it is given; one that
+//      was not answered before it is answered REVOKED, and is posted again to the whole part.
+//   M2 C is told to nobody before it equals the frozen B', and B' to nobody but the spare homes. So each part that is
+//      told has equal bytes, and each operation is of one part: all of [A B] or all of [B' C].
+//   M3 from the first kGive on B never answers again: the spare home may lead others to [B' C] when this one is
+//      gone. C leaves that part only by a decision of the council (control/loss.h).
+//   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
+//   M5 a copy that was not answered may still write: what it wrote to is released and never given.
+#pragma once
+
+#include <cstdint>
+
+namespace ocm::control {
+
+class Remake {
+ public:
+  enum class Step { kReserve, kCopy, kCompare, kFreeze, kGive, kSwitch, kThaw, kRelease, kDone, kOver };
+
+  /// While programs write: so often, and until no more than this differs.
+  static constexpr uint32_t kRoundsMax = 5;
+  static constexpr uint64_t kLittleBytes = uint64_t{1} << 20;
+
+  /// What to do next.
+  Step next() const { return step_; }
+  /// It was done. `changed_bytes`: of kCompare, what differed and was copied.
+  void done(uint64_t changed_bytes = 0);
+  /// It was not, or nobody knows whether it was.
+  void failed();
+  /// B is freed: nobody needs the copy.
+  void freed();
+  /// Nobody will hear kGive any more: the node of the spare home is gone.
+  void spare_is_gone();
+
+  bool is_frozen() const { return frozen_; }
+  /// The spare home may have heard that C is given (M3).
+  bool may_be_given() const { return may_be_given_; }
+
+ private:
+  Step step_ = Step::kReserve;
+  uint32_t rounds_ = 0;
+  bool frozen_ = false;
+  bool may_be_given_ = false;
+  bool given_ = false;
+  bool switched_ = false;
+};
+
+}  // namespace ocm::control
