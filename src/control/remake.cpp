@@ -10,7 +10,7 @@ void Remake::done(uint64_t changed_bytes) {
     case Step::kCopy: step_ = Step::kCompare; break;
     case Step::kCompare:
       if (frozen_) {
-        step_ = Step::kGive;
+        step_ = OCM_MUTATION("switch-before-give") ? Step::kSwitch : Step::kGive;
       } else if (changed_bytes <= kLittleBytes || ++rounds_ >= kRoundsMax) {
         step_ = OCM_MUTATION("give-without-freeze") ? Step::kGive : Step::kFreeze;
       }
@@ -30,7 +30,7 @@ void Remake::done(uint64_t changed_bytes) {
       break;
     case Step::kThaw:
       frozen_ = false;
-      step_ = Step::kRelease;
+      step_ = OCM_MUTATION("no-release") ? Step::kOver : Step::kRelease;
       break;
     case Step::kRelease: step_ = Step::kOver; break;
     case Step::kDone:
@@ -50,22 +50,28 @@ void Remake::failed() {
     case Step::kFreeze:
       if (OCM_MUTATION("give-after-failed-copy") && step_ == Step::kCopy) {
         step_ = Step::kCompare;
+      } else if (OCM_MUTATION("give-after-failed-compare") && step_ == Step::kCompare && frozen_) {
+        step_ = Step::kGive;
       } else {
-        step_ = frozen_ ? Step::kThaw : Step::kRelease;
+        step_ = is_frozen() && !OCM_MUTATION("failed-freeze-stays") ? Step::kThaw : Step::kRelease;
       }
+      break;
+    case Step::kRelease:
+      if (OCM_MUTATION("release-once")) step_ = Step::kOver;
       break;
     default: break;  // until it is done
   }
 }
 
 void Remake::freed() {
-  if (switched_ || step_ == Step::kOver) return;
+  if (switched_ || step_ == Step::kOver || OCM_MUTATION("freed-goes-on")) return;
   frozen_ = false;
   step_ = Step::kRelease;
 }
 
 void Remake::spare_is_gone() {
   if (step_ == Step::kGive && switched_) step_ = Step::kDone;
+  if (step_ == Step::kRelease && !OCM_MUTATION("release-to-nobody")) step_ = Step::kOver;
 }
 
 }  // namespace ocm::control

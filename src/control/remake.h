@@ -23,6 +23,15 @@
 //      gone. C leaves that part only by a decision of the council (control/loss.h).
 //   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
 //   M5 a copy that was not answered may still write: what it wrote to is released and never given.
+//
+// What the homes and daemons around it must keep, or M1 to M5 do not suffice (tests/model/remake_model.cpp breaks each)
+//   M6 it begins when nobody can read A any more: the home asked the council as a writer does (LossAsker::kLost). That
+//      a vote names A as lost is not enough: A's lease may still run while [B' C] acknowledges puts (R7).
+//   M7 a freeze lasts from the first refusal until B answers again, also while operations end: who asks for B waits
+//      (is_frozen()). A put that stores by itself (shm) looks at its slot again after its stores and a full fence.
+//   M8 the spare home frees C on a vote that names it also while it is only reserved; it refuses a reservation or a
+//      give of what was released or freed; it frees what was only reserved when the daemon that leads is over.
+//   M9 a writer has a replica given up only where another of the same part took the whole put.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +54,11 @@ class Remake {
   void failed();
   /// B is freed: nobody needs the copy.
   void freed();
-  /// Nobody will hear kGive any more: the node of the spare home is gone.
+  /// Nobody will hear kGive or kRelease any more: the node of the spare home is gone, or the replica there is.
   void spare_is_gone();
 
-  bool is_frozen() const { return frozen_; }
+  /// B answers REVOKED or may do so already: who asks for it waits.
+  bool is_frozen() const { return frozen_ || step_ == Step::kFreeze || step_ == Step::kThaw; }
   /// The spare home may have heard that C is given (M3).
   bool may_be_given() const { return may_be_given_; }
 
