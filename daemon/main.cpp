@@ -72,6 +72,10 @@ class Options {
     number("--limit-connections", "connections at once", &Config::connections);
     number("--limit-extents", "extents at once", &Config::extents);
     number("--limit-names", "published names (coordinator)", &Config::names);
+    number("--replicas-again-after-ms", "a node is gone so long: its replicas are made elsewhere",
+           &Config::replica_again_after_ms);
+    length("--replicas-bytes-per-second", "of copies that this node leads; 0: no limit",
+           &Config::replica_bytes_per_second);
     number("--limit-copies", "node-to-node copies at once", &Config::copies);
     length("--limit-user-bytes", "bytes that one uid may hold; 0: any", &Config::user_bytes);
     app_.add_option("--limit-user", user_limits_, "UID=BYTES: what this uid may hold; may be given again")

@@ -44,6 +44,9 @@ namespace ocm::fault {
   X(kOrphanFreed, "an orphan was freed")                                              \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")       \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \
+  X(kReplicaFrozen, "a last replica was frozen to be made again")                     \
+  X(kRemakeThawed, "a replica that was to be made again was thawed")                  \
+  X(kReplicaRemade, "a part was made again")                                          \
   X(kSessionResumed, "a session went on under a new run of its daemon")
 
 enum class Point : uint32_t {

@@ -69,6 +69,52 @@ class Leases {
     return true;
   }
 
+  /// The same bytes, their owner and holders, under another id. False if nobody owns `was`.
+  bool rename(ExtentId was, ExtentId now) {
+    const auto it = leases_.find(was);
+    if (it == leases_.end() || leases_.contains(now)) return false;
+    const Lease lease = it->second;
+    leases_.erase(it);
+    leases_.emplace(now, lease);
+    if (lease.session) {
+      auto& extents = owners_.at(*lease.session).extents;
+      extents.erase(was);
+      extents.insert(now);
+    }
+    uint32_t left = lease.holders;
+    for (auto owner = owners_.begin(); left != 0 && owner != owners_.end(); ++owner) {
+      for (auto& [hold, extents] : owner->second.holds) {
+        for (ExtentId& id : extents) {
+          if (id == was) id = now, --left;
+        }
+      }
+    }
+    return true;
+  }
+  /// From the session that made it to the one that it was made for, as an extent of its allocation.
+  bool give(ExtentId id, const AllocationId& allocation, const SessionId& session, const std::string& node,
+            const Incarnation& incarnation) {
+    if (!to_name(id)) return false;
+    leases_.find(id)->second.allocation = allocation;
+    return to_session(id, session, node, incarnation);
+  }
+  /// The same, to a name.
+  bool give_to_name(ExtentId id, const AllocationId& allocation) {
+    if (!to_name(id)) return false;
+    leases_.find(id)->second.allocation = allocation;
+    return true;
+  }
+  /// Who vouches for a session here; null if it owns and holds nothing.
+  struct Vouching {
+    std::string node;
+    Incarnation incarnation;
+  };
+  std::optional<Vouching> vouching(const SessionId& session) const {
+    const auto it = owners_.find(session);
+    if (it == owners_.end()) return std::nullopt;
+    return Vouching{it->second.node, it->second.incarnation};
+  }
+
   /// From the session to the name of its allocation.
   bool to_name(ExtentId id) {
     const auto it = leases_.find(id);

@@ -159,8 +159,30 @@ bool Names::forget(const std::string& name, const std::string& allocation_id) {
 Names::Merged Names::merge(const wire::Allocation& allocation) {
   if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
   const auto known = ids_.find(allocation.allocation_id());
-  if (known != ids_.end()) return Merged::kKnown;
+  if (known != ids_.end()) {
+    wire::Allocation& mine = names_.at(known->second);
+    wire::Allocation newer = mine;
+    if (take_newer(newer, allocation)) {
+      index(mine, false);
+      mine = std::move(newer);
+      index(mine, true);
+    }
+    return Merged::kKnown;
+  }
   return take(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
+}
+
+bool Names::remake(const wire::PartRemade& remade) {
+  const auto where = addresses_.find(remade.was().address());
+  if (where == addresses_.end()) return false;
+  const auto it = names_.find(where->second);
+  if (it == names_.end()) return false;
+  wire::Allocation newer = it->second;
+  if (!replace_part(newer, remade)) return false;
+  index(it->second, false);
+  it->second = std::move(newer);
+  index(it->second, true);
+  return true;
 }
 
 bool Names::lose_extent(const ExtentId& id) {

@@ -58,6 +58,8 @@ class Names {
   /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.
   Merged merge(const wire::Allocation& allocation);
 
+  /// A part was made again. True if it was one of a published allocation.
+  bool remake(const wire::PartRemade& remade);
   /// A replica was given up. True if it was one of a published allocation, and not noted already.
   bool lose_extent(const ExtentId& id);
 

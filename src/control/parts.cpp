@@ -1,10 +1,12 @@
 #include "control/parts.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <unordered_set>
 
 #include "control/placement.h"
+#include "os/crypto.h"
 
 namespace ocm::control {
 namespace {
@@ -38,6 +40,30 @@ Status check_joinable(const wire::Allocation& part, bool replicas) {
     return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
   }
   return {};
+}
+
+void add_home(const wire::ExtentDescriptor& extent, wire::Allocation& sequence) {
+  for (const auto& home : sequence.homes()) {
+    if (home.node() == extent.node()) return;
+  }
+  auto& home = *sequence.add_homes();
+  home.set_node(extent.node());
+  *home.mutable_addresses() = extent.addresses();
+}
+
+/// `from` at the place of `into`.
+void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into, const wire::ExtentDescriptor& from) {
+  const uint32_t part = into.part();
+  if (!from.node().empty() && is(allocation, Layout::kSequence)) add_home(from, allocation);
+  into = from;
+  into.set_part(part);
+  if (is(allocation, Layout::kSequence)) into.clear_addresses();
+  Capability full;
+  if (allocation.access() != static_cast<uint32_t>(Access::kRead) || from.capability().size() != full.bytes.size())
+    return;
+  std::memcpy(full.bytes.data(), from.capability().data(), full.bytes.size());
+  const Capability read = os::read_capability(full);
+  into.set_capability(read.bytes.data(), read.bytes.size());
 }
 
 }  // namespace
@@ -109,12 +135,60 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   return out;
 }
 
+bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) {
+  if (!has_replicas(allocation) || remade.now_size() == 0) return false;
+  const ExtentId was{GlobalAddress(remade.was().address()), remade.was().generation()};
+  auto& extents = *allocation.mutable_extents();
+  int first = -1;
+  for (int i = 0; i < extents.size() && first < 0; ++i) {
+    if (is_extent(extents[i], was)) first = i;
+  }
+  if (first < 0) return false;
+  const uint32_t part = extents[first].part();
+  int next = 1;  // of the new ones
+  for (int i = 0; i < extents.size(); ++i) {
+    if (extents[i].part() != part) continue;
+    if (i == first) {
+      take_place(allocation, extents[i], remade.now(0));
+    } else if (next < remade.now_size()) {
+      take_place(allocation, extents[i], remade.now(next++));
+    } else {
+      extents[i].set_lost(true);
+      extents[i].set_vacant(true);
+    }
+    extents[i].set_remade(remade.remade());
+  }
+  return true;
+}
+
+bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
+  if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size()) return false;
+  bool changed = false;
+  for (int i = 0; i < into.extents_size(); ++i) {
+    auto& mine = *into.mutable_extents(i);
+    const auto& theirs = from.extents(i);
+    if (theirs.part() != mine.part()) return changed;
+    if (theirs.remade() > mine.remade()) {
+      wire::ExtentDescriptor newer = theirs;
+      for (const auto& home : from.homes()) {
+        if (home.node() == theirs.node()) *newer.mutable_addresses() = home.addresses();
+      }
+      take_place(into, mine, newer);
+      changed = true;
+    } else if (theirs.remade() == mine.remade() && theirs.lost() && !mine.lost()) {
+      mine.set_lost(true);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
 std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id) {
   std::vector<ExtentId> out;
   for (const auto& extent : allocation.extents()) {
-    if (!is_extent(extent, id)) continue;
+    if (!is_extent(extent, id) || extent.vacant()) continue;
     for (const auto& other : allocation.extents()) {
-      if (other.part() == extent.part()) out.push_back({GlobalAddress(other.address()), other.generation()});
+      if (other.part() == extent.part() && !other.vacant()) out.push_back({GlobalAddress(other.address()), other.generation()});
     }
     break;
   }

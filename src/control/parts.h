@@ -34,10 +34,17 @@ Status check_parts(const wire::Allocation& allocation);
 Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts);
 
 /// The part of extent `id`: all its replicas as they were made, lost ones too, in ascending order. Empty if the
-/// extent is none of the allocation.
+/// extent is none of the allocation, or only keeps a place.
 std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id);
 /// Notes that the replica was given up (control/loss.h). False if it is not there, or noted already.
 bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
+
+/// Puts a part that was made again in the place of the one before; places for which there is no replica stay vacant.
+/// With capabilities as `allocation` has them. False if the last replica of the one before is not there.
+bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade);
+/// Takes over what another record of the same allocation knows later: parts that were made again, losses. True if
+/// that was something.
+bool take_newer(wire::Allocation& into, const wire::Allocation& from);
 
 /// True if a part has only extents that were given up or for which `gone(extent)`.
 template <class Gone>

@@ -47,6 +47,21 @@ void Extent::revoke() {
   for (auto& hook : hooks) hook();
 }
 
+/// The bytes of an extent that has another id, too.
+class SharedBacking final : public Backing {
+ public:
+  explicit SharedBacking(std::shared_ptr<Extent> first) : first_(std::move(first)) {}
+  uint64_t bytes() const override { return first_->backing->bytes(); }
+  Result<std::byte*> data() override { return first_->backing->data(); }
+  Result<os::Fd> share(Access access) override { return first_->backing->share(access); }
+  void discard() override {
+    if (first_->revoked()) first_->backing->discard();
+  }
+
+ private:
+  const std::shared_ptr<Extent> first_;
+};
+
 /// Everything behind the table's face. Extents hold it weakly through their deleter.
 class ExtentTable::Core : public std::enable_shared_from_this<Core> {
  public:
@@ -72,6 +87,9 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   }
   /// What was removed. `retire`: its bytes count as used until it is let go.
   Result<std::shared_ptr<Extent>> remove(ExtentId id, bool retire);
+  Result<std::shared_ptr<Extent>> share(ExtentId id);
+  Status suspend(ExtentId id);
+  Status resume(ExtentId id);
   PoolUse use(Kind kind) const {
     const std::lock_guard lock(mutex_);
     return use_locked(pools_[static_cast<size_t>(kind)]);
@@ -105,8 +123,13 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   }
   Status full(const Pool& pool, Kind kind, uint64_t bytes) const;
   Result<std::shared_ptr<Extent>> find_locked(ExtentId id) const;
-  /// Budget, offset, slot and generation for `extent`, or nothing of them.
+  /// Offset, slot and generation for `extent`, or nothing of them.
+  Status name_locked(Extent& extent, uint64_t page_bytes);
+  /// And the budget.
   Status reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes);
+  std::shared_ptr<Extent> shared_with_core(std::unique_ptr<Extent> extent) {
+    return {extent.release(), [core = shared_from_this()](Extent* dead) { core->let_go(dead); }};
+  }
   void unreserve_locked(Pool& pool, const Extent& extent);
   std::optional<uint64_t> place_locked(uint64_t bytes, uint64_t page_bytes) const;
   std::optional<uint32_t> take_slot_locked();
@@ -165,29 +188,37 @@ std::optional<uint32_t> ExtentTable::Core::take_slot_locked() {
 Status ExtentTable::Core::reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes) {
   const std::optional<uint64_t> rounded = round_up(extent.bytes, page_bytes);
   if (!rounded || !pool.budget->take(*rounded)) return full(pool, extent.kind, extent.bytes);
-  extent.reserved_bytes = *rounded;
-  const std::optional<uint64_t> offset = place_locked(*rounded, page_bytes);
-  if (!offset) {
+  extent.span_bytes = extent.reserved_bytes = *rounded;
+  const Status named = name_locked(extent, page_bytes);
+  if (!named.is_ok()) {
     pool.budget->give(*rounded);
+    return named;
+  }
+  pool.creating_bytes += *rounded;
+  ++creating_;
+  return {};
+}
+
+Status ExtentTable::Core::name_locked(Extent& extent, uint64_t page_bytes) {
+  const std::optional<uint64_t> offset = place_locked(extent.span_bytes, page_bytes);
+  if (!offset) {
     return Status(Code::kPoolFull,
                   "no " + format_bytes(extent.bytes) +
                       " of contiguous addresses; longest gap: " + format_bytes(gaps_.longest()));
   }
   const std::optional<uint32_t> slot = take_slot_locked();
   if (!slot) {
-    pool.budget->give(*rounded);
     return Status(Code::kLimit, "the node's limit of " + std::to_string(generations_.size()) +
                                     " extents is reached; free some or raise the limit");
   }
-  gaps_.take(*offset, *rounded);
-  cursor_ = *offset + *rounded < kPartitionBytes ? *offset + *rounded : kAddressPageBytes;
+  gaps_.take(*offset, extent.span_bytes);
+  const uint64_t end = *offset + extent.span_bytes;
+  cursor_ = end < kPartitionBytes ? end : kAddressPageBytes;
   // 2^32 - 1 values: 0 means "no extent".
   const uint32_t generation =
       static_cast<uint32_t>((first_generation_ + generations_given_++) % 0xFFFF'FFFFu) + 1;
   extent.id = {GlobalAddress(partition_, *offset), generation};
   extent.slot = *slot;
-  pool.creating_bytes += *rounded;
-  ++creating_;
   return {};
 }
 
@@ -195,7 +226,7 @@ void ExtentTable::Core::unreserve_locked(Pool& pool, const Extent& extent) {
   --creating_;
   pool.creating_bytes -= extent.reserved_bytes;
   pool.budget->give(extent.reserved_bytes);
-  gaps_.give(extent.id.address.offset(), extent.reserved_bytes);
+  gaps_.give(extent.id.address.offset(), extent.span_bytes);
   free_slots_.push_back(extent.slot);
 }
 
@@ -237,8 +268,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::create(uint64_t bytes, Kind k
   }
   extent->backing = std::move(*backing);
 
-  std::shared_ptr<Extent> shared(extent.release(),
-                                 [core = shared_from_this()](Extent* dead) { core->let_go(dead); });
+  std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
   const std::lock_guard lock(mutex_);
   --creating_;
   pool.creating_bytes -= shared->reserved_bytes;
@@ -253,7 +283,10 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::find_locked(ExtentId id) cons
     return Status(Code::kNotFound, "extent " + id.address.to_string() + " is not of this node");
   }
   const auto found = live_.find(id.address.offset());
-  if (found != live_.end() && found->second->id.generation == id.generation) return found->second;
+  if (found != live_.end() && found->second->id.generation == id.generation) {
+    if (!found->second->suspended()) return found->second;
+    return Status(Code::kRevoked, "extent " + id.address.to_string() + " is being made again");
+  }
   // How many creations after the first this generation was, or will be.
   const uint64_t turn =
       (uint64_t{id.generation} + 0xFFFF'FFFFu - 1 - first_generation_ % 0xFFFF'FFFFu) % 0xFFFF'FFFFu;
@@ -268,18 +301,68 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::remove(ExtentId id, bool reti
   std::shared_ptr<Extent> extent;
   {
     const std::lock_guard lock(mutex_);
-    OCM_TRY_ASSIGN(extent, find_locked(id));
+    const auto live = live_.find(id.address.offset());
+    if (live != live_.end() && live->second->id == id) {
+      extent = live->second;  // also a suspended one
+    } else {
+      OCM_TRY_ASSIGN(extent, find_locked(id));
+    }
     generations_[extent->slot].store(0, std::memory_order_release);
     live_.erase(id.address.offset());
     Pool& pool = pools_[static_cast<size_t>(extent->kind)];
+    const auto sharer = extent->sharer_.lock();
+    if (sharer && live_.contains(sharer->id.address.offset())) {  // it pays from now on
+      sharer->reserved_bytes += extent->reserved_bytes;
+      extent->reserved_bytes = 0;
+    }
     pool.used_bytes -= extent->reserved_bytes;
     (retire ? pool.retired_bytes : pool.reclaiming_bytes) += extent->reserved_bytes;
     extent->retired_ = retire;
-    gaps_.give(id.address.offset(), extent->reserved_bytes);
+    gaps_.give(id.address.offset(), extent->span_bytes);
     free_slots_.push_back(extent->slot);
   }
   extent->revoke();
   return extent;
+}
+
+Result<std::shared_ptr<Extent>> ExtentTable::Core::share(ExtentId id) {
+  auto extent = std::make_unique<Extent>();
+  const std::lock_guard lock(mutex_);
+  OCM_TRY_ASSIGN(const std::shared_ptr<Extent> first, find_locked(id));
+  const auto before = first->sharer_.lock();
+  if (before && live_.contains(before->id.address.offset()))
+    return Status(Code::kExists, "extent " + id.address.to_string() + " has another id already");
+  extent->kind = first->kind;
+  extent->bytes = first->bytes;
+  extent->span_bytes = first->span_bytes;
+  extent->capability = os::random_id<Capability>();
+  OCM_TRY(name_locked(*extent, kAddressPageBytes));
+  extent->backing = std::make_unique<SharedBacking>(first);
+  std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
+  first->sharer_ = shared;
+  live_.emplace(shared->id.address.offset(), shared);
+  generations_[shared->slot].store(shared->id.generation, std::memory_order_release);
+  return shared;
+}
+
+Status ExtentTable::Core::suspend(ExtentId id) {
+  const std::lock_guard lock(mutex_);
+  OCM_TRY_ASSIGN(const std::shared_ptr<Extent> extent, find_locked(id));
+  extent->suspended_.store(true, std::memory_order_release);
+  generations_[extent->slot].store(0, std::memory_order_release);
+  // A program stores, fences and looks at the slot: it finds 0, or what it stored is seen from here on.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return {};
+}
+
+Status ExtentTable::Core::resume(ExtentId id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(id.address.offset());
+  if (found == live_.end() || found->second->id != id || !found->second->suspended())
+    return Status(Code::kNotFound, "extent " + id.address.to_string() + " is not suspended");
+  found->second->suspended_.store(false, std::memory_order_release);
+  generations_[found->second->slot].store(id.generation, std::memory_order_release);
+  return {};
 }
 
 void ExtentTable::Core::let_go(Extent* extent) {
@@ -336,11 +419,14 @@ bool ExtentTable::Core::is_valid() const {
   const std::lock_guard lock(mutex_);
   std::array<uint64_t, kKinds> live_bytes{};
   uint64_t creating_bytes = 0, all_live_bytes = 0;
+  size_t suspended = 0;
   for (const auto& [offset, extent] : live_) {
     live_bytes[static_cast<size_t>(extent->kind)] += extent->reserved_bytes;
-    all_live_bytes += extent->reserved_bytes;
-    if (generations_[extent->slot].load(std::memory_order_acquire) != extent->id.generation) return false;
-    if (extent->bytes > extent->reserved_bytes || extent->id.address.offset() != offset) return false;
+    all_live_bytes += extent->span_bytes;
+    suspended += extent->suspended() ? 1 : 0;
+    const uint32_t wanted = extent->suspended() ? 0 : extent->id.generation;
+    if (generations_[extent->slot].load(std::memory_order_acquire) != wanted) return false;
+    if (extent->bytes > extent->span_bytes || extent->id.address.offset() != offset) return false;
   }
   for (size_t i = 0; i < pools_.size(); ++i) {
     const Pool& pool = pools_[i];
@@ -354,7 +440,7 @@ bool ExtentTable::Core::is_valid() const {
       static_cast<uint64_t>(std::count_if(generations_.begin(), generations_.end(), [](const auto& g) {
         return g.load(std::memory_order_relaxed) != 0;
       }));
-  return occupied == live_.size() && fresh_slot_ == live_.size() + creating_ + free_slots_.size() &&
+  return occupied + suspended == live_.size() && fresh_slot_ == live_.size() + creating_ + free_slots_.size() &&
          gaps_.is_valid() &&
          gaps_.free_length() + all_live_bytes + creating_bytes == kPartitionBytes - kAddressPageBytes;
 }
@@ -386,6 +472,9 @@ Result<std::shared_ptr<Extent>> ExtentTable::create(uint64_t bytes, Kind kind, c
 Result<std::shared_ptr<Extent>> ExtentTable::find(ExtentId id) const { return core_->find(id); }
 Status ExtentTable::remove(ExtentId id) { return core_->remove(id, false).status(); }
 Result<std::shared_ptr<Extent>> ExtentTable::retire(ExtentId id) { return core_->remove(id, true); }
+Result<std::shared_ptr<Extent>> ExtentTable::share(ExtentId id) { return core_->share(id); }
+Status ExtentTable::suspend(ExtentId id) { return core_->suspend(id); }
+Status ExtentTable::resume(ExtentId id) { return core_->resume(id); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }

@@ -9,11 +9,14 @@
 //                  \------retire----> kept by the caller ------------------------/
 //                                     [retired: counts as used]
 //
+// share() gives the bytes of an extent a second id: one of the two pays, and the pages go with the last of them.
+// suspend() makes an extent answer as if it were removed, until resume().
+//
 // Invariants (is_valid() holds them at every moment)
 //   T1 for each kind: budget.used_bytes() = creating + used + retired + reclaiming <= budget.budget_bytes()
 //   T2 free offsets + sum of page-rounded lengths of extents being made or live = the partition
-//   T3 generations[slot] is the generation of the live extent in that slot, else 0. It is stored (release)
-//      after the extent is complete, and cleared before the extent leaves the table.
+//   T3 generations[slot] is the generation of the live extent in that slot, else 0; 0 while it is suspended. It is
+//      stored (release) after the extent is complete, and cleared before the extent leaves the table.
 //   T4 no generation is used twice in 2^32 - 1 creations of one table; the first is random.
 //   T5 offsets are given by next-fit around the ring: a freed one is used again as late as possible.
 //
@@ -43,11 +46,13 @@ class Extent {
   Kind kind = Kind::kDram;
   uint32_t slot = 0;            // in the generation table
   uint64_t bytes = 0;           // as asked; the bound of every access
-  uint64_t reserved_bytes = 0;  // rounded up to the backend's pages; what the budget pays
+  uint64_t span_bytes = 0;      // of addresses: rounded up to the backend's pages
+  uint64_t reserved_bytes = 0;  // what the budget pays: the same, or 0 where another id of the bytes pays
   Capability capability;        // read-write
   std::unique_ptr<Backing> backing;
 
   bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+  bool suspended() const { return suspended_.load(std::memory_order_acquire); }
   /// Calls `run` once, when the extent is removed, or now if it was. `run` must not keep the extent alive
   /// (hold a weak_ptr) and must not call the table. Called by the thread that removes, without locks.
   void on_revoke(std::function<void()> run);
@@ -56,7 +61,9 @@ class Extent {
 
  private:
   friend class ExtentTable;
-  bool retired_ = false;  // the table's
+  bool retired_ = false;         // the table's
+  std::weak_ptr<Extent> sharer_;  // the table's
+  std::atomic<bool> suspended_{false};
   std::atomic<bool> revoked_{false};
   std::mutex mutex_;  // guards hooks_ and the step to revoked
   std::vector<std::function<void()>> hooks_;
@@ -103,6 +110,14 @@ class ExtentTable {
   Status remove(ExtentId id);
   /// The same, but its pages stay, and count as used, until the caller lets go of what it gets.
   Result<std::shared_ptr<Extent>> retire(ExtentId id);
+  /// Another extent, with an id and a capability of its own, on the bytes of `id`. Errors: as find(), kLimit,
+  /// kPoolFull (addresses), kExists (it has one).
+  Result<std::shared_ptr<Extent>> share(ExtentId id);
+  /// From here on no new op passes, until resume(); find() answers kRevoked. Who looks at the bytes afterwards sees
+  /// every store whose thread then still found the extent alive. remove() and retire() work. Errors: as find().
+  Status suspend(ExtentId id);
+  /// Errors: kNotFound (not suspended).
+  Status resume(ExtentId id);
 
   uint32_t partition() const { return partition_; }
   uint64_t extents() const;

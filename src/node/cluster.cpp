@@ -407,6 +407,9 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
       // It is lost already; names are given out marked from now on.
       names_.lose_extent(extent_id(request.lost_replica().address(), request.lost_replica().generation()));
       co_return Status();
+    case wire::Envelope::kPartRemade:  // of this daemon itself
+      (void)names_.remake(request.part_remade());
+      co_return Status();
     case wire::Envelope::kGoodbye:
       membership_->goodbye(request.goodbye().node());
       update_own_view();

@@ -58,6 +58,14 @@ class Cluster {
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
   /// Errors: kLost (it is the last one), kDeadline.
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node);
+  /// Returns once nobody can read a replica any more that was given up. Errors: kLost (it was not), kDeadline.
+  control::Task<Status> confirm_lost(std::vector<ExtentId> part, ExtentId replica) {
+    co_return co_await quorum_.lose(std::move(part), replica, core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+  }
+  /// A part was made again: names lead to it, where this is the coordinator.
+  void remade(const wire::PartRemade& part) {
+    if (is_coordinator()) (void)names_.remake(part);
+  }
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// The coordinator's answers. kNoCoordinator at any other node.

@@ -123,6 +123,8 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"offer.dram.numa_node", signed_number(c.dram_numa_node)},
       {"offer.nvme.bytes", length(c.nvme_bytes)},
       {"offer.gpu.bytes", length(c.gpu_bytes)},
+      {"replicas.again_after_ms", number(c.replica_again_after_ms)},
+      {"replicas.bytes_per_second", length(c.replica_bytes_per_second)},
       {"limits.sessions", number(c.sessions)},
       {"limits.connections", number(c.connections)},
       {"limits.extents", number(c.extents)},
@@ -271,6 +273,7 @@ Status Config::check() const {
     return Status(Code::kInvalidArgument, "[offer.dram] numa_node is " + std::to_string(dram_numa_node) +
                                               "; allowed are -1 to " + std::to_string(kNumaNodes - 1));
   }
+  OCM_TRY(in_range("[replicas] again_after_ms", replica_again_after_ms, 0, 86'400'000));
   OCM_TRY(in_range("[limits] sessions", sessions, 1, 1'000'000));
   OCM_TRY(in_range("[limits] connections", connections, 1, 1'000'000));
   OCM_TRY(in_range("[limits] extents", extents, 1, uint64_t{1} << 28));

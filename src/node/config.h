@@ -37,6 +37,9 @@ struct Config {
   int dram_numa_node = -1;
   uint64_t nvme_bytes = 0;
   uint64_t gpu_bytes = 0;
+  // [replicas]
+  uint64_t replica_again_after_ms = 30'000;                // a node is gone so long: its replicas are made elsewhere
+  uint64_t replica_bytes_per_second = uint64_t{1} << 29;  // of copies that this node leads; 0: no limit
   // [limits]
   uint64_t sessions = 4096;
   uint64_t connections = 8192;
@@ -64,6 +67,7 @@ struct Config {
   uint64_t failure_deadline_ns() const { return failure_deadline_ms * 1'000'000; }
   uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }
   uint64_t orphan_grace_ns() const { return orphan_grace_ms * 1'000'000; }
+  uint64_t replica_again_ns() const { return replica_again_after_ms * 1'000'000; }
   std::string socket_path() const { return run_dir + "/oncillad.sock"; }
   /// HTTP for this host's users, whom the kernel names.
   std::string http_socket_path() const { return run_dir + "/http.sock"; }

@@ -22,8 +22,8 @@ Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   const auto leased = leased_.find(id.address);
   if (leased != leased_.end() && leased->second == id.generation) served->lease_until_ns = &lease_;
   served->extent = std::move(extent);
-  // Removed between find() and here: revoke() may have come before the entry was there to be found.
-  if (served->extent->revoked()) return Status(Code::kRevoked);
+  // Removed or suspended between find() and here: revoke() may have come before the entry was there to be found.
+  if (served->extent->revoked() || served->extent->suspended()) return Status(Code::kRevoked);
   served_[id.address] = served;
   return std::shared_ptr<fabric::ServedExtent>(served);
 }
@@ -44,7 +44,7 @@ std::vector<ExtentId> Directory::replicas() {
   return out;
 }
 
-void Directory::revoke(ExtentId id) {
+std::weak_ptr<fabric::ServedExtent> Directory::revoke(ExtentId id) {
   std::shared_ptr<Served> served;  // let go after the lock
   {
     const std::lock_guard lock(mutex_);
@@ -60,6 +60,7 @@ void Directory::revoke(ExtentId id) {
     }
   }
   if (on_revoke_) on_revoke_(id);
+  return served;
 }
 
 }  // namespace ocm::node

@@ -33,8 +33,9 @@ class Directory final : public fabric::ExtentDirectory {
   void require_lease(ExtentId id);
   /// What answers only under the lease.
   std::vector<ExtentId> replicas();
-  /// The extent is freed: ops under way may end, no new one passes.
-  void revoke(ExtentId id);
+  /// The extent is freed or suspended: ops under way may end, no new one passes. Once what is given is expired, none
+  /// is under way.
+  std::weak_ptr<fabric::ServedExtent> revoke(ExtentId id);
   /// Also called by revoke(), for a fabric that keeps registrations of its own. Set before serving.
   void on_revoke(std::function<void(ExtentId)> hook) { on_revoke_ = std::move(hook); }
 

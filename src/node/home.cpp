@@ -175,9 +175,8 @@ Status Home::remove(ExtentId id) {
   const Status removed = table_->remove(id);
   directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
   leases_.remove(id);
-  degraded_.erase(id);
   retired_.erase(id);
-  unpublish(id);
+  forget_replica(id);
   return removed;
 }
 
@@ -185,21 +184,34 @@ Status Home::leave_out(ExtentId id) {
   if (leases_.end_name(id)) return remove(id);
   OCM_TRY_ASSIGN(retired_[id], table_->retire(id));
   directory_->revoke(id);
+  forget_replica(id);
+  return {};
+}
+
+void Home::forget_replica(ExtentId id) {
   degraded_.erase(id);
   unpublish(id);
-  return {};
+  if (const auto known = formerly_.find(id); known != formerly_.end()) {
+    for (const ExtentId& was : known->second) remade_.erase(was);
+    formerly_.erase(known);
+  }
+  const bool frozen = frozen_.erase(id) != 0;
+  if ((shared_.contains(id) || frozen) && on_removed_) on_removed_(id);
 }
 
 void Home::unpublish(ExtentId id) {
   const auto named = published_extents_.find(id);
   if (named == published_extents_.end()) return;
-  --published_living_.at(named->second);
+  const std::string allocation = named->second;
   published_extents_.erase(named);
+  // Once nothing of it is here, its other homes hold the name.
+  if (--published_living_.at(allocation) == 0) erase_published(allocation);
 }
 
 void Home::add_published(const wire::Allocation& allocation) {
   const std::string& name_id = allocation.allocation_id();
   erase_published(name_id);
+  if (allocation.extents_size() == 0) return;
   published_[name_id] = allocation;
   size_t& living = published_living_[name_id];
   for (const auto& extent : allocation.extents()) {
@@ -236,16 +248,22 @@ Status Home::release(const wire::ReleaseRequest& request) {
     over_.insert(request.allocation_id());
     return {};
   }
-  for (const auto& ref : request.more()) {
-    const ExtentId also = extent_id(ref.address(), ref.generation());
-    const control::Lease* lease = leases_.find(also);
-    if (named && lease != nullptr && lease->session == session) (void)remove(also);
-  }
+  const auto owned = [&](ExtentId id) {
+    const control::Lease* lease = leases_.find(id);
+    return named && lease != nullptr && lease->session == session;
+  };
+  const auto free_part_of = [&](ExtentId was) {
+    const ExtentId id = present(was);
+    if (!owned(id)) return false;
+    const wire::PartRemade* part = remade(was);
+    if (part != nullptr && on_part_freed_) on_part_freed_(*part);
+    return remove(id).is_ok();
+  };
+  for (const auto& ref : request.more()) (void)free_part_of(extent_id(ref.address(), ref.generation()));
   const ExtentId id = extent_id(request.address(), request.generation());
-  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, table_->find(id));
-  const control::Lease* lease = leases_.find(id);
-  const bool owner = named && lease != nullptr && lease->session == session;
-  if (!owner && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
+  if (id != present(id)) return free_part_of(id) ? Status() : Status(Code::kPermission);
+  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
+  if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   return leave_out(id);
 }
 
@@ -319,8 +337,16 @@ Status Home::publish(const wire::PublishExtents& request) {
     erase_published(allocation.allocation_id());
   }
   for (const auto& extent : allocation.extents()) {
-    if (extent.node() != core_.name || !find(extent, Access::kReadWrite).is_ok()) continue;
-    const ExtentId id = extent_id(extent.address(), extent.generation());
+    if (extent.node() != core_.name) continue;
+    const ExtentId was = extent_id(extent.address(), extent.generation());
+    const ExtentId id = present(was);
+    // Of a former replica the capability is not known any more; who could name it knew it.
+    const auto here = find_frozen_too(id);
+    if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite))) continue;
+    if (const wire::PartRemade* part = remade(was);
+        part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended))) {
+      on_part_freed_(*part);
+    }
     if (request.remove() || (request.undo() && ended)) {
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
@@ -353,42 +379,171 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   if (request.extents_size() > kSequenceExtentsMax)
     return Status(Code::kTooLarge, "more extents than an allocation has");
   std::vector<ExtentId> extents;
-  for (const auto& ref : request.extents()) extents.push_back(extent_id(ref.address(), ref.generation()));
+  for (const auto& ref : request.extents()) extents.push_back(present(extent_id(ref.address(), ref.generation())));
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
                  leases_.hold(session, request.owner_node(), incarnation, hold, extents));
   check_owner(request.owner_node(), incarnation);
-  for (const ExtentId& id : missing) {
-    auto& ref = *out.add_missing();
-    ref.set_address(id.address.bits());
-    ref.set_generation(id.generation);
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (std::find(missing.begin(), missing.end(), extents[i]) == missing.end()) continue;
+    *out.add_missing() = request.extents(static_cast<int>(i));
   }
   return out;
 }
 
 void Home::drop(ExtentId id) {
-  const auto named = published_extents_.find(id);
-  const std::string allocation = named == published_extents_.end() ? std::string() : named->second;
   if (!leave_out(id).is_ok()) return;  // told again
   fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
-  // Once nothing of it is here, its other homes hold the name.
-  if (const auto left = published_living_.find(allocation);
-      left != published_living_.end() && left->second == 0) {
-    erase_published(allocation);
-  }
 }
 
-bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& lost) {
-  if (!table_->find(id).is_ok()) return false;
+bool Home::note_lost(ExtentId id, uint32_t replicas, const std::vector<ExtentId>& lost) {
+  if (!find_frozen_too(id).is_ok()) return false;
   if (lost.empty()) return true;
-  size_t& known = degraded_[id];
-  if (known == lost.size()) return true;
-  known = lost.size();
+  Degraded& known = degraded_[id];
+  if (known.lost.size() == lost.size()) return true;
+  known = {replicas, lost};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
   const auto of = published_extents_.find(id);
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
   return true;
+}
+
+Result<std::shared_ptr<memory::Extent>> Home::find_frozen_too(ExtentId id) const {
+  const auto frozen = frozen_.find(id);
+  if (frozen != frozen_.end()) return frozen->second;
+  return table_->find(id);
+}
+
+std::vector<Home::LastReplica> Home::last_replicas() const {
+  std::vector<LastReplica> out;
+  for (const auto& [id, part] : degraded_) {
+    const control::Lease* lease = leases_.find(id);
+    const bool last = part.lost.size() + 1 == part.replicas;
+    if (last && lease != nullptr && !lease->name_ended) out.push_back({id, part.lost});
+  }
+  return out;
+}
+
+Result<wire::ExtentDescriptor> Home::share(ExtentId id) {
+  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> second, table_->share(id));
+  directory_->require_lease(second->id);
+  shared_[id] = second->id;
+  return describe(*second);
+}
+
+void Home::unshare(ExtentId id) {
+  const auto second = shared_.find(id);
+  if (second == shared_.end()) return;
+  const ExtentId gone = second->second;
+  shared_.erase(second);
+  (void)table_->remove(gone);
+  directory_->revoke(gone);
+}
+
+Result<std::weak_ptr<fabric::ServedExtent>> Home::freeze(ExtentId id) {
+  OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> extent, table_->find(id));
+  OCM_TRY(table_->suspend(id));
+  frozen_[id] = std::move(extent);
+  return directory_->revoke(id);  // after suspend(): see Directory::open()
+}
+
+void Home::thaw(ExtentId id) {
+  if (frozen_.erase(id) == 0) return;
+  directory_->require_lease(id);
+  (void)table_->resume(id);
+}
+
+void Home::switch_over(const wire::PartRemade& part) {
+  const ExtentId was = extent_id(part.was().address(), part.was().generation());
+  const ExtentId now = extent_id(part.now(0).address(), part.now(0).generation());
+  remember(part, now);
+  if (const auto named = published_extents_.find(was); named != published_extents_.end()) {
+    const std::string allocation = named->second;
+    published_extents_.erase(named);
+    published_extents_[now] = allocation;
+    (void)control::replace_part(published_.at(allocation), part);
+  }
+  leases_.rename(was, now);
+  degraded_.erase(was);
+  formerly_.erase(was);  // they lead to the new one: see remember()
+  frozen_.erase(was);
+  shared_.erase(was);
+  (void)table_->remove(was);
+  directory_->revoke(was);
+}
+
+void Home::remember(const wire::PartRemade& part, ExtentId here) {
+  constexpr size_t kFormerMax = 16;  // who slept through more of them asks for the last one, in vain
+  const ExtentId was = extent_id(part.was().address(), part.was().generation());
+  std::vector<ExtentId> former;
+  if (const auto known = formerly_.find(was); known != formerly_.end()) former = known->second;
+  former.push_back(was);
+  while (former.size() > kFormerMax) {
+    remade_.erase(former.front());
+    former.erase(former.begin());
+  }
+  for (const ExtentId& id : former) {
+    wire::PartRemade& known = remade_[id] = part;
+    known.mutable_was()->set_address(id.address.bits());
+    known.mutable_was()->set_generation(id.generation);
+  }
+  formerly_[here] = std::move(former);
+}
+
+Status Home::give(const wire::GiveReplica& request) {
+  const ExtentId id = extent_id(request.replica().address(), request.replica().generation());
+  AllocationId allocation;
+  OCM_TRY(table_->find(id).status());
+  const bool named = request.has_published();
+  SessionId session;
+  control::Incarnation incarnation;
+  if (!read_id(request.part().allocation_id(), allocation) || request.part().now_size() < 2 ||
+      (!named && (!read_id(request.session_id(), session) ||
+                  !read_id(request.owner_incarnation(), incarnation) ||
+                  !control::check_node_name(request.owner_node()).is_ok()))) {
+    return Status(Code::kInvalidArgument, "a replica is given to a session or a name");
+  }
+  if (named) {
+    OCM_TRY(check_name(request.published().name()));
+    OCM_TRY(control::check_parts(request.published()));
+    leases_.give_to_name(id, allocation);
+    const auto known = published_.find(request.published().allocation_id());
+    wire::Allocation record = request.published();
+    if (known != published_.end()) (void)control::take_newer(record, known->second);
+    add_published(record);
+  } else {
+    if (over_.contains(over_key(session, request.owner_incarnation())))
+      return Status(Code::kCancelled, "the session is over");
+    leases_.give(id, allocation, session, request.owner_node(), incarnation);
+    check_owner(request.owner_node(), incarnation);
+  }
+  remember(request.part(), id);
+  return {};
+}
+
+const wire::PartRemade* Home::remade(ExtentId was) const {
+  const auto known = remade_.find(was);
+  return known == remade_.end() ? nullptr : &known->second;
+}
+
+const wire::Allocation* Home::published_with(ExtentId id) const {
+  const auto named = published_extents_.find(id);
+  return named == published_extents_.end() ? nullptr : &published_.at(named->second);
+}
+
+uint32_t Home::times_remade(ExtentId id) const {
+  const auto former = formerly_.find(id);
+  return former == formerly_.end() ? 0 : remade_.at(former->second.front()).remade();
+}
+
+ExtentId Home::present(ExtentId id) const {
+  const wire::PartRemade* part = remade(id);
+  if (part == nullptr) return id;
+  for (const auto& now : part->now()) {
+    if (now.node() == core_.name) return extent_id(now.address(), now.generation());
+  }
+  return id;
 }
 
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {

@@ -6,7 +6,9 @@
 
 #include <list>
 #include <map>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "control/recent.h"
@@ -41,7 +43,43 @@ class Home {
   /// until the last hold ends.
   void drop(ExtentId id);
   /// A voter knows what the part of `id`, a replica here, has lost. False if it is here no more.
-  bool note_lost(ExtentId id, const std::vector<ExtentId>& lost);
+  bool note_lost(ExtentId id, uint32_t replicas, const std::vector<ExtentId>& lost);
+
+  // ---- a part that is made again: see control/remake.h. The ids of its former replicas lead to the present one here.
+  struct LastReplica {
+    ExtentId id;
+    std::vector<ExtentId> lost;  // all others of its part
+  };
+  /// Replicas here whose parts lost all others, and which somebody owns.
+  std::vector<LastReplica> last_replicas() const;
+  /// Null if nobody owns it.
+  const control::Lease* lease(ExtentId id) const { return leases_.find(id); }
+  std::optional<control::Leases::Vouching> vouching(const SessionId& session) const {
+    return leases_.vouching(session);
+  }
+  /// A second id for the bytes of a replica. Errors: those of ExtentTable::share().
+  Result<wire::ExtentDescriptor> share(ExtentId id);
+  /// Ends what share() made.
+  void unshare(ExtentId id);
+  /// The replica answers nobody. Nothing is under way on it once what is given is expired.
+  Result<std::weak_ptr<fabric::ServedExtent>> freeze(ExtentId id);
+  void thaw(ExtentId id);
+  /// Ends the frozen replica `part.was` in favour of `part.now(0)`, which is here.
+  void switch_over(const wire::PartRemade& part);
+  /// A replica that another home had made here goes to its owner. Errors: kInvalidArgument, kNotFound, kCancelled.
+  Status give(const wire::GiveReplica& request);
+  /// It lives here, and is not frozen.
+  bool has(ExtentId id) const { return table_->find(id).is_ok(); }
+  /// The name's allocation that has this extent of this home; null if none has.
+  const wire::Allocation* published_with(ExtentId id) const;
+  /// How often the part of this replica of this home was made again.
+  uint32_t times_remade(ExtentId id) const;
+  /// What became of a replica, if one of its part lives here.
+  const wire::PartRemade* remade(ExtentId was) const;
+  /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
+  /// was removed for a request that named a former one.
+  void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
+  void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: frees what orphans held too long.
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
@@ -71,6 +109,12 @@ class Home {
   control::Task<Made> make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options);
   wire::ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
+  /// Also a frozen one.
+  Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
+  /// The replica here that `id` became; itself otherwise.
+  ExtentId present(ExtentId id) const;
+  void remember(const wire::PartRemade& part, ExtentId here);
+  void forget_replica(ExtentId id);
   void add_published(const wire::Allocation& allocation);
   void erase_published(const std::string& allocation_id);
   /// The extent lives no more.
@@ -103,7 +147,17 @@ class Home {
   control::Recent over_{kOverMax};
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
   std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
-  std::map<ExtentId, size_t> degraded_;  // replicas here -> how many their parts have lost
+  struct Degraded {
+    uint32_t replicas = 0;  // of its part
+    std::vector<ExtentId> lost;
+  };
+  std::map<ExtentId, Degraded> degraded_;  // replicas here
+  std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
+  std::map<ExtentId, ExtentId> shared_;                 // replica -> its second id
+  std::map<ExtentId, wire::PartRemade> remade_;         // by former replica
+  std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
+  std::function<void(ExtentId)> on_removed_;
+  std::function<void(const wire::PartRemade&)> on_part_freed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;

@@ -17,6 +17,7 @@
 #include "fabric/tcp/server.h"
 #include "fabric/ucx/server.h"
 #include "node/doors.h"
+#include "node/remaker.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
 
@@ -113,6 +114,7 @@ struct Node::Impl {
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<Holds> holds;
   std::unique_ptr<Copier> copier;
+  std::unique_ptr<Remaker> remaker;
   std::unique_ptr<Service> service;
   std::unique_ptr<Doors> doors;
   std::unique_ptr<HttpServer> http, local_http;
@@ -200,8 +202,9 @@ Status Node::Impl::listen() {
   allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
   holds = std::make_unique<Holds>(core, *home, *peers, *cluster);
   copier = std::make_unique<Copier>(core, *home, *peers, *cluster);
+  remaker = std::make_unique<Remaker>(core, *home, *peers, *cluster, *sessions);
   service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
-                                      served);
+                                      *remaker, served);
   doors = std::make_unique<Doors>(core, loop, *service);
   if (control_socket.is_open()) {
     daemons = std::make_shared<control::Acceptor>(loop, std::move(control_socket));
@@ -219,6 +222,7 @@ Status Node::Impl::listen() {
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this] { return sessions->count(); });
+  remaker->start();
   return {};
 }
 
@@ -287,6 +291,7 @@ void Node::stop() {
     ::unlink(impl.core.config.http_socket_path().c_str());
   }
   impl.copier->stop();
+  impl.remaker->stop();
   if (impl.tcp) impl.tcp->stop();
   impl.loop.stop();
   impl.thread.join();

@@ -116,7 +116,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     const ExtentId id = extent_id(watched.replica().address(), watched.replica().generation());
     std::vector<ExtentId> lost;
     for (const auto& ref : watched.lost()) lost.push_back(extent_id(ref.address(), ref.generation()));
-    if (!home_.note_lost(id, lost)) echo.gone.push_back(watched.replica());
+    if (!home_.note_lost(id, watched.replicas(), lost)) echo.gone.push_back(watched.replica());
   }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns);

@@ -156,6 +156,13 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
     case wire::Envelope::kLostReplica:
       co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
+    case wire::Envelope::kResolve: {
+      auto known = co_await remaker_.resolve(session, std::move(*request.mutable_resolve()));
+      if (!known.is_ok()) co_return known.status();
+      wire::Envelope out;
+      *out.mutable_allocation() = std::move(known).value();
+      co_return out;
+    }
     case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
     default: co_return Status(Code::kProtocol, "not a request of a program");
   }
@@ -181,9 +188,20 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   out.set_owner_node(core_.name);
   out.set_owner_incarnation(id_field(core_.incarnation));
   it->second.owned = false;  // while it is under way, nothing frees it from here
-  const auto reply = co_await cluster_.ask_coordinator(std::move(message));
-  const auto again = session->allocations.find(id);
+  auto reply = co_await cluster_.ask_coordinator(message);
+  auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return reply.status();
+  bool moved = reply.status().code() == Code::kRevoked;
+  if (moved) moved = co_await remaker_.follow(session, id);
+  if (moved) {
+    again = session->allocations.find(id);
+    if (again == session->allocations.end()) co_return reply.status();
+    *message.mutable_publish()->mutable_allocation() = again->second.allocation;
+    message.mutable_publish()->mutable_allocation()->set_owner_uid(session->uid);
+    reply = co_await cluster_.ask_coordinator(std::move(message));
+    again = session->allocations.find(id);
+    if (again == session->allocations.end()) co_return reply.status();
+  }
   if (!reply.is_ok()) {
     again->second.owned = true;
     co_return reply.status();
@@ -256,6 +274,10 @@ wire::Stats Service::stats(uint32_t uid) const {
   *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
+  const Remaker::Progress copies = remaker_.progress();
+  out.set_replicas_waiting(copies.waiting);
+  out.set_replica_bytes(copies.bytes);
+  out.set_replica_bytes_copied(copies.copied_bytes);
   constexpr int kSessionsMax = 4096;
   (void)sessions_.moved();
   out.set_session_count(sessions_.count());
@@ -337,6 +359,8 @@ Task<Reply> Service::peer_request([[maybe_unused]] std::string node, wire::Envel
   Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
   if (cluster_.handles(request)) {
     reply = co_await cluster_.coordinate(std::move(request));
+  } else if (remaker_.handles(request)) {
+    reply = co_await remaker_.answer(std::move(request));
   } else {
     reply = co_await home_request(std::move(request));
   }

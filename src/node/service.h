@@ -8,6 +8,7 @@
 
 #include "node/allocator.h"
 #include "node/copier.h"
+#include "node/remaker.h"
 #include "node/holds.h"
 #include "node/http.h"
 #include "node/report.h"
@@ -24,7 +25,7 @@ struct Program {
 class Service {
  public:
   Service(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions, Allocator& allocator,
-          Holds& holds, Copier& copier, const ServedStats& served)
+          Holds& holds, Copier& copier, Remaker& remaker, const ServedStats& served)
       : core_(core),
         home_(home),
         peers_(peers),
@@ -33,6 +34,7 @@ class Service {
         allocator_(allocator),
         holds_(holds),
         copier_(copier),
+        remaker_(remaker),
         served_(served) {}
 
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program, wire::Envelope request);
@@ -64,6 +66,7 @@ class Service {
   Allocator& allocator_;
   Holds& holds_;
   Copier& copier_;
+  Remaker& remaker_;
   const ServedStats& served_;
 };
 

@@ -16,6 +16,7 @@
 #include "node/allocator.h"
 #include "node/copier.h"
 #include "node/holds.h"
+#include "node/remaker.h"
 #include "node/service.h"
 #include "wire/control.h"
 
@@ -87,8 +88,9 @@ class Daemon {
     holds_ = std::make_unique<node::Holds>(core_, *home_, *peers_, *cluster_);
     copier_ = std::make_unique<node::Copier>(core_, *home_, *peers_, *cluster_,
                                              [](node::CopyJob job) { job.done(Status()); });
+    remaker_ = std::make_unique<node::Remaker>(core_, *home_, *peers_, *cluster_, *sessions_);
     service_ = std::make_unique<node::Service>(core_, *home_, *peers_, *cluster_, *sessions_, *allocator_,
-                                               *holds_, *copier_, served_);
+                                               *holds_, *copier_, *remaker_, served_);
     cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
     cluster_->start([this] { return sessions_->count(); });
     env_.run(2 * core_.config.heartbeat_ns());
@@ -215,6 +217,7 @@ class Daemon {
   std::unique_ptr<node::Allocator> allocator_;
   std::unique_ptr<node::Holds> holds_;
   std::unique_ptr<node::Copier> copier_;
+  std::unique_ptr<node::Remaker> remaker_;
   std::unique_ptr<node::Service> service_;
 };
 

@@ -164,10 +164,12 @@ void Daemon::start() {
   holds = std::make_unique<node::Holds>(*core, *home, *peers, *cluster);
   copier = std::make_unique<node::Copier>(
       *core, *home, *peers, *cluster, [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
+  remaker = std::make_unique<node::Remaker>(*core, *home, *peers, *cluster, *sessions);
   service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
-                                            *copier, served_);
+                                            *copier, *remaker, served_);
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this] { return sessions->count(); });
+  remaker->start();
   env->touch();
 }
 

@@ -8,6 +8,7 @@
 
 #include "node/allocator.h"
 #include "node/copier.h"
+#include "node/remaker.h"
 #include "node/holds.h"
 #include "node/service.h"
 #include "ways.h"
@@ -81,6 +82,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   std::unique_ptr<node::Allocator> allocator;
   std::unique_ptr<node::Holds> holds;
   std::unique_ptr<node::Copier> copier;
+  std::unique_ptr<node::Remaker> remaker;
   std::unique_ptr<node::Service> service;
   /// Sees every operation that was allowed on an extent.
   std::function<void(const WordOp&, const WordResult&)> served_op;

@@ -6,6 +6,7 @@ namespace ocm::simulation {
 namespace {
 
 constexpr uint64_t kPieceBytes = 256;
+constexpr int kFollowedMax = 8;  // as the client library
 constexpr uint64_t kCopiesAt = 248;  // beyond all cells: where copies come to
 
 struct ControlCall : Waiter {
@@ -171,9 +172,48 @@ Task<void> Program::word_to(size_t node, WordOp op, WordResult& out) {
   out = co_await word(node, std::move(op));
 }
 
-Program::Where Program::where(const Memory& memory, size_t cell, size_t piece) const {
-  if (memory.layout == Layout::kReplicated) return {piece, 8 * cell};
-  return {cell % memory.pieces.size(), 8 * (cell / memory.pieces.size())};
+Program::Where Program::where(const Handle& handle, size_t cell, size_t place) const {
+  if (handle.memory->layout == Layout::kReplicated) return {place, 8 * cell};
+  return {cell % handle.places.size(), 8 * (cell / handle.places.size())};
+}
+
+void Program::bind(Handle& handle, const wire::Allocation& allocation) {
+  Memory& memory = *handle.memory;
+  handle.places.clear();
+  handle.lost.clear();
+  uint32_t remade = 0;
+  for (const auto& extent : allocation.extents()) {
+    const ExtentId id{GlobalAddress(extent.address()), extent.generation()};
+    size_t place = 0;
+    while (place < memory.pieces.size() && memory.pieces[place].id != id) ++place;
+    if (place == memory.pieces.size()) {
+      Memory::Piece& piece = memory.pieces.emplace_back();
+      piece.id = id;
+      piece.node = node_of_name(extent.node());
+      piece.life = world_.life(piece.node);
+      piece.extent = extent;
+    }
+    handle.places.push_back(place);
+    handle.lost.push_back(extent.lost());
+    remade = std::max(remade, extent.remade());
+  }
+  if (memory.newest.empty() || remade > memory.remade) {
+    memory.newest = handle.places;
+    memory.remade = remade;
+  }
+}
+
+Task<Status> Program::resolve(std::shared_ptr<Handle> handle, ExtentId replica) {
+  wire::Envelope request;
+  request.mutable_resolve()->set_allocation_id(handle->memory->allocation.allocation_id());
+  request.mutable_resolve()->mutable_extent()->set_address(replica.address.bits());
+  request.mutable_resolve()->mutable_extent()->set_generation(replica.generation);
+  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  if (!reply.is_ok()) co_return reply.status();
+  if (static_cast<size_t>(reply.value().allocation().extents_size()) == handle->places.size())
+    bind(*handle, reply.value().allocation());
+  ++world_.counts["resolved"];
+  co_return Status();
 }
 
 void Program::check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,
@@ -184,10 +224,11 @@ void Program::check_value(const Memory& memory, size_t cell, uint64_t acked_befo
                  ", issued " + std::to_string(memory.cells[cell].issued));
 }
 
-Task<void> Program::lose(Handle& handle, size_t piece, Status& out) {
+Task<void> Program::lose(Handle& handle, size_t place, Status& out) {
   wire::Envelope request;
   auto& lost = *request.mutable_lost_replica();
-  Memory::Piece& which = handle.memory->pieces[piece];
+  const size_t number = handle.places[place];
+  Memory::Piece& which = handle.memory->pieces[number];
   lost.set_allocation_id(handle.memory->allocation.allocation_id());
   lost.set_address(which.id.address.bits());
   lost.set_generation(which.id.generation);
@@ -197,57 +238,26 @@ Task<void> Program::lose(Handle& handle, size_t piece, Status& out) {
       co_await call(std::move(request), below(2) == 0 ? world_.deadline_ns() : 6 * world_.deadline_ns());
   out = reply.status();
   if (!out.is_ok()) co_return;
-  memory->pieces[piece].drop_answered = true;
-  handle.lost[piece] = true;
+  memory->pieces[number].drop_answered = true;
+  if (handle.places[place] == number) handle.lost[place] = true;
   ++world_.counts["replicas lost"];
 }
 
 Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
   const std::shared_ptr<Memory> memory = handle->memory;
   const uint64_t value = ++memory->cells[cell].issued;
-  WordOp op;
-  op.kind = WordOp::kPut;
-  op.value = value;
-  const bool replicated = memory->layout == Layout::kReplicated;
-  std::vector<size_t> pieces;
-  if (!replicated) pieces.push_back(where(*memory, cell, 0).piece);
-  for (size_t i = 0; replicated && i < memory->pieces.size(); ++i) {
-    if (!handle->lost[i]) pieces.push_back(i);
-  }
-  std::vector<WordResult> results(pieces.size());
-  std::vector<Task<void>> tasks;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const Memory::Piece& piece = memory->pieces[pieces[i]];
-    op.id = piece.id;
-    op.capability = piece.capability;
-    op.offset = where(*memory, cell, pieces[i]).offset;
-    tasks.push_back(word_to(piece.node, op, results[i]));
-  }
-  co_await env->join(std::move(tasks));
   Status status;
-  size_t good = 0;
-  std::vector<size_t> failed;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (results[i].code == Code::kOk) {
-      ++good;
-    } else {
-      status = results[i].code;
-      failed.push_back(pieces[i]);
-    }
-  }
-  if (good == 0 && pieces.empty()) status = Code::kLost;
-  if (replicated && good == 0 &&
-      std::all_of(results.begin(), results.end(), [](const WordResult& r) { return is_gone(r.code); })) {
-    lost_all(*handle);
-  }
-  if (replicated && good > 0 && !failed.empty()) {
-    status = Status();
-    std::vector<Status> answers(failed.size());
-    std::vector<Task<void>> ask;
-    for (size_t i = 0; i < failed.size(); ++i) ask.push_back(lose(*handle, failed[i], answers[i]));
-    co_await env->join(std::move(ask));
-    for (const Status& answer : answers) {
-      if (!answer.is_ok()) status = answer;
+  for (int attempt = 0; attempt < kFollowedMax; ++attempt) {
+    const auto places = handle->places;
+    status = co_await put_once(handle, cell, value);
+    if (status.is_ok() || memory->layout != Layout::kReplicated) break;
+    const auto last = std::find(handle->lost.begin(), handle->lost.end(), false);
+    if (last == handle->lost.end()) break;
+    const size_t place = static_cast<size_t>(last - handle->lost.begin());
+    const Status followed = co_await resolve(handle, piece_at(*handle, place).id);
+    if (!followed.is_ok()) {
+      if (is_gone(status.code()) && followed.code() == Code::kRevoked) lost_all(*handle);
+      break;
     }
   }
   world_.note(100, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
@@ -260,17 +270,62 @@ Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
   co_return status;
 }
 
+Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value) {
+  WordOp op;
+  op.kind = WordOp::kPut;
+  op.value = value;
+  const bool replicated = handle->memory->layout == Layout::kReplicated;
+  const auto bound = handle->places;
+  std::vector<size_t> places;
+  if (!replicated) places.push_back(where(*handle, cell, 0).place);
+  for (size_t i = 0; replicated && i < handle->places.size(); ++i) {
+    if (!handle->lost[i]) places.push_back(i);
+  }
+  if (places.empty()) co_return Code::kLost;
+  std::vector<WordResult> results(places.size());
+  std::vector<Task<void>> tasks;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Memory::Piece& piece = piece_at(*handle, places[i]);
+    op.id = piece.id;
+    op.capability = piece.extent.capability();
+    op.offset = where(*handle, cell, places[i]).offset;
+    tasks.push_back(word_to(piece.node, op, results[i]));
+  }
+  co_await env->join(std::move(tasks));
+  Status status;
+  size_t good = 0;
+  std::vector<size_t> failed;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (results[i].code == Code::kOk) {
+      ++good;
+    } else {
+      if (status.is_ok() || !is_gone(results[i].code)) status = results[i].code;
+      failed.push_back(places[i]);
+    }
+  }
+  if (!replicated || good == 0 || failed.empty()) co_return status;
+  if (handle->places != bound) co_return Code::kRevoked;  // another step of this program followed meanwhile
+  std::vector<Status> answers(failed.size());
+  std::vector<Task<void>> ask;
+  for (size_t i = 0; i < failed.size(); ++i) ask.push_back(lose(*handle, failed[i], answers[i]));
+  co_await env->join(std::move(ask));
+  for (const Status& answer : answers) {
+    if (!answer.is_ok()) co_return answer;
+  }
+  co_return Status();
+}
+
 Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   const std::shared_ptr<Memory> memory = handle->memory;
   const size_t cell = memory->cells.size() - 1;
   const uint64_t before = memory->cells[cell].acked;
   ++memory->cells[cell].issued;
-  const Where at = where(*memory, cell, 0);
-  const Memory::Piece& piece = memory->pieces[at.piece];
+  const Where at = where(*handle, cell, 0);
+  const Memory::Piece& piece = piece_at(*handle, at.place);
   WordOp op;
   op.kind = WordOp::kAdd;
   op.id = piece.id;
-  op.capability = piece.capability;
+  op.capability = piece.extent.capability();
   op.offset = at.offset;
   op.value = 1;
   const WordResult result = co_await word(piece.node, op);
@@ -289,12 +344,14 @@ void Program::lost_all(const Handle& handle) {
   if (memory.state != Memory::State::kPublished && world_.counts["orphans freed"] != 0)
     return;  // its owner was cut off for longer than the grace
   // A hold is one of the replicas' homes that answered; what no name has and no hold is freed.
+  std::vector<Memory::Piece> pieces;  // what it is now, as far as a program knows
+  for (const size_t place : memory.newest) pieces.push_back(memory.pieces[place]);
   const bool asked = std::any_of(memory.pieces.begin(), memory.pieces.end(),
                                  [](const Memory::Piece& piece) { return piece.drop_asked; });
   if (memory.state >= Memory::State::kRemoving && asked) return;
   const auto lived = [&](const Memory::Piece& piece) { return world_.life(piece.node) == piece.life; };
   const bool never_killed = std::all_of(memory.pieces.begin(), memory.pieces.end(), lived);
-  const bool spared = std::any_of(memory.pieces.begin(), memory.pieces.end(),
+  const bool spared = std::any_of(pieces.begin(), pieces.end(),
                                   [&](const Memory::Piece& p) { return lived(p) && !p.drop_asked; });
   if (!never_killed && !spared) return;
   std::string what = "W2: every replica is gone, and a node was never lost: of \"" + memory.name +
@@ -309,28 +366,49 @@ void Program::lost_all(const Handle& handle) {
 }
 
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
+  const uint64_t acked = handle->memory->cells[cell].acked;
+  Status status;
+  for (int attempt = 0; attempt < kFollowedMax; ++attempt) {
+    status = co_await get_once(handle, cell, acked);
+    if (status.is_ok() || handle->memory->layout != Layout::kReplicated) break;
+    const auto last = std::find(handle->lost.begin(), handle->lost.end(), false);
+    if (last == handle->lost.end()) break;
+    const size_t place = static_cast<size_t>(last - handle->lost.begin());
+    const Status followed = co_await resolve(handle, piece_at(*handle, place).id);
+    if (!followed.is_ok()) {
+      if (is_gone(status.code()) && followed.code() == Code::kRevoked) lost_all(*handle);
+      break;
+    }
+  }
+  if (!status.is_ok()) {
+    world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
+    ++world_.counts["gets failed"];
+  }
+  co_return status;
+}
+
+Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked) {
   const std::shared_ptr<Memory> memory = handle->memory;
-  const uint64_t acked = memory->cells[cell].acked;
-  std::vector<size_t> order;
+  std::vector<size_t> order;  // of pieces
   if (memory->layout == Layout::kReplicated) {
-    for (size_t i = 0; i < memory->pieces.size(); ++i) {
-      if (!handle->lost[i]) order.push_back(i);
+    for (size_t i = 0; i < handle->places.size(); ++i) {
+      if (!handle->lost[i]) order.push_back(handle->places[i]);
     }
     if (!order.empty()) std::rotate(order.begin(), order.begin() + below(order.size()), order.end());
     // As the client does: what is on this host first.
     std::stable_partition(order.begin(), order.end(),
                           [&](size_t i) { return memory->pieces[i].node == node_; });
   } else {
-    order.push_back(where(*memory, cell, 0).piece);
+    order.push_back(handle->places[where(*handle, cell, 0).place]);
   }
+  const uint64_t offset = where(*handle, cell, 0).offset;
   Status last = Code::kLost;
-  bool all_gone = true;
   for (const size_t i : order) {
     const Memory::Piece& piece = memory->pieces[i];
     WordOp op;
     op.id = piece.id;
-    op.capability = piece.capability;
-    op.offset = where(*memory, cell, i).offset;
+    op.capability = piece.extent.capability();
+    op.offset = offset;
     const WordResult result = co_await word(piece.node, op);
     if (result.code == Code::kOk) {
       check_value(*memory, cell, acked, result.value, "get");
@@ -338,29 +416,25 @@ Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
       ++world_.counts["gets"];
       co_return Status();
     }
-    last = result.code;
-    all_gone = all_gone && is_gone(result.code);
+    if (last.code() == Code::kLost || !is_gone(result.code)) last = result.code;
   }
-  world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(last.code())));
-  if (memory->layout == Layout::kReplicated && all_gone) lost_all(*handle);
-  ++world_.counts["gets failed"];
   co_return last;
 }
 
 Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell) {
   const uint64_t acked = from->memory->cells[cell].acked;
   std::vector<size_t> sources;
-  for (size_t i = 0; i < from->memory->pieces.size(); ++i) {
+  for (size_t i = 0; i < from->places.size(); ++i) {
     if (!from->lost[i]) sources.push_back(i);
   }
-  if (from->memory->layout != Layout::kReplicated) sources = {where(*from->memory, cell, 0).piece};
+  if (from->memory->layout != Layout::kReplicated) sources = {where(*from, cell, 0).place};
   if (sources.empty()) co_return Code::kLost;
   const size_t source = sources[below(sources.size())];
   wire::Envelope request;
   auto& ask = *request.mutable_copy();
-  *ask.mutable_source() = from->memory->allocation.extents(static_cast<int>(source));
-  ask.set_source_offset(where(*from->memory, cell, source).offset);
-  *ask.mutable_target() = to->memory->allocation.extents(0);
+  *ask.mutable_source() = piece_at(*from, source).extent;
+  ask.set_source_offset(where(*from, cell, source).offset);
+  *ask.mutable_target() = piece_at(*to, 0).extent;
   ask.set_target_offset(kCopiesAt);
   ask.set_bytes_total(8);
   to->copied_to = true;
@@ -368,10 +442,10 @@ Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle>
   if (!copied.is_ok()) co_return copied.status();  // it may still come: never again to this target
   to->copied_to = false;
   ++world_.counts["copies"];
-  const Memory::Piece& piece = to->memory->pieces[0];
+  const Memory::Piece& piece = piece_at(*to, 0);
   WordOp op;
   op.id = piece.id;
-  op.capability = piece.capability;
+  op.capability = piece.extent.capability();
   op.offset = kCopiesAt;
   const WordResult result = co_await word(piece.node, op);
   if (result.code == Code::kOk) check_value(*from->memory, cell, acked, result.value, "copy");
@@ -398,15 +472,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   memory.allocation = reply.value().allocation();
   memory.layout = layout;
   memory.cells.resize(world_.writers() + 1);
-  for (const auto& extent : memory.allocation.extents()) {
-    Memory::Piece piece;
-    piece.id = {GlobalAddress(extent.address()), extent.generation()};
-    piece.node = node_of_name(extent.node());
-    piece.life = world_.life(piece.node);
-    piece.capability = extent.capability();
-    memory.pieces.push_back(piece);
-  }
-  handle->lost.resize(memory.pieces.size());
+  bind(*handle, memory.allocation);
   handle->owned = true;
   handle->life = world_.life(node_);
   handles.push_back(handle);
@@ -447,7 +513,8 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
   const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
   if (reply.status().code() == Code::kNotFound && expected && !hold &&
       expected->state == Memory::State::kPublished && began_ns > settled_ns && world_.daemon(0) &&
-      std::any_of(expected->pieces.begin(), expected->pieces.end(), [&](const Memory::Piece& piece) {
+      std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
+        const Memory::Piece& piece = expected->pieces[i];
         return world_.life(piece.node) == piece.life && !piece.drop_asked;
       })) {
     world_.violate("W4: the name " + name + " is not there");
@@ -464,12 +531,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
     handle->memory = memory;
     handle->hold_id = found.hold_id();
     handle->life = world_.life(node_);
-    handle->lost.assign(memory->pieces.size(), true);
-    for (const auto& extent : found.extents()) {
-      for (size_t i = 0; i < memory->pieces.size(); ++i) {
-        if (memory->pieces[i].id.address.bits() == extent.address()) handle->lost[i] = extent.lost();
-      }
-    }
+    bind(*handle, found);
     handles.push_back(handle);
     ++world_.counts["attached"];
     co_return handle;
@@ -584,8 +646,10 @@ Task<void> Program::probe() {
     (void)co_await get(handle, 0);  // W1 and W2
     const Status put_now = co_await put(handle, number_);
     const bool left =
-        std::any_of(handle->memory->pieces.begin(), handle->memory->pieces.end(),
-                    [&](const auto& p) { return world_.life(p.node) == p.life && !p.drop_asked; });
+        std::any_of(handle->memory->newest.begin(), handle->memory->newest.end(), [&](size_t i) {
+          const Memory::Piece& p = handle->memory->pieces[i];
+          return world_.life(p.node) == p.life && !p.drop_asked;
+        });
     const bool freed = handle->memory->state >= Memory::State::kPublishing && handle->hold_id.empty();
     // A daemon that restarted does not know the replicas of what resumed.
     const bool known = handle->life == world_.life(node_);

@@ -15,7 +15,8 @@ namespace ocm::simulation {
 
 struct Handle {
   std::shared_ptr<Memory> memory;
-  std::vector<bool> lost;  // by piece: dropped, as this program knows
+  std::vector<size_t> places;  // its pieces
+  std::vector<bool> lost;      // by place: dropped, as this program knows
   bool owned = false;
   uint64_t life = 0;  // of the program's node when it got it
   std::string hold_id;
@@ -57,13 +58,22 @@ class Program : public std::enable_shared_from_this<Program> {
  private:
   struct Channel;
   struct Where {
-    size_t piece;
+    size_t place;
     uint64_t offset;
   };
-  Where where(const Memory& memory, size_t cell, size_t piece) const;
+  Where where(const Handle& handle, size_t cell, size_t place) const;
+  static const Memory::Piece& piece_at(const Handle& handle, size_t place) {
+    return handle.memory->pieces[handle.places[place]];
+  }
   Task<WordResult> word(size_t node, WordOp op);
   Task<void> word_to(size_t node, WordOp op, WordResult& out);
-  Task<void> lose(Handle& handle, size_t piece, Status& out);
+  Task<void> lose(Handle& handle, size_t place, Status& out);
+  /// Where an allocation lies, as a message says.
+  void bind(Handle& handle, const wire::Allocation& allocation);
+  /// Follows a part that was made again. Errors: those of Remaker::resolve().
+  Task<Status> resolve(std::shared_ptr<Handle> handle, ExtentId replica);
+  Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
+  Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> open();
   Task<void> step();
   /// W2: every replica said that it is gone.

@@ -33,15 +33,17 @@ struct Memory {
   struct Piece {
     ExtentId id;
     size_t node = 0;
-    uint64_t life = 0;  // of the node when it was made
-    std::string capability;
+    uint64_t life = 0;  // of the node when it was made, or first known
+    wire::ExtentDescriptor extent;
     bool drop_asked = false;     // somebody called it lost
     bool drop_answered = false;  // and that was acknowledged
   };
   enum class State { kHeld, kPublishing, kPublished, kRemoving, kRemoved };
   wire::Allocation allocation;
   Layout layout = Layout::kSingle;
-  std::vector<Piece> pieces;
+  std::vector<Piece> pieces;  // also the former ones of a part that was made again
+  std::vector<size_t> newest;  // of them, as far as a program knows
+  uint32_t remade = 0;
   std::vector<Cell> cells;
   std::string name;
   State state = State::kHeld;

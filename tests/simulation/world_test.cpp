@@ -50,6 +50,7 @@ class Simulation : public testing::Test {
 
 TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   const uint64_t only = number_from("OCM_SIM_SEED", 0);
+  if (only != 0) log::configure(log::Level::kDebug, log::Format::kLogfmt);
   const uint64_t seeds = number_from("OCM_SIM_SEEDS", kLives);
   const uint64_t seconds = number_from("OCM_SIM_SECONDS", 0);
   std::set<fault::State> reached;

@@ -233,6 +233,65 @@ TEST(ExtentTable, WhatIsRetiredCountsAsUsedUntilItIsLetGo) {
   EXPECT_TRUE(f.table->is_valid());
 }
 
+TEST(ExtentTable, SharedBytesArePaidOnceAndStayForTheLastId) {
+  Fixture t(64 * kKiB);
+  const auto first = t.table->create(8192, Kind::kDram).value();
+  auto second = t.table->share(first->id).value();
+  EXPECT_NE(second->id, first->id);
+  EXPECT_NE(second->capability.bytes, first->capability.bytes);
+  EXPECT_EQ(second->backing->bytes(), first->backing->bytes());
+  EXPECT_EQ(t.table->use(Kind::kDram).used_bytes, 8192u);
+  EXPECT_TRUE(t.table->is_valid());
+  EXPECT_EQ(t.table->share(first->id).status().code(), Code::kExists);
+  ASSERT_TRUE(t.table->remove(first->id).is_ok());
+  EXPECT_EQ(t.table->find(first->id).status().code(), Code::kRevoked);
+  EXPECT_TRUE(t.table->find(second->id).is_ok());
+  EXPECT_EQ(t.table->use(Kind::kDram).used_bytes, 8192u) << "the second pays now";
+  EXPECT_EQ(t.table->use(Kind::kDram).reclaiming_bytes, 0u);
+  EXPECT_TRUE(t.table->is_valid());
+  const ExtentId id = second->id;
+  second.reset();
+  ASSERT_TRUE(t.table->remove(id).is_ok());
+  t.wait_reclaimed();
+  EXPECT_EQ(t.table->use(Kind::kDram).free_bytes(), 64 * kKiB);
+  EXPECT_TRUE(t.table->is_valid());
+}
+
+TEST(ExtentTable, ASecondIdThatGoesFirstLeavesTheBytesToTheFirst) {
+  Fixture t(64 * kKiB);
+  auto first = t.table->create(8192, Kind::kDram).value();
+  ASSERT_TRUE(t.table->remove(t.table->share(first->id).value()->id).is_ok());
+  EXPECT_TRUE(t.table->find(first->id).is_ok());
+  EXPECT_EQ(t.table->use(Kind::kDram).used_bytes, 8192u);
+  const auto again = t.table->share(first->id);
+  ASSERT_TRUE(again.is_ok()) << "once more after the one before is gone";
+  const ExtentId id = first->id;
+  first.reset();
+  ASSERT_TRUE(t.table->remove(again.value()->id).is_ok());
+  ASSERT_TRUE(t.table->remove(id).is_ok());
+  EXPECT_TRUE(t.table->is_valid());
+}
+
+TEST(ExtentTable, ASuspendedExtentAnswersNobodyAndComesBack) {
+  Fixture t(64 * kKiB);
+  const auto extent = t.table->create(4096, Kind::kDram).value();
+  const ExtentId id = extent->id;
+  EXPECT_EQ(t.table->resume(id).code(), Code::kNotFound);
+  ASSERT_TRUE(t.table->suspend(id).is_ok());
+  EXPECT_EQ(t.table->find(id).status().code(), Code::kRevoked);
+  EXPECT_EQ(t.generations[extent->slot].load(), 0u);
+  EXPECT_TRUE(extent->suspended());
+  EXPECT_FALSE(extent->revoked());
+  EXPECT_TRUE(t.table->is_valid());
+  ASSERT_TRUE(t.table->resume(id).is_ok());
+  EXPECT_TRUE(t.table->find(id).is_ok());
+  EXPECT_EQ(t.generations[extent->slot].load(), id.generation);
+  ASSERT_TRUE(t.table->suspend(id).is_ok());
+  ASSERT_TRUE(t.table->remove(id).is_ok()) << "its owner may free it meanwhile";
+  EXPECT_EQ(t.table->resume(id).code(), Code::kNotFound);
+  EXPECT_TRUE(t.table->is_valid());
+}
+
 TEST(ExtentTable, WithoutAReaperTheBudgetIsBackAtOnce) {
   Fixture f(8192, 64, false);
   auto extent = f.create(8192);

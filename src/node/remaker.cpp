@@ -1,0 +1,696 @@
+#include "node/remaker.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "base/fault.h"
+#include "control/parts.h"
+
+namespace ocm::node {
+
+using control::Remake;
+using control::Reply;
+using control::Task;
+
+namespace {
+
+constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;     // of one request to copy
+constexpr uint64_t kDigestBytes = uint64_t{256} << 20;  // of one request to compare
+constexpr size_t kDigestBytesEach = 16;
+constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
+constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
+
+wire::ExtentRef ref_of(ExtentId id) {
+  wire::ExtentRef out;
+  out.set_address(id.address.bits());
+  out.set_generation(id.generation);
+  return out;
+}
+
+ExtentId id_of(const wire::ExtentDescriptor& extent) { return extent_id(extent.address(), extent.generation()); }
+
+/// What the fabrics do not need.
+wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
+  extent.clear_addresses();
+  return extent;
+}
+
+std::string digests_of(const std::byte* bytes, uint64_t length, uint64_t seed) {
+  std::string out;
+  for (uint64_t at = 0; at < length; at += kChunkBytes) {
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes + at, std::min(kChunkBytes, length - at), seed);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, hash);
+    out.append(reinterpret_cast<const char*>(canonical.digest), kDigestBytesEach);
+  }
+  return out;
+}
+
+}  // namespace
+
+Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
+    : core_(core),
+      home_(home),
+      peers_(peers),
+      cluster_(cluster),
+      sessions_(sessions),
+      side_(core.env) {
+  home_.on_removed([this](ExtentId id) {
+    if (job_ && job_->was == id) {
+      job_->steps.freed();
+    } else {
+      home_.unshare(id);
+    }
+  });
+  home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
+}
+
+void Remaker::start() { core_.env.spawn(run()); }
+
+Remaker::Progress Remaker::progress() const {
+  Progress out;
+  out.waiting = home_.last_replicas().size();
+  if (!job_) return out;
+  out.bytes = job_->bytes * job_->spares.size();
+  out.copied_bytes = job_->copied_bytes;
+  return out;
+}
+
+Task<void> Remaker::run() {
+  bool at_once = false;
+  while (!core_.draining) {
+    if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    at_once = false;
+    co_await give_up_the_gone();
+    const uint64_t now = core_.now_ns();
+    std::shared_ptr<Job> next;
+    const auto last = home_.last_replicas();
+    std::erase_if(not_before_ns_, [&](const auto& entry) {
+      return std::none_of(last.begin(), last.end(), [&](const auto& one) { return one.id == entry.first; });
+    });
+    for (const Home::LastReplica& one : last) {
+      const auto waits = not_before_ns_.find(one.id);
+      if (waits != not_before_ns_.end() && now < waits->second) continue;
+      next = std::make_shared<Job>(core_.env);
+      next->was = one.id;
+      next->lost = one.lost;
+      break;
+    }
+    if (!next) continue;
+    co_await make_again(next);
+    at_once = next->steps.next() == Remake::Step::kDone;
+  }
+}
+
+Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
+  job_ = job;
+  job->session = core_.env.random_id<SessionId>();
+  job->allocation = core_.env.random_id<AllocationId>();
+  while (job->steps.next() != Remake::Step::kDone && job->steps.next() != Remake::Step::kOver) {
+    const Remake::Step now = job->steps.next();
+    uint64_t changed_bytes = 0;
+    const bool good = co_await step(job, changed_bytes);
+    // Freed meanwhile, it is at another step already.
+    if (job->steps.next() == now) {
+      if (good) {
+        job->steps.done(changed_bytes);
+      } else {
+        job->steps.failed();
+        if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+      }
+    }
+    job->changed.notify();
+  }
+  if (job->steps.next() == Remake::Step::kOver) {
+    not_before_ns_[job->was] = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
+  }
+  job->over = true;
+  job_.reset();
+  job->changed.notify();
+}
+
+Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
+  switch (job->steps.next()) {
+    case Remake::Step::kReserve: co_return co_await reserve(job);
+    case Remake::Step::kCopy: co_return co_await copy_all(job);
+    case Remake::Step::kCompare: co_return co_await compare(job, changed_bytes);
+    case Remake::Step::kFreeze: co_return co_await freeze(job);
+    case Remake::Step::kGive: {
+      const bool given = co_await give(job);
+      const bool gone = std::all_of(job->spares.begin(), job->spares.end(), [this](const Spare& spare) {
+        return spare.given || is_gone(spare.node, spare.partition);
+      });
+      if (!given && (gone || core_.draining)) job->steps.spare_is_gone();
+      co_return given;
+    }
+    case Remake::Step::kSwitch: switch_over(*job); co_return true;
+    case Remake::Step::kThaw:
+      fault::reached(fault::State::kRemakeThawed);
+      home_.thaw(job->was);
+      co_return true;
+    case Remake::Step::kRelease: release(*job); co_return true;
+    case Remake::Step::kDone:
+    case Remake::Step::kOver: break;
+  }
+  co_return true;
+}
+
+Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
+  std::vector<ExtentId> part = job->lost;  // M6
+  part.push_back(job->was);
+  std::sort(part.begin(), part.end());
+  for (const ExtentId& lost : job->lost) {
+    const Status quiet = co_await cluster_.confirm_lost(part, lost);
+    if (!quiet.is_ok()) co_return false;
+  }
+  const control::Lease* lease = home_.lease(job->was);
+  if (lease == nullptr) co_return false;
+  job->bytes = lease->bytes;
+  // The nodes with the most room that have none of the part.
+  std::vector<const control::NodeRoom*> rooms;
+  for (const control::NodeRoom& room : cluster_.rooms()) {
+    const bool good = room.usable && room.name != core_.name && room.bytes_free(Kind::kDram) >= job->bytes;
+    if (good && cluster_.find(room.name) != nullptr) rooms.push_back(&room);
+  }
+  std::sort(rooms.begin(), rooms.end(), [](const auto* a, const auto* b) {
+    return a->bytes_free(Kind::kDram) > b->bytes_free(Kind::kDram);
+  });
+  for (const control::NodeRoom* room : rooms) {
+    if (job->spares.size() == job->lost.size()) break;
+    const wire::NodeView* node = cluster_.find(room->name);
+    job->spares.push_back({node->name(), node->control_address(), node->partition(), {}, false});
+  }
+  if (job->spares.empty()) co_return false;
+  const uint32_t uid = lease->uid;
+  const std::optional<SessionId> session = lease->session;
+  for (Spare& spare : job->spares) {
+    if (session) {  // its end must reach the spare home
+      const auto owner = home_.vouching(*session);
+      if (!owner) co_return false;
+      wire::Envelope message;
+      message.mutable_session_at()->set_session_id(id_field(*session));
+      message.mutable_session_at()->set_node(spare.node);
+      Status told;
+      if (owner->node == core_.name) {
+        const Reply here = co_await answer(std::move(message));
+        told = control::reply_status(here.message);
+      } else {
+        const auto reply = co_await peers_.call(cluster_.address_of(owner->node), std::move(message), core_.deadline_ns());
+        told = reply.status();
+      }
+      if (!told.is_ok()) co_return false;
+    }
+    wire::Envelope message;
+    auto& request = *message.mutable_reserve();
+    request.set_session_id(id_field(job->session));
+    request.set_owner_node(core_.name);
+    request.set_owner_incarnation(id_field(core_.incarnation));
+    request.set_allocation_id(id_field(job->allocation));
+    request.set_bytes_total(job->bytes);
+    request.set_kind(static_cast<uint32_t>(Kind::kDram));
+    request.set_uid(uid);
+    request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+    auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+    if (!reply.is_ok()) co_return false;
+    spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
+    if (spare.extent.capability().size() != sizeof(Capability) || spare.extent.node() != spare.node ||
+        spare.extent.bytes() < job->bytes) {
+      co_return false;
+    }
+    cluster_.note_pool(spare.node, reply.value().reserved().pool());
+  }
+  if (job->steps.next() != Remake::Step::kReserve) co_return false;
+  auto shared = home_.share(job->was);
+  if (!shared.is_ok()) co_return false;
+  job->now = std::move(shared).value();
+  log::debug("replica_copying", {{"extent", job->was.address.to_string()}, {"bytes", job->bytes}, {"to", job->spares.front().node}});
+  co_return true;
+}
+
+Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {
+  wire::Envelope message;
+  auto& request = *message.mutable_copy();
+  *request.mutable_target() = without_addresses(spare.extent);
+  *request.mutable_source() = without_addresses(job.now);
+  request.set_target_offset(offset);
+  request.set_source_offset(offset);
+  request.set_bytes_total(bytes);
+  const auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+  co_return reply.is_ok();
+}
+
+Task<bool> Remaker::copy_all(std::shared_ptr<Job> job) {
+  const uint64_t began_ns = core_.now_ns();
+  uint64_t sent_bytes = 0;
+  for (uint64_t at = 0; at < job->bytes; at += kPieceBytes) {
+    const uint64_t bytes = std::min(kPieceBytes, job->bytes - at);
+    for (const Spare& spare : job->spares) {
+      const bool good = co_await copy(*job, spare, at, bytes);
+      if (!good || job->steps.next() != Remake::Step::kCopy || core_.draining) co_return false;
+      job->copied_bytes += bytes;
+      sent_bytes += bytes;
+      if (core_.config.replica_bytes_per_second == 0) continue;
+      const double due_s = static_cast<double>(sent_bytes) / static_cast<double>(core_.config.replica_bytes_per_second);
+      const auto due_ns = began_ns + static_cast<uint64_t>(due_s * 1e9);
+      const uint64_t now = core_.now_ns();
+      if (due_ns > now) co_await core_.env.sleep_ns(due_ns - now);
+    }
+  }
+  co_return true;
+}
+
+Task<Result<std::string>> Remaker::digests_here(ExtentId id, uint64_t offset, uint64_t bytes, uint64_t seed) {
+  auto opened = home_.directory().open(id);
+  if (!opened.is_ok()) co_return opened.status();
+  const std::shared_ptr<fabric::ServedExtent> extent = std::move(opened).value();
+  if (bytes > extent->bytes || offset > extent->bytes - bytes) co_return Status(Code::kOutOfRange);
+  std::function<std::string()> work = [extent, offset, bytes, seed] {
+    return digests_of(extent->data + offset, bytes, seed);
+  };
+  co_return co_await side_.run(std::move(work));
+}
+
+Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
+  for (uint64_t at = 0; at < job->bytes; at += kDigestBytes) {
+    const uint64_t bytes = std::min(kDigestBytes, job->bytes - at);
+    const uint64_t seed = core_.env.random_number();
+    std::vector<Result<std::string>> theirs(job->spares.size(), Status(Code::kPeerLost));
+    Result<std::string> mine = Status(Code::kPeerLost);
+    const auto here = [](Remaker& self, Job& of, uint64_t offset, uint64_t length, uint64_t key,
+                         Result<std::string>& out) -> Task<void> {
+      out = co_await self.digests_here(id_of(of.now), offset, length, key);
+    };
+    const auto there = [](Remaker& self, const Spare& spare, uint64_t offset, uint64_t length, uint64_t key,
+                          Result<std::string>& out) -> Task<void> {
+      wire::Envelope message;
+      auto& request = *message.mutable_digest();
+      *request.mutable_extent() = without_addresses(spare.extent);
+      request.set_offset(offset);
+      request.set_bytes_total(length);
+      request.set_seed(key);
+      const uint64_t deadline_ns = self.core_.deadline_ns() + length * 1'000'000'000 / kSlowestBytesPerSecond;
+      auto reply = co_await self.peers_.call(spare.address, std::move(message), deadline_ns);
+      if (reply.is_ok())
+        out = std::move(*reply.value().mutable_digests()->mutable_digests());
+      else
+        out = reply.status();
+    };
+    std::vector<Task<void>> tasks;
+    tasks.push_back(here(*this, *job, at, bytes, seed, mine));
+    for (size_t i = 0; i < job->spares.size(); ++i)
+      tasks.push_back(there(*this, job->spares[i], at, bytes, seed, theirs[i]));
+    co_await core_.env.join(std::move(tasks));
+    if (!mine.is_ok()) co_return false;
+    for (size_t i = 0; i < job->spares.size(); ++i) {
+      if (!theirs[i].is_ok() || theirs[i].value().size() != mine.value().size()) co_return false;
+      for (uint64_t chunk = 0; chunk * kChunkBytes < bytes;) {  // runs of chunks that differ
+        const auto differs = [&](uint64_t c) {
+          return mine.value().compare(c * kDigestBytesEach, kDigestBytesEach, theirs[i].value(), c * kDigestBytesEach,
+                                      kDigestBytesEach) != 0;
+        };
+        uint64_t end = chunk;
+        while (end * kChunkBytes < bytes && (end - chunk) * kChunkBytes < kPieceBytes && differs(end)) ++end;
+        if (end == chunk) {
+          ++chunk;
+          continue;
+        }
+        const uint64_t length = std::min(end * kChunkBytes, bytes) - chunk * kChunkBytes;
+        const bool good = co_await copy(*job, job->spares[i], at + chunk * kChunkBytes, length);
+        if (!good || job->steps.next() != Remake::Step::kCompare || core_.draining) co_return false;
+        changed_bytes += length;
+        chunk = end;
+      }
+    }
+  }
+  co_return true;
+}
+
+Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
+  auto frozen = home_.freeze(job->was);
+  if (!frozen.is_ok()) co_return false;
+  fault::reached(fault::State::kReplicaFrozen);
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  while (!frozen.value().expired()) {  // operations that began before
+    if (core_.now_ns() >= give_up_ns || job->steps.next() != Remake::Step::kFreeze) co_return false;
+    co_await core_.env.sleep_ns(1'000'000);
+  }
+  co_return true;
+}
+
+Task<bool> Remaker::give(std::shared_ptr<Job> job) {
+  const ExtentId here = job->steps.is_frozen() ? job->was : id_of(job->now);
+  const control::Lease* lease = home_.lease(here);
+  if (lease == nullptr) co_return false;
+  wire::GiveReplica request;
+  if (job->part.now_size() == 0) {
+    *job->part.mutable_was() = ref_of(job->was);
+    *job->part.add_now() = job->now;
+    for (const Spare& spare : job->spares) *job->part.add_now() = spare.extent;
+    job->part.set_remade(home_.times_remade(job->was) + 1);
+    job->part.set_allocation_id(id_field(lease->allocation));
+  }
+  *request.mutable_part() = job->part;
+  if (lease->session) {
+    const auto owner = home_.vouching(*lease->session);
+    if (!owner) co_return false;
+    request.set_session_id(id_field(*lease->session));
+    request.set_owner_node(owner->node);
+    request.set_owner_incarnation(id_field(owner->incarnation));
+  } else if (const wire::Allocation* published = home_.published_with(here)) {
+    *request.mutable_published() = *published;
+    (void)control::replace_part(*request.mutable_published(), job->part);
+  } else {
+    co_return false;  // removed: freed() comes
+  }
+  bool all = true;
+  for (Spare& spare : job->spares) {
+    if (spare.given) continue;
+    *request.mutable_replica() = ref_of(id_of(spare.extent));
+    wire::Envelope message;
+    *message.mutable_give_replica() = request;
+    const auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+    const Code code = reply.status().code();
+    // Refused, it is as good as heard: its session is over, and so is the part.
+    spare.given = reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
+    all = all && spare.given;
+  }
+  co_return all;
+}
+
+void Remaker::switch_over(Job& job) {
+  fault::reached(fault::State::kReplicaRemade);
+  const control::Lease* lease = home_.lease(job.was);
+  std::string owner;  // of a session
+  if (lease != nullptr && lease->session) {
+    const auto vouching = home_.vouching(*lease->session);
+    if (vouching) owner = vouching->node;
+  }
+  const bool named = lease != nullptr && !lease->session;
+  home_.switch_over(job.part);
+  log::info("replica_made_again", {{"extent", job.was.address.to_string()}, {"now", id_of(job.now).address.to_string()}, {"bytes", job.bytes}, {"node", job.spares.front().node}, {"there", id_of(job.spares.front().extent).address.to_string()}});
+  remade(job.part);
+  wire::Envelope message;
+  *message.mutable_part_remade() = job.part;
+  if (named) {
+    const auto to_coordinator = [](Remaker& self, wire::Envelope what) -> Task<void> {
+      while (!self.core_.draining) {
+        const auto reply = co_await self.cluster_.ask_coordinator(what);
+        if (reply.is_ok()) co_return;
+        co_await self.core_.env.sleep_ns(self.core_.config.failure_deadline_ns() / 2);
+      }
+    };
+    core_.env.spawn(to_coordinator(*this, std::move(message)));
+  } else if (!owner.empty() && owner != core_.name) {
+    const wire::NodeView* node = cluster_.find(owner);
+    if (node != nullptr) core_.env.spawn(tell(owner, node->partition(), std::move(message)));
+  }
+}
+
+void Remaker::release(const Job& job) {
+  home_.unshare(job.was);
+  for (const Spare& spare : job.spares) {
+    wire::Envelope message;
+    auto& request = *message.mutable_release();
+    request.set_session_id(id_field(job.session));
+    request.set_allocation_id(id_field(job.allocation));
+    core_.env.spawn(tell(spare.node, spare.partition, message));
+    if (!job.steps.may_be_given() || spare.extent.address() == 0) continue;
+    request.set_address(spare.extent.address());
+    request.set_generation(spare.extent.generation());
+    request.set_capability(spare.extent.capability());
+    core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
+  }
+}
+
+void Remaker::part_freed(const wire::PartRemade& part) {
+  for (const auto& extent : part.now()) {
+    if (extent.node() == core_.name) continue;
+    wire::Envelope message;
+    auto& request = *message.mutable_release();
+    request.set_address(extent.address());
+    request.set_generation(extent.generation());
+    request.set_capability(extent.capability());
+    core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), std::move(message)));
+  }
+}
+
+bool Remaker::is_gone(const std::string& node, uint32_t partition) const {
+  const wire::NodeView* known = cluster_.find(node);
+  return known == nullptr || known->partition() != partition;
+}
+
+Task<void> Remaker::tell(std::string node, uint32_t partition, wire::Envelope message) {
+  while (!core_.draining && !is_gone(node, partition)) {
+    const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
+    const Code code = reply.status().code();
+    if (code != Code::kPeerLost && code != Code::kDeadline) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+}
+
+void Remaker::remade(const wire::PartRemade& part) {
+  for (const auto& [id, session] : sessions_.all()) {
+    for (auto& [allocation, held] : session->allocations) {
+      if (!control::replace_part(held.allocation, part) || !held.owned) continue;
+      for (const auto& extent : part.now()) {
+        if (extent.node() != core_.name) session->homes.insert(extent.node());
+      }
+    }
+  }
+  cluster_.remade(part);
+}
+
+bool Remaker::handles(const wire::Envelope& request) const {
+  switch (request.body_case()) {
+    case wire::Envelope::kResolve:
+    case wire::Envelope::kPartRemade:
+    case wire::Envelope::kGiveReplica:
+    case wire::Envelope::kSessionAt:
+    case wire::Envelope::kDigest: return true;
+    default: return false;
+  }
+}
+
+Task<Reply> Remaker::answer(wire::Envelope request) {
+  switch (request.body_case()) {
+    case wire::Envelope::kResolve: co_return co_await what_became_of(std::move(*request.mutable_resolve()));
+    case wire::Envelope::kPartRemade:
+      if (request.part_remade().now_size() == 0) co_return Status(Code::kInvalidArgument);
+      remade(request.part_remade());
+      co_return Status();
+    case wire::Envelope::kGiveReplica: co_return home_.give(request.give_replica());
+    case wire::Envelope::kSessionAt: {
+      SessionId id;
+      if (!read_id(request.session_at().session_id(), id) ||
+          !control::check_node_name(request.session_at().node()).is_ok())
+        co_return Status(Code::kInvalidArgument);
+      const auto session = sessions_.all().find(id);
+      if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
+      if (request.session_at().node() != core_.name) session->second->homes.insert(request.session_at().node());
+      co_return Status();
+    }
+    case wire::Envelope::kDigest: {
+      const wire::DigestRequest digest = request.digest();
+      const auto found = home_.find(digest.extent(), Access::kRead);
+      if (!found.is_ok()) co_return found.status();
+      if (digest.bytes_total() > kDigestBytes) co_return Status(Code::kTooLarge);
+      auto made = co_await digests_here(found.value()->id, digest.offset(), digest.bytes_total(), digest.seed());
+      if (!made.is_ok()) co_return made.status();
+      wire::Envelope out;
+      out.mutable_digests()->set_digests(std::move(made).value());
+      co_return out;
+    }
+    default: co_return Status(Code::kProtocol, "not a request about replicas");
+  }
+}
+
+Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
+  std::vector<ExtentId> part;
+  for (const auto& ref : request.part()) part.push_back(extent_id(ref.address(), ref.generation()));
+  const auto is_asked = [&](ExtentId id) { return std::find(part.begin(), part.end(), id) != part.end(); };
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  bool frozen = false;
+  while (const std::shared_ptr<Job> job = job_) {  // A2
+    frozen = is_asked(job->was) && job->steps.is_frozen();
+    if (!is_asked(job->was) || core_.now_ns() >= give_up_ns) break;
+    const Remake::Step step = job->steps.next();
+    if (!frozen && step != Remake::Step::kFreeze && step != Remake::Step::kThaw) break;
+    co_await core_.env.sleep_ns(1'000'000);
+  }
+  wire::Envelope out;
+  for (const ExtentId& id : part) {
+    const wire::PartRemade* remade = home_.remade(id);
+    if (remade == nullptr) continue;
+    *out.mutable_part_remade() = *remade;
+    co_return out;
+  }
+  for (const ExtentId& id : part) {
+    if (!home_.has(id) && !frozen) continue;
+    *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
+    co_return out;
+  }
+  co_return Status(Code::kRevoked, "it is gone");
+}
+
+Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out) {
+  Reply reply;
+  if (node == core_.name) {
+    reply = co_await what_became_of(std::move(request));
+  } else {
+    const wire::NodeView* view = cluster_.find(node);
+    const bool alive = view != nullptr && view->state() != static_cast<uint32_t>(control::NodeState::kDead);
+    if (!alive) {
+      out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
+      co_return;
+    }
+    wire::Envelope message;
+    *message.mutable_resolve() = std::move(request);
+    auto answered = co_await peers_.call(view->control_address(), std::move(message), core_.deadline_ns());
+    if (!answered.is_ok()) {
+      const Code code = answered.status().code();
+      if (code == Code::kPeerLost || code == Code::kDeadline)
+        out.unheard = Status(Code::kPeerLost, "node " + node + ": " + std::string(answered.status().message()));
+      co_return;
+    }
+    reply.message = std::move(answered).value();
+  }
+  if (!reply.message.has_part_remade()) co_return;
+  if (reply.message.part_remade().now_size() == 0) {
+    out.unchanged = true;
+  } else {
+    out.remade = std::move(*reply.message.mutable_part_remade());
+  }
+}
+
+Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
+  wire::ResolveRequest request;
+  std::set<std::string> homes, others;
+  for (const auto& extent : allocation.extents()) {
+    if (extent.part() != part || extent.vacant()) continue;
+    *request.add_part() = ref_of(id_of(extent));
+    if (extent.lost()) continue;
+    // Another run of that daemon has nothing of it.
+    const wire::NodeView* view = cluster_.find(extent.node());
+    const bool same = view != nullptr && view->partition() == GlobalAddress(extent.address()).partition();
+    if (same) homes.insert(extent.node());
+  }
+  for (const auto& view : cluster_.view().nodes()) {
+    if (!homes.contains(view.name())) others.insert(view.name());
+  }
+  Answers answers;
+  // The homes know best; where they are gone, one of the new ones does.
+  for (const auto* nodes : {&homes, &others}) {
+    Answers now;
+    std::vector<Task<void>> tasks;
+    for (const std::string& node : *nodes) tasks.push_back(ask(node, request, now));
+    co_await core_.env.join(std::move(tasks));
+    if (now.remade) {
+      remade(*now.remade);
+      co_return true;
+    }
+    if (now.unchanged) co_return false;
+    if (nodes == &homes) answers.unheard = now.unheard;
+  }
+  if (!answers.unheard.is_ok()) co_return answers.unheard;
+  co_return Status(Code::kRevoked, "it was freed or removed");
+}
+
+Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session, wire::ResolveRequest request) {
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  auto held = session->allocations.find(id);
+  if (held == session->allocations.end()) co_return Status(Code::kNotFound, "the session holds no such allocation");
+  if (held->second.allocation.bytes_total() == 0)
+    co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
+  if (!control::has_replicas(held->second.allocation)) co_return Status(Code::kRevoked, "it was freed or removed");
+  const ExtentId replica = extent_id(request.extent().address(), request.extent().generation());
+  for (const auto& extent : held->second.allocation.extents()) {
+    if (id_of(extent) != replica) continue;  // if none is, the program knows less than its daemon
+    const auto known = co_await look(held->second.allocation, extent.part());
+    if (!known.is_ok()) co_return known.status();
+    held = session->allocations.find(id);
+    if (held == session->allocations.end()) co_return Status(Code::kNotFound, "the session holds no such allocation");
+    break;
+  }
+  co_return held->second.allocation;
+}
+
+Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
+  const auto held = session->allocations.find(id);
+  if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
+  const wire::Allocation before = held->second.allocation;
+  bool found = false;
+  for (int i = 0; i < before.extents_size(); ++i) {
+    const uint32_t part = before.extents(i).part();
+    if (i > 0 && part == before.extents(i - 1).part()) continue;
+    const auto known = co_await look(before, part);
+    found = found || known.is_ok();
+  }
+  co_return found;
+}
+
+bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent) {
+  if (extent.lost() || extent.node() == core_.name) return false;
+  const wire::NodeView* node = cluster_.find(extent.node());
+  if (node != nullptr && node->partition() != GlobalAddress(extent.address()).partition()) return true;
+  const bool alive = node != nullptr && node->state() != static_cast<uint32_t>(control::NodeState::kDead);
+  if (alive) {
+    gone_since_ns_.erase(extent.node());
+    return false;
+  }
+  const uint64_t now = core_.now_ns();
+  return now >= gone_since_ns_.try_emplace(extent.node(), now).first->second + core_.config.replica_again_ns();
+}
+
+Task<void> Remaker::give_up_the_gone() {
+  if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
+  if (cluster_.view().epoch() == looked_at_epoch_ && gone_since_ns_.empty() && !again_) co_return;
+  looked_at_epoch_ = cluster_.view().epoch();
+  again_ = false;
+  struct Gone {
+    std::vector<ExtentId> part;
+    ExtentId replica;
+    std::string node;
+  };
+  std::vector<Gone> gone;
+  const auto look_at = [&](const wire::Allocation& allocation, bool own) {
+    if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
+    for (const auto& extent : allocation.extents()) {
+      if (!gone_for_long(extent) || given_up_.contains(id_of(extent))) continue;
+      if (gone.size() >= kGivenUpAtOnceMax) {
+        again_ = true;
+        return;
+      }
+      auto part = control::part_of(allocation, id_of(extent));
+      const bool mine = own || std::any_of(part.begin(), part.end(), [this](ExtentId id) {
+        return id.address.partition() == core_.partition && home_.has(id);
+      });
+      if (part.size() > 1 && mine) gone.push_back({std::move(part), id_of(extent), extent.node()});
+    }
+  };
+  for (const auto& [id, session] : sessions_.all()) {
+    for (const auto& [allocation, held] : session->allocations) {
+      if (held.owned) look_at(held.allocation, true);
+    }
+  }
+  for (const auto& [id, allocation] : home_.published()) look_at(allocation, false);
+  for (const Gone& one : gone) {
+    if (core_.draining) co_return;
+    const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node);
+    if (lost.code() == Code::kDeadline) {  // no majority: later
+      again_ = true;
+      co_return;
+    }
+    if (given_up_.size() >= kGivenUpMax) given_up_.clear();
+    given_up_.insert(one.replica);  // or the last of its part
+    if (!lost.is_ok()) continue;
+    for (const auto& [id, session] : sessions_.all()) {
+      for (auto& [allocation, held] : session->allocations) (void)control::mark_lost(held.allocation, one.replica);
+    }
+  }
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,117 @@
+// Makes lost replicas again: leads it where this home has the last living one (control/remake.h), tells and asks what
+// became of a replica, and asks the council to give up those whose nodes are gone.
+//
+// Invariants
+//   A1 one part at a time is made again by a home; its bytes go at most [replicas] bytes_per_second fast.
+//   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
+//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
+//      bytes; a writer that cannot reach it asks earlier.
+//   A4 what another home reserved for a part is released there until that home has heard it or is gone.
+// Threads: the loop's; chunks are compared in a thread beside it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/remake.h"
+#include "node/cluster.h"
+#include "node/home.h"
+#include "node/peers.h"
+#include "node/sessions.h"
+#include "node/side_thread.h"
+
+namespace ocm::node {
+
+class Remaker {
+ public:
+  Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions);
+  void start();
+  void stop() { side_.stop(); }
+
+  /// A program could not use a replica of what it holds: the allocation as it is now, if its part was made again or
+  /// was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
+  control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
+  /// The same for all parts of what the session holds; false if there was nothing to follow.
+  control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id);
+  /// Requests of other daemons about replicas.
+  bool handles(const wire::Envelope& request) const;
+  control::Task<control::Reply> answer(wire::Envelope request);
+
+  /// For status: parts that wait, and the one under way.
+  struct Progress {
+    size_t waiting = 0;
+    uint64_t bytes = 0, copied_bytes = 0;  // of the one under way
+  };
+  Progress progress() const;
+
+ private:
+  struct Spare {
+    std::string node, address;
+    uint32_t partition = 0;
+    wire::ExtentDescriptor extent;  // without capability: not made yet
+    bool given = false;
+  };
+  struct Job {
+    explicit Job(control::Env& env) : changed(env) {}
+    ExtentId was;
+    std::vector<ExtentId> lost;  // the others of its part
+    control::Remake steps;
+    SessionId session;        // in whose name the spare homes reserve
+    AllocationId allocation;  // the same
+    wire::ExtentDescriptor now;  // the second id
+    std::vector<Spare> spares;
+    wire::PartRemade part;
+    uint64_t bytes = 0, copied_bytes = 0;
+    bool over = false;
+    control::Signal changed;
+  };
+
+  control::Task<void> run();
+  control::Task<void> make_again(std::shared_ptr<Job> job);
+  control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
+  control::Task<bool> reserve(std::shared_ptr<Job> job);
+  control::Task<bool> copy_all(std::shared_ptr<Job> job);
+  control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
+  control::Task<bool> freeze(std::shared_ptr<Job> job);
+  control::Task<bool> give(std::shared_ptr<Job> job);
+  control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
+  control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes, uint64_t seed);
+  void switch_over(Job& job);
+  void release(const Job& job);
+  /// Until it is heard, or the run of the daemon at `node` is over.
+  control::Task<void> tell(std::string node, uint32_t partition, wire::Envelope message);
+  bool is_gone(const std::string& node, uint32_t partition) const;
+  void remade(const wire::PartRemade& part);
+  void part_freed(const wire::PartRemade& part);
+  control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
+  struct Answers {
+    std::optional<wire::PartRemade> remade;
+    bool unchanged = false;
+    Status unheard;
+  };
+  control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out);
+  /// What became of a part; in what this daemon knows it stands then. True if it was made again, false if it is what it
+  /// was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its homes answer).
+  control::Task<Result<bool>> look(wire::Allocation allocation, uint32_t part);
+  /// A3
+  control::Task<void> give_up_the_gone();
+  bool gone_for_long(const wire::ExtentDescriptor& extent);
+
+  Core& core_;
+  Home& home_;
+  Peers& peers_;
+  Cluster& cluster_;
+  Sessions& sessions_;
+  std::shared_ptr<Job> job_;                       // under way
+  std::map<ExtentId, uint64_t> not_before_ns_;     // after a failure
+  std::map<std::string, uint64_t> gone_since_ns_;  // nodes
+  std::set<ExtentId> given_up_;                    // asked for already
+  uint64_t looked_at_epoch_ = 0;
+  bool again_ = false;  // to be looked at again, though no node came or went
+  SideThread side_;  // last
+};
+
+}  // namespace ocm::node
