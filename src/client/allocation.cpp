@@ -83,7 +83,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   base_ = piece.offset;
   slab_ = piece.slab;
   piece_ = piece.index;
-  piece_extent_ = &extent;
+  binding_.store(piece.slab->lease->bindings.back().get(), std::memory_order_release);
   session_ = &session;
   if (extent.on_this_host()) {
     if (std::byte* data = extent.data_now()) use_directly(extent, data);
@@ -98,13 +98,21 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
   base_ = 0;
   session_ = &session;
   lease_ = std::move(lease);
+  binding_.store(lease_->bindings.back().get(), std::memory_order_release);
   // Replicas are never used directly: every put must reach all of them.
   if (shape_.extents == 1 && !replicated()) {
-    Extent& extent = *lease_->extents[0];
-    if (extent.on_this_host()) {
-      if (std::byte* data = extent.data_now()) use_directly(extent, data);
+    Extent& only = extent(0);
+    if (only.on_this_host()) {
+      if (std::byte* data = only.data_now()) use_directly(only, data);
     }
   }
+}
+
+Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply reply) {
+  std::lock_guard lock(lease_->rebinding);
+  OCM_TRY_ASSIGN(const bool changed, rebind_lease(*session_, daemon, std::move(reply), *lease_));
+  binding_.store(lease_->bindings.back().get(), std::memory_order_release);
+  return changed;
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {
@@ -145,9 +153,9 @@ Status Allocation::free() {
 
 void Allocation::clear() {
   direct_.store(nullptr, std::memory_order_relaxed);
+  binding_.store(nullptr, std::memory_order_relaxed);
   lease_.reset();
   slab_ = nullptr;
-  piece_extent_ = nullptr;
   base_ = 0;
   deferred_error_.store(0, std::memory_order_relaxed);
   pointer_taken_.store(false, std::memory_order_relaxed);
@@ -165,11 +173,12 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
     return Status(Code::kUnsupported, "stores through a pointer would miss the other replicas");
   }
   Extent* here = nullptr;
+  const Binding& bound = *binding();
   for (uint32_t i = piece.extent; i < piece.extent + piece.replicas && here == nullptr; ++i) {
-    if (extent(i).on_this_host() && !extent(i).lost()) here = &extent(i);
+    if (bound[i].on_this_host() && !bound[i].lost()) here = &bound[i];
   }
   if (here == nullptr)
-    return Status(Code::kUnsupported, "the bytes are on node " + extent(piece.extent).descriptor().node);
+    return Status(Code::kUnsupported, "the bytes are on node " + bound[piece.extent].descriptor().node);
   OCM_TRY_ASSIGN(std::byte * data, here->open());
   pointer_taken_.store(true, std::memory_order_relaxed);
   return data + base_ + piece.offset;
@@ -178,7 +187,7 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {
   if (slab_ != nullptr) return {0, shape_.bytes};
   if (shape_.layout == Layout::kSequence) return lease_->sequence.range_of(index);
-  return {0, lease_->extents[index]->descriptor().bytes};
+  return {0, extent(index).descriptor().bytes};
 }
 
 Status Allocation::publish(const std::string& name, uint32_t mode) {
@@ -212,7 +221,6 @@ Status Allocation::move_to_own_extent() {
   direct_.store(nullptr, std::memory_order_release);
   session_->slabs().give(slab_, piece_);
   slab_ = nullptr;
-  piece_extent_ = nullptr;
   take_lease(*session_, std::move(fresh.lease_), options.flags);
   fresh.clear();
   return {};

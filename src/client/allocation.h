@@ -4,7 +4,9 @@
 //
 // Invariants
 //   A1 direct_ != null  =>  the whole allocation is the contiguous [direct_, direct_ + bytes_) here.
-//   A2 busy_ counts operations under way that touch the bytes from outside post order (copies between
+//   A2 a replicated allocation follows parts that the cluster made again (rebind): what needs several of its
+//      extents takes them from one binding.
+//   A3 busy_ counts operations under way that touch the bytes from outside post order (copies between
 //      nodes, gets that land in an extent of this host); a thread's next operation waits for them first.
 // Threads: any; free() only when no other call on the allocation is running.
 #pragma once
@@ -65,7 +67,12 @@ class Allocation {
   std::pair<uint64_t, uint64_t> range_of(uint32_t index) const;
   bool checksum() const { return checksum_; }
   /// Extent `index` (< shape().extents) and where the allocation starts in it.
-  Extent& extent(uint32_t index) const { return slab_ != nullptr ? *piece_extent_ : *lease_->extents[index]; }
+  Extent& extent(uint32_t index) const { return (*binding())[index]; }
+  /// The extents as they are now. It lives as long as the allocation. Cost: one load.
+  const Binding* binding() const { return binding_.load(std::memory_order_acquire); }
+  /// `reply` is the daemon's to ResolveRequest. True if the binding changed, or an extent is known as lost
+  /// now. Errors: as rebind_lease().
+  Result<bool> rebind(const std::shared_ptr<Daemon>& daemon, Reply reply);
   uint64_t base() const { return base_; }
   const AllocationId& id() const { return lease_->id; }
   /// Of one that was attached: whose the name is, and its mode.
@@ -116,9 +123,9 @@ class Allocation {
   std::atomic<bool> pointer_taken_{false};
   // ----
   Session* session_ = nullptr;
+  std::atomic<const Binding*> binding_{nullptr};  // of the lease or the slab's
   uint64_t base_ = 0;
   Slab* slab_ = nullptr;
-  Extent* piece_extent_ = nullptr;
   uint32_t piece_ = 0;
   std::atomic<int> deferred_error_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs

@@ -8,10 +8,9 @@ namespace ocm::client {
 Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<Daemon> daemon,
                                              fabric::ExtentDescriptor descriptor, Access access,
                                              Fabric wanted, Layout layout) {
-  std::unique_ptr<Extent> extent(
-      new Extent(session, std::move(daemon), std::move(descriptor), access, layout == Layout::kReplicated));
+  std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access, wanted,
+                                            layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
-  extent->any_fabric_ = wanted == Fabric::kAny;
   if (extent->on_this_host()) {
     const Daemon& home = *extent->daemon_;
     OCM_TRY_ASSIGN(const std::atomic<uint32_t>* slot, home.slot(extent->descriptor_.slot));
@@ -62,7 +61,7 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
   Result<Attachment> fresh = attach_by_route(deadline);
   const Code code = fresh.status().code();
   const fabric::FabricAddress* tcp = descriptor_.address_for(Fabric::kTcp);
-  if (any_fabric_ && fabric() == Fabric::kUcx && tcp != nullptr &&
+  if (wanted_ == Fabric::kAny && fabric() == Fabric::kUcx && tcp != nullptr &&
       (code == Code::kUnsupported || code == Code::kLimit)) {
     // Nobody asked for ucx in particular: tcp serves what it cannot.
     OCM_TRY_ASSIGN(route_, session_.routes().choose(descriptor_.node, *tcp, descriptor_.id));

@@ -31,6 +31,8 @@ class Extent {
   ~Extent();
 
   const fabric::ExtentDescriptor& descriptor() const { return descriptor_; }
+  /// What the program asked for.
+  Fabric wanted() const { return wanted_; }
   Fabric fabric() const { return fabric_.load(std::memory_order_relaxed); }
   bool on_this_host() const { return fabric() == Fabric::kShm; }
 
@@ -68,11 +70,12 @@ class Extent {
 
  private:
   Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access,
-         bool replica)
+         Fabric wanted, bool replica)
       : session_(session),
         daemon_(std::move(daemon)),
         descriptor_(std::move(descriptor)),
         access_(access),
+        wanted_(wanted),
         replica_(replica) {}
 
   /// Holds mutex_.
@@ -82,9 +85,9 @@ class Extent {
   const std::shared_ptr<Daemon> daemon_;
   const fabric::ExtentDescriptor descriptor_;
   const Access access_;
+  const Fabric wanted_;
   const bool replica_;
   std::atomic<Fabric> fabric_{Fabric::kShm};  // ucx may become tcp at an attach; never to or from shm
-  bool any_fabric_ = true;                    // the program left the choice to us
   std::mutex mutex_;                          // guards mapping_, attachment_, route_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};

@@ -47,13 +47,20 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
   lease->parts.reserve(parts.size());
   lease->replicated = parts.front()->replicated();
   bool checksums = false;
+  size_t extents = 0;
   for (Allocation* part : parts) {
     session.under_way().drain(part);
     lease->sequence.add(part->bytes(), part->shape().extents);
     lease->parts.push_back(part->id());
     checksums = checksums || part->checksum();
+    extents += part->lease_->extents.size();
   }
-  lease->extents.reserve(lease->sequence.extents());
+  lease->extents.reserve(extents);
+  std::vector<Binding::Place> places;
+  places.reserve(lease->sequence.extents());
+  for (Allocation* part : parts)
+    places.insert(places.end(), part->binding()->places().begin(), part->binding()->places().end());
+  lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
   lease->shape = {lease->sequence.bytes(), 0, lease->sequence.extents(), Layout::kSequence};
   OCM_TRY_ASSIGN(lease->id, request_join(session, lease->parts));
   int error = 0;

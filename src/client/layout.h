@@ -20,6 +20,8 @@ struct Shape {
   uint64_t chunk_bytes = 0;  // striped: > 0
   uint32_t extents = 1;      // > 0
   Layout layout = Layout::kSingle;
+
+  bool operator==(const Shape&) const = default;
 };
 
 /// A range that is contiguous in one extent, and the same in the replicas that follow it.
@@ -76,6 +78,9 @@ class Sequence {
     const auto part = static_cast<size_t>(next - first_.begin()) - 1;
     return {starts_[part], starts_[part + 1] - starts_[part]};
   }
+  /// One past the last extent of the part of extent `index`.
+  uint32_t part_end(uint32_t index) const { return *std::upper_bound(first_.begin(), first_.end(), index); }
+  bool operator==(const Sequence&) const = default;
 
  private:
   std::vector<uint64_t> starts_{0};

@@ -1,5 +1,6 @@
 #include "client/lease.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -80,32 +81,61 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   return sequence ? read_sequence(message, lease) : Status();
 }
 
+/// Reads the extents of a reply, one after the other.
+class ExtentReader {
+ public:
+  ExtentReader(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, const Lease& lease)
+      : session_(session), daemon_(daemon), reply_(std::move(reply)), lease_(lease) {
+    for (const wire::HomeAddresses& home : reply_.message->allocation().homes())
+      homes_.emplace(home.node(), &home);
+  }
+
+  /// The next one: `known` if that is it, else made new into `fresh`.
+  Result<Extent*> next(Extent* known, Fabric wanted, std::vector<std::unique_ptr<Extent>>& fresh) {
+    const wire::ExtentDescriptor& message = reply_.message->allocation().extents(next_++);
+    // Descriptors that travel with the reply belong to the extents of this node, in order.
+    os::Fd fd;
+    if (message.node() == session_.node() && next_fd_ < reply_.fds.size())
+      fd = std::move(reply_.fds[next_fd_++]);
+    if (known != nullptr) return known;
+    fabric::ExtentDescriptor read = descriptor_from(message);
+    const auto home = homes_.find(read.node);
+    if (read.addresses.empty() && home != homes_.end())
+      read.addresses = addresses_from(home->second->addresses());
+    const Layout life = lease_.replicated ? Layout::kReplicated : Layout::kSingle;
+    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
+                   Extent::make(session_, daemon_, std::move(read), lease_.access, wanted, life));
+    if (fd.is_open() && extent->on_this_host()) OCM_TRY(extent->adopt(std::move(fd)));
+    fresh.push_back(std::move(extent));
+    return fresh.back().get();
+  }
+
+ private:
+  Session& session_;
+  const std::shared_ptr<Daemon>& daemon_;
+  Reply reply_;
+  const Lease& lease_;
+  std::unordered_map<std::string, const wire::HomeAddresses*> homes_;
+  int next_ = 0;
+  size_t next_fd_ = 0;
+};
+
 Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_ptr<Daemon>& daemon,
                                           Reply reply, Fabric wanted) {
   if (!reply.message->has_allocation()) return Status(Code::kProtocol, "the daemon answered something else");
-  const wire::Allocation& message = reply.message->allocation();
+  const std::shared_ptr<wire::Envelope> message = reply.message;
   auto lease = std::make_unique<Lease>();
-  OCM_TRY(read_shape(message, *lease));
-  std::unordered_map<std::string, const wire::HomeAddresses*> homes;
-  for (const wire::HomeAddresses& home : message.homes()) homes.emplace(home.node(), &home);
-  const Layout life = lease->replicated ? Layout::kReplicated : Layout::kSingle;
+  OCM_TRY(read_shape(message->allocation(), *lease));
   lease->extents.reserve(lease->shape.extents);
-  size_t next_fd = 0;
-  for (const wire::ExtentDescriptor& descriptor : message.extents()) {
-    fabric::ExtentDescriptor read = descriptor_from(descriptor);
-    const auto home = homes.find(read.node);
-    if (read.addresses.empty() && home != homes.end())
-      read.addresses = addresses_from(home->second->addresses());
-    OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
-                   Extent::make(session, daemon, std::move(read), lease->access, wanted, life));
-    // Descriptors that travel with the reply belong to the extents of this node, in order.
-    if (descriptor.node() == session.node() && next_fd < reply.fds.size()) {
-      os::Fd fd = std::move(reply.fds[next_fd++]);
-      if (extent->on_this_host()) OCM_TRY(extent->adopt(std::move(fd)));
-    }
+  std::vector<Binding::Place> places;
+  places.reserve(lease->shape.extents);
+  ExtentReader extents(session, daemon, std::move(reply), *lease);
+  for (const wire::ExtentDescriptor& descriptor : message->allocation().extents()) {
+    OCM_TRY_ASSIGN(Extent * extent, extents.next(nullptr, wanted, lease->extents));
     if (descriptor.lost()) extent->mark_lost();
-    lease->extents.push_back(std::move(extent));
+    places.push_back({extent, descriptor.remade()});
   }
+  lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
   return lease;
 }
 
@@ -165,6 +195,53 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   if (field.size() != id.bytes.size()) return Status(Code::kProtocol, "the daemon answered something else");
   std::memcpy(id.bytes.data(), field.data(), field.size());
   return id;
+}
+
+Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
+                          Lease& lease) {
+  const std::shared_ptr<wire::Envelope> message = reply.message;
+  if (!message->has_allocation()) return Status(Code::kProtocol, "the daemon answered something else");
+  Lease said;
+  OCM_TRY(read_shape(message->allocation(), said));
+  if (said.id != lease.id || said.shape != lease.shape || said.replicated != lease.replicated ||
+      said.sequence != lease.sequence) {
+    return Status(Code::kProtocol, "the daemon's allocation has another shape than before");
+  }
+  const auto& extents = message->allocation().extents();
+  const std::vector<Binding::Place>& now = lease.bindings.back()->places();
+  std::vector<Binding::Place> places = now;
+  std::vector<std::unique_ptr<Extent>> fresh;
+  std::vector<Extent*> lost;
+  bool differs = false;
+  ExtentReader reader(session, daemon, std::move(reply), lease);
+  const auto count = static_cast<uint32_t>(now.size());
+  for (uint32_t first = 0, end = 0; first < count; first = end) {
+    end = lease.part_end(first);
+    uint32_t remade_now = 0, remade_said = 0;
+    for (uint32_t i = first; i < end; ++i) {
+      remade_now = std::max(remade_now, now[i].remade);
+      remade_said = std::max(remade_said, extents[static_cast<int>(i)].remade());
+    }
+    for (uint32_t i = first; i < end; ++i) {
+      const wire::ExtentDescriptor& descriptor = extents[static_cast<int>(i)];
+      const ExtentId id{GlobalAddress(descriptor.address()), descriptor.generation()};
+      Extent* known = remade_said < remade_now ? now[i].extent : nullptr;  // B3
+      for (uint32_t j = first; j < end && known == nullptr; ++j) {
+        if (now[j].extent->descriptor().id == id) known = now[j].extent;
+      }
+      OCM_TRY_ASSIGN(Extent * extent, reader.next(known, now[i].extent->wanted(), fresh));
+      if (remade_said < remade_now) continue;
+      differs = differs || extent != now[i].extent;
+      places[i] = {extent, descriptor.remade()};
+      if ((descriptor.lost() || descriptor.vacant()) && !extent->lost()) lost.push_back(extent);
+    }
+  }
+  for (Extent* extent : lost) extent->mark_lost();
+  if (!differs) return !lost.empty();
+  lease.extents.reserve(lease.extents.size() + fresh.size());
+  lease.bindings.push_back(std::make_unique<const Binding>(std::move(places)));
+  for (std::unique_ptr<Extent>& extent : fresh) lease.extents.push_back(std::move(extent));
+  return true;
 }
 
 Status return_lease(Session& session, const ReturnedLease& lease) {

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "client/extent.h"
+#include "client/binding.h"
 #include "client/layout.h"
 
 namespace ocm::wire {
@@ -37,12 +38,19 @@ struct Lease {
   Access access = Access::kReadWrite;
   bool replicated = false;  // parts have replicas: a put must reach all of them, a get reads one
   Sequence sequence;        // of layout sequence only
-  std::vector<std::unique_ptr<Extent>> extents;
+  std::vector<std::unique_ptr<Extent>> extents;          // of all bindings
+  std::vector<std::unique_ptr<const Binding>> bindings;  // the last one is how it is now
+  std::mutex rebinding;                                  // guards those two once an allocation has the lease
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
   std::string hold_id;  // empty: the memory goes with its name
   uint32_t owner_uid = 0;
   uint32_t mode = 0;  // 0: not published
+
+  /// One past the last extent of the part that begins with extent `first`.
+  uint32_t part_end(uint32_t first) const {
+    return shape.layout == Layout::kSequence ? sequence.part_end(first) : shape.extents;
+  }
 };
 
 /// Errors: those of ocm_allocation_create.
@@ -68,6 +76,11 @@ struct ReturnedLease {
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
 Status return_lease(Session& session, const ReturnedLease& lease);
+
+/// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
+/// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing
+/// changed then.
+Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, Lease& lease);
 
 fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
 void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);
