@@ -35,6 +35,8 @@ bool is_replica_failure(Code code) {
          code == Code::kProtocol;
 }
 
+Status none_left() { return Status(Code::kLost, "every replica was on a node that died"); }
+
 }  // namespace
 
 Operation::~Operation() {
@@ -44,11 +46,9 @@ Operation::~Operation() {
 void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_hint) {
   session_ = &session;
   runs_ = std::move(runs);
-  state_.store(State::kMoving, std::memory_order_relaxed);
-  exhausted_ = !runs_.next(run_);
+  begin();
   if (!exhausted_) {
-    target_ = run_.target.allocation;
-    source_ = run_.source.allocation;
+    if (replicated(target_) || replicated(source_)) take_number();
     if (replicated(target_)) legs_per_cut_ = std::min(target_->shape().extents, kReplicasMax);
     uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
     for (const Allocation* a : {target_, source_}) {
@@ -64,22 +64,38 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   if (copies && !done()) {
     // The handle's owner is the only one that knows of this operation yet, so it ends after this.
     std::lock_guard lock(mutex_);
-    if (!done()) {
-      busy_held_ = true;
-      target_->busy().fetch_add(1, std::memory_order_acq_rel);
-      source_->busy().fetch_add(1, std::memory_order_acq_rel);
-    }
+    if (!done()) hold_busy();
   }
+}
+
+void Operation::begin() {
+  state_.store(State::kMoving, std::memory_order_relaxed);
+  exhausted_ = !runs_.next(run_);
+  if (exhausted_) return;
+  target_ = run_.target.allocation;
+  source_ = run_.source.allocation;
+  if (target_ != nullptr) target_binding_ = target_->binding();
+  if (source_ != nullptr) source_binding_ = source_->binding();
 }
 
 bool Operation::step() {
   if (done()) return true;
+  bool first = false;
+  if (waits_for_its_turn()) {
+    session_->under_way().step(nullptr);
+    first = session_->under_way().is_first(*this);
+  }
+  return step_as(first);
+}
+
+bool Operation::step_as(bool first) {
+  if (done()) return true;
   std::lock_guard lock(mutex_);
-  if (!done()) step_locked();
+  if (!done()) step_locked(first);
   return done();
 }
 
-void Operation::step_locked() {
+void Operation::step_locked(bool first) {
   progress_channels();
   while (in_flight() > 0 && leg(tail_).done()) {
     Leg& finished = leg(tail_);
@@ -87,7 +103,9 @@ void Operation::step_locked() {
     moved_at_ns_ = os::now_ns();
     settle(finished);
   }
-  if (state_.load(std::memory_order_relaxed) == State::kConfirming) return conclude_confirmed();
+  const State state = state_.load(std::memory_order_relaxed);
+  if (state == State::kConfirming) return conclude_confirmed();
+  if (state == State::kResolving && !(first && resolved())) return;
   bool posted = false;
   Cut cut;
   while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && next_cut(cut)) {
@@ -139,8 +157,8 @@ bool Operation::test_call(Call& call, uint64_t now_ns) {
 
 uint64_t Operation::call_patience_ns() const {
   // A replica is lost only once its node's lease is over, whatever the session's own bound is.
-  const bool confirming = state_.load(std::memory_order_relaxed) == State::kConfirming;
-  const uint64_t leases_ns = confirming ? 4 * session_->daemon_now()->failure_deadline_ns() : 0;
+  const bool legs = state_.load(std::memory_order_relaxed) == State::kMoving;
+  const uint64_t leases_ns = legs ? 0 : 4 * session_->daemon_now()->failure_deadline_ns();
   return std::max(session_->call_deadline_ns(), leases_ns);
 }
 
@@ -150,13 +168,13 @@ bool Operation::next_cut(Cut& cut) {
   cut = Cut{};
   uint64_t bytes = std::min(run_.bytes, kLegBytesMax);
   // What lies on this host at both ends is left whole: threads share the long copies.
-  const auto here = [this](const End& end) {
+  const auto here = [this](const End& end, const Binding* binding) {
     if (end.allocation == nullptr) return true;
     const Shape& shape = end.allocation->shape();
     if (shape.extents > 1 && shape.layout != Layout::kSequence) return false;
-    return end.allocation->extent(end.allocation->piece_at(end.offset, run_.bytes).extent).on_this_host();
+    return (*binding)[end.allocation->piece_at(end.offset, run_.bytes).extent].on_this_host();
   };
-  if (here(run_.target) && here(run_.source)) bytes = run_.bytes;
+  if (here(run_.target, target_binding_) && here(run_.source, source_binding_)) bytes = run_.bytes;
   const auto place = [&bytes](const End& end, End& out) {
     out = end;
     if (end.allocation == nullptr) return Piece{};
@@ -181,7 +199,7 @@ void Operation::issue(const Cut& cut) {
   Cut copy = cut;
   const uint32_t replicas = std::min(cut.target.allocation->shape().extents, kReplicasMax);
   for (uint32_t i = 0; i < replicas; ++i) {
-    if ((target_failed_ >> i & 1) != 0 || cut.target.allocation->extent(i).lost()) continue;
+    if ((target_failed_ >> i & 1) != 0 || (*target_binding_)[i].lost()) continue;
     copy.target_extent = i;
     issue_to(copy);
   }
@@ -189,30 +207,26 @@ void Operation::issue(const Cut& cut) {
 
 bool Operation::choose_source(Cut& cut) {
   if (!replicated(cut.source.allocation)) return true;
-  const Allocation& from = *cut.source.allocation;
   const uint64_t now = os::now_ns();
   int best = -1, best_rank = 0;
   for (uint32_t i = 0; i < cut.sources; ++i) {
-    const Extent& extent = from.extent(cut.source_first + i);
+    const Extent& extent = (*source_binding_)[cut.source_first + i];
     if ((cut.source_failed >> i & 1) != 0 || extent.lost()) continue;
     const int rank = (extent.on_this_host() ? 2 : 0) + (extent.avoided(now) ? 0 : 4) + 1;
     if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
   }
   if (best < 0) {
     // Every replica is gone or failed just now; the first failure says more than "none left".
-    if (failure_.is_ok())
-      fail(Code::kLost, "every replica was on a node that died");
-    else if (status_.is_ok())
-      status_ = failure_;
+    fail_replicas(source_part(cut), failure_.is_ok() ? none_left() : failure_);
     return false;
   }
   cut.source_extent = cut.source_first + static_cast<uint32_t>(best);
   return true;
 }
 
-Result<std::byte*> Operation::resolve(const End& end, uint32_t index, bool& remote) {
+Result<std::byte*> Operation::bytes_of(const End& end, const Binding* binding, uint32_t index, bool& remote) {
   if (end.allocation == nullptr) return end.pointer;
-  Extent& extent = end.allocation->extent(index);
+  Extent& extent = (*binding)[index];
   if (!extent.on_this_host()) {
     remote = true;
     return nullptr;
@@ -228,12 +242,12 @@ void Operation::issue_to(Cut cut) {
   for (;;) {
     if (!choose_source(cut)) return;
     bool target_remote = false, source_remote = false;
-    const auto target = resolve(cut.target, cut.target_extent, target_remote);
+    const auto target = bytes_of(cut.target, target_binding_, cut.target_extent, target_remote);
     if (!target.is_ok()) {
       fail_cut(cut, false, target.status());
       return;
     }
-    const auto source = resolve(cut.source, cut.source_extent, source_remote);
+    const auto source = bytes_of(cut.source, source_binding_, cut.source_extent, source_remote);
     if (!source.is_ok()) {
       if (fail_cut(cut, true, source.status())) continue;
       return;
@@ -241,8 +255,11 @@ void Operation::issue_to(Cut cut) {
     if (!target_remote && !source_remote) {
       big_copy(target.value(), source.value(), cut.bytes);
       const Code loaded = source_after(cut);
-      if (loaded == Code::kOk) return;
-      if (fail_cut(cut, true, loaded)) continue;
+      if (loaded != Code::kOk) {
+        if (fail_cut(cut, true, loaded)) continue;
+        return;
+      }
+      if (const Code stored = target_after(cut); stored != Code::kOk) fail_cut(cut, false, stored);
       return;
     }
     Leg& fresh = leg(head_);
@@ -254,8 +271,8 @@ void Operation::issue_to(Cut cut) {
     if (target_remote && source_remote) {
       wire::Envelope request;
       wire::CopyRequest& copy = *request.mutable_copy();
-      descriptor_to(cut.target.allocation->extent(cut.target_extent).descriptor(), *copy.mutable_target());
-      descriptor_to(cut.source.allocation->extent(cut.source_extent).descriptor(), *copy.mutable_source());
+      descriptor_to((*target_binding_)[cut.target_extent].descriptor(), *copy.mutable_target());
+      descriptor_to((*source_binding_)[cut.source_extent].descriptor(), *copy.mutable_source());
       copy.set_target_offset(cut.target.offset);
       copy.set_source_offset(cut.source.offset);
       copy.set_bytes_total(cut.bytes);
@@ -266,7 +283,8 @@ void Operation::issue_to(Cut cut) {
       fresh.call = std::move(*call);
     } else {
       const End& far = target_remote ? cut.target : cut.source;
-      Extent& extent = far.allocation->extent(target_remote ? cut.target_extent : cut.source_extent);
+      Extent& extent =
+          target_remote ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(session_->deadline_ns()));
       if (!attachment.is_ok()) {
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
@@ -289,15 +307,20 @@ void Operation::issue_to(Cut cut) {
 
 Code Operation::source_after(const Cut& cut) const {
   if (cut.source.allocation == nullptr) return Code::kOk;
-  const Extent& extent = cut.source.allocation->extent(cut.source_extent);
+  const Extent& extent = (*source_binding_)[cut.source_extent];
   return extent.on_this_host() ? extent.local().check_loaded() : Code::kOk;
 }
 
+Code Operation::target_after(const Cut& cut) const {
+  if (!replicated(cut.target.allocation)) return Code::kOk;
+  const Extent& extent = (*target_binding_)[cut.target_extent];
+  return extent.on_this_host() ? extent.local().check_stored() : Code::kOk;
+}
+
 bool Operation::is_last_source(const Cut& cut) const {
-  const Allocation& from = *cut.source.allocation;
   for (uint32_t i = 0; i < cut.sources; ++i) {
     const uint32_t index = cut.source_first + i;
-    if (index != cut.source_extent && (cut.source_failed >> i & 1) == 0 && !from.extent(index).lost())
+    if (index != cut.source_extent && (cut.source_failed >> i & 1) == 0 && !(*source_binding_)[index].lost())
       return false;
   }
   return true;
@@ -315,6 +338,10 @@ void Operation::settle(Leg& finished) {
     status = source_after(cut);
     blame_source = true;
   }
+  if (status.is_ok() && was_get) {
+    status = target_after(cut);
+    blame_source = status.is_ok();
+  }
   if (status.is_ok()) return;
   if (status.code() == Code::kInvalidArgument && !was_call) {
     // What else could be wrong with a put or a get was checked before.
@@ -324,8 +351,13 @@ void Operation::settle(Leg& finished) {
   }
   // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
   // says the same: then it is the target's.
-  if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut))
+  if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut)) {
     blame_source = false;
+    if (status.code() == Code::kRevoked) {
+      cut.source_revoked |= uint64_t{1} << (cut.source_extent - cut.source_first);
+      suspect(source_part(cut));
+    }
+  }
   if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
@@ -339,7 +371,7 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
     fail(status.code(), status.message());
     return false;
   }
-  Extent& extent = end.allocation->extent(index);
+  Extent& extent = (*(blame_source ? source_binding_ : target_binding_))[index];
   Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
   const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
@@ -349,9 +381,13 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   }
   if (blame_source) {
     extent.avoid_until(os::now_ns() + kAvoidNs);
-    cut.source_failed |= uint64_t{1} << (index - cut.source_first);
+    const uint64_t bit = uint64_t{1} << (index - cut.source_first);
+    cut.source_failed |= bit;
+    if (code == Code::kRevoked) cut.source_revoked |= bit;
   } else {
-    target_failed_ |= uint64_t{1} << index;
+    const uint64_t bit = uint64_t{1} << index;
+    target_failed_ |= bit;
+    if (code == Code::kRevoked) target_revoked_ |= bit;
   }
   if (failure_.is_ok()) failure_ = Status(code, where);
   return true;
@@ -362,18 +398,15 @@ void Operation::fail(Code code, std::string_view where) {
 }
 
 void Operation::conclude() {
-  if (!status_.is_ok() || !replicated(target_)) return finish();
+  if (!status_.is_ok() || !replicated(target_)) return finish_or_resolve();
   const uint32_t replicas = std::min(target_->shape().extents, kReplicasMax);
   uint32_t good = 0;
   for (uint32_t i = 0; i < replicas; ++i) {
-    if ((target_failed_ >> i & 1) == 0 && !target_->extent(i).lost()) ++good;
+    if ((target_failed_ >> i & 1) == 0 && !(*target_binding_)[i].lost()) ++good;
   }
   if (good == 0) {
-    if (target_failed_ == 0)
-      fail(Code::kLost, "every replica was on a node that died");
-    else
-      fail(failure_.code(), failure_.message());
-    return finish();
+    fail_replicas(target_part(), target_failed_ == 0 ? none_left() : failure_);
+    return finish_or_resolve();
   }
   if (target_failed_ == 0) return finish();
   // P2: the put is not acknowledged before the cluster knows which replicas missed it.
@@ -381,7 +414,7 @@ void Operation::conclude() {
   moved_at_ns_ = os::now_ns();
   for (uint32_t i = 0; i < replicas; ++i) {
     if ((target_failed_ >> i & 1) == 0) continue;
-    const fabric::ExtentDescriptor& descriptor = target_->extent(i).descriptor();
+    const fabric::ExtentDescriptor& descriptor = (*target_binding_)[i].descriptor();
     wire::Envelope request;
     wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
     lost.set_allocation_id(target_->id().bytes.data(), 16);
@@ -409,20 +442,29 @@ void Operation::conclude_confirmed() {
   }
   for (auto& [index, call] : confirmations_) {
     if (call->status.is_ok())
-      target_->extent(index).mark_lost();
+      (*target_binding_)[index].mark_lost();
     else
-      fail(failure_.code(), std::string(failure_.message()) + "; and its loss could not be confirmed: " +
-                                std::string(call->status.message()));
+      fail_replicas(target_part(), Status(failure_.code(), std::string(failure_.message()) +
+                                                               "; and its loss could not be confirmed: " +
+                                                               std::string(call->status.message())));
   }
-  finish();
+  finish_or_resolve();
+}
+
+void Operation::hold_busy() {
+  if (busy_held_) return;
+  busy_held_ = true;
+  for (Allocation* end : {target_, source_}) {
+    if (end != nullptr && !end->read_only_layout()) end->busy().fetch_add(1, std::memory_order_acq_rel);
+  }
 }
 
 void Operation::finish() {
-  if (busy_held_) {
-    target_->busy().fetch_sub(1, std::memory_order_acq_rel);
-    source_->busy().fetch_sub(1, std::memory_order_acq_rel);
-    busy_held_ = false;
+  for (Allocation* end : {target_, source_}) {
+    if (busy_held_ && end != nullptr && !end->read_only_layout())
+      end->busy().fetch_sub(1, std::memory_order_acq_rel);
   }
+  busy_held_ = false;
   state_.store(State::kDone, std::memory_order_release);
 }
 
@@ -430,7 +472,7 @@ bool Operation::locally_done() {
   if (step()) return true;
   std::lock_guard lock(mutex_);
   if (done()) return true;
-  if (!exhausted_ || run_.bytes > 0) return false;
+  if (!exhausted_ || run_.bytes > 0 || replicated(target_)) return false;  // P3
   for (uint32_t i = tail_; i != head_; ++i) {
     Leg& pending = leg(i);
     if (pending.call != nullptr || !pending.op.locally_done()) return false;
@@ -467,7 +509,7 @@ void Operation::sleep(os::Deadline deadline) {
   int timeout_ms = deadline.poll_ms(100);
   {
     std::lock_guard lock(mutex_);
-    bool calls = !confirmations_.empty();
+    bool calls = !confirmations_.empty() || !suspects_.empty();
     fabric::Channel* last = nullptr;
     for (uint32_t i = tail_; i != head_ && count < 16; ++i) {
       Leg& pending = leg(i);

@@ -1,7 +1,9 @@
 // A transfer under way: cut into legs, which are posted to the channels in a window and reaped in order.
 //
-//   kMoving --all legs reaped--> kDone
-//      \--some replicas failed--> kConfirming --their loss is known to the cluster--> kDone
+//   kMoving --all legs reaped--------------------------------------------------------> kDone
+//    ^   \--some replicas failed--> kConfirming --their loss is known to the cluster--^ ^
+//    |                \--replicas failed, it would fail--> kResolving --nothing new-----/
+//    \--the part was made again, or was frozen meanwhile-------/
 //
 // A leg is one put or get on one extent, or one request to the daemon to copy from node to node. What lies
 // on this host at both ends is copied at once and makes no leg.
@@ -10,7 +12,11 @@
 //   P1 legs_[tail_, head_) are under way; an Op and its buffers are not touched until its leg is reaped.
 //   P2 a put to replicas is done well only when every replica either took all bytes or is known to the
 //      cluster as lost, so that no later get can find the old bytes.
-//   P3 status_ is final once state_ is kDone.
+//   P3 an operation with replicas uses one binding at each end (client/binding.h), and starts over whole with
+//      the next: what was not acknowledged may be put again. The program's buffers are needed until then.
+//   P4 what starts over comes after what its thread started before on these allocations, and before what its
+//      thread starts from then on.
+//   P5 status_ is final once state_ is kDone.
 // Threads: step() by any thread (mutex_); the handle's owner alone waits, reads and destroys.
 #pragma once
 
@@ -19,6 +25,7 @@
 #include <memory>
 #include <mutex>
 
+#include "client/binding.h"
 #include "client/control.h"
 #include "client/extent.h"
 #include "client/runs.h"
@@ -42,6 +49,14 @@ class Operation {
   void start_done() { state_.store(State::kDone, std::memory_order_release); }
   /// Moves what can be moved without blocking (apart from attaching). True when done.
   bool step();
+  /// The same of one among others. `first`: those before it are done (P4).
+  bool step_as(bool first);
+  bool waits_for_its_turn() const { return state_.load(std::memory_order_acquire) == State::kResolving; }
+  /// The same thread started it before `other`, on one of its allocations.
+  bool is_before(const Operation& other) const {
+    return thread_ == other.thread_ && number_ < other.number_ &&
+           ((target_ != nullptr && other.touches(target_)) || (source_ != nullptr && other.touches(source_)));
+  }
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
   /// The local buffers may be reused.
   bool locally_done();
@@ -66,14 +81,15 @@ class Operation {
   Operation** link_under_way = nullptr;
 
  private:
-  enum class State : uint8_t { kIdle, kMoving, kConfirming, kDone };
+  enum class State : uint8_t { kIdle, kMoving, kConfirming, kResolving, kDone };
   /// A range contiguous in one extent (of one replica) at each end.
   struct Cut {
     End target, source;  // offsets are in the extent
     uint32_t target_extent = 0, source_extent = 0;
-    uint32_t sources = 1;        // replicas: source_first and those after it hold the bytes
-    uint32_t source_first = 0;   // of them
-    uint64_t source_failed = 0;  // of them, by bit
+    uint32_t sources = 1;         // replicas: source_first and those after it hold the bytes
+    uint32_t source_first = 0;    // of them
+    uint64_t source_failed = 0;   // of them, by bit
+    uint64_t source_revoked = 0;  // of those
     uint64_t bytes = 0;
   };
   struct Leg {
@@ -86,8 +102,17 @@ class Operation {
   static constexpr uint32_t kInlineLegs = 4;
   static constexpr uint32_t kWindowLegs = 128;
   static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
+  static constexpr uint32_t kStartsMax = 9;
+  /// A replica whose home may know of a part that was made again.
+  struct Suspect {
+    Allocation* allocation = nullptr;
+    ExtentId extent;
+    bool maybe_frozen = false;
+    std::shared_ptr<Daemon> daemon;
+    std::shared_ptr<Call> call;
+  };
 
-  void step_locked();
+  void step_locked(bool first);
   bool next_cut(Cut& cut);
   void issue(const Cut& cut);
   void issue_to(Cut cut);
@@ -99,14 +124,36 @@ class Operation {
   bool is_last_source(const Cut& cut) const;
   /// What was loaded from an extent of this host is good: it lived to the end. Errors: kRevoked, kPeerLost.
   Code source_after(const Cut& cut) const;
+  /// The same of what was stored to a replica of this host.
+  Code target_after(const Cut& cut) const;
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
-  Result<std::byte*> resolve(const End& end, uint32_t extent, bool& remote);
+  Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
   void progress_channels();
   bool test_call(Call& call, uint64_t now_ns);
   uint64_t call_patience_ns() const;
   void conclude();
   void conclude_confirmed();
   void finish();
+  void hold_busy();
+  // Starting over: operation_resolve.cpp.
+  void begin();
+  void take_number();
+  /// What the operation knows of the replicas of a part, by bit.
+  struct Part {
+    Allocation* allocation;
+    const Binding* binding;
+    uint32_t first, count;
+    uint64_t failed, revoked;
+  };
+  Part target_part() const;
+  Part source_part(const Cut& cut) const;
+  /// `part` has no replica left, or one whose loss is in doubt.
+  void fail_replicas(const Part& part, const Status& status);
+  /// Those of `part` whose homes may know of a part that was made again: not the ones on nodes that died.
+  void suspect(const Part& part);
+  void finish_or_resolve();
+  /// True if it started over.
+  bool resolved();
   void sleep(os::Deadline deadline);
   uint32_t in_flight() const { return head_ - tail_; }
   Leg& leg(uint32_t number) { return legs_[number % window_]; }
@@ -116,20 +163,28 @@ class Operation {
   Session* session_ = nullptr;
   Allocation* target_ = nullptr;
   Allocation* source_ = nullptr;
+  const Binding* target_binding_ = nullptr;  // null without an allocation
+  const Binding* source_binding_ = nullptr;
   Status status_;
   Runs runs_;
   Run run_;  // the rest of the run that is being cut
   bool exhausted_ = false;
   bool busy_held_ = false;
   uint32_t legs_per_cut_ = 1;
-  uint64_t target_failed_ = 0;  // replicas, by bit
-  Status failure_;              // the first replica's
+  uint64_t target_failed_ = 0;   // replicas, by bit
+  uint64_t target_revoked_ = 0;  // of those
+  Status failure_;               // the first replica's
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
   Leg* legs_ = inline_legs_.data();
   std::unique_ptr<Leg[]> more_legs_;
   std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
+  std::vector<Suspect> suspects_;
+  bool replicas_failed_ = false;  // status_ is fail_replicas()'
+  uint32_t starts_ = 1;
+  const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
+  uint64_t number_ = 0;
   std::array<Leg, kInlineLegs> inline_legs_;
 };
 

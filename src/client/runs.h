@@ -77,6 +77,8 @@ class Runs {
     ++at_;
     return true;
   }
+  /// Begins anew.
+  void rewind() { at_ = 0; }
   uint64_t count() const { return count_; }
 
  private:

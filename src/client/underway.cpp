@@ -29,9 +29,23 @@ bool UnderWay::step(const Allocation* allocation) {
   std::lock_guard lock(mutex_);
   bool all = true;
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
-    if (operation->touches(allocation) && !operation->step()) all = false;
+    if (!operation->touches(allocation)) continue;
+    if (!operation->step_as(operation->waits_for_its_turn() && is_first_locked(*operation))) all = false;
   }
   return all;
+}
+
+bool UnderWay::is_first(const Operation& operation) {
+  if (count_.load(std::memory_order_relaxed) == 0) return true;
+  std::lock_guard lock(mutex_);
+  return is_first_locked(operation);
+}
+
+bool UnderWay::is_first_locked(const Operation& operation) const {
+  for (const Operation* other = first_; other != nullptr; other = other->next_under_way) {
+    if (!other->done() && other->is_before(operation)) return false;
+  }
+  return true;
 }
 
 void UnderWay::drain(const Allocation* allocation) {

@@ -1,12 +1,14 @@
 // An extent of this host as a program uses it: the mapping, and what says that it may still be used. Every
 // path of shm goes through here: the channel, the client's operations and its atomics.
 //
-//   check  ->  loads or stores  ->  what was loaded: check again
+//   check  ->  loads or stores  ->  what was loaded, or stored to a replica: check again
 //
 // Invariants
 //   L1 bytes are handed out as good only if the extent lived after they were loaded: a removed extent's
 //      pages go back to the system while programs still map them, and read as zeros then.
-//   L2 a store that began before a removal may land after it: in pages that are nobody's.
+//   L2 a store that began before a removal may land after it: in pages that are nobody's. So a store to a
+//   replica is
+//      answered as good only if the extent lived after it: its pages may go on under another id.
 // The caller checks bounds and alignment (check_bounds) and owns the mapping.
 // Threads: any.
 #pragma once
@@ -54,6 +56,14 @@ class LocalExtent {
   Code check_loaded() const {
     std::atomic_thread_fence(std::memory_order_acquire);
     return check_bytes();
+  }
+  /// L2: whether what this thread has stored is in the bytes as whoever ended the extent reads them
+  /// afterwards (control/remake.h, M1). As Dekker's: here bytes are stored, fence, the slot is loaded; there
+  /// the slot is stored, fence, the bytes are loaded. Without both fences each side may miss the other's
+  /// store. Errors: as check().
+  Code check_stored() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return check();
   }
 
   /// `copy(target, source, bytes)` is a memcpy of the caller's choice; `at` points into the mapping.

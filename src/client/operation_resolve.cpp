@@ -1,0 +1,108 @@
+// An operation whose replicas fail, and which follows the parts that the cluster made again: it asks the
+// daemon for the allocation as it is now, and starts over with that.
+//
+// A frozen replica answers kRevoked, and so does one whose part goes on elsewhere: only its home knows. The
+// daemon answers once the part is made again, or will not be. Nothing new: what was revoked may be as it was,
+// and is tried again; another failure stays the operation's.
+#include <algorithm>
+
+#include "client/allocation.h"
+#include "client/operation.h"
+#include "client/session.h"
+#include "control.pb.h"
+
+namespace ocm::client {
+
+void Operation::take_number() {
+  static thread_local uint64_t started = 0;
+  thread_ = &started;
+  number_ = ++started;
+}
+
+Operation::Part Operation::target_part() const {
+  return {target_,        target_binding_, 0, std::min(target_->shape().extents, kReplicasMax),
+          target_failed_, target_revoked_};
+}
+
+Operation::Part Operation::source_part(const Cut& cut) const {
+  return {source_, source_binding_, cut.source_first, cut.sources, cut.source_failed, cut.source_revoked};
+}
+
+void Operation::fail_replicas(const Part& part, const Status& status) {
+  if (!status_.is_ok()) return;
+  status_ = status;
+  replicas_failed_ = true;
+  suspect(part);
+}
+
+void Operation::suspect(const Part& part) {
+  uint64_t living = 0, chosen = part.revoked;
+  uint32_t last = part.count - 1;
+  for (uint32_t i = 0; i < part.count; ++i) {
+    if ((part.revoked >> i & 1) != 0 || (*part.binding)[part.first + i].lost()) continue;
+    if ((part.failed >> i & 1) == 0)
+      living |= uint64_t{1} << i;
+    else
+      last = i;
+  }
+  chosen |= living;
+  if (chosen == 0) chosen = uint64_t{1} << last;
+  for (uint32_t i = 0; i < part.count && suspects_.size() < kReplicasMax; ++i) {
+    if ((chosen >> i & 1) == 0) continue;
+    Suspect& one = suspects_.emplace_back();
+    one.allocation = part.allocation;
+    one.extent = (*part.binding)[part.first + i].descriptor().id;
+    one.maybe_frozen = living == 0 && (part.revoked >> i & 1) != 0;
+  }
+}
+
+void Operation::finish_or_resolve() {
+  if (!replicas_failed_ || starts_ == kStartsMax) return finish();
+  hold_busy();  // P4
+  state_.store(State::kResolving, std::memory_order_relaxed);
+  moved_at_ns_ = os::now_ns();
+  for (Suspect& suspect : suspects_) {
+    wire::Envelope request;
+    wire::ResolveRequest& resolve = *request.mutable_resolve();
+    resolve.set_allocation_id(suspect.allocation->id().bytes.data(), 16);
+    resolve.mutable_extent()->set_address(suspect.extent.address.bits());
+    resolve.mutable_extent()->set_generation(suspect.extent.generation);
+    Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+    if (!daemon.is_ok()) break;
+    auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+    if (!call.is_ok()) break;
+    suspect.daemon = std::move(*daemon);
+    suspect.call = std::move(*call);
+  }
+}
+
+bool Operation::resolved() {
+  const uint64_t now = os::now_ns();
+  for (Suspect& suspect : suspects_) {
+    if (suspect.call != nullptr && !test_call(*suspect.call, now)) return false;
+  }
+  bool again = false;
+  for (Suspect& suspect : suspects_) {
+    if (suspect.call == nullptr || !suspect.call->status.is_ok()) continue;
+    Result<bool> changed = suspect.allocation->rebind(suspect.daemon, std::move(suspect.call->reply));
+    if (changed.is_ok() && (changed.value() || suspect.maybe_frozen)) again = true;
+  }
+  // Another operation may have had the answer before.
+  again = again || (target_ != nullptr && target_->binding() != target_binding_) ||
+          (source_ != nullptr && source_->binding() != source_binding_);
+  suspects_.clear();
+  if (!again) {
+    finish();
+    return false;
+  }
+  ++starts_;
+  status_ = failure_ = Status();
+  replicas_failed_ = false;
+  target_failed_ = target_revoked_ = 0;
+  confirmations_.clear();
+  runs_.rewind();
+  begin();
+  return true;
+}
+
+}  // namespace ocm::client
