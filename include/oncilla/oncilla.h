@@ -305,7 +305,7 @@ OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t by
 
 enum {
   OCM_WAIT_REMOTE = 0,      /* until complete: visible to every later get */
-  OCM_WAIT_LOCAL = 1u << 0, /* until the local buffer may be reused */
+  OCM_WAIT_LOCAL = 1u << 0, /* until the local buffer may be reused; a put to REPLICATED: until complete */
   OCM_WAIT_FREE = 1u << 1,  /* free the handle when it has completed, well or not (not at DEADLINE) */
 };
 /* Waits at most `deadline_ns` in all (0: the session's default without progress). Returns the

@@ -172,16 +172,30 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
   if (replicated() && piece.replicas > 1 && access_ != Access::kRead) {
     return Status(Code::kUnsupported, "stores through a pointer would miss the other replicas");
   }
-  Extent* here = nullptr;
-  const Binding& bound = *binding();
-  for (uint32_t i = piece.extent; i < piece.extent + piece.replicas && here == nullptr; ++i) {
-    if (bound[i].on_this_host() && !bound[i].lost()) here = &bound[i];
+  ExtentId tried;
+  Result<std::byte*> data = open_here(piece, tried);
+  for (uint32_t i = 0; i < kRebindsMax && replicated() && data.status().code() == Code::kRevoked; ++i) {
+    // It may be frozen, or its part may have been made again: as operations do (operation_resolve.cpp).
+    const Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+    if (!daemon.is_ok()) break;
+    wire::Envelope request = resolve_request(lease_->id, tried);
+    Result<Reply> reply = session_->call(request);
+    if (!reply.is_ok() || !rebind(daemon.value(), std::move(*reply)).is_ok()) break;
+    data = open_here(piece, tried);
   }
-  if (here == nullptr)
-    return Status(Code::kUnsupported, "the bytes are on node " + bound[piece.extent].descriptor().node);
-  OCM_TRY_ASSIGN(std::byte * data, here->open());
+  if (!data.is_ok()) return data.status();
   pointer_taken_.store(true, std::memory_order_relaxed);
-  return data + base_ + piece.offset;
+  return data.value() + base_ + piece.offset;
+}
+
+Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
+  const Binding& bound = *binding();
+  for (uint32_t i = piece.extent; i < piece.extent + piece.replicas; ++i) {
+    if (!bound[i].on_this_host() || bound[i].lost()) continue;
+    tried = bound[i].descriptor().id;
+    return bound[i].open();
+  }
+  return Status(Code::kUnsupported, "the bytes are on node " + bound[piece.extent].descriptor().node);
 }
 
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {

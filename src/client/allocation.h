@@ -73,6 +73,8 @@ class Allocation {
   /// `reply` is the daemon's to ResolveRequest. True if the binding changed, or an extent is known as lost
   /// now. Errors: as rebind_lease().
   Result<bool> rebind(const std::shared_ptr<Daemon>& daemon, Reply reply);
+  /// So often an operation starts over, with what the daemon answers.
+  static constexpr uint32_t kRebindsMax = 8;
   uint64_t base() const { return base_; }
   const AllocationId& id() const { return lease_->id; }
   /// Of one that was attached: whose the name is, and its mode.
@@ -108,6 +110,7 @@ class Allocation {
   }
   void take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags);
   void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
+  Result<std::byte*> open_here(const Piece& piece, ExtentId& tried);
   Status move_to_own_extent();
   Status fill_zeros();
   void use_directly(const Extent& extent, std::byte* data);

@@ -197,6 +197,15 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   return id;
 }
 
+wire::Envelope resolve_request(const AllocationId& id, ExtentId extent) {
+  wire::Envelope request;
+  wire::ResolveRequest& resolve = *request.mutable_resolve();
+  resolve.set_allocation_id(id.bytes.data(), id.bytes.size());
+  resolve.mutable_extent()->set_address(extent.address.bits());
+  resolve.mutable_extent()->set_generation(extent.generation);
+  return request;
+}
+
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
                           Lease& lease) {
   const std::shared_ptr<wire::Envelope> message = reply.message;

@@ -11,6 +11,7 @@
 
 namespace ocm::wire {
 class Allocation;
+class Envelope;
 class ExtentDescriptor;
 }  // namespace ocm::wire
 
@@ -77,6 +78,8 @@ struct ReturnedLease {
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
 Status return_lease(Session& session, const ReturnedLease& lease);
 
+/// Asks for the allocation as it is now; `extent` is one of a part that may have been made again.
+wire::Envelope resolve_request(const AllocationId& id, ExtentId extent);
 /// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
 /// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing
 /// changed then.

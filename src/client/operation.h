@@ -102,7 +102,6 @@ class Operation {
   static constexpr uint32_t kInlineLegs = 4;
   static constexpr uint32_t kWindowLegs = 128;
   static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
-  static constexpr uint32_t kStartsMax = 9;
   /// A replica whose home may know of a part that was made again.
   struct Suspect {
     Allocation* allocation = nullptr;
@@ -182,7 +181,7 @@ class Operation {
   std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
   std::vector<Suspect> suspects_;
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
-  uint32_t starts_ = 1;
+  uint32_t restarts_ = 0;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
   uint64_t number_ = 0;
   std::array<Leg, kInlineLegs> inline_legs_;

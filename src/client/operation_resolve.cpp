@@ -57,16 +57,12 @@ void Operation::suspect(const Part& part) {
 }
 
 void Operation::finish_or_resolve() {
-  if (!replicas_failed_ || starts_ == kStartsMax) return finish();
+  if (!replicas_failed_ || restarts_ == Allocation::kRebindsMax) return finish();
   hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();
   for (Suspect& suspect : suspects_) {
-    wire::Envelope request;
-    wire::ResolveRequest& resolve = *request.mutable_resolve();
-    resolve.set_allocation_id(suspect.allocation->id().bytes.data(), 16);
-    resolve.mutable_extent()->set_address(suspect.extent.address.bits());
-    resolve.mutable_extent()->set_generation(suspect.extent.generation);
+    wire::Envelope request = resolve_request(suspect.allocation->id(), suspect.extent);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
     if (!daemon.is_ok()) break;
     auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
@@ -95,7 +91,7 @@ bool Operation::resolved() {
     finish();
     return false;
   }
-  ++starts_;
+  ++restarts_;
   status_ = failure_ = Status();
   replicas_failed_ = false;
   target_failed_ = target_revoked_ = 0;

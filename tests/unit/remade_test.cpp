@@ -356,6 +356,23 @@ TEST_F(Remade, WhatOneThreadStartedStartsOverInThatOrder) {
   EXPECT_TRUE(holds(c_memory, newer));
 }
 
+TEST_F(Remade, APointerToAFrozenReplicaIsOneToThePartThatWasMadeAgain) {
+  std::memcpy(b_memory.mapping.data(), bytes.data(), bytes.size());
+  Allocation attached;
+  daemon.allocation.set_access(static_cast<uint32_t>(Access::kRead));
+  ASSERT_TRUE(attached.attach(*session, "name", Access::kRead, false).is_ok());
+  attached.extent(0).mark_lost();
+  daemon.freeze(kB);
+  daemon.on_resolve = [&](const wire::ResolveRequest&, wire::Envelope& reply) {
+    *reply.mutable_allocation() = ++asked == 1 ? daemon.allocation : made_again();
+  };
+  const Result<std::byte*> pointer = attached.pointer(0, bytes.size());
+  ASSERT_TRUE(pointer.is_ok()) << pointer.status().message();
+  EXPECT_EQ(std::memcmp(pointer.value(), bytes.data(), bytes.size()), 0);
+  EXPECT_EQ(asked, 2);
+  EXPECT_TRUE(attached.free().is_ok());
+}
+
 // ---- stores to a replica that is frozen meanwhile
 
 TEST(LocalExtent, AStoreToAnExtentThatEndedMeanwhileIsNotGood) {
