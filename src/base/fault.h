@@ -28,7 +28,10 @@ namespace ocm::fault {
   X(kUndoNotRepeated, "mutation.undo_once") /* a failed publish is undone where it is heard */  \
   X(kUndoByName, "mutation.undo_by_name")   /* a failed publish takes another's name */         \
   X(kOrphansStay, "mutation.orphans_stay")  /* L2: a dead daemon's extents stay */              \
-  X(kReserveNotUndone, "mutation.reserve")  /* an extent made too late stays */
+  X(kReserveNotUndone, "mutation.reserve")  /* an extent made too late stays */                 \
+  X(kReplicaNotFrozen, "mutation.freeze")   /* M1: programs write while the last is copied */   \
+  X(kFrozenNotCompared, "mutation.compare") /* M2: what was written meanwhile is missed */      \
+  X(kOldPartServed, "mutation.old_part")    /* M3: the former part goes on beside the new one */
 
 #define OCM_FAULT_STATES(X)                                                           \
   X(kReserveUndone, "an extent was made and its maker had given up")                  \

@@ -469,6 +469,10 @@ void Home::switch_over(const wire::PartRemade& part) {
   formerly_.erase(was);  // they lead to the new one: see remember()
   frozen_.erase(was);
   shared_.erase(was);
+  if (fault::at(fault::Point::kOldPartServed)) {
+    (void)table_->resume(was);
+    return;
+  }
   (void)table_->remove(was);
   directory_->revoke(was);
 }
@@ -477,7 +481,7 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
   constexpr size_t kFormerMax = 16;  // who slept through more of them asks for the last one, in vain
   const ExtentId was = extent_id(part.was().address(), part.was().generation());
   std::vector<ExtentId> former;
-  if (const auto known = formerly_.find(was); known != formerly_.end()) former = known->second;
+  for (const auto& ref : part.former()) former.push_back(extent_id(ref.address(), ref.generation()));
   former.push_back(was);
   while (former.size() > kFormerMax) {
     remade_.erase(former.front());
@@ -485,6 +489,7 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
   }
   for (const ExtentId& id : former) {
     wire::PartRemade& known = remade_[id] = part;
+    known.clear_former();
     known.mutable_was()->set_address(id.address.bits());
     known.mutable_was()->set_generation(id.generation);
   }
@@ -530,6 +535,11 @@ const wire::PartRemade* Home::remade(ExtentId was) const {
 const wire::Allocation* Home::published_with(ExtentId id) const {
   const auto named = published_extents_.find(id);
   return named == published_extents_.end() ? nullptr : &published_.at(named->second);
+}
+
+std::vector<ExtentId> Home::formerly(ExtentId id) const {
+  const auto former = formerly_.find(id);
+  return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
 }
 
 uint32_t Home::times_remade(ExtentId id) const {

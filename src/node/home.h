@@ -72,6 +72,8 @@ class Home {
   bool has(ExtentId id) const { return table_->find(id).is_ok(); }
   /// The name's allocation that has this extent of this home; null if none has.
   const wire::Allocation* published_with(ExtentId id) const;
+  /// The former ids of a replica of this home, the oldest first.
+  std::vector<ExtentId> formerly(ExtentId id) const;
   /// How often the part of this replica of this home was made again.
   uint32_t times_remade(ExtentId id) const;
   /// What became of a replica, if one of its part lives here.

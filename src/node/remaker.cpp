@@ -169,65 +169,74 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   const control::Lease* lease = home_.lease(job->was);
   if (lease == nullptr) co_return false;
   job->bytes = lease->bytes;
-  // The nodes with the most room that have none of the part.
-  std::vector<const control::NodeRoom*> rooms;
-  for (const control::NodeRoom& room : cluster_.rooms()) {
-    const bool good = room.usable && room.name != core_.name && room.bytes_free(Kind::kDram) >= job->bytes;
-    if (good && cluster_.find(room.name) != nullptr) rooms.push_back(&room);
-  }
-  std::sort(rooms.begin(), rooms.end(), [](const auto* a, const auto* b) {
-    return a->bytes_free(Kind::kDram) > b->bytes_free(Kind::kDram);
-  });
-  for (const control::NodeRoom* room : rooms) {
-    if (job->spares.size() == job->lost.size()) break;
-    const wire::NodeView* node = cluster_.find(room->name);
-    job->spares.push_back({node->name(), node->control_address(), node->partition(), {}, false});
-  }
-  if (job->spares.empty()) co_return false;
   const uint32_t uid = lease->uid;
   const std::optional<SessionId> session = lease->session;
-  for (Spare& spare : job->spares) {
-    if (session) {  // its end must reach the spare home
-      const auto owner = home_.vouching(*session);
-      if (!owner) co_return false;
-      wire::Envelope message;
-      message.mutable_session_at()->set_session_id(id_field(*session));
-      message.mutable_session_at()->set_node(spare.node);
-      Status told;
-      if (owner->node == core_.name) {
-        const Reply here = co_await answer(std::move(message));
-        told = control::reply_status(here.message);
-      } else {
-        const auto reply = co_await peers_.call(cluster_.address_of(owner->node), std::move(message), core_.deadline_ns());
-        told = reply.status();
-      }
-      if (!told.is_ok()) co_return false;
-    }
-    wire::Envelope message;
-    auto& request = *message.mutable_reserve();
-    request.set_session_id(id_field(job->session));
-    request.set_owner_node(core_.name);
-    request.set_owner_incarnation(id_field(core_.incarnation));
-    request.set_allocation_id(id_field(job->allocation));
-    request.set_bytes_total(job->bytes);
-    request.set_kind(static_cast<uint32_t>(Kind::kDram));
-    request.set_uid(uid);
-    request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-    auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
-    if (!reply.is_ok()) co_return false;
-    spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-    if (spare.extent.capability().size() != sizeof(Capability) || spare.extent.node() != spare.node ||
-        spare.extent.bytes() < job->bytes) {
-      co_return false;
-    }
-    cluster_.note_pool(spare.node, reply.value().reserved().pool());
+  // The nodes with the most room that have none of the part; those that failed a moment ago last.
+  const uint64_t now = core_.now_ns();
+  std::erase_if(failed_until_ns_, [&](const auto& entry) { return entry.second <= now; });
+  std::vector<std::pair<std::pair<bool, uint64_t>, Spare>> rooms;
+  for (const control::NodeRoom& room : cluster_.rooms()) {
+    const wire::NodeView* node = cluster_.find(room.name);
+    const uint64_t free_bytes = room.bytes_free(Kind::kDram);
+    if (!room.usable || room.name == core_.name || node == nullptr || free_bytes < job->bytes) continue;
+    rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
+                     {room.name, node->control_address(), node->partition(), {}, false}});
   }
+  std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [rank, spare] : rooms) {
+    if (job->spares.size() == job->lost.size()) break;
+    const bool reserved = co_await reserve_at(job, spare, uid, session);
+    if (reserved) {
+      job->spares.push_back(std::move(spare));
+    } else {
+      failed_until_ns_[spare.node] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
+      release_at(*job, spare);
+    }
+  }
+  if (job->spares.empty()) co_return false;
   if (job->steps.next() != Remake::Step::kReserve) co_return false;
   auto shared = home_.share(job->was);
   if (!shared.is_ok()) co_return false;
   job->now = std::move(shared).value();
   log::debug("replica_copying", {{"extent", job->was.address.to_string()}, {"bytes", job->bytes}, {"to", job->spares.front().node}});
   co_return true;
+}
+
+Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
+                               std::optional<SessionId> session) {
+  if (session) {  // its end must reach the spare home
+    const auto owner = home_.vouching(*session);
+    if (!owner) co_return false;
+    wire::Envelope message;
+    message.mutable_session_at()->set_session_id(id_field(*session));
+    message.mutable_session_at()->set_node(spare.node);
+    Status told;
+    if (owner->node == core_.name) {
+      const Reply here = co_await answer(std::move(message));
+      told = control::reply_status(here.message);
+    } else {
+      const auto reply =
+          co_await peers_.call(cluster_.address_of(owner->node), std::move(message), core_.deadline_ns());
+      told = reply.status();
+    }
+    if (!told.is_ok()) co_return false;
+  }
+  wire::Envelope message;
+  auto& request = *message.mutable_reserve();
+  request.set_session_id(id_field(job->session));
+  request.set_owner_node(core_.name);
+  request.set_owner_incarnation(id_field(core_.incarnation));
+  request.set_allocation_id(id_field(job->allocation));
+  request.set_bytes_total(job->bytes);
+  request.set_kind(static_cast<uint32_t>(Kind::kDram));
+  request.set_uid(uid);
+  request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+  if (!reply.is_ok()) co_return false;
+  spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
+  cluster_.note_pool(spare.node, reply.value().reserved().pool());
+  co_return spare.extent.capability().size() == sizeof(Capability) && spare.extent.node() == spare.node &&
+      spare.extent.bytes() >= job->bytes;
 }
 
 Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {
@@ -274,6 +283,7 @@ Task<Result<std::string>> Remaker::digests_here(ExtentId id, uint64_t offset, ui
 }
 
 Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
+  if (job->steps.is_frozen() && fault::at(fault::Point::kFrozenNotCompared)) co_return true;
   for (uint64_t at = 0; at < job->bytes; at += kDigestBytes) {
     const uint64_t bytes = std::min(kDigestBytes, job->bytes - at);
     const uint64_t seed = core_.env.random_number();
@@ -329,6 +339,7 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
 }
 
 Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
+  if (fault::at(fault::Point::kReplicaNotFrozen)) co_return true;
   auto frozen = home_.freeze(job->was);
   if (!frozen.is_ok()) co_return false;
   fault::reached(fault::State::kReplicaFrozen);
@@ -349,6 +360,7 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
     *job->part.mutable_was() = ref_of(job->was);
     *job->part.add_now() = job->now;
     for (const Spare& spare : job->spares) *job->part.add_now() = spare.extent;
+    for (const ExtentId& id : home_.formerly(job->was)) *job->part.add_former() = ref_of(id);
     job->part.set_remade(home_.times_remade(job->was) + 1);
     job->part.set_allocation_id(id_field(lease->allocation));
   }
@@ -409,19 +421,24 @@ void Remaker::switch_over(Job& job) {
   }
 }
 
+void Remaker::release_at(const Job& job, const Spare& spare) {
+  wire::Envelope message;
+  auto& request = *message.mutable_release();
+  request.set_session_id(id_field(job.session));
+  request.set_allocation_id(id_field(job.allocation));
+  core_.env.spawn(tell(spare.node, spare.partition, message));
+  if (!job.steps.may_be_given() || spare.extent.address() == 0) return;
+  request.set_address(spare.extent.address());
+  request.set_generation(spare.extent.generation());
+  request.set_capability(spare.extent.capability());
+  core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
+}
+
 void Remaker::release(const Job& job) {
   home_.unshare(job.was);
   for (const Spare& spare : job.spares) {
-    wire::Envelope message;
-    auto& request = *message.mutable_release();
-    request.set_session_id(id_field(job.session));
-    request.set_allocation_id(id_field(job.allocation));
-    core_.env.spawn(tell(spare.node, spare.partition, message));
-    if (!job.steps.may_be_given() || spare.extent.address() == 0) continue;
-    request.set_address(spare.extent.address());
-    request.set_generation(spare.extent.generation());
-    request.set_capability(spare.extent.capability());
-    core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
+    release_at(job, spare);
+    failed_until_ns_[spare.node] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
   }
 }
 

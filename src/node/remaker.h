@@ -73,6 +73,7 @@ class Remaker {
   control::Task<void> make_again(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> reserve(std::shared_ptr<Job> job);
+  control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid, std::optional<SessionId> session);
   control::Task<bool> copy_all(std::shared_ptr<Job> job);
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
@@ -81,6 +82,7 @@ class Remaker {
   control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes, uint64_t seed);
   void switch_over(Job& job);
   void release(const Job& job);
+  void release_at(const Job& job, const Spare& spare);
   /// Until it is heard, or the run of the daemon at `node` is over.
   control::Task<void> tell(std::string node, uint32_t partition, wire::Envelope message);
   bool is_gone(const std::string& node, uint32_t partition) const;
@@ -107,7 +109,8 @@ class Remaker {
   Sessions& sessions_;
   std::shared_ptr<Job> job_;                       // under way
   std::map<ExtentId, uint64_t> not_before_ns_;     // after a failure
-  std::map<std::string, uint64_t> gone_since_ns_;  // nodes
+  std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
+  std::map<std::string, uint64_t> gone_since_ns_;    // nodes
   std::set<ExtentId> given_up_;                    // asked for already
   uint64_t looked_at_epoch_ = 0;
   bool again_ = false;  // to be looked at again, though no node came or went

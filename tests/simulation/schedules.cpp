@@ -369,6 +369,125 @@ std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Poin
   return pair.end(reached);
 }
 
+/// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it again.
+struct Remaking : Script {
+  Remaking(uint64_t seed, const std::set<fault::Point>& broken) : Script(seed, broken, 5) {
+    writer = world.add_program(3);
+    reader = world.add_program(4);
+    run(writer, [this]() -> Task<void> {
+      auto made = co_await writer->allocate(Layout::kReplicated, on(1, 2));
+      must(made.status(), "allocate");
+      written = made.value();
+      const Status put = co_await writer->put(written, 1);
+      must(put, "put");
+      const Status published = co_await writer->publish(*written, "r");
+      must(published, "publish");
+    });
+    run(reader, [this]() -> Task<void> {
+      auto found = co_await reader->attach("r", false);
+      must(found.status(), "attach");
+      read = found.value();
+    });
+  }
+  void write_for(uint64_t ms) {
+    const uint64_t until_ns = world.clock().now_ns() + ms * kMs;
+    stopped = false;
+    start(writer, [this, until_ns]() -> Task<void> {
+      for (size_t i = 0; world.clock().now_ns() < until_ns && !stopped; ++i)
+        (void)co_await writer->put(written, 1 + i % kCells);
+    });
+  }
+  /// The node comes back without its bytes.
+  void lose(size_t node) {
+    world.kill(node, true);
+    run_for_ms(300);
+    world.restart(node);
+  }
+  /// The newest bytes are there, for handles old and new.
+  void look(const std::shared_ptr<Program>& program, const std::shared_ptr<Handle>& handle) {
+    run(program, [this, program, handle]() -> Task<void> {
+      for (size_t cell = 1; cell <= kCells; ++cell) {
+        const Status old = co_await program->get(handle, cell);
+        must(old, "a get by an old handle");
+      }
+      auto fresh = co_await program->attach("r", false);
+      must(fresh.status(), "an attach");
+      if (!fresh.is_ok()) co_return;
+      for (size_t cell = 1; cell <= kCells; ++cell) {
+        const Status got = co_await program->get(fresh.value(), cell);
+        must(got, "a get by a new handle");
+      }
+    });
+  }
+  std::shared_ptr<Program> writer, reader;
+  std::shared_ptr<Handle> written, read;
+  bool stopped = false;
+  static constexpr size_t kCells = 20;  // in turn: what one put missed, the next one does not hide
+};
+
+/// Each node of a replica is lost once, one after the other, as in a restart of all.
+std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  part.world.on_state = [&](fault::State state) {  // no later put hides one that was missed
+    part.stopped = part.stopped || (state == fault::State::kReplicaRemade && seed % 2 == 0);
+  };
+  for (const size_t node : {1, 2}) {
+    // Programs know of the loss, and write, before there is room for the copy.
+    part.world.no_memory_for(4000 + 100 * (seed % 10));
+    part.write_for(11000);
+    part.lose(node);
+    part.run_for_ms(14000);
+    part.look(part.reader, part.read);
+    part.look(part.writer, part.written);
+  }
+  return part.end(reached);
+}
+
+/// The home that leads is cut off while its replica is frozen: it answers again, and the copy is made later.
+std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  bool was_cut = false;
+  part.world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaFrozen || was_cut) return;
+    was_cut = true;
+    for (const size_t node : {0, 1, 3, 4}) part.world.cut_link(2, node);
+  };
+  part.write_for(9000);
+  part.lose(1);
+  part.run_for_ms(3000 + 200 * (seed % 8));
+  for (const size_t node : {0, 1, 3, 4}) part.world.mend_link(2, node);
+  part.run_for_ms(16000);
+  if (!was_cut && broken.empty()) part.world.violate("the replica was never frozen");
+  part.look(part.reader, part.read);
+  part.look(part.writer, part.written);
+  part.lose(2);
+  part.run_for_ms(12000);
+  part.look(part.reader, part.read);
+  return part.end(reached);
+}
+
+/// The home that leads is lost right after the switch, before it has told anybody.
+std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  bool remade = false;
+  part.world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaRemade || remade) return;
+    remade = true;
+    part.world.cut_node(2);
+  };
+  part.write_for(3000);
+  part.lose(1);
+  part.run_for_ms(5000);
+  part.world.mend_node(2);
+  part.world.kill(2, true);
+  part.run_for_ms(9000);
+  if (remade) part.look(part.reader, part.read);
+  part.world.restart(2);
+  part.run_for_ms(6000);
+  return part.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules() {
@@ -385,6 +504,9 @@ const std::vector<Schedule>& schedules() {
       {"one voter is no majority", one_voter_is_no_majority, 4},
       {"a council remembers losses", council_remembers_losses, 4},
       {"the small side decides nothing", small_side_decides_nothing, 4},
+      {"a part is made again", made_again, 8},
+      {"a frozen replica is cut off", cut_while_frozen, 8},
+      {"the node that led is lost", lost_after_the_switch, 6},
   };
   return all;
 }

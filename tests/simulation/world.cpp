@@ -52,6 +52,7 @@ void World::note(uint64_t what, uint64_t a, uint64_t b) {
 
 bool World::happens(fault::Point point) {
   if (options_.always.contains(point)) return true;
+  if (point == fault::Point::kHomeNoMemory && clock_.now_ns() < no_memory_until_ns_) return true;
   const bool refusal = point == fault::Point::kHomeNoMemory || point == fault::Point::kHomeNoFds ||
                        point == fault::Point::kSessionNoFds;
   return refusal && clock_.now_ns() < refuse_until_ns_ && below(3) == 0;
@@ -59,6 +60,7 @@ bool World::happens(fault::Point point) {
 
 void World::reached(fault::State state) {
   reached_.insert(state);
+  if (on_state) on_state(state);
   if (state == fault::State::kOrphanFreed) ++counts["orphans freed"];
 }
 

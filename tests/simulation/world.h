@@ -9,6 +9,7 @@
 //   byte is used. W8 the tables and leases of each home are valid (T1 to T3, L1, L4).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -83,6 +84,8 @@ class World final : public Network, public fault::Hook {
   void resume(size_t node);
   void kill(size_t node, bool power_too);
   void restart(size_t node);
+  /// No home makes an extent for so long.
+  void no_memory_for(uint64_t in_ms) { no_memory_until_ns_ = clock_.now_ns() + in_ms * 1'000'000; }
   /// W7: nothing is used on any node.
   void check_unused();
   /// In the middle of what it does.
@@ -120,6 +123,7 @@ class World final : public Network, public fault::Hook {
   const std::set<fault::State>& reached() const { return reached_; }
   std::map<std::string, uint64_t> counts;
   bool trace = false;
+  std::function<void(fault::State)> on_state;  // called where it is reached
 
  private:
   struct Slot {
@@ -149,7 +153,7 @@ class World final : public Network, public fault::Hook {
   std::vector<std::shared_ptr<Program>> programs_;
   int faults_ = 0;  // under way
   uint64_t disturbed_ns_ = 0, killed_ns_ = 0;
-  uint64_t refuse_until_ns_ = 0;
+  uint64_t refuse_until_ns_ = 0, no_memory_until_ns_ = 0;
   bool ending_ = false, over_ = false;
   uint64_t numbers_ = 0, runs_ = 0, digest_ = 1469598103934665603ull;
   std::vector<std::string> violations_;

@@ -541,20 +541,26 @@ class World {
   std::array<Node, kNodes> nodes_;
 };
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kSeeds = 25;  // thirty times slower
+#else
+constexpr uint64_t kSeeds = 500;
+#endif
+
 TEST(Quorum, NoReplicaIsServedThatWasAnsweredAsLostAndNoPartIsFreedWhole) {
   size_t losses = 0, checks = 0, councils = 0, parts = 0, last_ones = 0;
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     World world(seed);
     world.run(4000);
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
     losses += world.losses, checks += world.served_checks, councils += world.councils;
     parts += world.parts_checks, last_ones += world.last_ones;
   }
-  EXPECT_GT(losses, 300u);
-  EXPECT_GT(checks, 100000u);
-  EXPECT_GT(councils, 300u);
-  EXPECT_GT(parts, 100000u);
-  EXPECT_GT(last_ones, 30u) << "two askers want to give up different replicas of one part";
+  EXPECT_GT(losses, kSeeds * 3 / 5);
+  EXPECT_GT(checks, kSeeds * 200);
+  EXPECT_GT(councils, kSeeds * 3 / 5);
+  EXPECT_GT(parts, kSeeds * 200);
+  EXPECT_GT(last_ones, kSeeds / 50) << "two askers want to give up different replicas of one part";
   RecordProperty("losses", static_cast<int>(losses));
   RecordProperty("councils", static_cast<int>(councils));
 }
