@@ -233,7 +233,13 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   }
   // A session's own published allocation stays as it is.
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
-  if (!fresh) ++known->second.handles;
+  if (!fresh) {
+    ++known->second.handles;
+    // What the registry knows later of its parts; with a reader's capabilities only what was attached for reading.
+    if (found.access() == known->second.allocation.access() ||
+        found.access() == static_cast<uint32_t>(Access::kReadWrite))
+      (void)control::take_newer(known->second.allocation, found);
+  }
   co_return out;
 }
 

@@ -218,5 +218,39 @@ TEST(Leases, WhatANameGoesOnWithoutStaysForItsHolders) {
   EXPECT_EQ(leases.end_hold(kSession, id<HoldId>('h')), std::vector<ExtentId>{extent(0)});
 }
 
+TEST(Leases, ARenamedExtentKeepsItsOwnerAndItsHolders) {
+  const SessionId reader = id<SessionId>('r');
+  const HoldId hold = id<HoldId>('h');
+  Leases leases = two();
+  ASSERT_TRUE(leases.rename(extent(0), extent(8192)));
+  EXPECT_FALSE(leases.rename(extent(0), extent(8192)));
+  EXPECT_EQ(leases.find(extent(0)), nullptr);
+  EXPECT_EQ(leases.find(extent(8192))->session, kSession);
+  EXPECT_EQ(leases.of_session(kSession).size(), 2u);
+  EXPECT_TRUE(leases.is_valid());
+  ASSERT_TRUE(leases.to_name(extent(8192)));
+  ASSERT_TRUE(leases.hold(reader, "m", kSecond, hold, {extent(8192)}).is_ok());
+  ASSERT_TRUE(leases.rename(extent(8192), extent(12288)));
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_FALSE(leases.end_name(extent(12288))) << "it is held";
+  EXPECT_EQ(leases.end_hold(reader, hold), std::vector<ExtentId>{extent(12288)});
+}
+
+TEST(Leases, WhatOneSessionMadeIsGivenToAnotherOrToAName) {
+  const SessionId owner = id<SessionId>('o');
+  const AllocationId theirs = id<AllocationId>('b');
+  Leases leases = two();
+  ASSERT_TRUE(leases.give(extent(0), theirs, owner, "m", kSecond));
+  EXPECT_EQ(leases.of_session(owner), std::vector<ExtentId>{extent(0)});
+  EXPECT_EQ(leases.find(extent(0))->allocation, theirs);
+  ASSERT_TRUE(leases.vouching(owner).has_value());
+  EXPECT_EQ(leases.vouching(owner)->node, "m");
+  ASSERT_TRUE(leases.give_to_name(extent(4096), theirs));
+  EXPECT_FALSE(leases.find(extent(4096))->session.has_value());
+  EXPECT_FALSE(leases.vouching(kSession).has_value()) << "it owns nothing any more";
+  EXPECT_FALSE(leases.give(extent(0x9000), theirs, owner, "m", kSecond));
+  EXPECT_TRUE(leases.is_valid());
+}
+
 }  // namespace
 }  // namespace ocm::control

@@ -186,5 +186,34 @@ TEST(Names, ALostReplicaIsMarkedAndCounted) {
   EXPECT_FALSE(listed().lost());
 }
 
+TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
+  Names names(10), restarted(10);
+  wire::Allocation a = allocation("x", '1');
+  a.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  *a.add_extents() = a.extents(0);
+  a.mutable_extents(1)->set_address(99);
+  ASSERT_TRUE(names.publish(a).is_ok());
+  ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(a.extents(0).address()), 1}));
+  wire::PartRemade again;
+  again.mutable_was()->set_address(99);
+  again.mutable_was()->set_generation(1);
+  for (const uint64_t address : {uint64_t{7}, uint64_t{8}}) {
+    *again.add_now() = a.extents(0);
+    again.mutable_now(again.now_size() - 1)->set_address(address);
+  }
+  again.set_remade(1);
+  ASSERT_TRUE(names.remake(again));
+  EXPECT_FALSE(names.remake(again)) << "the former part is not there any more";
+  EXPECT_EQ(names.find("x")->extents(1).address(), 7u);
+  EXPECT_FALSE(names.find("x")->extents(0).lost());
+  EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(8), 1})) << "the new replicas are known";
+  // A coordinator that started anew hears the former part first.
+  EXPECT_EQ(restarted.merge(a), Names::Merged::kAdded);
+  EXPECT_EQ(restarted.merge(*names.find("x")), Names::Merged::kKnown);
+  EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u);
+  EXPECT_EQ(restarted.merge(a), Names::Merged::kKnown);
+  EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u) << "what is older changes nothing";
+}
+
 }  // namespace
 }  // namespace ocm::control

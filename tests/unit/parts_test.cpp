@@ -122,5 +122,87 @@ TEST(Parts, LostIsWhatHasAPartWithoutALivingExtent) {
   EXPECT_FALSE(is_lost_without(replicas(10), "b"));
 }
 
+wire::PartRemade remade_of(const wire::ExtentDescriptor& last, const std::vector<std::string>& nodes, uint32_t times) {
+  wire::PartRemade out;
+  out.mutable_was()->set_address(last.address());
+  out.mutable_was()->set_generation(last.generation());
+  const wire::Allocation made = part(last.bytes(), nodes, Layout::kReplicated);
+  for (const auto& extent : made.extents()) {
+    *out.add_now() = extent;
+    out.mutable_now(out.now_size() - 1)->set_capability(std::string(16, 'c'));
+  }
+  out.set_remade(times);
+  return out;
+}
+
+TEST(Parts, APartThatWasMadeAgainTakesThePlacesOfTheFormerOne) {
+  wire::Allocation a = replicas(10);
+  ASSERT_TRUE(mark_lost(a, id_of(a.extents(0))));
+  const wire::Allocation before = a;
+  const wire::PartRemade again = remade_of(a.extents(1), {"b", "c"}, 1);
+  ASSERT_TRUE(replace_part(a, again));
+  ASSERT_EQ(a.extents_size(), 2);
+  EXPECT_EQ(a.extents(1).address(), again.now(0).address()) << "the same bytes stay at their place";
+  EXPECT_EQ(a.extents(0).address(), again.now(1).address());
+  EXPECT_EQ(a.extents(0).node(), "c");
+  EXPECT_FALSE(a.extents(0).lost());
+  EXPECT_EQ(a.extents(0).remade(), 1u);
+  EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 2u);
+  EXPECT_TRUE(part_of(a, id_of(before.extents(1))).empty());
+  EXPECT_FALSE(replace_part(a, again)) << "it is not of the former part any more";
+}
+
+TEST(Parts, APlaceWithoutASpareIsVacantAndOfNoPart) {
+  wire::Allocation a = part(10, {"a", "b", "c"}, Layout::kReplicated);
+  for (const int lost : {0, 2}) ASSERT_TRUE(mark_lost(a, id_of(a.extents(lost))));
+  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d"}, 1)));
+  ASSERT_EQ(a.extents_size(), 3);
+  EXPECT_TRUE(a.extents(2).vacant());
+  EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 2u) << "a vacant place votes nowhere";
+  EXPECT_TRUE(part_of(a, id_of(a.extents(2))).empty());
+  EXPECT_FALSE(is_lost_without(a, "b"));
+}
+
+TEST(Parts, ReadersGetTheDerivedCapabilityOfANewReplica) {
+  wire::Allocation a = replicas(10);
+  a.set_access(static_cast<uint32_t>(Access::kRead));
+  const wire::PartRemade again = remade_of(a.extents(1), {"b", "c"}, 1);
+  ASSERT_TRUE(replace_part(a, again));
+  for (const auto& extent : a.extents()) {
+    EXPECT_EQ(extent.capability().size(), 16u);
+    EXPECT_NE(extent.capability(), std::string(16, 'c'));
+  }
+}
+
+TEST(Parts, OnePartOfASequenceIsMadeAgain) {
+  const auto joined = join_all({replicas(10), replicas(20)});
+  ASSERT_TRUE(joined.is_ok());
+  wire::Allocation a = joined.value();
+  ASSERT_TRUE(replace_part(a, remade_of(a.extents(3), {"b", "c"}, 1)));
+  EXPECT_TRUE(check_parts(a).is_ok());
+  EXPECT_EQ(a.extents(0).address(), joined.value().extents(0).address());
+  EXPECT_EQ(a.extents(2).node(), "c");
+  EXPECT_EQ(a.extents(2).addresses_size(), 0);
+  ASSERT_EQ(a.homes_size(), 3) << "where the new one is";
+  EXPECT_EQ(a.homes(2).node(), "c");
+}
+
+TEST(Parts, TheLaterOfTwoRecordsIsTaken) {
+  wire::Allocation older = replicas(10);
+  older.set_allocation_id(std::string(16, 'i'));
+  wire::Allocation newer = older;
+  ASSERT_TRUE(mark_lost(newer, id_of(newer.extents(0))));
+  ASSERT_TRUE(take_newer(older, newer));
+  EXPECT_TRUE(older.extents(0).lost());
+  ASSERT_TRUE(replace_part(newer, remade_of(newer.extents(1), {"b", "c"}, 1)));
+  wire::Allocation same = newer;
+  EXPECT_FALSE(take_newer(same, older)) << "what is older changes nothing";
+  ASSERT_TRUE(take_newer(older, newer));
+  EXPECT_EQ(older.SerializeAsString(), newer.SerializeAsString());
+  wire::Allocation other = newer;
+  other.set_allocation_id(std::string(16, 'j'));
+  EXPECT_FALSE(take_newer(older, other));
+}
+
 }  // namespace
 }  // namespace ocm::control

@@ -1,0 +1,190 @@
+"""Lost replicas are made again by themselves: what was acknowledged stays, handles follow, and nothing is left over."""
+import re
+import time
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
+
+MIB = 1 << 20
+SOON = ("--replicas-again-after-ms", "300")  # a dead node's replicas
+NAMES = ("n1", "n2", "n3", "n4", "n5")
+PATIENCE_S = 12 * FAILURE_DEADLINE_S
+
+
+@pytest.fixture
+def five(make_cluster):
+    return make_cluster(names=NAMES, extra=SOON)
+
+
+def made_again(node) -> int:
+    """How many parts the node's daemon has led to a new copy."""
+    return len(re.findall("replica_made_again", node.log()))
+
+
+def wait_made_again(cluster, count: int) -> None:
+    wait_for("the copies are made again", lambda: sum(made_again(node) for node in cluster.nodes) >= count, PATIENCE_S)
+
+
+def homes_left(cluster, dead: set) -> list:
+    """The nodes that have extents: the shared names of this file leave nothing else behind."""
+    return [node.name for node in cluster.nodes if node.name not in dead and node.status()["extents"] > 0]
+
+
+def restart(node) -> None:
+    node.kill()
+    node.start()
+    node.wait_ready()
+
+
+def replicated(cluster, at="n1", nodes=("n2", "n3"), count=MIB):
+    handle = cluster.program(cluster[at]).alloc(count, layout="replicated", nodes=list(nodes))
+    handle.fill(0, 1, count)
+    return handle
+
+
+def test_a_part_survives_both_its_nodes_one_after_the_other(five):
+    a = replicated(five)
+    five["n2"].kill()
+    a.fill(0, 2, MIB)  # and so the cluster learns of it
+    wait_made_again(five, 1)
+    five["n3"].kill()
+    assert a.holds(0, 2, MIB)
+    a.fill(0, 3, MIB)
+    assert a.holds(0, 3, MIB)
+    wait_made_again(five, 2)
+
+
+def test_nobody_needs_to_write_for_a_copy_to_be_made(five):
+    a = replicated(five)
+    a.publish("idle", 0o600)
+    b = replicated(five)
+    restart(five["n2"])  # it comes back without its bytes
+    wait_made_again(five, 2)
+    five["n3"].kill()
+    assert a.holds(0, 1, MIB) and b.holds(0, 1, MIB)
+    assert five.program(five["n1"]).attach("idle").holds(0, 1, MIB)
+
+
+def test_writers_go_on_while_the_copy_is_made(make_cluster):
+    cluster = make_cluster(names=NAMES, extra=(*SOON, "--replicas-bytes-per-second", str(64 * MIB)))
+    a = replicated(cluster, count=64 * MIB)
+    a.publish("busy", 0o600)
+    other = cluster.program(cluster["n4"]).attach("busy")
+    cluster["n2"].kill()
+    newest, end = {}, time.monotonic() + PATIENCE_S
+    for turn in range(10**6):
+        for handle, first in ((a, 0), (other, 32)):
+            place = first + turn % 32
+            handle.fill(place * MIB, turn, 4096)
+            newest[place] = turn
+        if sum(made_again(node) for node in cluster.nodes) > 0 or time.monotonic() > end:
+            break
+    assert made_again(cluster["n3"]) == 1
+    for handle in (a, other):  # also by the one that wrote before it knew of the new copy
+        handle.fill(63 * MIB, 7777, 4096)
+    newest[63] = 7777
+    cluster["n3"].kill()
+    for place, seed in newest.items():
+        assert a.holds(place * MIB, seed, 4096), place
+        assert other.holds(place * MIB, seed, 4096), place
+
+
+def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
+    a = replicated(five, at="n5")
+    a.publish("old", 0o600)
+    sleeper = five.program(five["n5"]).attach("old")
+    homes = ["n2", "n3"]
+    for turn in range(3):  # the home that leads is the next one to go
+        five[homes[0]].kill()
+        a.fill(0, 10 + turn, MIB)
+        wait_made_again(five, turn + 1)
+        leader = homes[1]
+        five[homes[0]].start()
+        five[homes[0]].wait_ready()
+        five.wait_members(5)
+        spare = next(name for name in homes_left(five, set()) if name not in (leader, homes[0]))
+        homes = [leader, spare]
+    assert sleeper.holds(0, 12, MIB)
+    sleeper.fill(0, 20, MIB)
+    assert a.holds(0, 20, MIB)
+
+
+def test_another_node_takes_the_copy_where_the_first_refuses(make_cluster):
+    # n4 has the most room and cannot be reached by the home that leads.
+    cluster = make_cluster(names=NAMES, namespaces=True, extra=SOON)
+    filler = cluster.program(cluster["n1"]).alloc(64 * MIB, nodes=["n5"])
+    also = cluster.program(cluster["n1"]).alloc(64 * MIB, nodes=["n1"])
+    a = replicated(cluster)
+    cluster.cut_pair(cluster["n3"], cluster["n4"])
+    cluster["n2"].kill()
+    a.fill(0, 2, MIB)
+    wait_made_again(cluster, 1)
+    cluster["n3"].kill()
+    assert a.holds(0, 2, MIB)
+    filler.free()
+    also.free()
+
+
+@pytest.mark.parametrize("end", ["free", "end of the session", "removal of the name"])
+def test_nothing_is_left_of_a_part_that_ends_while_it_is_copied(make_cluster, end):
+    cluster = make_cluster(names=NAMES, extra=(*SOON, "--replicas-bytes-per-second", str(8 * MIB)))
+    a = replicated(cluster, count=16 * MIB)
+    if end == "removal of the name":
+        a.publish("short", 0o600)
+    cluster["n2"].kill()
+    a.fill(0, 2, 4096)
+    wait_for("the copy has begun", lambda: cluster["n3"].status()["replica_copy_bytes_done"] > 0, PATIENCE_S)
+    if end == "free":
+        a.free()
+    elif end == "end of the session":
+        a.program.kill()
+    else:
+        a.program.session("remove", "short")
+        a.free()
+    cluster["n2"].start()
+    cluster["n2"].wait_ready()
+    wait_for("nothing is used", lambda: not homes_left(cluster, set()), PATIENCE_S)
+
+
+def test_after_the_copy_the_owner_frees_all_of_it(five):
+    a, b, c = replicated(five), replicated(five), replicated(five)
+    b.publish("freed", 0o600)
+    c.publish("joined", 0o600)
+    restart(five["n2"])
+    wait_made_again(five, 3)
+    a.free()  # by a handle that has not followed
+    b.program.session("remove", "freed")
+    fresh = five.program(five["n4"]).attach("joined")
+    assert fresh.holds(0, 1, MIB)
+    fresh.program.session("remove", "joined")
+    for handle in (b, c):
+        handle.program.close()
+    fresh.program.close()
+    wait_for("nothing is used", lambda: not homes_left(five, set()), PATIENCE_S)
+
+
+def test_publishing_goes_on_after_the_copy(five):
+    a = replicated(five)
+    restart(five["n2"])
+    wait_made_again(five, 1)
+    a.publish("later", 0o600)
+    b = five.program(five["n4"]).attach("later")
+    b.fill(0, 5, MIB)
+    five["n3"].kill()
+    assert a.holds(0, 5, MIB)
+    assert outcome(lambda: five.program(five["n1"]).attach("later").fill(0, 6, MIB)) is None
+    assert a.holds(0, 6, MIB)
+
+
+def test_a_second_handle_of_a_name_knows_the_new_copy(five):
+    replicated(five).publish("twice", 0o600)
+    program = five.program(five["n5"])
+    first = program.attach("twice")
+    restart(five["n2"])
+    wait_made_again(five, 1)
+    second = program.attach("twice")
+    second.fill(0, 4, MIB)
+    five["n3"].kill()  # the new copy is the last one, and the program must give up the other
+    second.fill(0, 5, MIB)
+    assert first.holds(0, 5, MIB)
