@@ -649,23 +649,27 @@ Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
   co_return found;
 }
 
-bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent) {
+bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns) {
   if (extent.lost() || extent.node() == core_.name) return false;
+  const uint32_t partition = GlobalAddress(extent.address()).partition();
   const wire::NodeView* node = cluster_.find(extent.node());
-  if (node != nullptr && node->partition() != GlobalAddress(extent.address()).partition()) return true;
-  const bool alive = node != nullptr && node->state() != static_cast<uint32_t>(control::NodeState::kDead);
-  if (alive) {
-    gone_since_ns_.erase(extent.node());
-    return false;
-  }
+  const bool same = node != nullptr && node->partition() == partition;
+  if (same && node->state() != static_cast<uint32_t>(control::NodeState::kDead)) return false;
   const uint64_t now = core_.now_ns();
-  return now >= gone_since_ns_.try_emplace(extent.node(), now).first->second + core_.config.replica_again_ns();
+  const auto known = gone_since_ns_.find(partition);
+  const uint64_t since_ns = gone_since_ns.try_emplace(partition, known == gone_since_ns_.end() ? now : known->second)
+                                .first->second;
+  // Another run of its daemon: what this node knows of it may be older than the extent, but not for long.
+  const uint64_t patience_ns =
+      node != nullptr && !same ? 2 * core_.config.failure_deadline_ns() : core_.config.replica_again_ns();
+  return now >= since_ns + std::max(patience_ns, core_.config.failure_deadline_ns());
 }
 
 Task<void> Remaker::give_up_the_gone() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
   if (cluster_.view().epoch() == looked_at_epoch_ && gone_since_ns_.empty() && !again_) co_return;
   looked_at_epoch_ = cluster_.view().epoch();
+  if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
   struct Gone {
     std::vector<ExtentId> part;
@@ -673,10 +677,11 @@ Task<void> Remaker::give_up_the_gone() {
     std::string node;
   };
   std::vector<Gone> gone;
+  std::map<uint32_t, uint64_t> gone_since_ns;
   const auto look_at = [&](const wire::Allocation& allocation, bool own) {
     if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
     for (const auto& extent : allocation.extents()) {
-      if (!gone_for_long(extent) || given_up_.contains(id_of(extent))) continue;
+      if (given_up_.contains(id_of(extent)) || !gone_for_long(extent, gone_since_ns)) continue;
       if (gone.size() >= kGivenUpAtOnceMax) {
         again_ = true;
         return;
@@ -685,7 +690,10 @@ Task<void> Remaker::give_up_the_gone() {
       const bool mine = own || std::any_of(part.begin(), part.end(), [this](ExtentId id) {
         return id.address.partition() == core_.partition && home_.has(id);
       });
-      if (part.size() > 1 && mine) gone.push_back({std::move(part), id_of(extent), extent.node()});
+      if (part.size() > 1 && mine)
+        gone.push_back({std::move(part), id_of(extent), extent.node()});
+      else
+        given_up_.insert(id_of(extent));  // others ask for it
     }
   };
   for (const auto& [id, session] : sessions_.all()) {
@@ -694,6 +702,7 @@ Task<void> Remaker::give_up_the_gone() {
     }
   }
   for (const auto& [id, allocation] : home_.published()) look_at(allocation, false);
+  gone_since_ns_ = std::move(gone_since_ns);
   for (const Gone& one : gone) {
     if (core_.draining) co_return;
     const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node);
@@ -701,7 +710,6 @@ Task<void> Remaker::give_up_the_gone() {
       again_ = true;
       co_return;
     }
-    if (given_up_.size() >= kGivenUpMax) given_up_.clear();
     given_up_.insert(one.replica);  // or the last of its part
     if (!lost.is_ok()) continue;
     for (const auto& [id, session] : sessions_.all()) {

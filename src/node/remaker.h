@@ -100,7 +100,7 @@ class Remaker {
   control::Task<Result<bool>> look(wire::Allocation allocation, uint32_t part);
   /// A3
   control::Task<void> give_up_the_gone();
-  bool gone_for_long(const wire::ExtentDescriptor& extent);
+  bool gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);
 
   Core& core_;
   Home& home_;
@@ -110,7 +110,7 @@ class Remaker {
   std::shared_ptr<Job> job_;                       // under way
   std::map<ExtentId, uint64_t> not_before_ns_;     // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
-  std::map<std::string, uint64_t> gone_since_ns_;    // nodes
+  std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
   std::set<ExtentId> given_up_;                    // asked for already
   uint64_t looked_at_epoch_ = 0;
   bool again_ = false;  // to be looked at again, though no node came or went
