@@ -1,6 +1,7 @@
 // oncillad: one node of the cluster. Options over the configuration file over the defaults.
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -76,6 +77,8 @@ class Options {
            &Config::replica_again_after_ms);
     length("--replicas-bytes-per-second", "of copies that this node leads; 0: no limit",
            &Config::replica_bytes_per_second);
+    flag("--replicas-wait-at-stop", "wait with a stop that would take a last copy; =false: stop at once",
+         &Config::replica_wait_at_stop);
     number("--limit-copies", "node-to-node copies at once", &Config::copies);
     length("--limit-user-bytes", "bytes that one uid may hold; 0: any", &Config::user_bytes);
     app_.add_option("--limit-user", user_limits_, "UID=BYTES: what this uid may hold; may be given again")
@@ -164,6 +167,13 @@ int fail(const Status& status, int code) {
   return code;
 }
 
+void wait_for_stop(const sigset_t& taken) {
+  int signal = 0;
+  while (::sigwait(&taken, &signal) == 0 && signal == SIGHUP) {
+    ocm::log::warn("sighup_ignored", {{"why", "nothing is reloaded; restart the daemon to change it"}});
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -192,11 +202,11 @@ int main(int argc, char** argv) {
   auto node = ocm::node::Node::start(config);
   if (!node.is_ok()) return fail(node.status(), kFailed);
   notify("READY=1");
-  int signal = 0;
-  while (::sigwait(&taken, &signal) == 0 && signal == SIGHUP) {
-    ocm::log::warn("sighup_ignored", {{"why", "nothing is reloaded; restart the daemon to change it"}});
-  }
+  wait_for_stop(taken);
   notify("STOPPING=1");
+  // When nothing is lost by it the daemon tells itself for the second time.
+  node.value()->when_stop_is_safe([] { ::kill(::getpid(), SIGTERM); });
+  wait_for_stop(taken);
   node.value()->stop();
   return 0;
 }

@@ -239,6 +239,11 @@ class Leases {
     const auto it = uid_bytes_.find(uid);
     return it == uid_bytes_.end() ? 0 : it->second;
   }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const auto& [uid, bytes] : uid_bytes_) sum += bytes;
+    return sum;
+  }
   size_t extents() const { return leases_.size(); }
   size_t sessions() const { return owners_.size(); }
 

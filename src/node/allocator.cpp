@@ -238,7 +238,8 @@ Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents ex
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     const wire::NodeView* node = cluster_.find(extents.front().node());
     if (node == nullptr || node->partition() != partition) break;  // it died with its incarnation
-    if (node->state() != static_cast<uint32_t>(control::NodeState::kAlive)) continue;
+    const auto state = static_cast<control::NodeState>(node->state());
+    if (state != control::NodeState::kAlive && state != control::NodeState::kDraining) continue;
     wire::Envelope message = release_request(*session, extents);
     const auto reply = co_await peers_.call(node->control_address(), std::move(message), core_.deadline_ns());
     const Code code = reply.status().code();

@@ -57,8 +57,8 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
   }
 }
 
-void Cluster::start(std::function<uint64_t()> sessions) {
-  sessions_ = std::move(sessions);
+void Cluster::start(std::function<void(wire::NodeView&)> fill) {
+  fill_ = std::move(fill);
   quorum_.start(is_coordinator() ? membership_->run() : 0);
   if (is_coordinator()) {
     update_own_view();
@@ -74,7 +74,7 @@ wire::NodeView Cluster::self_view() const {
   wire::NodeView out;
   out.set_name(core_.name);
   out.set_partition(core_.partition);
-  out.set_state(static_cast<uint32_t>(core_.draining ? NodeState::kDraining : NodeState::kAlive));
+  out.set_state(static_cast<uint32_t>(core_.draining || core_.stopping ? NodeState::kDraining : NodeState::kAlive));
   out.set_incarnation(id_field(core_.incarnation));
   out.set_control_address(core_.control_address);
   out.set_http_address(core_.http_address);
@@ -83,7 +83,7 @@ wire::NodeView Cluster::self_view() const {
   for (const auto& address : core_.addresses) *out.add_addresses() = address;
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
-  out.set_sessions(sessions_ ? sessions_() : 0);
+  if (fill_) fill_(out);
   return out;
 }
 
@@ -233,6 +233,9 @@ wire::ClusterView Cluster::fresh_view() const {
       const wire::NodeView now = self_view();
       *node.mutable_pools() = now.pools();
       node.set_sessions(now.sessions());
+      node.set_replicas_waiting(now.replicas_waiting());
+      node.set_replica_bytes(now.replica_bytes());
+      node.set_replica_bytes_copied(now.replica_bytes_copied());
       node.set_extents(now.extents());
       continue;
     }

@@ -26,7 +26,8 @@ class Cluster {
   Cluster(Core& core, Home& home, Peers& peers);
 
   /// Joins: the coordinator knows itself at once, a member with its first heartbeat.
-  void start(std::function<uint64_t()> sessions);
+  /// `fill` puts into this node's view what others count.
+  void start(std::function<void(wire::NodeView&)> fill);
   /// Tells the coordinator that this node drains.
   control::Task<void> leave();
 
@@ -101,7 +102,7 @@ class Cluster {
   Home& home_;
   Peers& peers_;
   Quorum quorum_;
-  std::function<uint64_t()> sessions_;
+  std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member member_;

@@ -125,6 +125,7 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"offer.gpu.bytes", length(c.gpu_bytes)},
       {"replicas.again_after_ms", number(c.replica_again_after_ms)},
       {"replicas.bytes_per_second", length(c.replica_bytes_per_second)},
+      {"replicas.wait_at_stop", flag(c.replica_wait_at_stop)},
       {"limits.sessions", number(c.sessions)},
       {"limits.connections", number(c.connections)},
       {"limits.extents", number(c.extents)},

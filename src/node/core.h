@@ -46,6 +46,7 @@ struct Core {
   /// In the table that programs of this host map too.
   std::atomic<uint64_t>* lease_until_ns = nullptr;
   bool draining = false;
+  bool stopping = false;  // told to stop, and waits (node/stopper.h): takes nothing new
   Metrics metrics;
   log::Limiter limiter;  // of the lines that others can cause; the loop's
 

@@ -68,7 +68,7 @@ Status Home::init() {
 }
 
 Status Home::check_reserve(const wire::ReserveRequest& r) const {
-  if (core_.draining) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  if (core_.draining || core_.stopping) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
   SessionId session;
   AllocationId allocation;
   control::Incarnation incarnation;

@@ -98,6 +98,11 @@ class Home {
   uint32_t slots() const { return slots_; }
   wire::PoolView pool(Kind kind) const;
   uint64_t extents() const { return table_->extents(); }
+  /// What somebody owns here.
+  struct Owned {
+    uint64_t extents = 0, bytes = 0;
+  };
+  Owned owned() const { return {leases_.extents(), leases_.bytes()}; }
   Directory& directory() { return *directory_; }
   /// The invariants of the table (T1 to T3) and of the leases; O(extents).
   bool is_valid() const { return table_->is_valid() && leases_.is_valid(); }

@@ -115,6 +115,7 @@ struct Node::Impl {
   std::unique_ptr<Holds> holds;
   std::unique_ptr<Copier> copier;
   std::unique_ptr<Remaker> remaker;
+  std::unique_ptr<Stopper> stopper;
   std::unique_ptr<Service> service;
   std::unique_ptr<Doors> doors;
   std::unique_ptr<HttpServer> http, local_http;
@@ -203,8 +204,9 @@ Status Node::Impl::listen() {
   holds = std::make_unique<Holds>(core, *home, *peers, *cluster);
   copier = std::make_unique<Copier>(core, *home, *peers, *cluster);
   remaker = std::make_unique<Remaker>(core, *home, *peers, *cluster, *sessions);
+  stopper = std::make_unique<Stopper>(core, *home, *peers, *cluster, *sessions);
   service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
-                                      *remaker, served);
+                                      *remaker, *stopper, served);
   doors = std::make_unique<Doors>(core, loop, *service);
   if (control_socket.is_open()) {
     daemons = std::make_shared<control::Acceptor>(loop, std::move(control_socket));
@@ -221,7 +223,13 @@ Status Node::Impl::listen() {
   if (http_socket.is_open()) http = serve_http(std::move(http_socket));
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this] { return sessions->count(); });
+  cluster->start([this](wire::NodeView& self) {
+    self.set_sessions(sessions->count());
+    const Remaker::Progress copies = remaker->progress();
+    self.set_replicas_waiting(copies.waiting);
+    self.set_replica_bytes(copies.bytes);
+    self.set_replica_bytes_copied(copies.copied_bytes);
+  });
   remaker->start();
   return {};
 }
@@ -278,6 +286,13 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
 }
 
 Node::~Node() { stop(); }
+
+void Node::when_stop_is_safe(std::function<void()> then) {
+  Impl& impl = *impl_;
+  if (!impl.core.config.replica_wait_at_stop) return then();
+  impl.loop.post(
+      [&impl, then = std::move(then)]() mutable { impl.loop.spawn(impl.stopper->wait(std::move(then))); });
+}
 
 void Node::stop() {
   if (impl_->stopped) return;

@@ -6,6 +6,7 @@
 // Threads: start, stop and the destructor by one thread; the rest by any.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,9 @@ class Node {
   /// "0.1.0": the project's.
   static const char* version();
 
+  /// Goes on, but takes no new extents; calls `then`, on the loop's thread, as soon as a stop takes no last copy of
+  /// replicated bytes (node/stopper.h), at once if [replicas] wait_at_stop is false. Once, before stop().
+  void when_stop_is_safe(std::function<void()> then);
   /// Refuses new work, tells the coordinator, closes sessions and servers, joins the threads. Once.
   void stop();
 

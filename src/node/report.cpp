@@ -87,6 +87,9 @@ std::string node_json(const wire::NodeView& n) {
       .number("heartbeat_age_ns", n.heartbeat_age_ns())
       .number("sessions", n.sessions())
       .number("extents", n.extents())
+      .number("replicas_waiting", n.replicas_waiting())
+      .number("replica_copy_bytes", n.replica_bytes())
+      .number("replica_copy_bytes_done", n.replica_bytes_copied())
       .raw("pools", list(n.pools(), pool_json))
       .done();
 }
@@ -221,6 +224,12 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());
+  t.type("oncilla_replicas_waiting", "gauge", "Parts whose last copy is on this node, the one being copied among them.");
+  t.value("oncilla_replicas_waiting", "", stats.replicas_waiting());
+  t.type("oncilla_replica_copy_bytes", "gauge", "Bytes to be copied of the part that is made again now.");
+  t.value("oncilla_replica_copy_bytes", "", stats.replica_bytes());
+  t.type("oncilla_replica_copy_bytes_done", "gauge", "Of these, bytes copied.");
+  t.value("oncilla_replica_copy_bytes_done", "", stats.replica_bytes_copied());
   t.type("oncilla_sessions", "gauge", "Sessions open.");
   t.value("oncilla_sessions", "", stats.session_count());
   t.type("oncilla_sessions_total", "counter", "Sessions opened.");
@@ -275,6 +284,9 @@ std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
       .number("epoch", view.epoch())
       .number("extents", stats.extents())
       .number("session_count", stats.session_count())
+      .number("replicas_waiting", stats.replicas_waiting())
+      .number("replica_copy_bytes", stats.replica_bytes())
+      .number("replica_copy_bytes_done", stats.replica_bytes_copied())
       .number("name_count", name_count)
       .raw("pools", list(stats.pools(), pool_json))
       .raw("nodes", list(view.nodes(), node_json))
@@ -284,6 +296,30 @@ std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
         .raw("names", list(names->allocations(), name_json));
   }
   return out.done() + "\n";
+}
+
+std::string stop_check_json(const wire::StopCheck& found) {
+  const auto name = [](const wire::StopCheck::Name& one) {
+    return Object().text("name", one.name()).number("parts", one.parts()).number("bytes", one.bytes()).done();
+  };
+  return Object()
+             .text("node", found.node())
+             .raw("safe", found.last_parts() + found.unknown_parts() == 0 ? "true" : "false")
+             .raw("stopping", found.stopping() ? "true" : "false")
+             .raw("coordinator", found.coordinator() ? "true" : "false")
+             .number("sessions", found.sessions())
+             .number("last_parts", found.last_parts())
+             .number("last_bytes", found.last_bytes())
+             .number("unknown_parts", found.unknown_parts())
+             .number("unknown_bytes", found.unknown_bytes())
+             .number("unreplicated_extents", found.single_extents())
+             .number("unreplicated_bytes", found.single_bytes())
+             .number("name_count", found.names_count())
+             .raw("names", list(found.names(), name))
+             .raw("not_heard", list(found.unheard(), quote))
+             .text("waits_for", found.waits_for())
+             .done() +
+         "\n";
 }
 
 }  // namespace ocm::node

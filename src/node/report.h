@@ -30,4 +30,7 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
                         const wire::NameList* names, const std::string& coordinator_error, const Limits& limits);
 
+/// What a stop would take, as `ocm stop-check --json` prints it.
+std::string stop_check_json(const wire::StopCheck& found);
+
 }  // namespace ocm::node

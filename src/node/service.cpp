@@ -312,18 +312,19 @@ Task<HttpServer::Answer> Service::http(HttpServer::Request request) {
                      prometheus_text(core_.metrics, served_, sessions_.moved(), stats(0),
                                      cluster_.fresh_view(), cluster_.names())};
   }
-  if (path == "/status") {
+  if (path == "/status" || path == "/stop-check") {
     constexpr std::string_view kNode = "?node=";
     const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
     const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
-    co_return co_await status(node, request.uid);
+    if (path == "/status") co_return co_await status(node, request.uid);
+    co_return co_await stop_check(node, request.uid);
   }
   if (path == "/healthz") {
     if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
     co_return Answer{200, "text/plain", "ok\n"};
   }
   if (path == "/readyz") {
-    if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
+    if (core_.draining || core_.stopping) co_return Answer{503, "text/plain", "draining\n"};
     if (cluster_.has_coordinator()) co_return Answer{200, "text/plain", "ready\n"};
     co_return Answer{503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
   }
@@ -344,6 +345,23 @@ Task<HttpServer::Answer> Service::status(std::string node, std::optional<uint32_
   const wire::NameList names = cluster_.list_names(viewer(*uid));
   co_return Answer{200, "application/json",
                    status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names, cluster_.coordinator_error(), limits)};
+}
+
+Task<HttpServer::Answer> Service::stop_check(std::string node, std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  if (!uid) co_return Answer{403, "text/plain", "on the Unix socket only: it asks other nodes\n"};
+  if (node.empty() || node == core_.name) {
+    const wire::StopCheck found = co_await stopper_.check(viewer(*uid));
+    co_return Answer{200, "application/json", stop_check_json(found)};
+  }
+  const std::string address = cluster_.address_of(node);
+  if (address.empty()) co_return Answer{404, "text/plain", "no node named " + node.substr(0, 64) + "\n"};
+  wire::Envelope message;
+  message.mutable_stop_check()->set_uid(viewer(*uid));
+  // The node itself waits up to two deadlines for others.
+  const auto reply = co_await peers_.call(address, std::move(message), core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+  if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
+  co_return Answer{200, "application/json", stop_check_json(reply.value().stop_check_reply())};
 }
 
 Task<Reply> Service::stats_of(std::string node, uint32_t uid) {
@@ -422,6 +440,16 @@ Task<Reply> Service::home_request(wire::Envelope request) {
     case wire::Envelope::kStats: {
       wire::Envelope out;
       *out.mutable_stats_reply() = stats(request.stats().uid());
+      co_return out;
+    }
+    case wire::Envelope::kStopCheck: {
+      wire::Envelope out;
+      *out.mutable_stop_check_reply() = co_await stopper_.check(request.stop_check().uid());
+      co_return out;
+    }
+    case wire::Envelope::kReplicaQuery: {
+      wire::Envelope out;
+      *out.mutable_replica_answer() = stopper_.answer(request.replica_query());
       co_return out;
     }
     case wire::Envelope::kCopy: co_return co_await copier_.copy(std::move(*request.mutable_copy()));

@@ -12,6 +12,7 @@
 #include "node/holds.h"
 #include "node/http.h"
 #include "node/report.h"
+#include "node/stopper.h"
 
 namespace ocm::node {
 
@@ -25,7 +26,7 @@ struct Program {
 class Service {
  public:
   Service(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions, Allocator& allocator,
-          Holds& holds, Copier& copier, Remaker& remaker, const ServedStats& served)
+          Holds& holds, Copier& copier, Remaker& remaker, Stopper& stopper, const ServedStats& served)
       : core_(core),
         home_(home),
         peers_(peers),
@@ -35,6 +36,7 @@ class Service {
         holds_(holds),
         copier_(copier),
         remaker_(remaker),
+        stopper_(stopper),
         served_(served) {}
 
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program, wire::Envelope request);
@@ -56,6 +58,7 @@ class Service {
                                              wire::LostReplicaRequest request);
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
   control::Task<HttpServer::Answer> status(std::string node, std::optional<uint32_t> uid);
+  control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);
   control::Task<control::Reply> home_request(wire::Envelope request);
 
   Core& core_;
@@ -67,6 +70,7 @@ class Service {
   Holds& holds_;
   Copier& copier_;
   Remaker& remaker_;
+  Stopper& stopper_;
   const ServedStats& served_;
 };
 

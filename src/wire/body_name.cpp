@@ -55,6 +55,10 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kSessionAt: return "session_at";
     case Envelope::kDigest: return "digest";
     case Envelope::kDigests: return "digests";
+    case Envelope::kStopCheck: return "stop_check";
+    case Envelope::kStopCheckReply: return "stop_check_reply";
+    case Envelope::kReplicaQuery: return "replica_query";
+    case Envelope::kReplicaAnswer: return "replica_answer";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

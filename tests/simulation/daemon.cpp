@@ -165,10 +165,11 @@ void Daemon::start() {
   copier = std::make_unique<node::Copier>(
       *core, *home, *peers, *cluster, [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
   remaker = std::make_unique<node::Remaker>(*core, *home, *peers, *cluster, *sessions);
+  stopper = std::make_unique<node::Stopper>(*core, *home, *peers, *cluster, *sessions);
   service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
-                                            *copier, *remaker, served_);
+                                            *copier, *remaker, *stopper, served_);
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this] { return sessions->count(); });
+  cluster->start([this](wire::NodeView& self) { self.set_sessions(sessions->count()); });
   remaker->start();
   env->touch();
 }

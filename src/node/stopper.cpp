@@ -1,0 +1,272 @@
+#include "node/stopper.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/units.h"
+#include "control/names.h"
+#include "control/parts.h"
+
+namespace ocm::node {
+
+using control::Task;
+
+namespace {
+
+constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
+constexpr int kNamesMax = 64;              // that a check tells
+constexpr uint64_t kLogEveryNs = 60'000'000'000;
+
+wire::ExtentRef ref_of(ExtentId id) {
+  wire::ExtentRef out;
+  out.set_address(id.address.bits());
+  out.set_generation(id.generation);
+  return out;
+}
+
+template <class Message>
+ExtentId id_of(const Message& extent) {
+  return extent_id(extent.address(), extent.generation());
+}
+
+}  // namespace
+
+void Stopper::add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out) {
+  if (!control::has_replicas(allocation)) return;
+  const int count = allocation.extents_size();
+  for (int begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && allocation.extents(end).part() == allocation.extents(begin).part()) ++end;
+    for (int here = begin; here < end; ++here) {
+      const auto& extent = allocation.extents(here);
+      if (extent.lost() || GlobalAddress(extent.address()).partition() != partition) continue;
+      Part& part = out.emplace_back(Part{id_of(extent), {}});
+      for (int i = begin; i < end; ++i) {
+        if (i == here || allocation.extents(i).lost()) continue;
+        part.others.push_back({id_of(allocation.extents(i)), allocation.extents(i).node()});
+      }
+    }
+  }
+}
+
+void Stopper::add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const {
+  for (const auto& [id, session] : sessions_.all()) {
+    for (const auto& [allocation, held] : session->allocations) {
+      if (held.allocation.bytes_total() == 0)
+        incomplete = true;  // this daemon restarted and does not know it
+      add_parts(held.allocation, partition, out);
+    }
+  }
+}
+
+wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
+  wire::ReplicaAnswer out;
+  for (const auto& replica : query.replicas()) {
+    if (!core_.stopping && !core_.draining && home_.has(id_of(replica))) *out.add_living() = replica;
+  }
+  if (query.partition() == 0) return out;
+  std::vector<Part> parts;
+  bool incomplete = false;
+  add_parts_of_sessions(query.partition(), parts, incomplete);
+  if (parts.size() > kAskedAtOnceMax) {
+    parts.resize(kAskedAtOnceMax);
+    incomplete = true;
+  }
+  out.set_incomplete(incomplete);
+  for (const Part& part : parts) {
+    auto& told = *out.add_parts();
+    *told.mutable_here() = ref_of(part.here);
+    for (const Sibling& other : part.others) {
+      *told.add_others() = ref_of(other.id);
+      told.add_nodes(other.node);
+    }
+  }
+  return out;
+}
+
+Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
+  const wire::NodeView* known = cluster_.find(node);
+  if (known == nullptr || known->state() == static_cast<uint32_t>(control::NodeState::kDead)) co_return;
+  wire::Envelope message;
+  *message.mutable_replica_query() = std::move(query);
+  auto reply = co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
+  if (reply.is_ok()) out = std::move(*reply.value().mutable_replica_answer());
+}
+
+Task<Stopper::Found> Stopper::look() {
+  Found found;
+  std::set<ExtentId> left;
+  for (const ExtentId& id : home_.directory().replicas()) {
+    const control::Lease* lease = home_.lease(id);
+    if (lease != nullptr && !lease->name_ended) left.insert(id);
+  }
+  for (const auto& last : home_.last_replicas()) {
+    found.last.push_back(last.id);
+    left.erase(last.id);
+  }
+  // Which parts they are of.
+  std::vector<Part> parts;
+  bool forgot = false;
+  for (const auto& [id, allocation] : home_.published()) add_parts(allocation, core_.partition, parts);
+  add_parts_of_sessions(core_.partition, parts, forgot);
+  std::map<std::string, Result<wire::ReplicaAnswer>> daemons;
+  std::map<ExtentId, std::string> told_by;
+  for (const ExtentId& id : left) {
+    const control::Lease* lease = home_.lease(id);
+    const auto owner = lease->session ? home_.vouching(*lease->session) : std::nullopt;
+    if (!owner) continue;
+    told_by[id] = owner->node;
+    if (owner->node != core_.name) daemons.try_emplace(owner->node, Status(Code::kPeerLost));
+  }
+  std::vector<Task<void>> tasks;
+  for (auto& [node, answer] : daemons) {
+    wire::ReplicaQuery query;
+    query.set_partition(core_.partition);
+    tasks.push_back(ask(node, std::move(query), answer));
+  }
+  if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  std::set<std::string> unsure;  // whose daemons did not tell all
+  if (forgot) unsure.insert(core_.name);
+  for (const auto& [node, answer] : daemons) {
+    if (!answer.is_ok()) found.unheard.insert(node);
+    if (!answer.is_ok() || answer.value().incomplete()) unsure.insert(node);
+    if (!answer.is_ok()) continue;
+    for (const auto& told : answer.value().parts()) {
+      Part& part = parts.emplace_back(Part{id_of(told.here()), {}});
+      for (int i = 0; i < std::min(told.others_size(), told.nodes_size()); ++i)
+        part.others.push_back({id_of(told.others(i)), told.nodes(i)});
+    }
+  }
+  // Which of the others live.
+  std::map<std::string, std::vector<wire::ReplicaQuery>> queries;
+  for (const Part& part : parts) {
+    if (!left.contains(part.here)) continue;
+    for (const Sibling& other : part.others) {
+      auto& of_node = queries[other.node];
+      if (of_node.empty() || static_cast<size_t>(of_node.back().replicas_size()) >= kAskedAtOnceMax)
+        of_node.emplace_back();
+      *of_node.back().add_replicas() = ref_of(other.id);
+    }
+  }
+  std::vector<std::pair<std::string, Result<wire::ReplicaAnswer>>> homes;
+  for (const auto& [node, of_node] : queries) {
+    for (size_t i = 0; i < of_node.size(); ++i) homes.emplace_back(node, Status(Code::kPeerLost));
+  }
+  tasks.clear();
+  size_t next = 0;
+  for (auto& [node, of_node] : queries) {
+    for (auto& query : of_node) tasks.push_back(ask(node, std::move(query), homes[next++].second));
+  }
+  if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  std::set<ExtentId> living;
+  for (const auto& [node, answer] : homes) {
+    if (!answer.is_ok()) found.unheard.insert(node);
+    if (!answer.is_ok()) continue;
+    for (const auto& replica : answer.value().living()) living.insert(id_of(replica));
+  }
+  std::set<ExtentId> known, safe;  // of two records of a part the older one knows less
+  for (const Part& part : parts) {
+    if (!left.contains(part.here)) continue;
+    known.insert(part.here);
+    const bool other = std::any_of(part.others.begin(), part.others.end(),
+                                   [&](const Sibling& sibling) { return living.contains(sibling.id); });
+    if (other) safe.insert(part.here);
+  }
+  for (const ExtentId& id : known) {
+    left.erase(id);
+    if (!safe.contains(id)) found.last.push_back(id);
+  }
+  // What no daemon knows is a copy that another home has under way.
+  for (const ExtentId& id : left) {
+    const auto by = told_by.find(id);
+    if (by == told_by.end() || unsure.contains(by->second)) found.unknown.push_back(id);
+  }
+  const auto freed = [this](const ExtentId& id) { return home_.lease(id) == nullptr; };  // meanwhile
+  std::erase_if(found.last, freed);
+  std::erase_if(found.unknown, freed);
+  co_return found;
+}
+
+Task<wire::StopCheck> Stopper::check(uint32_t uid) {
+  const Found found = co_await look();
+  wire::StopCheck out;
+  out.set_node(core_.name);
+  out.set_coordinator(cluster_.is_coordinator());
+  out.set_stopping(core_.stopping);
+  out.set_sessions(sessions_.count());
+  std::map<std::string, wire::StopCheck::Name> names;
+  for (const ExtentId& id : found.last) {
+    const uint64_t bytes = home_.lease(id)->bytes;
+    out.set_last_parts(out.last_parts() + 1);
+    out.set_last_bytes(out.last_bytes() + bytes);
+    const wire::Allocation* named = home_.published_with(id);
+    if (named == nullptr || !control::may_access(named->mode(), named->owner_uid(), uid, Access::kRead))
+      continue;
+    wire::StopCheck::Name& name = names[named->name()];
+    name.set_parts(name.parts() + 1);
+    name.set_bytes(name.bytes() + bytes);
+  }
+  out.set_names_count(names.size());
+  for (auto& [text, name] : names) {
+    if (out.names_size() >= kNamesMax) break;
+    name.set_name(text);
+    *out.add_names() = std::move(name);
+  }
+  for (const ExtentId& id : found.unknown) {
+    out.set_unknown_parts(out.unknown_parts() + 1);
+    out.set_unknown_bytes(out.unknown_bytes() + home_.lease(id)->bytes);
+  }
+  for (const std::string& node : found.unheard) out.add_unheard(node);
+  uint64_t extents = 0, bytes = 0;  // replicas
+  for (const ExtentId& id : home_.directory().replicas()) {
+    const control::Lease* lease = home_.lease(id);
+    extents += lease != nullptr ? 1 : 0;
+    bytes += lease != nullptr ? lease->bytes : 0;
+  }
+  const Home::Owned owned = home_.owned();
+  out.set_single_extents(owned.extents - std::min(owned.extents, extents));
+  out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
+  if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out));
+  co_return out;
+}
+
+std::string Stopper::what_it_waits_for(const wire::StopCheck& found) const {
+  if (found.last_parts() == 0) return "daemons that own replicas here do not answer";
+  uint64_t most = 0;
+  size_t others = 0;
+  for (const control::NodeRoom& room : cluster_.rooms()) {
+    if (!room.usable || room.name == core_.name) continue;
+    ++others;
+    most = std::max(most, room.bytes_free(Kind::kDram));
+  }
+  if (others == 0) return "there is no other node that takes copies";
+  if (most < found.last_bytes() / found.last_parts()) return "no other node has room for a copy";
+  if (home_.last_replicas().empty()) {
+    return "copies are made when the other homes are gone for " +
+           std::to_string(core_.config.replica_again_after_ms) + " ms";
+  }
+  return "copies are being made";
+}
+
+Task<void> Stopper::wait(std::function<void()> then) {
+  core_.stopping = true;  // S1
+  uint64_t log_next_ns = 0;
+  while (!core_.draining) {
+    const wire::StopCheck found = co_await check(0);
+    if (found.last_parts() + found.unknown_parts() == 0) {
+      then();
+      co_return;
+    }
+    if (core_.now_ns() >= log_next_ns) {
+      log_next_ns = core_.now_ns() + kLogEveryNs;
+      log::warn("stop_waits", {{"why", "this node has the last copy of replicated bytes"},
+                               {"parts", found.last_parts()},
+                               {"bytes", found.last_bytes()},
+                               {"parts_unknown", found.unknown_parts()},
+                               {"waits_for", found.waits_for()},
+                               {"do", "wait, or send SIGTERM again to stop now and lose them"}});
+    }
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,68 @@
+// What a stop of this node would take, and a stop that waits until it takes no last copy.
+//
+// A replica here is a last copy if the loss of all others of its part is decided, or if no home of another
+// one says that the replica lives there and that it is not about to stop itself. The parts are known from the
+// names' records here and from the daemons of the sessions that own replicas here.
+//
+// Invariants
+//   S1 a daemon says that it is about to stop before it asks others: two homes of a part that are told to
+//   stop at the
+//      same time both wait, and neither counts on the other.
+//   S2 what nobody could tell is not safe: it is counted apart, and a stop waits for it.
+// Threads: the loop's.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/cluster.h"
+#include "node/home.h"
+#include "node/peers.h"
+#include "node/sessions.h"
+
+namespace ocm::node {
+
+class Stopper {
+ public:
+  Stopper(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
+      : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions) {}
+
+  /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines.
+  control::Task<wire::StopCheck> check(uint32_t uid);
+  /// Takes no new extents from now on, and calls `then` once a stop takes no last copy.
+  control::Task<void> wait(std::function<void()> then);
+  /// Of another daemon that looks at what its stop would take.
+  wire::ReplicaAnswer answer(const wire::ReplicaQuery& query) const;
+
+ private:
+  struct Sibling {
+    ExtentId id;
+    std::string node;
+  };
+  /// A part with a replica on the node that asks; its others that were not given up.
+  struct Part {
+    ExtentId here;
+    std::vector<Sibling> others;
+  };
+  struct Found {
+    std::vector<ExtentId> last, unknown;
+    std::set<std::string> unheard;  // nodes
+  };
+  /// Those of `allocation` with a living replica in `partition`.
+  static void add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
+  void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
+  control::Task<Found> look();
+  control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
+  /// Why the copies are not made, or are not yet.
+  std::string what_it_waits_for(const wire::StopCheck& found) const;
+
+  Core& core_;
+  Home& home_;
+  Peers& peers_;
+  Cluster& cluster_;
+  Sessions& sessions_;
+};
+
+}  // namespace ocm::node
