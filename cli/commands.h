@@ -8,6 +8,7 @@ namespace ocm::cli {
 void add_up(CommandLine& line);
 void add_down(CommandLine& line);
 void add_status(CommandLine& line);
+void add_stop_check(CommandLine& line);
 void add_top(CommandLine& line);
 void add_alloc(CommandLine& line);
 void add_ls(CommandLine& line);

@@ -14,6 +14,7 @@ inline constexpr int kExitExists = 5;         // the name is taken, or a cluster
 inline constexpr int kExitFull = 6;           // no room: pool, quota or a limit
 inline constexpr int kExitPermission = 7;     // not allowed
 inline constexpr int kExitLost = 8;           // a node or bytes were lost, or the deadline passed
+inline constexpr int kExitUnsafe = 9;         // stop-check: a stop would take the last copy of something
 inline constexpr int kExitInterrupted = 130;  // Ctrl-C
 
 inline int exit_code(Code code) {

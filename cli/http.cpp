@@ -112,6 +112,13 @@ Result<std::string> http_get(const std::string& address, const std::string& path
   const size_t head = reply.find("\r\n\r\n");
   const size_t space = reply.find(' ');
   if (!reply.starts_with("HTTP/1.") || head == std::string::npos || reply.compare(space + 1, 3, "200") != 0) {
+    const std::string body = head == std::string::npos ? "" : reply.substr(head + 4);
+    if (reply.compare(space + 1, 3, "403") == 0)
+      return Status(Code::kPermission, body.substr(0, body.find('\n')));
+    if (reply.compare(space + 1, 3, "404") == 0)
+      return Status(Code::kNotFound, body.substr(0, body.find('\n')));
+    if (reply.compare(space + 1, 3, "503") == 0)
+      return Status(Code::kPeerLost, body.substr(0, body.find('\n')));
     return Status(Code::kProtocol,
                   "http://" + address + path + " answered: " + reply.substr(0, reply.find('\r')));
   }

@@ -120,6 +120,8 @@ Status start_node(const std::string& program, const UpOptions& options, const st
         "--log-level=" + options.log_level}) {
     arguments.push_back(argument);
   }
+  // The kernel says it once.
+  if (options.dies_with_parent) arguments.push_back("--replicas-wait-at-stop=false");
   OCM_TRY_ASSIGN(node.process, start_detached(arguments, node.log(), options.dies_with_parent));
   return Status::ok();
 }
@@ -172,12 +174,17 @@ Status wait_until_alive(const ClusterRecord& cluster, uint64_t timeout_ns) {
 int stop_processes(const ClusterRecord& cluster, uint64_t grace_ns) {
   const os::Deadline deadline = os::Deadline::after_ns(grace_ns);
   int killed = 0;
+  // Told twice, for nobody makes copies of the last replicas any more. Two signals, for two of the same may become one.
+  const auto stop = [](const NodeRecord& node) {
+    send_signal(node.process, SIGTERM);
+    send_signal(node.process, SIGINT);
+  };
   // The coordinator last, so that the others can tell it goodbye.
-  for (size_t i = 1; i < cluster.nodes.size(); ++i) send_signal(cluster.nodes[i].process, SIGTERM);
+  for (size_t i = 1; i < cluster.nodes.size(); ++i) stop(cluster.nodes[i]);
   for (size_t i = 1; i < cluster.nodes.size(); ++i) {
     wait_for_end(cluster.nodes[i].process, deadline.left_ns() / 2);
   }
-  if (!cluster.nodes.empty()) send_signal(cluster.nodes.front().process, SIGTERM);
+  if (!cluster.nodes.empty()) stop(cluster.nodes.front());
   for (const NodeRecord& node : cluster.nodes) {
     if (wait_for_end(node.process, deadline.left_ns())) continue;
     ++killed;

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
     add_up(line);
     add_down(line);
     add_status(line);
+    add_stop_check(line);
     add_top(line);
     add_alloc(line);
     add_ls(line);

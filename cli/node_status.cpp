@@ -88,7 +88,9 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   for (const Json& each : items(json, "nodes", "name")) {
     status.peers.push_back({text(each, "name"), name_or_number(each, "state", state_name),
                             text(each, "version"), text(each, "http_address"), text(each, "control_address"),
-                            number(each, "heartbeat_age_ns"), pools_of(each)});
+                            number(each, "heartbeat_age_ns"), pools_of(each),
+                            number(each, "replicas_waiting"), number(each, "replica_copy_bytes"),
+                            number(each, "replica_copy_bytes_done")});
   }
   if (status.name.empty()) return Status(Code::kProtocol, "/status names no node; is that an oncillad?");
   return status;
@@ -98,6 +100,14 @@ Result<NodeStatus> fetch_node_status(const std::string& address, const std::stri
   const std::string path = node.empty() ? "/status" : "/status?node=" + node;
   OCM_TRY_ASSIGN(const std::string body, http_get(address, path));
   return parse_node_status(body);
+}
+
+std::string last_copies_text(const PeerView& node) {
+  if (node.replicas_waiting == 0 || node.state == state_name(OCM_NODE_DEAD)) return {};
+  std::string text = "replicas: " + std::to_string(node.replicas_waiting) +
+                     (node.replicas_waiting == 1 ? " part has" : " parts have") + " one copy left";
+  if (node.copy_bytes != 0) text += ", copying " + percent(node.copy_bytes_done, node.copy_bytes);
+  return text + " (on " + printable(node.name) + ")";
 }
 
 std::string http_address(const Globals& globals, const std::string& asked) {

@@ -41,6 +41,8 @@ struct PeerView {
   std::string control;
   uint64_t heartbeat_age_ns = 0;
   std::vector<PoolLoad> pools;
+  uint64_t replicas_waiting = 0;                 // parts whose last copy is there
+  uint64_t copy_bytes = 0, copy_bytes_done = 0;  // of the one that is made again now
 };
 struct NodeStatus {
   std::string name;
@@ -61,6 +63,8 @@ Result<NodeStatus> parse_node_status(const std::string& text);
 /// GET /status at `address`; with `node`, of that one through the daemon there, which only one on this host
 /// does.
 Result<NodeStatus> fetch_node_status(const std::string& address, const std::string& node = "");
+/// "replicas: 3 parts have one copy left, copying 40 % (on n3)"; empty if none has, or the node is dead.
+std::string last_copies_text(const PeerView& node);
 /// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.
 std::string http_address(const Globals& globals, const std::string& asked);
 /// True if `address` is such a socket, where the daemon knows who asks.

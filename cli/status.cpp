@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/node_status.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -81,6 +82,14 @@ const ocm_node_info* coordinator_of(const std::vector<ocm_node_info>& nodes) {
   return it == nodes.end() ? nullptr : &*it;
 }
 
+/// The nodes with parts that have one copy left; none if the daemon's HTTP socket does not answer.
+std::vector<PeerView> nodes_with_last_copies(const Globals& globals) {
+  auto status = fetch_node_status(http_address(globals, ""));
+  if (!status.is_ok()) return {};
+  std::erase_if(status->peers, [](const PeerView& node) { return last_copies_text(node).empty(); });
+  return std::move(status->peers);
+}
+
 int run(const Globals& globals, bool json) {
   Result<Session> session = open_session(globals);
   if (!session.is_ok()) return fail(session.status());
@@ -93,6 +102,7 @@ int run(const Globals& globals, bool json) {
     lost += (*names)[i].lost ? 1 : 0;
     degraded += (*names)[i].replicas_missing != 0 ? 1 : 0;
   }
+  const std::vector<PeerView> last_copies = nodes_with_last_copies(globals);
   const ocm_node_info* coordinator = coordinator_of(nodes.value());
   const int code = coordinator == nullptr ? kExitNoCluster : kExitOk;
 
@@ -113,7 +123,15 @@ int run(const Globals& globals, bool json) {
       out["names"] = nullptr;
       out["error"] = names.status().to_string();
     }
-    puts(out.dump(2).c_str());
+    Json copies = Json::array();
+    for (const PeerView& node : last_copies) {
+      copies.push_back({{"node", node.name},
+                        {"replicas_waiting", node.replicas_waiting},
+                        {"replica_copy_bytes", node.copy_bytes},
+                        {"replica_copy_bytes_done", node.copy_bytes_done}});
+    }
+    out["last_copies"] = copies;
+    puts(out.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
     return code;
   }
   print_table(nodes.value());
@@ -127,6 +145,7 @@ int run(const Globals& globals, bool json) {
     printf("\n");
     print_error("the published names cannot be told now: " + std::string(names.status().message()));
   }
+  for (const PeerView& node : last_copies) printf("%s\n", last_copies_text(node).c_str());
   if (coordinator == nullptr) {
     puts(nodes->size() == 1 ? "alone: no coordinator"
                             : "no coordinator: of the other nodes nothing new is known");

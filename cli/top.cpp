@@ -194,6 +194,10 @@ std::string to_text(const View& view) {
                node.reached ? std::to_string(node.errors) : unknown});
   }
   std::string text = nodes.to_string() + "\n";
+  for (const NodeRate& node : view.nodes) {
+    const std::string last = last_copies_text(node.peer);
+    if (!last.empty()) text += last + "\n";
+  }
   if (view.sessions.empty()) return text + "no sessions\n";
   Table sessions({"SESSION", "ON", ">PID", "USER", ">HOLDS", ">ALLOCATIONS", ">PUT", ">GET", "PROGRAM"});
   for (const SessionRate& each : view.sessions) {

@@ -1,0 +1,218 @@
+"""A stop that would take a last copy says so and waits, ocm stop-check tells before, and a rolling restart keeps
+every replicated byte."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness import outcome, wait_for
+from ocmlib import find_binary
+
+MIB = 1 << 20
+SAFE, NO_DAEMON, NOT_FOUND, LOST, UNSAFE = 0, 3, 4, 8, 9
+NEVER = ("--replicas-again-after-ms", "600000")
+SOON = ("--replicas-again-after-ms", "300")
+
+
+def ocm(node, *arguments):
+    environment = {**os.environ, "OCM_SOCKET": str(node.socket_path)}
+    environment.pop("OCM_HTTP", None)
+    return subprocess.run([str(find_binary("ocm")), *map(str, arguments)], env=environment, capture_output=True,
+                          text=True, timeout=60)
+
+
+def stop_check(node, name, *options):
+    return ocm(node, "stop-check", name, *options).returncode
+
+
+def told(node, name):
+    return json.loads(ocm(node, "stop-check", name, "--json").stdout)
+
+
+def publish(cluster, name, nodes, seed, mode=0o606):
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB, layout="replicated", nodes=nodes)
+    a.fill(0, seed, MIB)
+    a.publish(name, mode)
+    return a
+
+
+def waits(node):
+    wait_for("the stop waits", lambda: "stop_waits" in node.log_path.read_text())
+    assert node.process.poll() is None
+
+
+def test_a_stop_that_takes_a_last_copy_waits_to_be_told_twice(make_cluster):
+    cluster = make_cluster(extra=NEVER)
+    n1, n2, n3 = cluster.nodes
+    a = publish(cluster, "kept", ["n2", "n3"], 1)
+    assert stop_check(n1, "n3") == stop_check(n3, "n3") == SAFE
+    n2.kill()
+    assert stop_check(n1, "n3") == stop_check(n3, "n3") == UNSAFE
+    found = told(n1, "n3")
+    assert (found["last_parts"], found["last_bytes"]) == (1, MIB)
+    assert found["names"] == [{"name": "kept", "parts": 1, "bytes": MIB}]
+    text = ocm(n1, "stop-check", "n3").stdout
+    assert "unsafe" in text and "kept: 1 part" in text and "1 MiB" in text
+
+    n3.process.terminate()
+    waits(n3)
+    assert f"bytes={MIB}" in n3.log() and "SIGTERM again" in n3.log()
+    assert n3.status()["node"] == "n3" and told(n1, "n3")["stopping"]
+    wait_for("the others know it", lambda: a.program.nodes()["n3"]["state"] == "draining")
+    assert outcome(lambda: a.program.alloc(MIB, nodes=["n3"])) in ("PEER_LOST", "DRAINING", "POOL_FULL")
+    assert a.holds(0, 1, MIB)
+    n3.signal(signal.SIGHUP)  # is none of the two
+    assert n3.status()["node"] == "n3"
+    assert n3.stop() == 0
+
+
+def test_a_stop_ends_by_itself_when_the_copy_is_made(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=SOON)
+    publish(cluster, "kept", ["n2", "n3"], 1)
+    cluster["n2"].kill()
+    cluster["n3"].process.terminate()
+    assert cluster["n3"].process.wait(60) == 0, "the copy is made, and it stops"
+    assert "stop_waits" in cluster["n3"].log_path.read_text()
+    assert cluster.program(cluster["n4"]).attach("kept").holds(0, 1, MIB)
+
+
+def test_a_stop_need_not_wait(make_cluster):
+    cluster = make_cluster(extra=(*NEVER, "--replicas-wait-at-stop=false"))
+    publish(cluster, "left", ["n2", "n3"], 1)
+    cluster["n2"].kill()
+    assert cluster["n3"].stop() == 0
+    assert "stop_waits" not in cluster["n3"].log_path.read_text()
+
+
+def test_two_homes_that_are_told_to_stop_do_not_count_on_each_other(make_cluster):
+    cluster = make_cluster(extra=NEVER)
+    _, n2, n3 = cluster.nodes
+    publish(cluster, "kept", ["n2", "n3"], 1)
+    n2.signal(signal.SIGSTOP)  # it cannot answer while n3 looks
+    n3.process.terminate()
+    waits(n3)
+    n2.process.terminate()
+    n2.signal(signal.SIGCONT)
+    waits(n2)
+    assert n3.process.poll() is None
+
+
+def test_stop_check_knows_what_sessions_own(make_cluster):
+    """Their daemons know the other replicas; what nobody tells is not safe, and not unsafe."""
+    cluster = make_cluster(extra=NEVER)
+    n1, n2, n3 = cluster.nodes
+    a = cluster.program(n2).alloc(MIB, layout="replicated", nodes=["n1", "n3"])
+    a.fill(0, 1, MIB)
+    assert stop_check(n3, "n3") == SAFE
+    n2.signal(signal.SIGSTOP)
+    assert stop_check(n3, "n3") == LOST
+    found = told(n3, "n3")
+    assert (found["last_parts"], found["unknown_parts"], found["not_heard"]) == (0, 1, ["n2"])
+    n2.signal(signal.SIGCONT)
+    wait_for("n2 tells again", lambda: stop_check(n3, "n3") == SAFE)
+    n1.kill()
+    assert stop_check(n3, "n3") == UNSAFE
+    assert told(n3, "n3")["names"] == []
+
+
+def test_stop_check_has_an_exit_code_for_each_answer(make_cluster, tmp_path):
+    cluster = make_cluster(extra=NEVER)
+    n1, n2, _ = cluster.nodes
+    cluster.program(n1).alloc(MIB, nodes=["n2"])
+    assert stop_check(n1, "n2") == SAFE
+    assert stop_check(n1, "n2", "--all") == UNSAFE
+    assert stop_check(n1, "n3", "--all") == SAFE
+    assert (told(n1, "n2")["unreplicated_extents"], told(n1, "n2")["unreplicated_bytes"]) == (1, MIB)
+    assert told(n1, "n1")["coordinator"] and told(n1, "n1")["sessions"] == 1
+    for name in ("n9", "no such", "n9?node=n1"):
+        assert stop_check(n1, name) == NOT_FOUND
+    assert stop_check(n1, "n1", "--http", tmp_path / "none.sock") == NO_DAEMON
+    n2.kill()
+    assert stop_check(n1, "n2") == LOST
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_stop_check_tells_names_to_those_who_may_read_them(make_cluster):
+    cluster = make_cluster(extra=NEVER)
+    publish(cluster, "hidden", ["n2", "n3"], 1, 0o600)
+    publish(cluster, "open", ["n2", "n3"], 2, 0o604)
+    cluster["n2"].kill()
+    cluster.let_others_in()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setuid(12345)
+        os.write(write, cluster["n1"].local_get("/stop-check?node=n3").encode())
+        os._exit(0)
+    os.close(write)
+    with open(read) as pipe:
+        found = json.load(pipe)
+    os.waitpid(child, 0)
+    assert found["last_parts"] == 2 and [each["name"] for each in found["names"]] == ["open"]
+    assert [each["name"] for each in told(cluster["n1"], "n3")["names"]] == ["hidden", "open"]
+
+
+def test_ocm_down_does_not_wait(tmp_path):
+    def run(*arguments, **more):
+        return subprocess.run([str(find_binary("ocm")), *arguments], capture_output=True, text=True, timeout=60, **more)
+    directory = tmp_path / "up"
+    assert run("up", "--nodes", "2", "--dram", "64MiB", "--dir", str(directory)).returncode == 0
+    try:
+        environment = {**os.environ, "OCM_SOCKET": str(directory / "node1" / "oncillad.sock")}
+        assert run("alloc", "kept", "1MiB", "--layout", "replicated", env=environment).returncode == 0
+    finally:
+        down = run("down", "--dir", str(directory))
+    assert down.returncode == 0 and "killed" not in down.stderr
+
+
+def test_what_has_one_copy_left_is_shown(make_cluster):
+    """No node has room for the other one."""
+    cluster = make_cluster(extra=SOON)
+    n1, n2, n3 = cluster.nodes
+    publish(cluster, "kept", ["n2", "n3"], 1)
+    cluster.program(n1).alloc(cluster.dram, nodes=["n1"])
+    n2.kill()
+    wait_for("a metric tells", lambda: "\noncilla_replicas_waiting 1\n" in n3.http_get("/metrics"))
+    assert "\noncilla_replica_copy_bytes 0\n" in n3.http_get("/metrics")
+    wait_for("ocm status tells", lambda: "replicas: 1 part has one copy left" in ocm(n1, "status").stdout)
+    assert "(on n3)" in ocm(n1, "status").stdout
+    last, = json.loads(ocm(n1, "status", "--json").stdout)["last_copies"]
+    assert (last["node"], last["replicas_waiting"]) == ("n3", 1)
+    assert "1 of 2" in ocm(n1, "ls").stdout
+    n3.process.terminate()
+    waits(n3)
+    assert "no other node has room" in n3.log()
+
+
+def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
+    cluster = make_cluster(extra=SOON)
+    n1, n2, n3 = cluster.nodes
+    seeds = {}
+    for nodes in (["n1", "n2"], ["n2", "n3"], ["n1", "n3"]):
+        for _ in range(2):
+            name = f"name{len(seeds)}"
+            seeds[name] = 10 + len(seeds)
+            publish(cluster, name, nodes, seeds[name])
+    while cluster.programs:
+        cluster.programs.pop().close()
+
+    def whole(at):
+        now = json.loads(ocm(at, "status", "--json").stdout or "{}")
+        return now.get("names") == len(seeds) and now["names_degraded"] == 0 and now["last_copies"] == []
+
+    for node in (n2, n3, n1):
+        wait_for(f"{node.name} may stop", lambda at=node: stop_check(at, at.name) == SAFE)
+        node.process.terminate()
+        assert node.process.wait(60) == 0
+        node.start()
+        node.wait_ready()
+        for each in cluster.nodes:
+            cluster.wait_members(at=each)
+        wait_for("every copy is made again", lambda: all(whole(each) for each in cluster.nodes), 60)
+    for each in cluster.nodes:
+        program = cluster.program(each)
+        for name, seed in seeds.items():
+            assert program.attach(name).holds(0, seed, MIB)
