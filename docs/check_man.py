@@ -44,7 +44,7 @@ def flags_of(text: str) -> set[str]:
 
 def commands_of(text: str) -> list[str]:
     part = text.partition("Subcommands:\n")[2].partition("\n\n")[0]
-    return re.findall(r"^ {2}(\w+)", part, re.M)
+    return re.findall(r"^ {2}(\w[\w-]*)", part, re.M)
 
 
 def flags_told(page: str) -> set[str]:

@@ -55,7 +55,7 @@ def test_a_stop_that_takes_a_last_copy_waits_to_be_told_twice(make_cluster):
     assert (found["last_parts"], found["last_bytes"]) == (1, MIB)
     assert found["names"] == [{"name": "kept", "parts": 1, "bytes": MIB}]
     text = ocm(n1, "stop-check", "n3").stdout
-    assert "unsafe" in text and "kept: 1 part" in text and "1 MiB" in text
+    assert "unsafe" in text and "kept: 1 part" in text and "1.00 MiB" in text
 
     n3.process.terminate()
     waits(n3)
