@@ -297,6 +297,7 @@ void Operation::issue_to(Cut cut) {
       fresh.op.offset = far.offset;
       fresh.op.local = target_remote ? source.value() : target.value();
       fresh.op.bytes = cut.bytes;
+      if (target_remote && replicated(cut.target.allocation)) fresh.posted_ns = os::now_ns();
       fresh.channel->post(fresh.op);
     }
     if (in_flight() == 0) moved_at_ns_ = os::now_ns();
@@ -348,6 +349,17 @@ void Operation::settle(Leg& finished) {
     return fail(status.code(),
                 was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
                         : "the source's memory cannot be read: the pointer or the length is wrong");
+  }
+  // A connection that broke at once may be one to an earlier run of the daemon: it is made anew before the replica is
+  // given up. A node that stands still has had its time.
+  const bool put_broke = !was_call && !was_get && !blame_source && status.code() == Code::kPeerLost &&
+                         replicated(cut.target.allocation) && !cut.again &&
+                         os::now_ns() - finished.posted_ns < session_->deadline_ns() / 2;
+  if (put_broke) {
+    cut.again = true;
+    issue_to(cut);
+    if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
+    return;
   }
   // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
   // says the same: then it is the target's.

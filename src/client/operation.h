@@ -91,12 +91,14 @@ class Operation {
     uint64_t source_failed = 0;   // of them, by bit
     uint64_t source_revoked = 0;  // of those
     uint64_t bytes = 0;
+    bool again = false;  // a put that is posted for the second time
   };
   struct Leg {
     fabric::Op op;
     std::shared_ptr<fabric::Channel> channel;
     std::shared_ptr<Call> call;
     Cut cut;
+    uint64_t posted_ns = 0;  // puts to replicas
     bool done() const { return call != nullptr ? call->done.load(std::memory_order_acquire) : op.done(); }
   };
   static constexpr uint32_t kInlineLegs = 4;

@@ -124,6 +124,8 @@ def test_a_program_cannot_have_all_replicas_given_up(cluster):
 
 def test_what_misses_a_replica_is_shown(cluster):
     a, _ = replicated(cluster, [])
+    # No room for another copy.
+    filler = cluster.program(cluster["n1"]).alloc(cluster.dram - MIB // 2, nodes=["n1"])
     cluster["n3"].kill()
     a.fill(0, 2, MIB)
     wait_for("a metric tells", lambda: "oncilla_names_degraded 1" in cluster["n1"].http_get("/metrics"))
@@ -143,3 +145,4 @@ def test_what_misses_a_replica_is_shown(cluster):
     status = subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status", "--json"],
                             check=True, capture_output=True, text=True, timeout=20).stdout
     assert json.loads(status)["names_lost"] == 2
+    filler.free()

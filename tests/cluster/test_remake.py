@@ -188,3 +188,15 @@ def test_a_second_handle_of_a_name_knows_the_new_copy(five):
     five["n3"].kill()  # the new copy is the last one, and the program must give up the other
     second.fill(0, 5, MIB)
     assert first.holds(0, 5, MIB)
+
+
+def test_a_restarted_node_keeps_the_replica_that_it_just_made(five):
+    program = five.program(five["n1"])
+    program.alloc(MIB, nodes=["n2"]).fill(0, 1, MIB)  # a connection to the run before
+    restart(five["n2"])
+    five.wait_members(5)
+    a = program.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    a.fill(0, 2, MIB)
+    five["n3"].kill()
+    assert a.holds(0, 2, MIB)
+    assert "replica_dropped" not in five["n2"].log()
