@@ -171,7 +171,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
       out.set_access(static_cast<uint32_t>(Access::kReadWrite));
       out.set_owner_uid(session->uid);
       for (Making& m : made) *out.add_extents() = std::move(m.extent);
-      session->allocations.emplace(id, HeldAllocation{out, true, bytes});
+      session->allocations.emplace(id, HeldAllocation{out, true, bytes, 1, {}});
       session->bytes_held += bytes;
       co_return out;
     }
@@ -290,7 +290,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     const auto held = session.allocations.find(id);
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
     if (!held->second.owned) return Status(Code::kInvalidArgument, "a part is published");
-    if (held->second.allocation.bytes_total() == 0) {
+    if (!held->second.is_whole()) {
       return Status(Code::kUnsupported, "the daemon restarted and does not know the layout of a part");
     }
     parts.push_back(&held->second.allocation);
@@ -300,7 +300,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   const auto fresh = core_.env.random_id<AllocationId>();
   joined.set_allocation_id(id_field(fresh));
   for (const AllocationId& id : ids) session.allocations.erase(id);
-  session.allocations.emplace(fresh, HeldAllocation{joined, true, quota_bytes});
+  session.allocations.emplace(fresh, HeldAllocation{joined, true, quota_bytes, 1, {}});
   return joined;
 }
 
@@ -352,19 +352,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
     control::HoldId hold;
     if (read_id(field, hold)) session->holds[hold].insert(node);
   }
-  for (const auto& held : reply.value().session_extents().extents()) {
-    AllocationId id;
-    if (!read_id(held.allocation_id(), id)) continue;
-    HeldAllocation& entry = session->allocations[id];
-    const bool known = std::any_of(entry.allocation.extents().begin(), entry.allocation.extents().end(),
-                                   [&](const auto& e) { return e.address() == held.extent().address(); });
-    if (known) continue;
-    entry.allocation.set_allocation_id(held.allocation_id());
-    entry.allocation.set_owner_uid(session->uid);
-    entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
-    *entry.allocation.add_extents() = held.extent();
-    session->bytes_held += held.extent().bytes();
-  }
+  sessions_.report(*session, reply.value().session_extents());
 }
 
 Task<void> Allocator::resume(std::shared_ptr<Session> session) {

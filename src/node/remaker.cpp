@@ -471,7 +471,9 @@ Task<void> Remaker::tell(std::string node, uint32_t partition, wire::Envelope me
 void Remaker::remade(const wire::PartRemade& part) {
   for (const auto& [id, session] : sessions_.all()) {
     for (auto& [allocation, held] : session->allocations) {
-      if (!control::replace_part(held.allocation, part) || !held.owned) continue;
+      if (!control::replace_part(held.allocation, part)) continue;
+      sessions_.settle(*session);  // may erase others
+      if (!held.owned) continue;
       for (const auto& extent : part.now()) {
         if (extent.node() != core_.name) session->homes.insert(extent.node());
       }
@@ -620,7 +622,7 @@ Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session
   if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
   auto held = session->allocations.find(id);
   if (held == session->allocations.end()) co_return Status(Code::kNotFound, "the session holds no such allocation");
-  if (held->second.allocation.bytes_total() == 0)
+  if (!held->second.is_whole())
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
   if (!control::has_replicas(held->second.allocation)) co_return Status(Code::kRevoked, "it was freed or removed");
   const ExtentId replica = extent_id(request.extent().address(), request.extent().generation());
@@ -650,7 +652,7 @@ Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
 }
 
 bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns) {
-  if (extent.lost() || extent.node() == core_.name) return false;
+  if (extent.lost()) return false;
   const uint32_t partition = GlobalAddress(extent.address()).partition();
   const wire::NodeView* node = cluster_.find(extent.node());
   const bool same = node != nullptr && node->partition() == partition;

@@ -36,6 +36,8 @@ class Remaker {
   control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
   /// The same for all parts of what the session holds; false if there was nothing to follow.
   control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id);
+  /// The sessions have more than before: some of it may be gone (A3).
+  void look_again() { again_ = true; }
   /// Requests of other daemons about replicas.
   bool handles(const wire::Envelope& request) const;
   control::Task<control::Reply> answer(wire::Envelope request);

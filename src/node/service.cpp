@@ -115,7 +115,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       if (!made.is_ok()) co_return made.status();
       wire::Envelope out;
       *out.mutable_allocation() = std::move(made).value();
-      co_return out;
+      co_return with_receipt(*session, std::move(out));
     }
     case wire::Envelope::kFree: {
       AllocationId id;
@@ -131,7 +131,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       *out.mutable_allocation() = std::move(joined).value();
       out.mutable_allocation()->clear_extents();  // the program has them
       out.mutable_allocation()->clear_homes();
-      co_return out;
+      co_return with_receipt(*session, std::move(out));
     }
     case wire::Envelope::kOpenExtent: {
       auto fd = home_.open(request.open_extent());
@@ -161,11 +161,25 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       if (!known.is_ok()) co_return known.status();
       wire::Envelope out;
       *out.mutable_allocation() = std::move(known).value();
-      co_return out;
+      co_return with_receipt(*session, std::move(out));
+    }
+    case wire::Envelope::kSessionRestore: {
+      const Status restored = sessions_.restore(*session, request.session_restore());
+      remaker_.look_again();
+      co_return restored;
     }
     case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
     default: co_return Status(Code::kProtocol, "not a request of a program");
   }
+}
+
+wire::Envelope Service::with_receipt(const Session& session, wire::Envelope reply) const {
+  AllocationId id;
+  (void)read_id(reply.allocation().allocation_id(), id);
+  const auto held = session.allocations.find(id);
+  if (held != session.allocations.end() && held->second.is_whole())
+    reply.mutable_allocation()->set_receipt(sessions_.receipt(session.id, held->second));
+  return reply;
 }
 
 Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequest request) {
@@ -175,7 +189,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   if (it == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   if (!it->second.owned) co_return Status(Code::kExists, "the allocation is published");
-  if (it->second.allocation.bytes_total() == 0) {
+  if (!it->second.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
   }
   wire::Envelope message;
@@ -232,7 +246,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     out.mutable_allocation()->set_hold_id(id_field(held));
   }
   // A session's own published allocation stays as it is.
-  const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0});
+  const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
   if (!fresh) {
     ++known->second.handles;
     // What the registry knows later of its parts; with a reader's capabilities only what was attached for reading.
@@ -240,7 +254,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
         found.access() == static_cast<uint32_t>(Access::kReadWrite))
       (void)control::take_newer(known->second.allocation, found);
   }
-  co_return out;
+  co_return with_receipt(*session, std::move(out));
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {
@@ -253,7 +267,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
-  if (allocation.bytes_total() == 0)
+  if (!held->second.is_whole())
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
   if (!control::has_replicas(allocation))
     co_return Status(Code::kInvalidArgument, "the allocation has no replicas");

@@ -56,6 +56,8 @@ class Service {
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
+  /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
+  wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
   control::Task<HttpServer::Answer> status(std::string node, std::optional<uint32_t> uid);
   control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);

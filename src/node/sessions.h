@@ -8,10 +8,13 @@
 //   again
 //      and again until it has answered or is gone.
 //   P3 one uid has at most half of the sessions; root and the daemon's own user may have all.
+//   P4 what a receipt says of a session that resumed is believed, but for one thing: the session owns an
+//      allocation only if a home says so of one of its extents. It may have been published or freed since.
 // Threads: the loop's.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -29,6 +32,11 @@ struct HeldAllocation {
   bool owned = true;         // freed with the session; false once published, or attached
   uint64_t quota_bytes = 0;  // charged to the uid here
   uint32_t handles = 1;      // of the program: it may attach what it has
+  /// A receipt says that it is owned, and so much charged; no home has said so yet (P4).
+  std::optional<uint64_t> claimed_quota_bytes;
+
+  /// False: only homes told of it, extent by extent, after this daemon restarted.
+  bool is_whole() const { return allocation.bytes_total() != 0; }
 };
 
 struct Session {
@@ -39,6 +47,9 @@ struct Session {
   bool ended = false;
   bool resumed = false;  // its daemon restarted under it
   std::unordered_map<AllocationId, HeldAllocation> allocations;
+  /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
+  std::unordered_map<uint64_t, AllocationId> reported;
+  size_t restored_bytes = 0;    // of receipts
   std::set<std::string> homes;  // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
   uint64_t bytes_held = 0;
@@ -76,8 +87,22 @@ class Sessions {
   const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
   std::string resume_key(const SessionId& id) const;
 
+  // ---- what a session brings along after this daemon restarted: sessions_resume.cpp
+  /// Shows this daemon's next run what the session holds; empty where there is no next run.
+  std::string receipt(const SessionId& session, const HeldAllocation& held) const;
+  /// Takes what the receipts say. Errors: kAuth (one is no receipt of this session), kLimit, kInvalidArgument
+  /// (the daemon did not restart).
+  Status restore(Session& session, const wire::SessionRestore& request);
+  /// A home has these for the session.
+  void report(Session& session, const wire::SessionExtents& extents);
+  /// What was claimed and a home has reported is owned from now on.
+  void settle(Session& session);
+
  private:
   void look_at_page(Session& session);
+  Status restore_one(Session& session, const wire::SessionRestore::Shown& shown);
+  bool absorb(Session& session, const HeldAllocation& held);
+  void own(Session& session, HeldAllocation& held);
 
   Core& core_;
   Moved moved_;

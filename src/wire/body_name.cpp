@@ -28,6 +28,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kStats: return "stats";
     case Envelope::kStatsReply: return "stats_reply";
     case Envelope::kJoin: return "join";
+    case Envelope::kSessionRestore: return "session_restore";
     case Envelope::kNodeHello: return "node_hello";
     case Envelope::kNodeChallenge: return "node_challenge";
     case Envelope::kNodeProof: return "node_proof";

@@ -1,0 +1,149 @@
+// What a session brings along when its daemon has restarted: the homes report extent by extent what they have
+// for it, and its program shows receipts, which say what those extents are the allocation of.
+//
+// A receipt is HMAC-SHA256 by the token, which outlives the daemon, over the session and the record that the
+// daemon kept. It may be old: parts that were made again meanwhile are followed when somebody asks
+// (node/remaker.h), and who owns the memory is the homes' to say (P4).
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include "control/parts.h"
+#include "node/sessions.h"
+#include "os/crypto.h"
+
+namespace ocm::node {
+
+namespace {
+
+/// Of all receipts that a session shows: 300,000 small allocations, or 256 of the longest sequences.
+constexpr size_t kRestoredBytesMax = size_t{256} << 20;
+
+os::Digest mac_of(const Core& core, const SessionId& session, std::string_view record) {
+  return os::hmac_sha256(core.token, {os::bytes_of("oncilla receipt"), session.bytes, os::bytes_of(record)});
+}
+
+}  // namespace
+
+std::string Sessions::receipt(const SessionId& session, const HeldAllocation& held) const {
+  if (core_.config.embedded) return {};
+  wire::HeldRecord record;
+  *record.mutable_allocation() = held.allocation;
+  record.set_owned(held.owned || held.claimed_quota_bytes.has_value());
+  record.set_quota_bytes(held.claimed_quota_bytes.value_or(held.quota_bytes));
+  const std::string bytes = record.SerializeAsString();
+  const os::Digest mac = mac_of(core_, session, bytes);
+  return std::string(reinterpret_cast<const char*>(mac.data()), mac.size()) + bytes;
+}
+
+Status Sessions::restore(Session& session, const wire::SessionRestore& request) {
+  if (!session.resumed) return Status(Code::kInvalidArgument, "the daemon did not restart");
+  Status worst;
+  for (const auto& shown : request.shown()) {
+    const Status restored = restore_one(session, shown);
+    if (!restored.is_ok()) worst = restored;
+  }
+  return worst;
+}
+
+Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown& shown) {
+  const std::string_view bytes = shown.receipt();
+  const Status refused(Code::kAuth, "not a receipt of this session");
+  if (bytes.size() < sizeof(os::Digest)) return refused;
+  const std::string_view record_bytes = bytes.substr(sizeof(os::Digest));
+  if (!os::equal_secrets(os::bytes_of(bytes.substr(0, sizeof(os::Digest))),
+                         mac_of(core_, session.id, record_bytes))) {
+    return refused;
+  }
+  wire::HeldRecord record;
+  AllocationId id;
+  if (!record.ParseFromArray(record_bytes.data(), static_cast<int>(record_bytes.size())) ||
+      !read_id(record.allocation().allocation_id(), id) || record.allocation().bytes_total() == 0) {
+    return refused;
+  }
+  if (const auto known = session.allocations.find(id);
+      known != session.allocations.end() && known->second.is_whole()) {
+    (void)control::take_newer(known->second.allocation, record.allocation());
+    known->second.handles = std::max(known->second.handles, shown.handles());
+    return {};
+  }
+  if (bytes.size() > kRestoredBytesMax - session.restored_bytes) {
+    return Status(Code::kLimit, "the session shows more than it may hold after a restart");
+  }
+  session.restored_bytes += bytes.size();
+  HeldAllocation held;
+  held.allocation = std::move(*record.mutable_allocation());
+  held.owned = false;
+  held.handles = std::max(shown.handles(), 1u);
+  if (record.owned()) {
+    held.claimed_quota_bytes = record.quota_bytes();
+    if (absorb(session, held)) own(session, held);
+  }
+  session.allocations.insert_or_assign(id, std::move(held));
+  return {};
+}
+
+void Sessions::report(Session& session, const wire::SessionExtents& extents) {
+  std::unordered_set<uint64_t> known;
+  for (const auto& [id, held] : session.allocations) {
+    if (!held.owned || !held.is_whole()) continue;
+    for (const auto& extent : held.allocation.extents()) known.insert(extent.address());
+  }
+  for (const auto& one : extents.extents()) {
+    AllocationId id;
+    if (!read_id(one.allocation_id(), id) || known.contains(one.extent().address())) continue;
+    const auto whole = session.allocations.find(id);
+    if (whole != session.allocations.end() &&
+        whole->second.is_whole()) {  // made again, and the record is older
+      own(session, whole->second);
+      continue;
+    }
+    if (!session.reported.emplace(one.extent().address(), id).second) continue;
+    HeldAllocation& entry = session.allocations[id];
+    entry.allocation.set_allocation_id(one.allocation_id());
+    entry.allocation.set_owner_uid(session.uid);
+    entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
+    *entry.allocation.add_extents() = one.extent();
+    session.bytes_held += one.extent().bytes();
+  }
+  settle(session);
+}
+
+void Sessions::settle(Session& session) {
+  for (auto& [id, held] : session.allocations) {
+    if (held.claimed_quota_bytes && absorb(session, held)) own(session, held);
+  }
+}
+
+/// Removes what is there because of reports only, and is `held`'s. False if there was nothing.
+bool Sessions::absorb(Session& session, const HeldAllocation& held) {
+  std::vector<AllocationId> ids(1);  // a part of what was joined is known by an id of its own
+  (void)read_id(held.allocation.allocation_id(), ids[0]);
+  for (const auto& extent : held.allocation.extents()) {
+    if (const auto said = session.reported.find(extent.address()); said != session.reported.end())
+      ids.push_back(said->second);
+  }
+  bool found = false;
+  for (const AllocationId& id : ids) {
+    const auto entry = session.allocations.find(id);
+    if (entry == session.allocations.end() || entry->second.is_whole()) continue;
+    for (const auto& extent : entry->second.allocation.extents()) {
+      session.reported.erase(extent.address());
+      session.bytes_held -= std::min(session.bytes_held, extent.bytes());
+    }
+    session.allocations.erase(entry);
+    found = true;
+  }
+  return found;
+}
+
+void Sessions::own(Session& session, HeldAllocation& held) {
+  if (!held.claimed_quota_bytes) return;
+  held.owned = true;
+  held.quota_bytes = *held.claimed_quota_bytes;
+  held.claimed_quota_bytes.reset();
+  session.bytes_held += held.quota_bytes;
+  uid_bytes_[session.uid] += held.quota_bytes;  // it is there: nothing is refused
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,216 @@
+// What a session shows to its daemon after a restart: believed if this session's daemon gave it, and only a
+// home makes it own anything.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "control/loop.h"
+#include "node/sessions.h"
+
+namespace ocm::node {
+namespace {
+
+constexpr uint64_t kBytes = 4096;
+
+Config config() {
+  Config out;
+  out.name = "a";
+  out.sessions = 16;
+  return out;
+}
+
+/// One run of a daemon.
+struct OneRun {
+  explicit OneRun(std::string_view token) : core(config(), loop), sessions(core) {
+    core.token = std::move(os::Secret::copy(os::bytes_of(token))).value();
+  }
+  std::shared_ptr<Session> open(const Session* before = nullptr) {
+    wire::SessionHello hello;
+    hello.set_version(wire::kControlVersion);
+    if (before != nullptr) {
+      hello.set_resume_session(id_field(before->id));
+      hello.set_resume_key(sessions.resume_key(before->id));
+    }
+    auto opened = sessions.open(hello, 1000, 1);
+    EXPECT_TRUE(opened.is_ok()) << opened.status().to_string();
+    return opened.value().session;
+  }
+  Status show(Session& session, const std::string& receipt, uint32_t handles = 1) {
+    wire::SessionRestore request;
+    request.add_shown()->set_receipt(receipt);
+    request.mutable_shown(0)->set_handles(handles);
+    return sessions.restore(session, request);
+  }
+
+  control::Loop loop{0};
+  Core core;
+  Sessions sessions;
+};
+
+AllocationId id_of(uint8_t number) {
+  AllocationId out;
+  out.bytes.fill(std::byte{number});
+  return out;
+}
+
+/// Of `replicas` extents, from `address` on.
+HeldAllocation allocation(uint8_t number, uint64_t address, int replicas = 2) {
+  HeldAllocation out;
+  out.allocation.set_allocation_id(id_field(id_of(number)));
+  out.allocation.set_bytes_total(kBytes);
+  out.allocation.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  for (int i = 0; i < replicas; ++i) {
+    auto& extent = *out.allocation.add_extents();
+    extent.set_address(address + static_cast<uint64_t>(i));
+    extent.set_bytes(kBytes);
+  }
+  out.quota_bytes = kBytes * static_cast<uint64_t>(replicas);
+  return out;
+}
+
+wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> addresses) {
+  wire::SessionExtents out;
+  for (const uint64_t address : addresses) {
+    auto& one = *out.add_extents();
+    one.set_allocation_id(id_field(id_of(number)));
+    one.mutable_extent()->set_address(address);
+    one.mutable_extent()->set_bytes(kBytes);
+  }
+  return out;
+}
+
+TEST(Receipts, BringTheAllocationBack) {
+  OneRun before("token"), after("token");
+  const auto first = before.open();
+  const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
+  const auto session = after.open(first.get());
+  after.sessions.report(*session, reported(1, {100, 101}));
+  ASSERT_TRUE(after.show(*session, receipt, 3).is_ok());
+  ASSERT_EQ(session->allocations.size(), 1u);
+  const HeldAllocation& held = session->allocations.at(id_of(1));
+  EXPECT_TRUE(held.owned && held.is_whole());
+  EXPECT_EQ(held.handles, 3u);
+  EXPECT_EQ(held.quota_bytes, 2 * kBytes);
+  EXPECT_EQ(session->bytes_held, 2 * kBytes);
+  EXPECT_TRUE(session->reported.empty());
+  ASSERT_TRUE(after.show(*session, receipt).is_ok());  // again: nothing
+  EXPECT_EQ(held.handles, 3u);
+  EXPECT_EQ(session->bytes_held, 2 * kBytes);
+}
+
+TEST(Receipts, OfAnotherSessionAreRefused) {
+  OneRun before("token"), after("token");
+  const auto mine = before.open(), other = before.open();
+  const std::string receipt = before.sessions.receipt(other->id, allocation(1, 100));
+  const auto session = after.open(mine.get());
+  EXPECT_EQ(after.show(*session, receipt).code(), Code::kAuth);
+  EXPECT_TRUE(session->allocations.empty());
+}
+
+TEST(Receipts, OfAnotherTokenAreRefused) {
+  OneRun before("token"), after("another");
+  const auto first = before.open();
+  const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
+  const auto session = after.open(first.get());
+  EXPECT_EQ(after.show(*session, receipt).code(), Code::kAuth);
+  EXPECT_TRUE(session->allocations.empty());
+}
+
+TEST(Receipts, WithAnotherByteAreRefusedAndTheOthersTaken) {
+  OneRun before("token"), after("token");
+  const auto first = before.open();
+  const std::string good = before.sessions.receipt(first->id, allocation(1, 100));
+  const auto session = after.open(first.get());
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string forged = good;
+    forged[at] = static_cast<char>(forged[at] ^ 1);
+    ASSERT_EQ(after.show(*session, forged).code(), Code::kAuth) << at;
+    ASSERT_EQ(after.show(*session, good.substr(0, at)).code(), Code::kAuth) << at;
+  }
+  EXPECT_TRUE(session->allocations.empty());
+  wire::SessionRestore both;
+  both.add_shown()->set_receipt(good + "x");
+  both.add_shown()->set_receipt(good);
+  EXPECT_EQ(after.sessions.restore(*session, both).code(), Code::kAuth);
+  EXPECT_EQ(session->allocations.size(), 1u);
+}
+
+TEST(Receipts, OfARunningDaemonAreRefused) {
+  OneRun run("token");
+  const auto session = run.open();
+  const std::string receipt = run.sessions.receipt(session->id, allocation(1, 100));
+  EXPECT_EQ(run.show(*session, receipt).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(session->allocations.empty());
+}
+
+TEST(Receipts, OwnWhatAHomeHasOnly) {
+  OneRun before("token"), after("token");
+  const auto first = before.open();
+  const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
+  const auto session = after.open(first.get());
+  ASSERT_TRUE(after.show(*session, receipt).is_ok());  // published, or freed, since
+  const HeldAllocation& held = session->allocations.at(id_of(1));
+  EXPECT_FALSE(held.owned);
+  EXPECT_EQ(session->bytes_held, 0u);
+  // A home that was known late; a part that was made again has another extent.
+  after.sessions.report(*session, reported(1, {700}));
+  EXPECT_TRUE(held.owned);
+  EXPECT_EQ(held.allocation.extents_size(), 2);
+  EXPECT_EQ(session->bytes_held, 2 * kBytes);
+  // And the third run knows it as well.
+  OneRun third("token");
+  const auto last = third.open(session.get());
+  third.sessions.report(*last, reported(1, {100, 101}));
+  ASSERT_TRUE(third.show(*last, after.sessions.receipt(session->id, held)).is_ok());
+  EXPECT_TRUE(last->allocations.at(id_of(1)).owned);
+}
+
+TEST(Receipts, OfWhatWasJoinedTakeItsPartsOver) {
+  OneRun before("token"), after("token");
+  const auto first = before.open();
+  HeldAllocation joined = allocation(9, 100, 4);
+  const std::string receipt = before.sessions.receipt(first->id, joined);
+  const auto session = after.open(first.get());
+  after.sessions.report(*session, reported(1, {100, 101}));
+  after.sessions.report(*session, reported(2, {102}));
+  after.sessions.report(*session, reported(3, {500}));  // not of it
+  ASSERT_TRUE(after.show(*session, receipt).is_ok());
+  after.sessions.report(*session, reported(2, {103}));  // another home, late
+  EXPECT_TRUE(session->allocations.at(id_of(9)).owned);
+  EXPECT_TRUE(session->allocations.contains(id_of(3)));
+  EXPECT_EQ(session->allocations.size(), 2u);
+  EXPECT_EQ(session->bytes_held, 5 * kBytes);
+}
+
+TEST(Receipts, HaveABoundForASession) {
+  OneRun before("token"), after("token");
+  const auto first = before.open();
+  const auto session = after.open(first.get());
+  session->restored_bytes = size_t{256} << 20;
+  EXPECT_EQ(after.show(*session, before.sessions.receipt(first->id, allocation(1, 100))).code(),
+            Code::kLimit);
+  EXPECT_TRUE(session->allocations.empty());
+}
+
+TEST(Receipts, OfTheLongestSequenceFitsIntoAMessageTwice) {
+  OneRun run("token");
+  HeldAllocation longest;
+  longest.allocation.set_allocation_id(id_field(id_of(1)));
+  longest.allocation.set_bytes_total(~uint64_t{0});
+  for (int i = 0; i < kSequenceExtentsMax; ++i) {
+    auto& extent = *longest.allocation.add_extents();
+    extent.set_address(~uint64_t{0});
+    extent.set_generation(~uint32_t{0});
+    extent.set_bytes(uint64_t{1} << 40);
+    extent.set_capability(std::string(16, 'x'));
+    extent.set_node(std::string(32, 'n'));
+    extent.set_slot(~uint32_t{0});
+    extent.set_part(static_cast<uint32_t>(i));
+    longest.allocation.add_part_bytes(uint64_t{1} << 40);
+  }
+  const std::string receipt = run.sessions.receipt({}, longest);
+  EXPECT_LT(2 * receipt.size(), wire::kControlBytesMax) << receipt.size();
+}
+
+}  // namespace
+}  // namespace ocm::node
