@@ -12,6 +12,13 @@
 #include "os/signals.h"
 
 namespace ocm::client {
+namespace {
+
+std::atomic<uint64_t> runs{0};
+
+}  // namespace
+
+Daemon::Daemon() : run_(++runs) {}
 
 Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& program, const Daemon* resume,
                                               os::Deadline deadline) {

@@ -27,6 +27,8 @@ class Daemon {
   ControlConnection& control() { return *control_; }
   const fabric::Credentials& who() const { return who_; }
   const std::string& node() const { return node_; }
+  /// Of all runs that this process has spoken to.
+  uint64_t run() const { return run_; }
   uint64_t failure_deadline_ns() const { return failure_deadline_ns_; }
   uint64_t slab_bytes() const { return slab_bytes_; }
   uint32_t lanes() const { return lanes_; }
@@ -50,12 +52,13 @@ class Daemon {
   bool watched_to_the_end() const { return watched_.load(std::memory_order_acquire); }
 
  private:
-  Daemon() = default;
+  Daemon();
   void run_watcher();
   void wake_watcher();
   /// Sleeps until woken, `poll_ms` at most.
   bool is_stopped(int poll_ms);
 
+  const uint64_t run_;
   std::unique_ptr<ControlConnection> control_;
   fabric::Credentials who_;
   std::string resume_key_;

@@ -144,6 +144,7 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
                                               Reply reply, Fabric wanted) {
   const std::shared_ptr<wire::Envelope> message = reply.message;
   Result<std::unique_ptr<Lease>> lease = read_lease(session, daemon, std::move(reply), wanted);
+  if (lease.is_ok()) session.keep_receipt((*lease)->id, message->allocation().receipt(), daemon);
   if (!lease.is_ok() && message->has_allocation()) {
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
@@ -168,8 +169,9 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
   for (const std::string& node : options.nodes) allocate.add_nodes(node);
   allocate.set_fabric(static_cast<uint32_t>(wanted));
   allocate.set_flags(options.flags);
-  OCM_TRY_ASSIGN(Reply reply, session.call(request));
-  return read_or_return(session, session.daemon_now(), std::move(reply), wanted);
+  std::shared_ptr<Daemon> daemon;
+  OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
+  return read_or_return(session, daemon, std::move(reply), wanted);
 }
 
 Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access,
@@ -178,9 +180,10 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   request.mutable_attach()->set_name(name);
   request.mutable_attach()->set_access(static_cast<uint32_t>(access));
   request.mutable_attach()->set_hold(hold);
-  OCM_TRY_ASSIGN(Reply reply, session.call(request));
+  std::shared_ptr<Daemon> daemon;
+  OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
-                 read_or_return(session, session.daemon_now(), std::move(reply), session.fabric()));
+                 read_or_return(session, daemon, std::move(reply), session.fabric()));
   if (lease->name.empty()) lease->name = name;
   return lease;
 }
@@ -189,11 +192,14 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   wire::Envelope request;
   for (const AllocationId& part : parts)
     request.mutable_join()->add_allocation_ids(part.bytes.data(), part.bytes.size());
-  OCM_TRY_ASSIGN(const Reply reply, session.call(request));
+  std::shared_ptr<Daemon> daemon;
+  OCM_TRY_ASSIGN(const Reply reply, session.call(request, &daemon));
   AllocationId id;
   const std::string& field = reply.message->allocation().allocation_id();
   if (field.size() != id.bytes.size()) return Status(Code::kProtocol, "the daemon answered something else");
   std::memcpy(id.bytes.data(), field.data(), field.size());
+  for (const AllocationId& part : parts) session.drop_receipt(part);
+  session.keep_receipt(id, reply.message->allocation().receipt(), daemon);
   return id;
 }
 
@@ -246,6 +252,7 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
     }
   }
   for (Extent* extent : lost) extent->mark_lost();
+  session.renew_receipt(lease.id, message->allocation().receipt());
   if (!differs) return !lost.empty();
   lease.extents.reserve(lease.extents.size() + fresh.size());
   lease.bindings.push_back(std::make_unique<const Binding>(std::move(places)));
@@ -254,6 +261,7 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
 }
 
 Status return_lease(Session& session, const ReturnedLease& lease) {
+  session.drop_receipt(lease.id);
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
   request.mutable_free()->set_hold_id(lease.hold_id);

@@ -12,6 +12,8 @@ constexpr uint64_t kDefaultDeadlineNs = 3'000'000'000;
 constexpr uint64_t kRedialNs = 100'000'000;
 /// A thread may still be counting on the page of a run that has just ended; never on one so far back.
 constexpr size_t kRunsKept = 8;
+/// Of one message, if it is not one receipt.
+constexpr size_t kShownBytesMax = size_t{1} << 20;
 
 }  // namespace
 
@@ -122,17 +124,26 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   } else {
     fresh = socket.status();
   }
-  if (!fresh.is_ok()) {
-    dial_failed_at_ns_ = os::now_ns();
-    return fresh.status();
-  }
-  if ((*fresh)->node() != node_) {
+  Status failed = fresh.status();
+  if (failed.is_ok() && (*fresh)->node() != node_) {
     return Status(Code::kNoDaemon, "another node's daemon answers at the socket now: open a new session");
   }
   now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
-  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
   std::shared_ptr<Daemon> oldest;  // let go after the lock
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (failed.is_ok() && (*fresh)->who().session != now->who().session) receipts_.clear();
+  while (failed.is_ok()) {  // until none is left, and none comes before daemon_ is the new one
+    const auto shown = receipts_.take_unknown_to((*fresh)->run(), kShownBytesMax);
+    if (shown.empty()) break;
+    lock.unlock();
+    failed = show_receipts(**fresh, shown);
+    lock.lock();
+  }
+  if (!failed.is_ok()) {
+    dial_failed_at_ns_ = os::now_ns();
+    return failed;
+  }
+  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
   daemon_ = *fresh;
   runs_.push_back(daemon_);
   if (runs_.size() > kRunsKept && runs_.front()->watched_to_the_end()) {
@@ -143,8 +154,47 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   return daemon_;
 }
 
-Result<Reply> Session::call(wire::Envelope& request) {
+Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown) {
+  wire::Envelope request;
+  for (const Receipts::Shown& one : shown) {
+    auto& next = *request.mutable_session_restore()->add_shown();
+    next.set_receipt(one.bytes);
+    next.set_handles(one.handles);
+  }
+  const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
+  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to.control().start(request, deadline));
+  const Status answered = to.control().wait(*call, deadline);
+  // One that is refused takes nothing from the others, and late it still comes before any later request.
+  return to.control().failed() ? answered : Status();
+}
+
+void Session::keep_receipt(const AllocationId& id, const std::string& receipt,
+                           const std::shared_ptr<Daemon>& from) {
+  std::vector<Receipts::Shown> shown;
+  std::shared_ptr<Daemon> to;
+  {
+    std::lock_guard lock(mutex_);
+    receipts_.add(id, receipt, from->run());
+    if (daemon_ == from || daemon_->who().session != from->who().session) return;
+    to = daemon_;  // taken up since
+    shown = receipts_.take_unknown_to(to->run(), kShownBytesMax);
+  }
+  if (!shown.empty()) (void)show_receipts(*to, shown);
+}
+
+void Session::renew_receipt(const AllocationId& id, const std::string& receipt) {
+  std::lock_guard lock(mutex_);
+  receipts_.renew(id, receipt);
+}
+
+void Session::drop_receipt(const AllocationId& id) {
+  std::lock_guard lock(mutex_);
+  receipts_.remove(id);
+}
+
+Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from) {
   OCM_TRY_ASSIGN(std::shared_ptr<Daemon> to, daemon());
+  if (from != nullptr) *from = to;
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
   OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to->control().start(request, deadline));
   OCM_TRY(to->control().wait(*call, deadline));

@@ -16,6 +16,7 @@
 
 #include "client/control.h"
 #include "client/daemon.h"
+#include "client/receipts.h"
 #include "client/route.h"
 #include "client/slab.h"
 #include "client/underway.h"
@@ -47,8 +48,16 @@ class Session {
   /// The run of the daemon that the session last spoke to, lost or not; never null.
   /// Cost: a lock and a reference count.
   std::shared_ptr<Daemon> daemon_now() const;
-  /// One request to the daemon, and its reply with a good code. Errors: the reply's, kNoDaemon, kDeadline.
-  Result<Reply> call(wire::Envelope& request);
+  /// One request to the daemon, and its reply with a good code; `from` gets the run that it came from.
+  /// Errors: the reply's, kNoDaemon, kDeadline.
+  Result<Reply> call(wire::Envelope& request, std::shared_ptr<Daemon>* from = nullptr);
+
+  /// Keeps what came with an allocation from that run of the daemon, and shows it to the next ones before
+  /// they get any request about it.
+  void keep_receipt(const AllocationId& id, const std::string& receipt, const std::shared_ptr<Daemon>& from);
+  void renew_receipt(const AllocationId& id, const std::string& receipt);
+  /// A handle has ended.
+  void drop_receipt(const AllocationId& id);
 
   const std::string& node() const { return node_; }
   Fabric fabric() const { return options_.fabric; }
@@ -67,15 +76,17 @@ class Session {
   class SlabsFromDaemon;
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
+  Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown);
 
   SessionOptions options_;
   std::string node_;
   uint64_t deadline_ns_ = 0;
-  mutable std::mutex mutex_;  // guards daemon_, runs_
+  mutable std::mutex mutex_;  // guards daemon_, runs_, receipts_
   std::mutex dial_mutex_;     // one resume at a time; guards dial_failed_at_ns_
   uint64_t dial_failed_at_ns_ = 0;
   std::shared_ptr<Daemon> daemon_;
   std::vector<std::shared_ptr<Daemon>> runs_;  // the last runs spoken to: keeps their pages mapped
+  Receipts receipts_;
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;

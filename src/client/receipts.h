@@ -1,0 +1,63 @@
+// What the daemon gave with each allocation, to be shown to it after it restarted: bytes that only it reads.
+// Threads: the session's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace ocm::client {
+
+class Receipts {
+ public:
+  /// One handle more. `from`: the run of the daemon that gave the receipt (Daemon::run()).
+  void add(const AllocationId& id, std::string bytes, uint64_t from) {
+    if (bytes.empty()) return;
+    Kept& kept = kept_[id];
+    kept.bytes = std::move(bytes);
+    kept.known_to = from;
+    ++kept.handles;
+  }
+  /// The allocation has changed.
+  void renew(const AllocationId& id, std::string bytes) {
+    const auto kept = kept_.find(id);
+    if (kept != kept_.end() && !bytes.empty()) kept->second.bytes = std::move(bytes);
+  }
+  /// One handle less.
+  void remove(const AllocationId& id) {
+    const auto kept = kept_.find(id);
+    if (kept != kept_.end() && --kept->second.handles == 0) kept_.erase(kept);
+  }
+  void clear() { kept_.clear(); }
+
+  struct Shown {
+    std::string bytes;
+    uint32_t handles = 0;
+  };
+  /// Some of what `run` does not know, at least one if there is any; it counts as known from now on.
+  std::vector<Shown> take_unknown_to(uint64_t run, size_t bytes_max) {
+    std::vector<Shown> out;
+    size_t bytes = 0;
+    for (auto& [id, kept] : kept_) {
+      if (kept.known_to == run) continue;
+      bytes += kept.bytes.size();
+      if (!out.empty() && bytes > bytes_max) break;
+      kept.known_to = run;
+      out.push_back({kept.bytes, kept.handles});
+    }
+    return out;
+  }
+
+ private:
+  struct Kept {
+    std::string bytes;
+    uint32_t handles = 0;
+    uint64_t known_to = 0;
+  };
+  std::unordered_map<AllocationId, Kept> kept_;
+};
+
+}  // namespace ocm::client

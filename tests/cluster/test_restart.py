@@ -1,0 +1,138 @@
+"""Programs whose daemon is killed and started again: what they hold of other nodes is theirs as before."""
+import pytest
+
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from ocmlib import DEDICATED
+from rawprogram import RawProgram
+
+MIB = 1 << 20
+AUTH = "not a receipt of this session"
+
+
+def used(node) -> int:
+    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
+
+
+def restart(cluster, name):
+    cluster[name].kill()
+    cluster[name].start().wait_ready()
+    cluster.wait_members(at=cluster[name])
+
+
+def writes(handle, seed):
+    """As ever, though a loss may wait until the new run of a daemon can vote."""
+    wait_for(f"put {seed} is done", lambda: outcome(lambda: handle.fill(0, seed, MIB)) is None, 10 * FAILURE_DEADLINE_S)
+    assert handle.holds(0, seed, MIB)
+
+
+@pytest.mark.parametrize("own", ["n1", "n3"])
+def test_a_loss_is_confirmed_and_a_name_given_after_a_restart(cluster, own):
+    homes = [name for name in ("n1", "n2", "n3") if name != own]
+    a = cluster.program(cluster[own]).alloc(MIB, layout="replicated", nodes=homes, flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    restart(cluster, own)
+    a.fill(0, 2, MIB)
+    assert a.holds(0, 2, MIB)
+    cluster["n2"].kill()
+    writes(a, 3)
+    a.publish("kept", 0o606)
+    assert cluster.program(cluster[own]).attach("kept").holds(0, 3, MIB)
+
+
+def test_an_attached_name_is_written_after_a_restart_and_a_loss(cluster):
+    owner = cluster.program(cluster["n1"]).alloc(MIB, layout="replicated", nodes=["n1", "n2"], flags=DEDICATED)
+    owner.fill(0, 1, MIB)
+    owner.publish("shared", 0o606)
+    a = cluster.program(cluster["n3"]).attach("shared", "rw+hold")
+    assert a.holds(0, 1, MIB)
+    restart(cluster, "n3")
+    cluster["n2"].kill()
+    writes(a, 2)
+    assert owner.holds(0, 2, MIB)
+    before = used(cluster["n1"])
+    owner.program.session("remove", "shared")
+    assert a.holds(0, 2, MIB)  # its hold came along
+    a.free()
+    wait_for("the last holder is gone", lambda: used(cluster["n1"]) == before - MIB)
+
+
+def test_a_part_that_was_made_again_after_a_restart_is_followed(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"))
+    a = cluster.program(cluster["n4"]).alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    restart(cluster, "n4")
+    restart(cluster, "n2")
+    wait_for("another replica", lambda: "replica_made_again" in cluster["n3"].log(), 20 * FAILURE_DEADLINE_S)
+    writes(a, 2)
+    assert sum(not extent["lost"] for extent in a.extents()) == 2
+    restart(cluster, "n4")  # the receipt is that of the new part
+    writes(a, 3)
+    a.publish("again", 0o606)
+    assert cluster.program(cluster["n1"]).attach("again").holds(0, 3, MIB)
+
+
+def test_single_joined_and_replicated_are_whole_after_two_restarts(cluster):
+    p = cluster.program(cluster["n1"])
+    single = p.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    joined = p.join(*(p.alloc(MIB, nodes=[node], flags=DEDICATED) for node in ("n2", "n3")))
+    parts = [p.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED) for _ in range(2)]
+    for handle in (single, joined, *parts):
+        handle.fill(0, 1, MIB)
+    before = used(cluster["n2"]), used(cluster["n3"])
+    for _ in range(2):
+        restart(cluster, "n1")
+    sequence = p.join(*parts)
+    for name, handle in (("single", single), ("joined", joined), ("sequence", sequence)):
+        handle.publish(name, 0o606)
+        assert cluster.program(cluster["n3"]).attach(name).holds(0, 1, MIB)
+        handle.free()
+    assert (used(cluster["n2"]), used(cluster["n3"])) == before
+    for name in ("single", "joined", "sequence"):
+        p.session("remove", name)
+    wait_for("all of it is back", lambda: (used(cluster["n2"]), used(cluster["n3"])) ==
+             (before[0] - 4 * MIB, before[1] - 3 * MIB))
+
+
+def test_a_receipt_is_good_for_its_own_session_only(cluster):
+    n1 = cluster["n1"]
+    raws, welcomes, made = [], [], []
+    for _ in range(2):
+        raws.append(RawProgram(n1))
+        welcomes.append(raws[-1].hello())
+        made.append(raws[-1].call("allocate", bytes_total=MIB, layout=2, nodes=["n2", "n3"], flags=DEDICATED)["allocation"])
+    assert raws[0].call("session_restore", shown=[{"receipt": made[0]["receipt"]}])["code"] < 0  # nothing to restore
+    n1.kill()
+    n1.start().wait_ready()
+    cluster.wait_members(at=n1)
+
+    def lose(raw, allocation):
+        extent = allocation["extents"][0]
+        return raw.call("lost_replica", allocation_id=allocation["allocation_id"], address=extent["address"],
+                        generation=extent["generation"])
+    again = RawProgram(n1)
+    again.hello(resume_session=welcomes[0]["session_id"], resume_key=welcomes[0]["resume_key"])
+    foreign = again.call("session_restore", shown=[{"receipt": made[1]["receipt"]}])
+    assert foreign["code"] < 0 and AUTH in foreign["detail"]
+    assert lose(again, made[1])["code"] < 0
+    forged = bytearray(made[0]["receipt"])
+    forged[-1] ^= 1
+    assert AUTH in again.call("session_restore", shown=[{"receipt": bytes(forged)}])["detail"]
+    fresh = RawProgram(n1)
+    fresh.hello()
+    assert fresh.call("session_restore", shown=[{"receipt": made[1]["receipt"]}])["code"] < 0
+    # Its own is taken; but what was published and removed since is not its own again.
+    assert again.call("session_restore", shown=[{"receipt": made[0]["receipt"]}])["code"] == 0
+    assert again.call("publish", allocation_id=made[0]["allocation_id"], name="mine", mode=0o600)["code"] == 0
+    n1.kill()
+    n1.start().wait_ready()
+    cluster.wait_members(at=n1)
+    last = RawProgram(n1)
+    last.hello(resume_session=welcomes[0]["session_id"], resume_key=welcomes[0]["resume_key"])
+    before = used(cluster["n2"])
+    assert last.call("session_restore", shown=[{"receipt": made[0]["receipt"]}])["code"] == 0
+    assert last.call("free", allocation_id=made[0]["allocation_id"])["code"] == 0
+    attached = last.call("attach", name="mine", access=3)
+    assert attached["code"] == 0, "the name keeps its memory"
+    assert used(cluster["n2"]) == before
+    for raw in (*raws, again, fresh, last):
+        raw.close()
