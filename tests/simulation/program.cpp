@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <map>
 
 namespace ocm::simulation {
 namespace {
@@ -55,6 +56,14 @@ void Program::die() {
 // ---- control
 
 Task<Status> Program::open() {
+  while (opening_) co_await env->sleep_ns(1'000'000);
+  opening_ = true;
+  const Status opened = co_await greet();
+  opening_ = false;
+  co_return opened;
+}
+
+Task<Status> Program::greet() {
   const auto daemon = world_.daemon(node_);
   if (!daemon) co_return Code::kNoDaemon;
   if (session_ && daemon->run() == session_run_) co_return Status();
@@ -68,6 +77,7 @@ Task<Status> Program::open() {
   hello.set_program("program");
   hello.set_resume_session(session_id_);
   hello.set_resume_key(resume_key_);
+  const bool taken_up = !session_id_.empty();
   auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
   if (!reply.is_ok()) {
     // As when a connection that could not greet is closed.
@@ -82,11 +92,31 @@ Task<Status> Program::open() {
   }
   session_id_ = reply.value().session_welcome().session_id();
   resume_key_ = reply.value().session_welcome().resume_key();
-  co_return Status();
+  if (!taken_up) co_return Status();
+  const Status shown = co_await show_receipts();
+  co_return shown.code() == Code::kDeadline ? Status() : shown;  // it comes before any later request
+}
+
+Task<Status> Program::show_receipts() {
+  wire::Envelope request;
+  std::map<std::string, wire::SessionRestore::Shown> shown;  // one for all handles of an allocation
+  for (const auto& handle : handles) {
+    auto& one = shown[handle->memory->allocation.allocation_id()];
+    one.set_receipt(handle->receipt);
+    one.set_handles(one.handles() + 1);
+  }
+  if (shown.empty()) co_return Status();
+  for (auto& [id, one] : shown) *request.mutable_session_restore()->add_shown() = std::move(one);
+  const auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
+  if (reply.is_ok()) ++world_.counts["receipts shown"];
+  const Code code = reply.status().code();
+  if (code == Code::kAuth || code == Code::kLimit || code == Code::kInvalidArgument)
+    world_.violate("W6: a receipt on " + name_of(node_) + ": " + std::string(reply.status().to_string()));
+  co_return reply.status();
 }
 
 Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t bound_ns) {
-  if (!request.has_session_hello()) {
+  if (!request.has_session_hello() && !request.has_session_restore()) {
     const Status opened = co_await open();
     if (!opened.is_ok()) co_return opened;
   }
@@ -212,6 +242,7 @@ Task<Status> Program::resolve(std::shared_ptr<Handle> handle, ExtentId replica) 
   if (!reply.is_ok()) co_return reply.status();
   if (static_cast<size_t>(reply.value().allocation().extents_size()) == handle->places.size())
     bind(*handle, reply.value().allocation());
+  handle->receipt = reply.value().allocation().receipt();
   ++world_.counts["resolved"];
   co_return Status();
 }
@@ -474,7 +505,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   memory.cells.resize(world_.writers() + 1);
   bind(*handle, memory.allocation);
   handle->owned = true;
-  handle->life = world_.life(node_);
+  handle->receipt = memory.allocation.receipt();
   handles.push_back(handle);
   ++world_.counts["allocations"];
   co_return handle;
@@ -530,7 +561,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
     auto handle = std::make_shared<Handle>();
     handle->memory = memory;
     handle->hold_id = found.hold_id();
-    handle->life = world_.life(node_);
+    handle->receipt = found.receipt();
     bind(*handle, found);
     handles.push_back(handle);
     ++world_.counts["attached"];
@@ -651,9 +682,7 @@ Task<void> Program::probe() {
           return world_.life(p.node) == p.life && !p.drop_asked;
         });
     const bool freed = handle->memory->state >= Memory::State::kPublishing && handle->hold_id.empty();
-    // A daemon that restarted does not know the replicas of what resumed.
-    const bool known = handle->life == world_.life(node_);
-    if (left && known && !freed && handle->hold_id.empty()) must(put_now, "a put to what was there");
+    if (left && !freed && handle->hold_id.empty()) must(put_now, "a put to what was there");
   }
 }
 

@@ -18,8 +18,8 @@ struct Handle {
   std::vector<size_t> places;  // its pieces
   std::vector<bool> lost;      // by place: dropped, as this program knows
   bool owned = false;
-  uint64_t life = 0;  // of the program's node when it got it
   std::string hold_id;
+  std::string receipt;
   bool copied_to = false;  // by a copy that may still be under way
 };
 
@@ -75,6 +75,9 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> open();
+  Task<Status> greet();
+  /// As the client library does before any other request of a session that was taken up.
+  Task<Status> show_receipts();
   Task<void> step();
   /// W2: every replica said that it is gone.
   void lost_all(const Handle& handle);
@@ -86,6 +89,7 @@ class Program : public std::enable_shared_from_this<Program> {
   World& world_;
   const size_t node_, number_;
   bool ended_ = false;
+  bool opening_ = false;
   uint64_t session_run_ = 0;  // the daemon that knows the session
   std::shared_ptr<node::Program> session_;
   std::string session_id_, resume_key_;
