@@ -17,6 +17,7 @@
 #include "node/copier.h"
 #include "node/holds.h"
 #include "node/remaker.h"
+#include "node/stopper.h"
 #include "node/service.h"
 #include "wire/control.h"
 
@@ -89,10 +90,11 @@ class Daemon {
     copier_ = std::make_unique<node::Copier>(core_, *home_, *peers_, *cluster_,
                                              [](node::CopyJob job) { job.done(Status()); });
     remaker_ = std::make_unique<node::Remaker>(core_, *home_, *peers_, *cluster_, *sessions_);
+    stopper_ = std::make_unique<node::Stopper>(core_, *home_, *peers_, *cluster_, *sessions_);
     service_ = std::make_unique<node::Service>(core_, *home_, *peers_, *cluster_, *sessions_, *allocator_,
-                                               *holds_, *copier_, *remaker_, served_);
+                                               *holds_, *copier_, *remaker_, *stopper_, served_);
     cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
-    cluster_->start([this] { return sessions_->count(); });
+    cluster_->start([this](wire::NodeView& self) { self.set_sessions(sessions_->count()); });
     env_.run(2 * core_.config.heartbeat_ns());
   }
 
@@ -218,6 +220,7 @@ class Daemon {
   std::unique_ptr<node::Holds> holds_;
   std::unique_ptr<node::Copier> copier_;
   std::unique_ptr<node::Remaker> remaker_;
+  std::unique_ptr<node::Stopper> stopper_;
   std::unique_ptr<node::Service> service_;
 };
 
