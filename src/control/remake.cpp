@@ -69,6 +69,11 @@ void Remake::freed() {
   step_ = Step::kRelease;
 }
 
+void Remake::unwanted() {
+  if (step_ != Step::kGive) return;
+  step_ = switched_ ? Step::kDone : may_be_given_ ? Step::kSwitch : Step::kThaw;
+}
+
 void Remake::spare_is_gone() {
   if (step_ == Step::kGive && switched_) step_ = Step::kDone;
   if (step_ == Step::kRelease && !OCM_MUTATION("release-to-nobody")) step_ = Step::kOver;

@@ -54,6 +54,8 @@ class Remake {
   void failed();
   /// B is freed: nobody needs the copy.
   void freed();
+  /// At kGive, of which nothing was sent now: the owner's name has ended, and who still holds the bytes reads them here.
+  void unwanted();
   /// Nobody will hear kGive or kRelease any more: the node of the spare home is gone, or the replica there is.
   void spare_is_gone();
 

@@ -229,6 +229,7 @@ void Home::erase_published(const std::string& allocation_id) {
     if (named != published_extents_.end() && named->second == allocation_id) published_extents_.erase(named);
   }
   published_living_.erase(allocation_id);
+  published_attempt_.erase(allocation_id);
   published_.erase(known);
 }
 
@@ -321,6 +322,9 @@ Status Home::publish(const wire::PublishExtents& request) {
   if (request.undo()) {
     over_.insert(attempt);
     if (ended) fault::reached(fault::State::kUndoOfEnded);
+    // Told late, it ends its own attempt and not one that came after it.
+    const auto current = published_attempt_.find(allocation.allocation_id());
+    if (current != published_attempt_.end() && current->second != request.attempt()) return {};
   } else if (!request.remove() && over_.contains(attempt)) {
     fault::reached(fault::State::kLatePublish);
     return Code::kCancelled;
@@ -333,6 +337,7 @@ Status Home::publish(const wire::PublishExtents& request) {
       OCM_TRY(find(extent, Access::kReadWrite).status());
     }
     add_published(allocation);
+    published_attempt_[allocation.allocation_id()] = request.attempt();
   } else {
     erase_published(allocation.allocation_id());
   }

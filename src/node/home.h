@@ -168,6 +168,7 @@ class Home {
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;
+  std::unordered_map<std::string, uint64_t> published_attempt_;  // that published it here
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
   SideThread side_;  // last: its work uses the table

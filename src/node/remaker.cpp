@@ -139,6 +139,11 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     case Remake::Step::kCompare: co_return co_await compare(job, changed_bytes);
     case Remake::Step::kFreeze: co_return co_await freeze(job);
     case Remake::Step::kGive: {
+      if (!has_owner(*job)) {
+        if (job->steps.may_be_given()) release(*job);
+        job->steps.unwanted();
+        co_return false;
+      }
       const bool given = co_await give(job);
       const bool gone = std::all_of(job->spares.begin(), job->spares.end(), [this](const Spare& spare) {
         return spare.given || is_gone(spare.node, spare.partition);
@@ -390,6 +395,12 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
     all = all && spare.given;
   }
   co_return all;
+}
+
+bool Remaker::has_owner(const Job& job) const {
+  const ExtentId here = job.steps.is_frozen() ? job.was : id_of(job.now);
+  const control::Lease* lease = home_.lease(here);
+  return lease != nullptr && (lease->session || home_.published_with(here) != nullptr);
 }
 
 void Remaker::switch_over(Job& job) {

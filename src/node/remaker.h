@@ -82,6 +82,7 @@ class Remaker {
   control::Task<bool> give(std::shared_ptr<Job> job);
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
   control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes, uint64_t seed);
+  bool has_owner(const Job& job) const;
   void switch_over(Job& job);
   void release(const Job& job);
   void release_at(const Job& job, const Spare& spare);
