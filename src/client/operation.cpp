@@ -285,8 +285,11 @@ void Operation::issue_to(Cut cut) {
       const End& far = target_remote ? cut.target : cut.source;
       Extent& extent =
           target_remote ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
+      const bool put_to_replica = target_remote && replicated(cut.target.allocation);
+      const uint64_t asked_ns = put_to_replica ? os::now_ns() : 0;
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(session_->deadline_ns()));
       if (!attachment.is_ok()) {
+        if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
         return;
       }
@@ -297,13 +300,19 @@ void Operation::issue_to(Cut cut) {
       fresh.op.offset = far.offset;
       fresh.op.local = target_remote ? source.value() : target.value();
       fresh.op.bytes = cut.bytes;
-      if (target_remote && replicated(cut.target.allocation)) fresh.posted_ns = os::now_ns();
+      fresh.posted_ns = asked_ns;
       fresh.channel->post(fresh.op);
     }
     if (in_flight() == 0) moved_at_ns_ = os::now_ns();
     ++head_;
     return;
   }
+}
+
+bool Operation::broke_at_once(Cut& cut, const Status& status, uint64_t since_ns) {
+  if (cut.again || status.code() != Code::kPeerLost) return false;
+  cut.again = os::now_ns() - since_ns < session_->deadline_ns() / 2;
+  return cut.again;
 }
 
 Code Operation::source_after(const Cut& cut) const {
@@ -350,13 +359,8 @@ void Operation::settle(Leg& finished) {
                 was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
                         : "the source's memory cannot be read: the pointer or the length is wrong");
   }
-  // A connection that broke at once may be one to an earlier run of the daemon: it is made anew before the replica is
-  // given up. A node that stands still has had its time.
-  const bool put_broke = !was_call && !was_get && !blame_source && status.code() == Code::kPeerLost &&
-                         replicated(cut.target.allocation) && !cut.again &&
-                         os::now_ns() - finished.posted_ns < session_->deadline_ns() / 2;
-  if (put_broke) {
-    cut.again = true;
+  if (!was_call && !was_get && !blame_source && replicated(cut.target.allocation) &&
+      broke_at_once(cut, status, finished.posted_ns)) {
     issue_to(cut);
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
     return;

@@ -118,6 +118,9 @@ class Operation {
   void issue(const Cut& cut);
   void issue_to(Cut cut);
   void settle(Leg& leg);
+  /// A connection that broke at once may be one to an earlier run of the daemon: it is made anew, once, before a replica
+  /// is given up. A node that stands still has had its time.
+  bool broke_at_once(Cut& cut, const Status& status, uint64_t since_ns);
   void fail(Code code, std::string_view where);
   /// True if it was a replica's failure, which is noted in the cut: another one may do.
   bool fail_cut(Cut& cut, bool blame_source, const Status& status);

@@ -112,6 +112,14 @@ control::Task<Home::Made> Home::make_extent(uint64_t bytes, Kind kind, memory::E
 }
 
 control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
+  // A daemon that has just started: its first put would find no lease, and have the replica given up.
+  const uint64_t lease_by_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);
+  while (replica && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
+    if (core_.now_ns() >= lease_by_ns)
+      co_return Status(Code::kPeerLost, "node " + core_.name + " has no majority behind it and serves no replicas");
+    co_await core_.env.sleep_ns(2'000'000);
+  }
   const Status good = check_reserve(r);
   if (!good.is_ok()) {
     if (r.kind() < kKinds) view = pool(static_cast<Kind>(r.kind()));

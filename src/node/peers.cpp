@@ -34,7 +34,7 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
     co_await core_.env.sleep_ns(200'000);
   }
   if (peer->connection && peer->connection->is_open()) co_return peer->connection;
-  if (peer->dialling) co_return Status(Code::kDeadline, "no connection to " + address + " in time");
+  if (peer->dialling) co_return Status(Code::kDeadline, "no answer from " + address + " in time");
   if (core_.now_ns() < peer->refused_until_ns) co_return peer->refused;
   peer->dialling = true;
   auto dialled = co_await dial_(address, std::min(deadline_ns, core_.now_ns() + kDialNs));
