@@ -1,9 +1,7 @@
 // Every schedule of a small cluster that loses replicas: voters, homes, writers, an unreliable network, a crash and a
 // change of the council, walked exhaustively over the very code of src/control/loss.cpp.
 //
-//   loss_model              the worlds of the gate, then every mutation, each of which some world must notice
-//   loss_model --mutations  the mutations only
-//   loss_model --deep       the worlds of the gate and the larger ones (the long suite)
+// How to run it: model.h.
 //
 // A message is delivered at most once, at any later time or never: that covers cuts of nodes, links and directions,
 // of any length. A reply is delivered at once; a lost one is as
@@ -20,17 +18,16 @@
 #include "../../src/control/loss.cpp"  // NOLINT: compiled again, with mutations
 
 #include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <functional>
 #include <unordered_set>
+
+#include "model.h"
 
 namespace ocm {
 namespace {
 
-std::string_view mutation;
 using namespace control;
+using namespace model;
 
 constexpr uint64_t kTick = 20;
 constexpr size_t kVoters = 4;  // three of a council, and one that may come
@@ -131,17 +128,13 @@ class Checker {
   size_t states() const { return seen_.size(); }
   bool complete() const { return stack_.empty() || !failure_.empty(); }
   const std::string& failure() const { return failure_; }
+  std::string counts() const {
+    return std::to_string(acknowledged) + " acknowledged, " + std::to_string(was_last) + " last, " +
+           std::to_string(gave_up) + " gave up";
+  }
   uint64_t acknowledged = 0, gave_up = 0, was_last = 0;
 
  private:
-  struct Digest {
-    uint64_t a, b;
-    bool operator==(const Digest&) const = default;
-  };
-  struct DigestHash {
-    size_t operator()(const Digest& digest) const { return digest.a; }
-  };
-
   void fail(const char* what) {
     if (failure_.empty()) failure_ = what;
   }
@@ -241,18 +234,8 @@ class Checker {
       for (const auto& lost : part.lost) add(out, lost.id.address.bits() * 2 + lost.freed);
     }
     for (const auto& [partition, left] : state.merged.votes_ns) add(out, left);
-    return {hash(out, 0x9E3779B97F4A7C15ull), hash(out, 0xC2B2AE3D27D4EB4Full)};
+    return digest_of(out);
   }
-  static uint64_t hash(const std::string& text, uint64_t value) {
-    for (size_t i = 0; i < text.size(); i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, text.data() + i, std::min<size_t>(8, text.size() - i));
-      value = (value ^ word) * 0xFF51AFD7ED558CCDull;
-      value ^= value >> 32;
-    }
-    return value ^ text.size();
-  }
-
   void push(State state) {
     check(state);
     if (seen_.insert(digest(state)).second) stack_.push_back(std::move(state));
@@ -591,10 +574,6 @@ const std::vector<World> kDeep = {
 };
 
 /// Each breaks one rule; a world of the gate must notice.
-struct Mutation {
-  const char* name;
-  const char* world;
-};
 constexpr Mutation kMutations[] = {
     {"accept-late", "a request that is too late"},
     {"accept-without-a-sibling", "a home ends"},
@@ -616,49 +595,10 @@ constexpr Mutation kMutations[] = {
     {"seal-a-minority", "the council changes"},
 };
 
-/// True if everything held in all states of the world.
-bool check(const World& world, size_t states_max, bool quiet) {
-  const auto begin = std::chrono::steady_clock::now();
-  Checker checker(world, states_max);
-  const bool good = checker.run();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!quiet || !good) {
-    std::printf("%-32s %9zu states%s %6.1f s  %lu acknowledged, %lu last, %lu gave up: %s\n", world.name, checker.states(),
-                checker.complete() ? "" : " (cut)", seconds, checker.acknowledged, checker.was_last, checker.gave_up,
-                good ? "good" : checker.failure().c_str());
-  }
-  return good && checker.complete();
-}
-
 }  // namespace
-
-bool is_mutated(std::string_view name) { return name == mutation; }
-
 }  // namespace ocm
 
 int main(int argc, char** argv) {
   using namespace ocm;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const std::string_view what = argc > 1 ? argv[1] : "";
-  int failed = 0;
-  if (what.empty() || what == "--deep") {
-    for (const World& world : kGate) failed += check(world, 20'000'000, false) ? 0 : 1;
-  }
-  if (what == "--deep") {
-    for (const World& world : kDeep) failed += check(world, 200'000'000, false) ? 0 : 1;
-  }
-  if (what.empty() || what == "--mutations") {
-    for (const Mutation& one : kMutations) {
-      mutation = one.name;
-      const auto world = std::find_if(kGate.begin(), kGate.end(),
-                                      [&](const World& w) { return std::string_view(w.name) == one.world; });
-      Checker checker(*world, 20'000'000);
-      const bool found = !checker.run();
-      std::printf("%-26s %s in \"%s\": %s\n", one.name, found ? "found" : "NOT FOUND", one.world,
-                  checker.failure().c_str());
-      failed += found ? 0 : 1;
-    }
-  }
-  std::printf("%s\n", failed == 0 ? "all held" : "FAILED");
-  return failed == 0 ? 0 : 1;
+  return model::run<Checker, World>(argc, argv, kGate, kDeep, kMutations, 20'000'000);
 }

@@ -2,9 +2,7 @@
 // writers with their daemons, the council, late and lost messages and a crash, walked exhaustively over the
 // very code of src/control/remake.cpp, in some worlds with the voters of src/control/loss.cpp.
 //
-//   remake_model              the gate's worlds, then every mutation, each noticed by some world
-//   remake_model --mutations  the mutations only
-//   remake_model --deep       the gate's worlds and the larger ones (the long suite)
+// How to run it: model.h.
 //
 // A reader is no process here: what it could read from a replica that answers is checked in every state, so a
 // get is one step.
@@ -24,8 +22,6 @@
 #define OCM_MODEL
 #include <array>
 #include <bit>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <unordered_map>
 
@@ -35,8 +31,6 @@
 
 namespace ocm {
 namespace {
-
-std::string_view mutation;
 
 class Checker {
  public:
@@ -73,35 +67,21 @@ class Checker {
   size_t states() const { return nodes_.size(); }
   bool complete() const { return stack_.empty() || !failure_.empty(); }
   const std::string& failure() const { return failure_; }
+  std::string counts() const {
+    return std::to_string(ends) + " ends, " + std::to_string(made_again) + " with two replicas, " +
+           std::to_string(gave_up) + " with a failed put";
+  }
   uint64_t ends = 0, made_again = 0, gave_up = 0;
 
  private:
-  struct Digest {
-    uint64_t a, b;
-    bool operator==(const Digest&) const = default;
-  };
-  struct DigestHash {
-    size_t operator()(const Digest& digest) const { return digest.a; }
-  };
-
   void fail(const char* what) {
     if (failure_.empty()) failure_ = what;
   }
 
-  static uint64_t hash(const char* data, size_t size, uint64_t value) {
-    for (size_t i = 0; i < size; i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, data + i, std::min<size_t>(8, size - i));
-      value = (value ^ word) * 0xFF51AFD7ED558CCDull;
-      value ^= value >> 32;
-    }
-    return value ^ size;
-  }
   static Digest digest(const State& state) {
     std::string text(reinterpret_cast<const char*>(static_cast<const Plain*>(&state)), sizeof(Plain));
     for (const LossLedger& voter : state.voters) voter.fingerprint(state.now(), text);
-    return {hash(text.data(), text.size(), 0x9E3779B97F4A7C15ull),
-            hash(text.data(), text.size(), 0xC2B2AE3D27D4EB4Full)};
+    return digest_of(text);
   }
 
   void push(State state) {
@@ -753,47 +733,10 @@ class Checker {
   std::string failure_;
 };
 
-/// True if everything held in all states of the world.
-bool check(const World& world, size_t states_max) {
-  const auto begin = std::chrono::steady_clock::now();
-  Checker checker(world, states_max);
-  const bool good = checker.run();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("%-28s %9zu states%s %6.1f s  %lu ends, %lu with two replicas, %lu with a failed put: %s\n",
-              world.name, checker.states(), checker.complete() ? "" : " (cut)", seconds, checker.ends,
-              checker.made_again, checker.gave_up, good ? "good" : checker.failure().c_str());
-  return good && checker.complete();
-}
-
 }  // namespace
-
-bool is_mutated(std::string_view name) { return name == mutation; }
-
 }  // namespace ocm
 
 int main(int argc, char** argv) {
   using namespace ocm;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const std::string_view what = argc > 1 ? argv[1] : "";
-  int failed = 0;
-  if (what.empty() || what == "--deep") {
-    for (const World& world : kGate) failed += check(world, 5'000'000) ? 0 : 1;
-  }
-  if (what == "--deep") {
-    for (const World& world : kDeep) failed += check(world, 200'000'000) ? 0 : 1;
-  }
-  if (what.empty() || what == "--mutations") {
-    for (const Mutation& one : kMutations) {
-      mutation = one.name;
-      const auto world = std::find_if(kGate.begin(), kGate.end(),
-                                      [&](const World& w) { return std::string_view(w.name) == one.world; });
-      Checker checker(*world, 5'000'000);
-      const bool found = !checker.run();
-      std::printf("%-26s %s in \"%s\": %s\n", one.name, found ? "found" : "NOT FOUND", one.world,
-                  checker.failure().c_str());
-      failed += found ? 0 : 1;
-    }
-  }
-  std::printf("%s\n", failed == 0 ? "all held" : "FAILED");
-  return failed == 0 ? 0 : 1;
+  return model::run<Checker, World>(argc, argv, kGate, kDeep, kMutations, 5'000'000);
 }

@@ -12,11 +12,13 @@
 
 #include "control/loss.h"
 #include "control/remake.h"
+#include "model.h"
 
 namespace ocm {
 namespace {
 
 using namespace control;
+using namespace model;
 using Step = Remake::Step;
 using Outcome = LossAsker::Outcome;
 
@@ -170,10 +172,6 @@ const std::vector<World> kDeep = {
 };
 
 /// Each breaks one rule; a world of the gate must notice.
-struct Mutation {
-  const char* name;
-  const char* world;
-};
 constexpr Mutation kMutations[] = {
     {"give-without-freeze", "nothing fails"},
     {"freeze-without-compare", "nothing fails"},
