@@ -274,14 +274,11 @@ Task<void> Program::lose(Handle& handle, size_t place, Status& out) {
   ++world_.counts["replicas lost"];
 }
 
-Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
-  const std::shared_ptr<Memory> memory = handle->memory;
-  const uint64_t value = ++memory->cells[cell].issued;
+Task<Status> Program::follow(std::shared_ptr<Handle> handle, std::function<Task<Status>()> once) {
   Status status;
   for (int attempt = 0; attempt < kFollowedMax; ++attempt) {
-    const auto places = handle->places;
-    status = co_await put_once(handle, cell, value);
-    if (status.is_ok() || memory->layout != Layout::kReplicated) break;
+    status = co_await once();
+    if (status.is_ok() || handle->memory->layout != Layout::kReplicated) break;
     const auto last = std::find(handle->lost.begin(), handle->lost.end(), false);
     if (last == handle->lost.end()) break;
     const size_t place = static_cast<size_t>(last - handle->lost.begin());
@@ -291,6 +288,13 @@ Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
       break;
     }
   }
+  co_return status;
+}
+
+Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
+  const std::shared_ptr<Memory> memory = handle->memory;
+  const uint64_t value = ++memory->cells[cell].issued;
+  const Status status = co_await follow(handle, [&] { return put_once(handle, cell, value); });
   world_.note(100, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
   if (status.is_ok()) {
     memory->cells[cell].acked = std::max(memory->cells[cell].acked, value);
@@ -398,19 +402,7 @@ void Program::lost_all(const Handle& handle) {
 
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
   const uint64_t acked = handle->memory->cells[cell].acked;
-  Status status;
-  for (int attempt = 0; attempt < kFollowedMax; ++attempt) {
-    status = co_await get_once(handle, cell, acked);
-    if (status.is_ok() || handle->memory->layout != Layout::kReplicated) break;
-    const auto last = std::find(handle->lost.begin(), handle->lost.end(), false);
-    if (last == handle->lost.end()) break;
-    const size_t place = static_cast<size_t>(last - handle->lost.begin());
-    const Status followed = co_await resolve(handle, piece_at(*handle, place).id);
-    if (!followed.is_ok()) {
-      if (is_gone(status.code()) && followed.code() == Code::kRevoked) lost_all(*handle);
-      break;
-    }
-  }
+  const Status status = co_await follow(handle, [&] { return get_once(handle, cell, acked); });
   if (!status.is_ok()) {
     world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
     ++world_.counts["gets failed"];

@@ -72,6 +72,8 @@ class Program : public std::enable_shared_from_this<Program> {
   void bind(Handle& handle, const wire::Allocation& allocation);
   /// Follows a part that was made again. Errors: those of Remaker::resolve().
   Task<Status> resolve(std::shared_ptr<Handle> handle, ExtentId replica);
+  /// Tries until it is done, or there is nothing new to follow.
+  Task<Status> follow(std::shared_ptr<Handle> handle, std::function<Task<Status>()> once);
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> open();
