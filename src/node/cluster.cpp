@@ -18,10 +18,6 @@ namespace {
 /// What waits for its homes; what is beyond is freed when its node restarts.
 constexpr size_t kToldLaterMax = 65536;
 
-bool is_state(const wire::NodeView& node, NodeState state) {
-  return node.state() == static_cast<uint32_t>(state);
-}
-
 wire::PublishExtents removal(const wire::Allocation& allocation) {
   wire::PublishExtents out;
   *out.mutable_allocation() = allocation;
@@ -408,7 +404,7 @@ Task<Reply> Cluster::coordinate(wire::Envelope request) {
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
     case wire::Envelope::kLostReplica:
       // It is lost already; names are given out marked from now on.
-      names_.lose_extent(extent_id(request.lost_replica().address(), request.lost_replica().generation()));
+      names_.lose_extent(id_of(request.lost_replica()));
       co_return Status();
     case wire::Envelope::kPartRemade:  // of this daemon itself
       (void)names_.remake(request.part_remade());

@@ -179,7 +179,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request) const {
   (void)read_id(request.session_id(), job.session);  // none: of no session
   job.target = target->id;
   job.target_offset = request.target_offset();
-  job.source = extent_id(request.source().address(), request.source().generation());
+  job.source = id_of(request.source());
   job.source_offset = request.source_offset();
   job.bytes = request.bytes_total();
   if (!in_range(job.target_offset, job.bytes, target->bytes)) return Code::kOutOfRange;

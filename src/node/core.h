@@ -68,5 +68,19 @@ std::string id_field(const Id& id) {
 inline ExtentId extent_id(uint64_t address, uint32_t generation) {
   return ExtentId{GlobalAddress(address), generation};
 }
+/// Of a message that has both.
+template <class Message>
+ExtentId id_of(const Message& message) {
+  return extent_id(message.address(), message.generation());
+}
+inline wire::ExtentRef ref_of(ExtentId id) {
+  wire::ExtentRef out;
+  out.set_address(id.address.bits());
+  out.set_generation(id.generation);
+  return out;
+}
+inline bool is_state(const wire::NodeView& node, control::NodeState state) {
+  return node.state() == static_cast<uint32_t>(state);
+}
 
 }  // namespace ocm::node

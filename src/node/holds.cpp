@@ -20,7 +20,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   std::map<std::string, wire::HoldRequest> requests;
   for (const auto& extent : allocation.extents()) {
     const wire::NodeView* home = cluster_.find(extent.node());
-    const bool dead = home != nullptr && (home->state() == static_cast<uint32_t>(control::NodeState::kDead) ||
+    const bool dead = home != nullptr && (is_state(*home, control::NodeState::kDead) ||
                                           home->partition() != GlobalAddress(extent.address()).partition());
     if (dead) continue;
     auto& ref = *requests[extent.node()].add_extents();

@@ -224,7 +224,7 @@ void Home::add_published(const wire::Allocation& allocation) {
   size_t& living = published_living_[name_id];
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name || extent.lost()) continue;
-    const ExtentId id = extent_id(extent.address(), extent.generation());
+    const ExtentId id = id_of(extent);
     living += table_->find(id).is_ok() && published_extents_.emplace(id, name_id).second ? 1 : 0;
   }
 }
@@ -233,7 +233,7 @@ void Home::erase_published(const std::string& allocation_id) {
   const auto known = published_.find(allocation_id);
   if (known == published_.end()) return;
   for (const auto& extent : known->second.extents()) {
-    const auto named = published_extents_.find(extent_id(extent.address(), extent.generation()));
+    const auto named = published_extents_.find(id_of(extent));
     if (named != published_extents_.end() && named->second == allocation_id) published_extents_.erase(named);
   }
   published_living_.erase(allocation_id);
@@ -268,8 +268,8 @@ Status Home::release(const wire::ReleaseRequest& request) {
     if (part != nullptr && on_part_freed_) on_part_freed_(*part);
     return remove(id).is_ok();
   };
-  for (const auto& ref : request.more()) (void)free_part_of(extent_id(ref.address(), ref.generation()));
-  const ExtentId id = extent_id(request.address(), request.generation());
+  for (const auto& ref : request.more()) (void)free_part_of(id_of(ref));
+  const ExtentId id = id_of(request);
   if (id != present(id)) return free_part_of(id) ? Status() : Status(Code::kPermission);
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
@@ -351,7 +351,7 @@ Status Home::publish(const wire::PublishExtents& request) {
   }
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name) continue;
-    const ExtentId was = extent_id(extent.address(), extent.generation());
+    const ExtentId was = id_of(extent);
     const ExtentId id = present(was);
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
@@ -392,7 +392,7 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   if (request.extents_size() > kSequenceExtentsMax)
     return Status(Code::kTooLarge, "more extents than an allocation has");
   std::vector<ExtentId> extents;
-  for (const auto& ref : request.extents()) extents.push_back(present(extent_id(ref.address(), ref.generation())));
+  for (const auto& ref : request.extents()) extents.push_back(present(id_of(ref)));
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
                  leases_.hold(session, request.owner_node(), incarnation, hold, extents));
   check_owner(request.owner_node(), incarnation);
@@ -468,8 +468,8 @@ void Home::thaw(ExtentId id) {
 }
 
 void Home::switch_over(const wire::PartRemade& part) {
-  const ExtentId was = extent_id(part.was().address(), part.was().generation());
-  const ExtentId now = extent_id(part.now(0).address(), part.now(0).generation());
+  const ExtentId was = id_of(part.was());
+  const ExtentId now = id_of(part.now(0));
   remember(part, now);
   if (const auto named = published_extents_.find(was); named != published_extents_.end()) {
     const std::string allocation = named->second;
@@ -492,9 +492,9 @@ void Home::switch_over(const wire::PartRemade& part) {
 
 void Home::remember(const wire::PartRemade& part, ExtentId here) {
   constexpr size_t kFormerMax = 16;  // who slept through more of them asks for the last one, in vain
-  const ExtentId was = extent_id(part.was().address(), part.was().generation());
+  const ExtentId was = id_of(part.was());
   std::vector<ExtentId> former;
-  for (const auto& ref : part.former()) former.push_back(extent_id(ref.address(), ref.generation()));
+  for (const auto& ref : part.former()) former.push_back(id_of(ref));
   former.push_back(was);
   while (former.size() > kFormerMax) {
     remade_.erase(former.front());
@@ -503,14 +503,13 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
   for (const ExtentId& id : former) {
     wire::PartRemade& known = remade_[id] = part;
     known.clear_former();
-    known.mutable_was()->set_address(id.address.bits());
-    known.mutable_was()->set_generation(id.generation);
+    *known.mutable_was() = ref_of(id);
   }
   formerly_[here] = std::move(former);
 }
 
 Status Home::give(const wire::GiveReplica& request) {
-  const ExtentId id = extent_id(request.replica().address(), request.replica().generation());
+  const ExtentId id = id_of(request.replica());
   AllocationId allocation;
   OCM_TRY(table_->find(id).status());
   const bool named = request.has_published();
@@ -564,7 +563,7 @@ ExtentId Home::present(ExtentId id) const {
   const wire::PartRemade* part = remade(id);
   if (part == nullptr) return id;
   for (const auto& now : part->now()) {
-    if (now.node() == core_.name) return extent_id(now.address(), now.generation());
+    if (now.node() == core_.name) return id_of(now);
   }
   return id;
 }
@@ -587,7 +586,7 @@ void Home::tick(uint64_t now_ns) {
 Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor& extent,
                                                    Access access) const {
   OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> found,
-                 table_->find(extent_id(extent.address(), extent.generation())));
+                 table_->find(id_of(extent)));
   if (!opens(*found, extent.capability(), access)) return Status(Code::kPermission, "wrong capability");
   return found;
 }
@@ -596,7 +595,7 @@ Result<os::Fd> Home::open(const wire::OpenExtentRequest& request) const {
   if (request.access() != 1 && request.access() != 3) return Status(Code::kInvalidArgument, "unknown access");
   const auto access = static_cast<Access>(request.access());
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent,
-                 table_->find(extent_id(request.address(), request.generation())));
+                 table_->find(id_of(request)));
   if (!opens(*extent, request.capability(), access)) return Status(Code::kPermission, "wrong capability");
   return extent->backing->share(access);
 }

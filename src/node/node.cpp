@@ -225,10 +225,7 @@ Status Node::Impl::listen() {
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this](wire::NodeView& self) {
     self.set_sessions(sessions->count());
-    const Remaker::Progress copies = remaker->progress();
-    self.set_replicas_waiting(copies.waiting);
-    self.set_replica_bytes(copies.bytes);
-    self.set_replica_bytes_copied(copies.copied_bytes);
+    remaker->tell_progress(self);
   });
   remaker->start();
   return {};

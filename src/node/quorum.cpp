@@ -107,15 +107,15 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   // Replicas that the cluster goes on without are freed before the vote counts.
   for (const auto& dropped : vote.dropped()) {
     if (fault::at(fault::Point::kDropIgnored)) break;
-    home_.drop(extent_id(dropped.address(), dropped.generation()));
+    home_.drop(id_of(dropped));
   }
   Echo& echo = echoes_[voter];
   echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
   echo.gone.clear();
   for (const auto& watched : vote.watched()) {
-    const ExtentId id = extent_id(watched.replica().address(), watched.replica().generation());
+    const ExtentId id = id_of(watched.replica());
     std::vector<ExtentId> lost;
-    for (const auto& ref : watched.lost()) lost.push_back(extent_id(ref.address(), ref.generation()));
+    for (const auto& ref : watched.lost()) lost.push_back(id_of(ref));
     if (!home_.note_lost(id, watched.replicas(), lost)) echo.gone.push_back(watched.replica());
   }
   if (vote.granted())

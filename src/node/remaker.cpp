@@ -23,22 +23,20 @@ constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
 
-wire::ExtentRef ref_of(ExtentId id) {
-  wire::ExtentRef out;
-  out.set_address(id.address.bits());
-  out.set_generation(id.generation);
-  return out;
-}
-
-ExtentId id_of(const wire::ExtentDescriptor& extent) { return extent_id(extent.address(), extent.generation()); }
-
 /// What the fabrics do not need.
 wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
   extent.clear_addresses();
   return extent;
 }
 
-/// Programs may write there meanwhile (tests/tsan.supp): what they change is found by the comparison after it.
+void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out) {
+  out.set_address(extent.address());
+  out.set_generation(extent.generation());
+  out.set_capability(extent.capability());
+}
+
+/// Programs may write there meanwhile (tests/tsan.supp): what they change is found by the comparison after
+/// it.
 [[gnu::noinline]] std::string digests_of(const std::byte* bytes, uint64_t length, uint64_t seed) {
   std::string out;
   for (uint64_t at = 0; at < length; at += kChunkBytes) {
@@ -53,12 +51,7 @@ wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
 }  // namespace
 
 Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
-    : core_(core),
-      home_(home),
-      peers_(peers),
-      cluster_(cluster),
-      sessions_(sessions),
-      side_(core.env) {
+    : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions), side_(core.env) {
   home_.on_removed([this](ExtentId id) {
     if (job_ && job_->was == id) {
       job_->steps.freed();
@@ -86,23 +79,23 @@ Task<void> Remaker::run() {
     if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     at_once = false;
     co_await give_up_the_gone();
-    const uint64_t now = core_.now_ns();
-    std::shared_ptr<Job> next;
     const auto last = home_.last_replicas();
     std::erase_if(not_before_ns_, [&](const auto& entry) {
       return std::none_of(last.begin(), last.end(), [&](const auto& one) { return one.id == entry.first; });
     });
     for (const Home::LastReplica& one : last) {
       const auto waits = not_before_ns_.find(one.id);
-      if (waits != not_before_ns_.end() && now < waits->second) continue;
-      next = std::make_shared<Job>(core_.env);
-      next->was = one.id;
-      next->lost = one.lost;
-      break;
+      if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
+      const control::Lease* lease = home_.lease(one.id);
+      if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
+      const auto job = std::make_shared<Job>();
+      job->was = one.id;
+      job->lost = one.lost;
+      co_await make_again(job);
+      at_once = job->steps.next() == Remake::Step::kDone && !core_.draining;
+      if (!at_once) break;
+      co_await give_up_the_gone();
     }
-    if (!next) continue;
-    co_await make_again(next);
-    at_once = next->steps.next() == Remake::Step::kDone;
   }
 }
 
@@ -123,14 +116,11 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
         if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
       }
     }
-    job->changed.notify();
   }
   if (job->steps.next() == Remake::Step::kOver) {
     not_before_ns_[job->was] = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
   }
-  job->over = true;
   job_.reset();
-  job->changed.notify();
 }
 
 Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
@@ -204,7 +194,9 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   auto shared = home_.share(job->was);
   if (!shared.is_ok()) co_return false;
   job->now = std::move(shared).value();
-  log::debug("replica_copying", {{"extent", job->was.address.to_string()}, {"bytes", job->bytes}, {"to", job->spares.front().node}});
+  log::debug(
+      "replica_copying",
+      {{"extent", job->was.address.to_string()}, {"bytes", job->bytes}, {"to", job->spares.front().node}});
   co_return true;
 }
 
@@ -241,8 +233,8 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   if (!reply.is_ok()) co_return false;
   spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   cluster_.note_pool(spare.node, reply.value().reserved().pool());
-  co_return spare.extent.capability().size() == sizeof(Capability) && spare.extent.node() == spare.node &&
-      spare.extent.bytes() >= job->bytes;
+  co_return spare.extent.capability().size() == sizeof(Capability) &&
+      spare.extent.node() == spare.node&& spare.extent.bytes() >= job->bytes;
 }
 
 Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {
@@ -268,7 +260,8 @@ Task<bool> Remaker::copy_all(std::shared_ptr<Job> job) {
       job->copied_bytes += bytes;
       sent_bytes += bytes;
       if (core_.config.replica_bytes_per_second == 0) continue;
-      const double due_s = static_cast<double>(sent_bytes) / static_cast<double>(core_.config.replica_bytes_per_second);
+      const double due_s =
+          static_cast<double>(sent_bytes) / static_cast<double>(core_.config.replica_bytes_per_second);
       const auto due_ns = began_ns + static_cast<uint64_t>(due_s * 1e9);
       const uint64_t now = core_.now_ns();
       if (due_ns > now) co_await core_.env.sleep_ns(due_ns - now);
@@ -324,8 +317,8 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       if (!theirs[i].is_ok() || theirs[i].value().size() != mine.value().size()) co_return false;
       for (uint64_t chunk = 0; chunk * kChunkBytes < bytes;) {  // runs of chunks that differ
         const auto differs = [&](uint64_t c) {
-          return mine.value().compare(c * kDigestBytesEach, kDigestBytesEach, theirs[i].value(), c * kDigestBytesEach,
-                                      kDigestBytesEach) != 0;
+          return mine.value().compare(c * kDigestBytesEach, kDigestBytesEach, theirs[i].value(),
+                                      c * kDigestBytesEach, kDigestBytesEach) != 0;
         };
         uint64_t end = chunk;
         while (end * kChunkBytes < bytes && (end - chunk) * kChunkBytes < kPieceBytes && differs(end)) ++end;
@@ -414,7 +407,11 @@ void Remaker::switch_over(Job& job) {
   }
   const bool named = lease != nullptr && !lease->session;
   home_.switch_over(job.part);
-  log::info("replica_made_again", {{"extent", job.was.address.to_string()}, {"now", id_of(job.now).address.to_string()}, {"bytes", job.bytes}, {"node", job.spares.front().node}, {"there", id_of(job.spares.front().extent).address.to_string()}});
+  log::info("replica_made_again", {{"extent", job.was.address.to_string()},
+                                   {"now", id_of(job.now).address.to_string()},
+                                   {"bytes", job.bytes},
+                                   {"node", job.spares.front().node},
+                                   {"there", id_of(job.spares.front().extent).address.to_string()}});
   remade(job.part);
   wire::Envelope message;
   *message.mutable_part_remade() = job.part;
@@ -440,9 +437,7 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   request.set_allocation_id(id_field(job.allocation));
   core_.env.spawn(tell(spare.node, spare.partition, message));
   if (!job.steps.may_be_given() || spare.extent.address() == 0) return;
-  request.set_address(spare.extent.address());
-  request.set_generation(spare.extent.generation());
-  request.set_capability(spare.extent.capability());
+  set_extent(spare.extent, request);
   core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
 }
 
@@ -458,10 +453,7 @@ void Remaker::part_freed(const wire::PartRemade& part) {
   for (const auto& extent : part.now()) {
     if (extent.node() == core_.name) continue;
     wire::Envelope message;
-    auto& request = *message.mutable_release();
-    request.set_address(extent.address());
-    request.set_generation(extent.generation());
-    request.set_capability(extent.capability());
+    set_extent(extent, *message.mutable_release());
     core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), std::move(message)));
   }
 }
@@ -520,7 +512,8 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
         co_return Status(Code::kInvalidArgument);
       const auto session = sessions_.all().find(id);
       if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
-      if (request.session_at().node() != core_.name) session->second->homes.insert(request.session_at().node());
+      if (request.session_at().node() != core_.name)
+        session->second->homes.insert(request.session_at().node());
       co_return Status();
     }
     case wire::Envelope::kDigest: {
@@ -528,7 +521,8 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       const auto found = home_.find(digest.extent(), Access::kRead);
       if (!found.is_ok()) co_return found.status();
       if (digest.bytes_total() > kDigestBytes) co_return Status(Code::kTooLarge);
-      auto made = co_await digests_here(found.value()->id, digest.offset(), digest.bytes_total(), digest.seed());
+      auto made =
+          co_await digests_here(found.value()->id, digest.offset(), digest.bytes_total(), digest.seed());
       if (!made.is_ok()) co_return made.status();
       wire::Envelope out;
       out.mutable_digests()->set_digests(std::move(made).value());
@@ -540,17 +534,11 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   std::vector<ExtentId> part;
-  for (const auto& ref : request.part()) part.push_back(extent_id(ref.address(), ref.generation()));
+  for (const auto& ref : request.part()) part.push_back(id_of(ref));
   const auto is_asked = [&](ExtentId id) { return std::find(part.begin(), part.end(), id) != part.end(); };
+  const auto frozen = [&] { return job_ && is_asked(job_->was) && job_->steps.is_frozen(); };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  bool frozen = false;
-  while (const std::shared_ptr<Job> job = job_) {  // A2
-    frozen = is_asked(job->was) && job->steps.is_frozen();
-    if (!is_asked(job->was) || core_.now_ns() >= give_up_ns) break;
-    const Remake::Step step = job->steps.next();
-    if (!frozen && step != Remake::Step::kFreeze && step != Remake::Step::kThaw) break;
-    co_await core_.env.sleep_ns(1'000'000);
-  }
+  while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
   wire::Envelope out;
   for (const ExtentId& id : part) {
     const wire::PartRemade* remade = home_.remade(id);
@@ -559,7 +547,7 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
     co_return out;
   }
   for (const ExtentId& id : part) {
-    if (!home_.has(id) && !frozen) continue;
+    if (!home_.has(id) && !frozen()) continue;
     *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
     co_return out;
   }
@@ -572,7 +560,7 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
     reply = co_await what_became_of(std::move(request));
   } else {
     const wire::NodeView* view = cluster_.find(node);
-    const bool alive = view != nullptr && view->state() != static_cast<uint32_t>(control::NodeState::kDead);
+    const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
     if (!alive) {
       out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
       co_return;
@@ -583,7 +571,8 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
     if (!answered.is_ok()) {
       const Code code = answered.status().code();
       if (code == Code::kPeerLost || code == Code::kDeadline)
-        out.unheard = Status(Code::kPeerLost, "node " + node + ": " + std::string(answered.status().message()));
+        out.unheard =
+            Status(Code::kPeerLost, "node " + node + ": " + std::string(answered.status().message()));
       co_return;
     }
     reply.message = std::move(answered).value();
@@ -629,21 +618,25 @@ Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
   co_return Status(Code::kRevoked, "it was freed or removed");
 }
 
-Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session, wire::ResolveRequest request) {
+Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,
+                                                wire::ResolveRequest request) {
   AllocationId id;
   if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
   auto held = session->allocations.find(id);
-  if (held == session->allocations.end()) co_return Status(Code::kNotFound, "the session holds no such allocation");
+  if (held == session->allocations.end())
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
   if (!held->second.is_whole())
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
-  if (!control::has_replicas(held->second.allocation)) co_return Status(Code::kRevoked, "it was freed or removed");
-  const ExtentId replica = extent_id(request.extent().address(), request.extent().generation());
+  if (!control::has_replicas(held->second.allocation))
+    co_return Status(Code::kRevoked, "it was freed or removed");
+  const ExtentId replica = id_of(request.extent());
   for (const auto& extent : held->second.allocation.extents()) {
     if (id_of(extent) != replica) continue;  // if none is, the program knows less than its daemon
     const auto known = co_await look(held->second.allocation, extent.part());
     if (!known.is_ok()) co_return known.status();
     held = session->allocations.find(id);
-    if (held == session->allocations.end()) co_return Status(Code::kNotFound, "the session holds no such allocation");
+    if (held == session->allocations.end())
+      co_return Status(Code::kNotFound, "the session holds no such allocation");
     break;
   }
   co_return held->second.allocation;
@@ -663,16 +656,17 @@ Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
   co_return found;
 }
 
-bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns) {
+bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent,
+                            std::map<uint32_t, uint64_t>& gone_since_ns) {
   if (extent.lost()) return false;
   const uint32_t partition = GlobalAddress(extent.address()).partition();
   const wire::NodeView* node = cluster_.find(extent.node());
   const bool same = node != nullptr && node->partition() == partition;
-  if (same && node->state() != static_cast<uint32_t>(control::NodeState::kDead)) return false;
+  if (same && !is_state(*node, control::NodeState::kDead)) return false;
   const uint64_t now = core_.now_ns();
   const auto known = gone_since_ns_.find(partition);
-  const uint64_t since_ns = gone_since_ns.try_emplace(partition, known == gone_since_ns_.end() ? now : known->second)
-                                .first->second;
+  const uint64_t since_ns =
+      gone_since_ns.try_emplace(partition, known == gone_since_ns_.end() ? now : known->second).first->second;
   // Another run of its daemon: what this node knows of it may be older than the extent, but not for long.
   const uint64_t patience_ns =
       node != nullptr && !same ? 2 * core_.config.failure_deadline_ns() : core_.config.replica_again_ns();
@@ -702,8 +696,8 @@ Task<void> Remaker::give_up_the_gone() {
       }
       auto part = control::part_of(allocation, id_of(extent));
       const bool mine = own || std::any_of(part.begin(), part.end(), [this](ExtentId id) {
-        return id.address.partition() == core_.partition && home_.has(id);
-      });
+                          return id.address.partition() == core_.partition && home_.has(id);
+                        });
       if (part.size() > 1 && mine)
         gone.push_back({std::move(part), id_of(extent), extent.node()});
       else
@@ -727,7 +721,8 @@ Task<void> Remaker::give_up_the_gone() {
     given_up_.insert(one.replica);  // or the last of its part
     if (!lost.is_ok()) continue;
     for (const auto& [id, session] : sessions_.all()) {
-      for (auto& [allocation, held] : session->allocations) (void)control::mark_lost(held.allocation, one.replica);
+      for (auto& [allocation, held] : session->allocations)
+        (void)control::mark_lost(held.allocation, one.replica);
     }
   }
 }

@@ -1,10 +1,11 @@
-// Makes lost replicas again: leads it where this home has the last living one (control/remake.h), tells and asks what
-// became of a replica, and asks the council to give up those whose nodes are gone.
+// Makes lost replicas again: leads it where this home has the last living one (control/remake.h), tells and
+// asks what became of a replica, and asks the council to give up those whose nodes are gone.
 //
 // Invariants
 //   A1 one part at a time is made again by a home; its bytes go at most [replicas] bytes_per_second fast.
 //   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
-//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
+//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back
+//   without its
 //      bytes; a writer that cannot reach it asks earlier.
 //   A4 what another home reserved for a part is released there until that home has heard it or is gone.
 // Threads: the loop's; chunks are compared in a thread beside it.
@@ -31,9 +32,10 @@ class Remaker {
   void start();
   void stop() { side_.stop(); }
 
-  /// A program could not use a replica of what it holds: the allocation as it is now, if its part was made again or
-  /// was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
-  control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
+  /// A program could not use a replica of what it holds: the allocation as it is now, if its part was made
+  /// again or was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
+  control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session,
+                                                  wire::ResolveRequest request);
   /// The same for all parts of what the session holds; false if there was nothing to follow.
   control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id);
   /// The sessions have more than before: some of it may be gone (A3).
@@ -48,6 +50,14 @@ class Remaker {
     uint64_t bytes = 0, copied_bytes = 0;  // of the one under way
   };
   Progress progress() const;
+  /// Into the figures of a node, as others see it or as it says itself.
+  template <class Message>
+  void tell_progress(Message& out) const {
+    const Progress copies = progress();
+    out.set_replicas_waiting(copies.waiting);
+    out.set_replica_bytes(copies.bytes);
+    out.set_replica_bytes_copied(copies.copied_bytes);
+  }
 
  private:
   struct Spare {
@@ -57,31 +67,30 @@ class Remaker {
     bool given = false;
   };
   struct Job {
-    explicit Job(control::Env& env) : changed(env) {}
     ExtentId was;
     std::vector<ExtentId> lost;  // the others of its part
     control::Remake steps;
-    SessionId session;        // in whose name the spare homes reserve
-    AllocationId allocation;  // the same
+    SessionId session;           // in whose name the spare homes reserve
+    AllocationId allocation;     // the same
     wire::ExtentDescriptor now;  // the second id
     std::vector<Spare> spares;
     wire::PartRemade part;
     uint64_t bytes = 0, copied_bytes = 0;
-    bool over = false;
-    control::Signal changed;
   };
 
   control::Task<void> run();
   control::Task<void> make_again(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> reserve(std::shared_ptr<Job> job);
-  control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid, std::optional<SessionId> session);
+  control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
+                                 std::optional<SessionId> session);
   control::Task<bool> copy_all(std::shared_ptr<Job> job);
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
   control::Task<bool> give(std::shared_ptr<Job> job);
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
-  control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes, uint64_t seed);
+  control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes,
+                                                  uint64_t seed);
   bool has_owner(const Job& job) const;
   void switch_over(Job& job);
   void release(const Job& job);
@@ -98,8 +107,8 @@ class Remaker {
     Status unheard;
   };
   control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out);
-  /// What became of a part; in what this daemon knows it stands then. True if it was made again, false if it is what it
-  /// was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its homes answer).
+  /// What became of a part; in what this daemon knows it stands then. True if it was made again, false if it
+  /// is what it was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its homes answer).
   control::Task<Result<bool>> look(wire::Allocation allocation, uint32_t part);
   /// A3
   control::Task<void> give_up_the_gone();
@@ -110,14 +119,14 @@ class Remaker {
   Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
-  std::shared_ptr<Job> job_;                       // under way
-  std::map<ExtentId, uint64_t> not_before_ns_;     // after a failure
+  std::shared_ptr<Job> job_;                         // under way
+  std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
-  std::set<ExtentId> given_up_;                    // asked for already
+  std::set<ExtentId> given_up_;                      // asked for already
   uint64_t looked_at_epoch_ = 0;
   bool again_ = false;  // to be looked at again, though no node came or went
-  SideThread side_;  // last
+  SideThread side_;     // last
 };
 
 }  // namespace ocm::node

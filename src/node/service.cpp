@@ -271,7 +271,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
   if (!control::has_replicas(allocation))
     co_return Status(Code::kInvalidArgument, "the allocation has no replicas");
-  const ExtentId replica = extent_id(request.address(), request.generation());
+  const ExtentId replica = id_of(request);
   const std::vector<ExtentId> part = control::part_of(allocation, replica);
   if (part.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
   if (part.size() == 1) co_return Status(Code::kLost, "it is the last replica");
@@ -294,10 +294,7 @@ wire::Stats Service::stats(uint32_t uid) const {
   *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
-  const Remaker::Progress copies = remaker_.progress();
-  out.set_replicas_waiting(copies.waiting);
-  out.set_replica_bytes(copies.bytes);
-  out.set_replica_bytes_copied(copies.copied_bytes);
+  remaker_.tell_progress(out);
   constexpr int kSessionsMax = 4096;
   (void)sessions_.moved();
   out.set_session_count(sessions_.count());

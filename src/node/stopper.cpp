@@ -17,18 +17,6 @@ constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
 constexpr int kNamesMax = 64;              // that a check tells
 constexpr uint64_t kLogEveryNs = 60'000'000'000;
 
-wire::ExtentRef ref_of(ExtentId id) {
-  wire::ExtentRef out;
-  out.set_address(id.address.bits());
-  out.set_generation(id.generation);
-  return out;
-}
-
-template <class Message>
-ExtentId id_of(const Message& extent) {
-  return extent_id(extent.address(), extent.generation());
-}
-
 }  // namespace
 
 void Stopper::add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out) {
@@ -85,7 +73,7 @@ wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
 
 Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
   const wire::NodeView* known = cluster_.find(node);
-  if (known == nullptr || known->state() == static_cast<uint32_t>(control::NodeState::kDead)) co_return;
+  if (known == nullptr || is_state(*known, control::NodeState::kDead)) co_return;
   wire::Envelope message;
   *message.mutable_replica_query() = std::move(query);
   auto reply = co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
