@@ -3,7 +3,7 @@
 # machine may be busy.
 declare -a part_names=() part_seconds=()
 
-part() {  # NAME COMMAND...
+part() {  # NAME COMMAND...: what the parts after it need; its failure ends the run
   local name=$1 start=$SECONDS
   shift
   echo "== $name"
@@ -12,6 +12,17 @@ part() {  # NAME COMMAND...
   "$@"
   part_seconds[-1]=$((SECONDS - start))
 }
+
+suite() {  # NAME COMMAND...: one run tells of every suite that fails; all_passed afterwards
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  part_names+=("$name")
+  part_seconds+=("failed")
+  if "$@"; then part_seconds[-1]=$((SECONDS - start)); fi
+}
+
+all_passed() { [[ ! " ${part_seconds[*]} " == *" failed "* ]]; }
 
 print_parts() {  # what was run
   local i total=0

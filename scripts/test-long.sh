@@ -10,11 +10,11 @@ It does not cover: clusters of several machines, InfiniBand, and the suites of m
 TEXT
 export OCM_SIM_SECONDS=${OCM_SIM_SECONDS:-1000000}
 for program in build/release/tests/simulation/*_test; do
-  part "simulation: $(basename "$program")" env OCM_SIM_SEEDS="${OCM_SIM_SEEDS:-300}" "$program"
+  suite "simulation: $(basename "$program")" env OCM_SIM_SEEDS="${OCM_SIM_SEEDS:-300}" "$program"
 done
 for program in build/release/tests/model/*_model; do
-  if [ -x "$program" ]; then part "model: $(basename "$program")" "$program" --deep; fi
+  if [ -x "$program" ]; then suite "model: $(basename "$program")" "$program" --deep; fi
 done
 export OCM_SOAK_OPS=${OCM_SOAK_OPS:-100000}
-part "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
-part "fuzzers" scripts/fuzz.sh 60
+suite "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
+suite "fuzzers" scripts/fuzz.sh 60

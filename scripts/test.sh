@@ -13,6 +13,8 @@ if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "
 
 # Who runs this in the background ignores Ctrl-C, and so would all programs of the tests, which send it.
 pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
+# Tests with daemons wait more than they compute: for failure deadlines, for connections.
+together=(-n $((jobs + 1)) --dist worksteal)
 
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
 export PYTHONPYCACHEPREFIX=$scratch/pycache  # programs that tests start as root leave nothing in the tree
@@ -31,26 +33,28 @@ run_ctest() {  # preset
 
 run_cluster() {  # pytest's arguments
   # A short path (Unix sockets), removed whole at the end.
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" --basetemp="$scratch/t" "$@"
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" "${together[@]}" --basetemp="$scratch/t" "$@"
 }
 
-run_python() {  # a folder of tests: each has fixtures of its own
+run_python() {  # a folder of tests: each has fixtures of its own; pytest's arguments
+  local folder=$1
+  shift
   OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
-    "${pytest[@]}" --durations=5 --basetemp="$scratch/$1" "tests/$1"
+    "${pytest[@]}" --durations=5 --basetemp="$scratch/$folder" "tests/$folder" "$@"
 }
 
 all_of_python() {
-  part "pytest: python" run_python python
-  part "pytest: apps" run_python apps
-  part "pytest: demo" run_python demo
+  suite "pytest: python" run_python python "${together[@]}"
+  suite "pytest: apps" run_python apps
+  suite "pytest: demo" run_python demo
 }
 
 run_sanitizer() {  # preset
   part "build: $1" scripts/build.sh "$1"
-  part "ctest: $1" run_ctest "$1"
+  suite "ctest: $1" run_ctest "$1"
   # The same cluster tests against this build's daemons.
   export OCM_DAEMON_DIR=$PWD/build/$1
-  part "pytest: cluster, $1" run_cluster \
+  suite "pytest: cluster, $1" run_cluster \
     tests/cluster/test_memory.py tests/cluster/test_failures.py tests/cluster/test_hostile.py tests/cluster/test_soak.py \
     tests/cluster/test_sequence.py
   unset OCM_DAEMON_DIR
@@ -68,15 +72,16 @@ else
   part "build: release" scripts/build.sh release
 fi
 case "$what" in
-  unit) part "ctest: release" run_ctest release ;;
-  cluster) part "pytest: cluster" run_cluster tests/cluster ;;
+  unit) suite "ctest: release" run_ctest release ;;
+  cluster) suite "pytest: cluster" run_cluster tests/cluster ;;
   python) all_of_python ;;
   all)
-    part "ctest: release" run_ctest release
-    part "pytest: cluster" run_cluster tests/cluster
+    suite "ctest: release" run_ctest release
+    suite "pytest: cluster" run_cluster tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
   long) source scripts/test-long.sh ;;
   *) echo "usage: scripts/test.sh all|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
 esac
+all_passed

@@ -1,13 +1,14 @@
 """Clusters of real daemons for the tests: on loopback, or each node in its own network namespace.
 
-A Cluster owns its processes, namespaces and directory, and removes all of them in close(). Ports are the
-kernel's choice. Every wait has a deadline; a daemon's log is kept in the test's directory and shown on failure.
+A Cluster owns its processes, namespaces and directory, and removes all of them in close(). Ports are drawn from those
+that no client gets. Every wait has a deadline; a daemon's log is kept in the test's directory and shown on failure.
 """
 import contextlib
 import itertools
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -52,11 +53,16 @@ def works(cluster):
 
 
 def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
+    """Below the range of ports that the kernel gives to clients, so that no connection of a test that runs beside this
+    one takes the port of a daemon that is not started yet, or that is down for a moment."""
+    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = set()
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(min(10000, first // 2), first)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            ports.add(port)
+    return list(ports)
 
 
 class Program:

@@ -77,7 +77,14 @@ def test_a_replicated_allocation_survives_a_killed_node(cluster):
     assert a.holds(0, 6, 4 * MIB)
     a.fill(0, 7, 4 * MIB)
     assert a.holds(0, 7, 4 * MIB)
-    cluster["n3"].kill()
+
+
+def test_a_replicated_allocation_ends_when_all_its_nodes_die_at_once(cluster):
+    p = cluster.program(cluster["n1"])
+    a = p.alloc(4 * MIB, layout="replicated", nodes=["n2", "n3"])
+    a.fill(0, 6, 4 * MIB)
+    for node in ("n2", "n3"):  # one after the other leaves time to make a copy on n1: test_remake.py
+        cluster[node].kill()
     assert error_of(lambda: a.get(0, 1)) in ("LOST", "PEER_LOST")
 
 
