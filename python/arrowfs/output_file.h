@@ -7,6 +7,9 @@
 //      program dies leaves no name and no memory.
 //   W2 Memory is needed once: a part has as many bytes as its extent, and the program holds one part.
 //   W3 After a Write that failed nothing is published: bytes of it may be missing. Close says so.
+//   W4 Nothing is published under an exception of Python's that was not handled yet when the file was opened.
+//   Close
+//      raises it again.
 #pragma once
 
 #include <arrow/io/interfaces.h>
@@ -19,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "exception.h"
 #include "published.h"
 
 namespace ocm::arrowfs {
@@ -69,10 +73,7 @@ class OutputFile : public arrow::io::OutputStream {
   }
   arrow::Status Close() override {
     if (closed_) return arrow::Status::OK();
-    const arrow::Status status =
-        failure_.ok()
-            ? finish()
-            : failure_.WithMessage(failure_.message(), "; nothing was published, since this write failed");
+    const arrow::Status status = close();
     release();
     return status;
   }
@@ -121,6 +122,11 @@ class OutputFile : public arrow::io::OutputStream {
   }
   template <class Fill>
   arrow::Status store(int64_t bytes, Fill fill);
+  arrow::Status close() {
+    ARROW_RETURN_NOT_OK(handled_.status(path_));
+    if (failure_.ok()) return finish();
+    return failure_.WithMessage(failure_.message(), "; nothing was published, since this write failed");
+  }
   arrow::Status finish();
   void free_parts() {
     for (ocm_allocation* part : parts_) ocm_allocation_free(part);
@@ -141,6 +147,7 @@ class OutputFile : public arrow::io::OutputStream {
   int64_t held_bytes_ = 0;
   int64_t stored_bytes_ = 0;
   arrow::Status failure_;  // of the first Write that failed
+  HandledException handled_;
   bool closed_ = false;
 };
 

@@ -383,6 +383,77 @@ def test_what_does_not_fit_leaves_the_old_file(make_cluster, writer):
         wait_for("the memory is back", lambda: used_bytes(session) < 1 << 20)
 
 
+class Stop(Exception):
+    """What breaks a write off."""
+
+
+@pytest.mark.parametrize("idiom", ["with", "finally", "compressed", "buffered", "parquet", "dataset", "interrupt"])
+def test_an_exception_leaves_the_old_file(files, session, folder, table, idiom):
+    path = f"{folder}/good.parquet" + (".gz" if idiom == "compressed" else "")
+    write(files, path, b"good")
+    before, wanted = used_bytes(session), KeyboardInterrupt if idiom == "interrupt" else Stop
+    with pytest.raises(wanted) as caught:
+        if idiom == "finally":
+            stream = files.open_output_stream(path)
+            try:
+                stream.write(b"half")
+                raise Stop
+            finally:
+                stream.close()
+        elif idiom == "parquet":
+            with pyarrow.parquet.ParquetWriter(path, table.schema, filesystem=files) as writer:
+                writer.write_table(table.slice(0, 1000))
+                raise Stop
+        elif idiom == "dataset":
+            def batches():
+                yield table.slice(0, 1000).to_batches()[0]
+                raise Stop
+            reader = pyarrow.RecordBatchReader.from_batches(table.schema, batches())
+            pyarrow.dataset.write_dataset(reader, folder, filesystem=files, format="parquet",
+                                          basename_template="good{i}.parquet",
+                                          existing_data_behavior="overwrite_or_ignore")
+        else:
+            with files.open_output_stream(path, buffer_size=1000 if idiom == "buffered" else None) as stream:
+                stream.write(b"half" * 1000)
+                raise wanted
+    notes = getattr(caught.value, "__notes__", [])
+    assert idiom == "dataset" or any("nothing was published" in note and path in note for note in notes)
+    assert [info.path for info in files.get_file_info(pyarrow.fs.FileSelector(folder))] == [path]
+    with files.open_input_stream(path) as stream:
+        assert stream.read() == b"good"
+    wait_for("the memory is back", lambda: used_bytes(session) <= before)
+
+
+def test_an_exception_from_before_the_file_does_not_end_it(files, folder):
+    try:
+        try:
+            raise Stop
+        except Stop:
+            raise KeyError from None
+    except KeyError:
+        write(files, f"{folder}/within", b"1")
+        after = files.open_output_stream(f"{folder}/after")
+        try:
+            raise Stop
+        except Stop:
+            write(files, f"{folder}/deeper", b"2")
+    after.write(b"3")
+    after.close()
+    assert [files.open_input_file(f"{folder}/{name}").read() for name in ("within", "deeper", "after")] == [
+        b"1", b"2", b"3"]
+    first = files.open_output_stream(f"{folder}/first")
+    try:
+        raise Stop
+    except Stop as stop:
+        with files.open_output_stream(f"{folder}/second") as second:  # knows the exception; the first one does not
+            second.write(b"4")
+        with pytest.raises(Stop) as caught:
+            first.close()
+        assert caught.value is stop and first.closed
+    assert files.open_input_file(f"{folder}/second").read() == b"4"
+    assert files.get_file_info(f"{folder}/first").type == pyarrow.fs.FileType.NotFound
+
+
 def test_a_killed_node_is_a_typed_error_and_a_replica_goes_on(make_cluster, table):
     cluster = make_cluster(3)
     with session_with(cluster) as session:
