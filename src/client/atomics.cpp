@@ -25,7 +25,12 @@ Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
 
 /// Posts `op`, and its notify, to the extent's channel and waits for both.
 Status run_op(Session& session, Extent& extent, fabric::Op& op) {
-  OCM_TRY_ASSIGN(const Attachment attachment, extent.attach(os::Deadline::after_ns(session.deadline_ns())));
+  const auto refused = [&extent](Code code, std::string_view why) {
+    return Status(code, "node " + extent.descriptor().node + ": " + std::string(why));
+  };
+  const Result<Attachment> attached = extent.attach(os::Deadline::after_ns(session.deadline_ns()));
+  if (!attached.is_ok()) return refused(attached.status().code(), attached.status().message());
+  const Attachment& attachment = attached.value();
   fabric::Channel& channel = *attachment.channel;
   op.index = attachment.index;
   if (op.notify != nullptr) op.notify->index = attachment.index;
@@ -38,8 +43,7 @@ Status run_op(Session& session, Extent& extent, fabric::Op& op) {
       os::Deadline::never(), session.deadline_ns());
   const Code code = op.code == Code::kOk && op.notify != nullptr ? op.notify->code : op.code;
   if (code == Code::kOk) return {};
-  return Status(code == Code::kNotFound ? Code::kRevoked : code,
-                "node " + extent.descriptor().node + ": " + std::string(code_text(code)));
+  return refused(code == Code::kNotFound ? Code::kRevoked : code, code_text(code));
 }
 
 /// The word's extent and its offset in it. Errors: kUnsupported (a sequence whose parts are not multiples of

@@ -79,8 +79,7 @@ Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
     const Status status = index.status();
     // The node was started anew: what the descriptor names was there once.
     if (status.code() == Code::kNotFound) return Status(Code::kRevoked, std::string(status.message()));
-    if (status.code() == Code::kDeadline)
-      return Status(Code::kPeerLost, "node " + descriptor_.node + " does not answer");
+    if (status.code() == Code::kDeadline) return Status(Code::kPeerLost, "no answer within the deadline");
     return status;
   }
   attachment_ = {std::move(channel), index.value()};

@@ -51,7 +51,8 @@ class Extent {
   const fabric::shm::LocalExtent& local() const { return local_; }
 
   // ---- other fabrics
-  /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most.
+  /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most. Its
+  /// errors do not name the node.
   Result<Attachment> attach(os::Deadline deadline);
 
   /// Replicas: nobody can read this one any more.

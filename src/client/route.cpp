@@ -42,8 +42,7 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   Result<std::unique_ptr<fabric::Channel>> connected = connector_.connect(address_, who, deadline);
   if (!connected.is_ok()) {
     const Status status = connected.status();
-    const Code code = status.code() == Code::kDeadline ? Code::kPeerLost : status.code();
-    return Status(code, "node " + node_ + ": " + std::string(status.message()));
+    return status.code() == Code::kDeadline ? Status(Code::kPeerLost, std::string(status.message())) : status;
   }
   channel_ = std::move(*connected);
   return channel_;

@@ -272,6 +272,15 @@ def test_replicas_outlive_a_new_run_of_the_coordinator(cluster):
     assert a.holds(0, 5, MIB)
 
 
+@pytest.mark.parametrize("method,args", [("get", [0, 8]), ("put", [0, b"12345678"]), ("fetch_add", [0, 1])])
+def test_an_error_names_its_node_once(cluster, method, args):
+    a = cluster.program(cluster["n1"]).alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    cluster["n3"].kill()
+    with pytest.raises(OcmError) as caught:  # nothing was connected before
+        a.call(method, *args)
+    assert caught.value.name == "PEER_LOST" and caught.value.detail.count("node n3") == 1, caught.value.detail
+
+
 def test_two_nodes_go_on_without_the_one_that_is_not_the_coordinator(make_cluster):
     cluster = make_cluster(names=("n1", "n2"))
     p = cluster.program(cluster["n1"])
