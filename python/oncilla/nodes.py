@@ -31,7 +31,10 @@ class Node(NamedTuple):
 
 
 class Name(NamedTuple):
-    """What a published name stands for."""
+    """What a published name stands for.
+
+    `replicas_missing`: how many of `extents` were given up, or are on a node that is gone; 0 if `lost`.
+    """
     name: str
     nbytes: int
     layout: str
@@ -39,6 +42,7 @@ class Name(NamedTuple):
     owner_uid: int
     mode: int
     lost: bool
+    replicas_missing: int
 
 
 class Extent(NamedTuple):

@@ -41,6 +41,20 @@ def test_a_name_lives_until_it_is_removed(cluster, pool):
         pool.remove("session-name")
 
 
+def test_a_name_tells_how_many_of_its_replicas_are_missing(make_cluster):
+    cluster = make_cluster(3)
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        pool.allocate(4096, nodes=["n2", "n3"], layout="replicated").publish("twice")
+        name, = pool.names()
+        assert (name.extents, name.replicas_missing, name.lost) == (2, 0, False)
+        cluster["n3"].kill()
+        wait_for("the loss is known", lambda: pool.names()[0].replicas_missing == 1)
+        assert not pool.names()[0].lost
+        cluster["n2"].kill()
+        wait_for("the bytes are lost", lambda: pool.names()[0].lost)
+        assert pool.names()[0].replicas_missing == 0
+
+
 def test_an_embedded_node_needs_no_daemon():
     with oncilla.connect(embedded=True, embedded_bytes=8 << 20) as pool:
         node, = pool.nodes()
