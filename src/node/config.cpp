@@ -11,6 +11,7 @@
 #include <toml++/toml.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -264,6 +265,11 @@ Result<log::Format> parse_log_format(const std::string& name) {
   return Status(Code::kInvalidArgument, "is not logfmt or json");
 }
 
+uint64_t Config::extents_max(uint64_t descriptors) const {
+  if (extents != 0) return extents;
+  return descriptors < kFewDescriptors ? kExtentsMaxByDefault : std::min(kExtentsMaxByDefault, descriptors);
+}
+
 Status Config::check() const {
   if (!name.empty()) OCM_TRY(control::check_node_name(name));
   OCM_TRY(in_range("[cluster] heartbeat_ms", heartbeat_ms, 1, 60'000));
@@ -277,7 +283,7 @@ Status Config::check() const {
   OCM_TRY(in_range("[replicas] again_after_ms", replica_again_after_ms, 0, 86'400'000));
   OCM_TRY(in_range("[limits] sessions", sessions, 1, 1'000'000));
   OCM_TRY(in_range("[limits] connections", connections, 1, 1'000'000));
-  OCM_TRY(in_range("[limits] extents", extents, 1, uint64_t{1} << 28));
+  OCM_TRY(in_range("[limits] extents", extents, 0, uint64_t{1} << 28));
   OCM_TRY(in_range("[limits] names", names, 1, 10'000'000));
   OCM_TRY(in_range("[limits] copies", copies, 1, 64));
   OCM_TRY(in_range("[tcp] threads", tcp_threads, 1, 256));

@@ -14,6 +14,7 @@
 #include "fabric/shm/tables.h"
 #include "memory/dram/dram_backend.h"
 #include "os/crypto.h"
+#include "os/fd_reserve.h"
 
 namespace ocm::node {
 namespace {
@@ -48,7 +49,7 @@ Result<std::unique_ptr<Home>> Home::make(Core& core) {
 }
 
 Status Home::init() {
-  slots_ = static_cast<uint32_t>(std::min({core_.config.extents, extents_by_fds(), uint64_t{1} << 28}));
+  slots_ = static_cast<uint32_t>(std::min(core_.config.extents_max(os::fd_limit()), extents_by_fds()));
   const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);
   OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {.seal_later = true}));
   OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));

@@ -142,10 +142,11 @@ Status Node::Impl::prepare() {
   // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.
   core.partition = static_cast<uint32_t>(loop.random_number()) % GlobalAddress::kPartitionMax + 1;
   raise_nofile();
-  if (!config.embedded && os::fd_limit() < config.extents) {
+  const uint64_t extents = config.extents_max(os::fd_limit());
+  if (!config.embedded && os::fd_limit() < extents) {
     log::warn("few_descriptors",
               {{"limit", os::fd_limit()},
-               {"extents", config.extents},
+               {"extents", extents},
                {"why", "each extent takes one; raise LimitNOFILE or lower [limits] extents"}});
   }
   if (!config.embedded) {

@@ -344,7 +344,7 @@ Task<HttpServer::Answer> Service::http(HttpServer::Request request) {
 
 Task<HttpServer::Answer> Service::status(std::string node, std::optional<uint32_t> uid) {
   using Answer = HttpServer::Answer;
-  const Limits limits{os::fd_limit(), core_.config.extents};
+  const Limits limits{os::fd_limit(), core_.config.extents_max(os::fd_limit())};
   const std::string& error = cluster_.coordinator_error();
   if (!uid) {  // nobody known asks: of this node only, so that strangers cause no traffic, and no sessions
     co_return Answer{200, "application/json",

@@ -171,6 +171,18 @@ def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
     wait_for("there is room again", lambda: ocm(n1, "alloc", "again", 4096, "--nodes", "n2").returncode == 0)
 
 
+@pytest.mark.parametrize("extra,wanted", [([], None), (["--limit-extents", "30000"], "30000")])
+def test_enough_descriptors_for_what_is_configured_are_no_warning(make_cluster, extra, wanted):
+    cluster = make_cluster(names=("n1",), start=False)
+    node = cluster["n1"].start(extra, prefix=few_descriptors(10000)).wait_ready()
+    found = doctor(node)["open files"]
+    if wanted is None:
+        assert lines(node, "few_descriptors") == [] and found["verdict"] == "OK"
+    else:
+        [said] = lines(node, "few_descriptors")
+        assert "limit=10000" in said and f"extents={wanted}" in said and found["verdict"] == "WARN"
+
+
 # ---- core dumps
 
 
