@@ -56,6 +56,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   daemon->window_bytes_ = welcome.tcp_window_bytes();
   daemon->lanes_ = std::clamp<uint32_t>(welcome.tcp_lanes(), 1, 64);
   daemon->slots_ = welcome.slots();
+  daemon->uid_ = welcome.uid();
 
   if (daemon->slots_ > 0) {
     OCM_TRY_ASSIGN(daemon->generations_,

@@ -27,6 +27,8 @@ class Daemon {
   ControlConnection& control() { return *control_; }
   const fabric::Credentials& who() const { return who_; }
   const std::string& node() const { return node_; }
+  /// Whom the daemon takes this program for.
+  uint32_t uid() const { return uid_; }
   /// Of all runs that this process has spoken to.
   uint64_t run() const { return run_; }
   uint64_t failure_deadline_ns() const { return failure_deadline_ns_; }
@@ -71,6 +73,7 @@ class Daemon {
     return reinterpret_cast<const fabric::shm::GenerationTable*>(generations_.data());
   }
   uint32_t slots_ = 0;
+  uint32_t uid_ = 0;
   os::Mapping generations_;
   os::Mapping page_;
   std::atomic<bool> lost_{false};

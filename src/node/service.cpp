@@ -103,6 +103,7 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   welcome.set_tcp_window_bytes(core_.config.tcp_window_bytes);
   welcome.set_tcp_lanes(static_cast<uint32_t>(core_.config.tcp_lanes));
   welcome.set_resume_key(sessions_.resume_key(session->id));
+  welcome.set_uid(session->uid);
   reply.fds.push_back(std::move(generations).value());
   reply.fds.push_back(std::move(opened.value().page));
   co_return reply;

@@ -84,6 +84,7 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   if (object == nullptr) return Status(Code::kCancelled, "the session was closed");
   segment.owner_uid = object->owner_uid();
   segment.mode = object->mode();
+  segment.reader_uid = object->session()->daemon_now()->uid();
   const uint64_t bytes = ocm_allocation_bytes(handle);
   if (bytes < kFooterBytes)
     return Status(Code::kProtocol, "it is no table, but another published allocation");

@@ -48,7 +48,8 @@ struct HeldSegment {
   Allocation allocation;
   Footer footer;
   uint32_t owner_uid = 0;
-  uint32_t mode = 0;  // of its name
+  uint32_t mode = 0;        // of its name
+  uint32_t reader_uid = 0;  // of the session that holds it
 };
 /// Attaches a segment for reading and reads its footer.
 /// Errors: kNotFound, kPermission, kProtocol (no table), kLost, kPeerLost.

@@ -53,11 +53,15 @@ Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint
   return next;
 }
 
-Status not_the_owner(const Status& refused, const HeldSegment& first) {
+/// What the coordinator decides again when the rows are published: known before they are moved.
+Status check_appender(const HeldSegment& first) {
+  if (first.reader_uid == 0 || first.reader_uid == first.owner_uid) return {};
   char mode[8];
   std::snprintf(mode, sizeof(mode), "%04o", first.mode & 0777u);
-  return Status(Code::kPermission, std::string(refused.message()) + " (mode " + mode +
-                                       "): its owner and root alone append, whatever the mode");
+  return Status(Code::kPermission, "uid " + std::to_string(first.reader_uid) +
+                                       " may not append: the table belongs to uid " +
+                                       std::to_string(first.owner_uid) + " (mode " + mode +
+                                       "), and its owner and root alone append, whatever the mode");
 }
 
 /// Gives the segment the first free number; the name that it got.
@@ -68,7 +72,6 @@ Result<std::string> publish_appended(ocm_session* session, const std::string& na
     const std::string published = segment_name(name, {table, number});
     const Status status = status_of(ocm_publish(segment.get(), published.c_str(), first.mode));
     if (status.is_ok()) return published;
-    if (status.code() == Code::kPermission) return not_the_owner(status, first);
     if (status.code() != Code::kExists) return status;
   }
   return Status(Code::kExists, "others append faster: try again");
@@ -106,6 +109,7 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   Source source(stream);
   OCM_TRY(check_table_name(name));
   OCM_TRY_ASSIGN(const HeldSegment first, hold_segment(session, name));
+  OCM_TRY(check_appender(first));
   OCM_TRY_ASSIGN(const Catalogue catalogue, read_catalogue(first));
   OCM_TRY_ASSIGN(const Field given, source.read_schema());
   ocm_table_options options = given_options;  // what it leaves open is the table's

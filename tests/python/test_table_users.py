@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 
+import pyarrow
 import pytest
 
 import oncilla
@@ -49,6 +50,22 @@ def test_who_may_only_read_a_table_cannot_append_to_it(socket, name):
         assert word in refused["text"], refused["text"]
     assert as_user(OWNER, socket, lambda pool: keys(pool, name)) == list(range(ROWS))
     assert segments(socket, name) == []
+
+
+def test_a_stranger_is_refused_before_a_row_is_taken(socket, name):
+    def append(pool):
+        taken = []
+
+        def batches():
+            for batch in numbered(5).to_batches():
+                taken.append(batch)
+                yield batch
+        source = pyarrow.RecordBatchReader.from_batches(numbered(5).schema, batches())
+        with pytest.raises(oncilla.Permission):
+            pool.table(name).append(source)
+        return len(taken)
+
+    assert as_user(STRANGER, socket, append) == 0
 
 
 def test_the_owner_appends_and_drop_leaves_nothing(socket, name):
