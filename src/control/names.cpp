@@ -139,11 +139,27 @@ Result<wire::Allocation> Names::remove(const std::string& name, uint32_t uid) {
   names_.erase(it);
   index(out, false);
   if (fault::at(fault::Point::kRemovedForgotten)) return out;
-  if (removed_.insert(out.allocation_id()).second) removed_order_.push_back(out.allocation_id());
+  note_removed(out.allocation_id());
+  return out;
+}
+
+void Names::note_removed(const std::string& allocation_id) {
+  if (removed_.insert(allocation_id).second) removed_order_.push_back(allocation_id);
   if (removed_order_.size() > kRemovedMax) {
     removed_.erase(removed_order_.front());
     removed_order_.pop_front();
   }
+}
+
+std::optional<wire::Allocation> Names::remember_removed(const std::string& allocation_id) {
+  if (allocation_id.size() != 16) return std::nullopt;
+  note_removed(allocation_id);
+  const auto known = ids_.find(allocation_id);
+  if (known == ids_.end()) return std::nullopt;
+  const auto it = names_.find(known->second);
+  wire::Allocation out = std::move(it->second);
+  names_.erase(it);
+  index(out, false);
   return out;
 }
 

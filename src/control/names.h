@@ -4,10 +4,12 @@
 // Invariants
 //   N1 a name leads to at most one allocation, and an allocation has at most one name.
 //   N2 a removed allocation's id stays in a bounded list, so that a home that was away does not bring it
-//   back. N3 capabilities leave only through attach(), and READ gets the derived one.
+//      back. Where a home has not heard of it, other nodes have the id, too, and show it to a coordinator
+//      that started anew.
+//   N3 capabilities leave only through attach(), and READ gets the derived one.
 //   N4 while X is published, who publishes `X~...` is X's owner or root, and X's owner owns it: what is
-//   appended to a table is its owner's. What homes report was published under this rule, and is taken as it
-//   is, for X may not be known yet, or have come after `X~...`.
+//      appended to a table is its owner's. What homes report was published under this rule, and is taken as
+//      it is, for X may not be known yet, or have come after `X~...`.
 //   N5 one uid has at most half of the names; root and the privileged user may have all.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -54,6 +57,12 @@ class Names {
   /// any more: it was removed meanwhile, and the name may be another's.
   bool forget(const std::string& name, const std::string& allocation_id);
 
+  /// Another node knows that it was removed. Gives the allocation if a home has brought its name back: to be
+  /// freed.
+  std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
+  /// What is remembered, the oldest first.
+  const std::deque<std::string>& removed() const { return removed_order_; }
+
   enum class Merged { kKnown, kAdded, kRemoved, kConflict };
   /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.
   Merged merge(const wire::Allocation& allocation);
@@ -89,6 +98,7 @@ class Names {
 
   Status take(wire::Allocation allocation);
   void index(const wire::Allocation& allocation, bool add);
+  void note_removed(const std::string& allocation_id);
 };
 
 }  // namespace ocm::control

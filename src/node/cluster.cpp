@@ -163,6 +163,9 @@ void Cluster::missed_coordinator(const Status& why) {
 bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
   constexpr size_t kBytesMax = size_t{1} << 20;
   size_t bytes = 0, position = 0;
+  if (next == 0) {
+    for (const std::string& id : names_.removed()) beat.add_removed(id);
+  }
   for (const auto& [id, allocation] : home_.published()) {
     if (position++ < next) continue;
     if (bytes > kBytesMax) return false;
@@ -450,6 +453,11 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
                                                       : "returned"}});
     update_own_view();
   }
+  for (const std::string& id : beat.removed()) {
+    const auto back = names_.remember_removed(id);
+    if (!back) continue;
+    for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
+  }
   for (const auto& allocation : beat.published()) {
     switch (names_.merge(allocation)) {
       case control::Names::Merged::kRemoved:
@@ -526,14 +534,39 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
   auto removed = names_.remove(request.name(), request.uid());
   if (!removed.is_ok()) co_return removed.status();
   std::vector<Task<void>> tasks;
+  bool later = false;
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(removed.value()))
-    tasks.push_back(tell_until_heard(node, removal(removed.value())));
+    tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
   co_await core_.env.join(std::move(tasks));
+  if (later) co_await tell_witnesses(removed.value().allocation_id());
   co_return Status();
 }
 
-Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what) {
+Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {
+  wire::Envelope message;
+  message.mutable_publish_extents()->set_remove(true);
+  message.mutable_publish_extents()->mutable_allocation()->set_allocation_id(allocation_id);
+  const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  const auto tell = [](Cluster& cluster, std::string node, wire::Envelope what,
+                       uint64_t at_ns) -> Task<void> {
+    (void)co_await cluster.tell_home(std::move(node), std::move(what), at_ns);
+  };
+  std::vector<Task<void>> tasks;
+  for (const auto& node : view_.nodes()) {
+    if (node.name() != core_.name && is_state(node, NodeState::kAlive))
+      tasks.push_back(tell(*this, node.name(), message, deadline_ns));
+  }
+  co_await core_.env.join(std::move(tasks));
+}
+
+Status Cluster::told(const wire::PublishExtents& what) {
+  if (!what.remove() || what.allocation().extents_size() > 0) return home_.publish(what);
+  (void)names_.remember_removed(what.allocation().allocation_id());
+  return {};
+}
+
+Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {
   const wire::NodeView* known = membership_->find(node);
   if (known == nullptr || membership_->may_live(node, known->partition())) {
     wire::Envelope message;
@@ -545,6 +578,7 @@ Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what
   }
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated))) co_return;
   fault::reached(fault::State::kToldLater);
+  if (later != nullptr) *later = true;
   ++unheard_count_;
   unheard_[std::move(node)].push_back(std::move(what));
 }

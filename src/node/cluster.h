@@ -77,6 +77,8 @@ class Cluster {
  private:
   control::Task<void> beat();
   control::Task<void> beat_once();
+  /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
+  Status told(const wire::PublishExtents& what);
   wire::NodeView self_view() const;
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
@@ -88,8 +90,10 @@ class Cluster {
   control::Reply heard(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
-  /// Tells a home what became of a name, now or with its next heartbeat.
-  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what);
+  /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
+  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
+  /// Has the other living nodes remember a removal that a home has not heard of.
+  control::Task<void> tell_witnesses(const std::string& allocation_id);
   /// To the home of `node`, which may be this one.
   control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
   /// Its node is gone, or another run of the daemon has the name.

@@ -430,7 +430,7 @@ Task<Reply> Service::home_request(wire::Envelope request) {
       home_.end_session(id, told_by);
       co_return Status();
     }
-    case wire::Envelope::kPublishExtents: co_return home_.publish(request.publish_extents());
+    case wire::Envelope::kPublishExtents: co_return cluster_.told(request.publish_extents());
     case wire::Envelope::kHold: {
       auto held = home_.hold(request.hold());
       if (!held.is_ok()) co_return held.status();

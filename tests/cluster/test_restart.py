@@ -1,4 +1,6 @@
 """Programs whose daemon is killed and started again: what they hold of other nodes is theirs as before."""
+import signal
+
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
@@ -136,3 +138,26 @@ def test_a_receipt_is_good_for_its_own_session_only(cluster):
     assert used(cluster["n2"]) == before
     for raw in (*raws, again, fresh, last):
         raw.close()
+
+
+def test_a_removed_name_does_not_come_back_with_its_home_after_the_coordinator_restarts(cluster):
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n1)
+    for name in ("gone", "kept"):
+        program.alloc(MIB, nodes=["n2"], flags=DEDICATED).publish(name)
+    assert used(n2) == 2 * MIB
+    n2.signal(signal.SIGSTOP)
+    wait_for("n2 is dead", lambda: program.nodes()["n2"]["state"] == "dead")
+    program.session("remove", "gone")
+    n1.kill()
+    n1.start().wait_ready()
+    wait_for("n3 is back", lambda: "n3" in cluster.program(n1).nodes())
+    n2.signal(signal.SIGCONT)
+    reader = cluster.program(n3)
+    seen = set()
+
+    def both_heard():
+        seen.update(outcome(lambda: reader.session("names")) or ())
+        return "kept" in seen and used(n2) == MIB
+    wait_for("n2 tells its names and frees what was removed", both_heard)
+    assert "gone" not in seen

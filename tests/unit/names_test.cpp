@@ -145,6 +145,21 @@ TEST(Names, RebuiltFromWhatTheHomesReport) {
   EXPECT_EQ(names.merge(allocation("x", '2')), Names::Merged::kConflict);
 }
 
+TEST(Names, WhatOthersRememberAsRemovedIsNotBroughtBackToAnEmptyRegistry) {
+  Names former(10), names(10), late(10);
+  ASSERT_TRUE(former.publish(allocation("x", '1')).is_ok());
+  ASSERT_TRUE(former.remove("x", 1000).is_ok());
+  ASSERT_EQ(former.removed().size(), 1u);
+  EXPECT_FALSE(names.remember_removed(former.removed().front()).has_value());
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
+  EXPECT_EQ(late.merge(allocation("x", '1')), Names::Merged::kAdded);  // its home was the first to tell
+  const auto back = late.remember_removed(former.removed().front());
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->extents_size(), 1);
+  EXPECT_EQ(late.find("x"), nullptr);
+  EXPECT_TRUE(late.publish(allocation("x", '2')).is_ok());
+}
+
 TEST(Names, AHomeThatWasAwayDoesNotBringBackARemovedName) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
