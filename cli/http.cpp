@@ -1,17 +1,16 @@
 #include "cli/http.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <array>
-#include <memory>
 
 #include "os/clock.h"
 #include "os/fd.h"
+#include "os/lookup.h"
 
 namespace ocm::cli {
 namespace {
@@ -50,17 +49,13 @@ Result<os::Fd> connect_to(const std::string& address, const os::Deadline& deadli
   if (colon == std::string::npos) return Status(Code::kInvalidArgument, "'" + address + "' is not host:port");
   std::string host = address.substr(0, colon);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int failed = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &list);
-  if (failed != 0) return not_reached(address, gai_strerror(failed));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
+  const auto found = os::lookup(host, address.substr(colon + 1), false, deadline);
+  if (!found.is_ok()) return not_reached(address, std::string(found.status().message()).c_str());
   int error = ETIMEDOUT;
-  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
-    os::Fd fd(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  for (const os::Endpoint& each : found.value()) {
+    os::Fd fd(socket(each.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.is_open()) continue;
-    if (connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) return fd;
+    if (connect(fd.get(), each.get(), each.length) == 0) return fd;
     error = errno;
     if (error != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) continue;
     socklen_t length = sizeof(error);

@@ -1,39 +1,60 @@
 #include "control/sockets.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include "os/lookup.h"
 
 namespace ocm::control {
 namespace {
 
-struct AddressInfoFree {
-  void operator()(addrinfo* info) const { ::freeaddrinfo(info); }
-};
-using AddressInfo = std::unique_ptr<addrinfo, AddressInfoFree>;
-
-AddressInfo lookup(const HostPort& where, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(where.host.c_str(), where.port.c_str(), &hints, &found) != 0) return nullptr;
-  return AddressInfo(found);
-}
-
 void set_nodelay(int fd) {
   const int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+/// Until the descriptor, which stays the caller's, is ready; false at the deadline.
+Task<bool> ready(Loop& loop, int fd, asio::posix::stream_descriptor::wait_type what, uint64_t deadline_ns) {
+  asio::posix::stream_descriptor stream(loop.context(), fd);
+  asio::steady_timer timer(loop.context());
+  timer.expires_after(left_until(deadline_ns));
+  bool late = false;
+  timer.async_wait([&stream, &late](const asio::error_code& cancelled) {
+    if (cancelled) return;
+    late = true;
+    asio::error_code ignored;
+    stream.cancel(ignored);
+  });
+  asio::error_code error;
+  co_await stream.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
+  stream.release();
+  // The timer's handler refers to this frame: it must have run, cancelled or not, before the frame goes.
+  if (!late) {
+    timer.cancel();
+    co_await asio::post(loop.context(), asio::use_awaitable);
+  }
+  co_return !late;
+}
+
+Task<Result<os::Endpoint>> resolve(Loop& loop, HostPort where, uint64_t deadline_ns) {
+  const auto asked = os::Lookup::start(where.host, where.port);
+  if (!asked.is_ok()) co_return asked.status();
+  if (!asked.value().is_done()) {
+    const bool ended =
+        co_await ready(loop, asked.value().fd(), asio::posix::stream_descriptor::wait_read, deadline_ns);
+    if (!ended)
+      co_return Status(Code::kPeerLost, "cannot resolve " + where.host + ": the name server does not answer");
+  }
+  const auto found = asked.value().result();
+  if (!found.is_ok()) co_return Status(Code::kPeerLost, std::string(found.status().message()));
+  co_return found.value().front();
 }
 
 }  // namespace
@@ -73,16 +94,17 @@ bool is_wildcard(const std::string& host) {
   return false;
 }
 
-bool same_place(const std::string& a, const std::string& b) {
+bool same_place(const std::string& a, const std::string& b, os::Deadline deadline) {
   if (a == b) return true;
   const auto one = HostPort::parse(a), other = HostPort::parse(b);
   if (!one.is_ok() || !other.is_ok()) return false;
   if (std::stoul(one.value().port) != std::stoul(other.value().port)) return false;
-  const AddressInfo mine = lookup(one.value(), 0), theirs = lookup(other.value(), 0);
-  for (const addrinfo* i = mine.get(); i != nullptr; i = i->ai_next) {
-    for (const addrinfo* j = theirs.get(); j != nullptr; j = j->ai_next) {
-      if (i->ai_addrlen == j->ai_addrlen && std::memcmp(i->ai_addr, j->ai_addr, i->ai_addrlen) == 0)
-        return true;
+  const auto mine = os::lookup(one.value().host, one.value().port, false, deadline);
+  const auto theirs = os::lookup(other.value().host, other.value().port, false, deadline);
+  if (!mine.is_ok() || !theirs.is_ok()) return false;
+  for (const os::Endpoint& i : mine.value()) {
+    for (const os::Endpoint& j : theirs.value()) {
+      if (i.length == j.length && std::memcmp(&i.address, &j.address, i.length) == 0) return true;
     }
   }
   return false;
@@ -116,13 +138,15 @@ Result<os::Fd> listen_unix(const std::string& path) {
 
 Result<os::Fd> listen_tcp(const std::string& address, std::string& bound) {
   OCM_TRY_ASSIGN(HostPort where, HostPort::parse(address));
-  const AddressInfo info = lookup(where, AI_PASSIVE);
-  if (!info) return Status(Code::kInvalidArgument, "cannot resolve " + address);
-  os::Fd fd(::socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto found = os::lookup(where.host, where.port, true, os::Deadline::after_ns(os::kListenLookupNs));
+  if (!found.is_ok())
+    return Status(Code::kInvalidArgument, address + ": " + std::string(found.status().message()));
+  const os::Endpoint& at = found.value().front();
+  os::Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return Status::from_errno(errno, "socket");
   const int one = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (::bind(fd.get(), info->ai_addr, info->ai_addrlen) != 0) {
+  if (::bind(fd.get(), at.get(), at.length) != 0) {
     if (errno == EADDRINUSE) return Status(Code::kExists, address + " is in use by another program");
     return Status::from_errno(errno, "binding " + address);
   }
@@ -140,48 +164,17 @@ Result<os::Fd> listen_tcp(const std::string& address, std::string& bound) {
 Task<Result<os::Fd>> connect_tcp(Loop& loop, std::string address, uint64_t deadline_ns) {
   auto parsed = HostPort::parse(address);
   if (!parsed.is_ok()) co_return parsed.status();
-  const HostPort where = parsed.value();
-  sockaddr_storage target{};
-  socklen_t length = 0;
-  if (const AddressInfo info = lookup(where, AI_NUMERICHOST | AI_NUMERICSERV)) {
-    std::memcpy(&target, info->ai_addr, info->ai_addrlen);
-    length = info->ai_addrlen;
-  } else {  // a name: resolved in the resolver's own thread
-    asio::ip::tcp::resolver resolver(loop.context());
-    asio::error_code error;
-    const auto found = co_await resolver.async_resolve(where.host, where.port,
-                                                       asio::redirect_error(asio::use_awaitable, error));
-    if (error || found.empty()) co_return Status(Code::kPeerLost, "cannot resolve " + address);
-    const auto endpoint = found.begin()->endpoint();
-    std::memcpy(&target, endpoint.data(), endpoint.size());
-    length = static_cast<socklen_t>(endpoint.size());
-  }
-  os::Fd fd(::socket(target.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto found = co_await resolve(loop, parsed.value(), deadline_ns);
+  if (!found.is_ok()) co_return found.status();
+  const os::Endpoint target = found.value();
+  os::Fd fd(::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) co_return Status::from_errno(errno, "socket");
   set_nodelay(fd.get());
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&target), length) != 0) {
+  if (::connect(fd.get(), target.get(), target.length) != 0) {
     if (errno != EINPROGRESS) co_return Status(Code::kPeerLost, address + ": " + std::strerror(errno));
-    // The descriptor object borrows the fd; a timer ends the wait.
-    asio::posix::stream_descriptor stream(loop.context(), fd.get());
-    asio::steady_timer timer(loop.context());
-    timer.expires_after(left_until(deadline_ns));
-    bool late = false;
-    timer.async_wait([&stream, &late](const asio::error_code& cancelled) {
-      if (cancelled) return;
-      late = true;
-      asio::error_code ignored;
-      stream.cancel(ignored);
-    });
-    asio::error_code error;
-    co_await stream.async_wait(asio::posix::stream_descriptor::wait_write,
-                               asio::redirect_error(asio::use_awaitable, error));
-    stream.release();
-    // The timer's handler refers to this frame: it must have run, cancelled or not, before the frame goes.
-    if (!late) {
-      timer.cancel();
-      co_await asio::post(loop.context(), asio::use_awaitable);
-    }
-    if (late) co_return Status(Code::kPeerLost, address + ": no answer within the deadline");
+    const bool answered =
+        co_await ready(loop, fd.get(), asio::posix::stream_descriptor::wait_write, deadline_ns);
+    if (!answered) co_return Status(Code::kPeerLost, address + ": no answer within the deadline");
     int failure = 0;
     socklen_t size = sizeof(failure);
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size);

@@ -8,6 +8,7 @@
 #include "base/log_limiter.h"
 #include "base/status.h"
 #include "control/loop.h"
+#include "os/clock.h"
 #include "os/fd.h"
 
 namespace ocm::control {
@@ -25,8 +26,9 @@ bool is_loopback(const std::string& host);
 
 /// True for a host that means every interface.
 bool is_wildcard(const std::string& host);
-/// True if both texts stand for one place: equal, or the same port and an address in common.
-bool same_place(const std::string& a, const std::string& b);
+/// True if both texts stand for one place: equal, or the same port and an address in common. False where the
+/// name server does not answer by the deadline.
+bool same_place(const std::string& a, const std::string& b, os::Deadline deadline);
 
 /// Binds and listens. A stale socket file (nobody answers there) is replaced. Errors: kExists, kIo.
 Result<os::Fd> listen_unix(const std::string& path);

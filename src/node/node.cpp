@@ -195,7 +195,8 @@ Status Node::Impl::listen() {
   }
   const std::string& coordinator = config.coordinator;
   core.coordinates = coordinator.empty() || coordinator == config.control_listen ||
-                     control::same_place(coordinator, core.control_address);
+                     control::same_place(coordinator, core.control_address,
+                                         os::Deadline::after_ns(config.failure_deadline_ns()));
   peers = std::make_unique<Peers>(core, [this](std::string address, uint64_t deadline_ns) {
     return dial(core, loop, std::move(address), deadline_ns);
   });

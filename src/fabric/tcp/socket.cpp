@@ -11,14 +11,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include "os/lookup.h"
 
 namespace ocm::fabric::tcp {
 namespace {
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Result<AddressList> resolve(std::string_view address, bool passive) {
+Result<std::vector<os::Endpoint>> resolve(std::string_view address, bool passive, os::Deadline deadline) {
   const size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == address.size()) {
     return Status(Code::kInvalidArgument, "not host:port: " + std::string(address));
@@ -26,16 +25,7 @@ Result<AddressList> resolve(std::string_view address, bool passive) {
   std::string host(address.substr(0, colon));
   const std::string port(address.substr(colon + 1));
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) {
-    return Status(Code::kInvalidArgument, std::string(address) + ": " + ::gai_strerror(error));
-  }
-  return AddressList(found, &::freeaddrinfo);
+  return os::lookup(host, port, passive, deadline);
 }
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof(value)); }
@@ -88,11 +78,12 @@ void tune(int fd) {
 }
 
 Result<os::Fd> listen_on(std::string_view address) {
-  OCM_TRY_ASSIGN(const AddressList list, resolve(address, true));
-  os::Fd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  OCM_TRY_ASSIGN(const auto found, resolve(address, true, os::Deadline::after_ns(os::kListenLookupNs)));
+  const os::Endpoint& at = found.front();
+  os::Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.is_open()) return Status::from_errno(errno, "socket");
   set(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), 1024) != 0) {
+  if (::bind(fd.get(), at.get(), at.length) != 0 || ::listen(fd.get(), 1024) != 0) {
     return Status::from_errno(errno, "listen on " + std::string(address));
   }
   return fd;
@@ -115,12 +106,12 @@ Result<std::string> bound_address(int fd) {
 }
 
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
-  OCM_TRY_ASSIGN(const AddressList list, resolve(address, false));
+  OCM_TRY_ASSIGN(const auto found, resolve(address, false, deadline));
   Status last(Code::kPeerLost, "no address for " + std::string(address));
-  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
-    os::Fd fd(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  for (const os::Endpoint& at : found) {
+    os::Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.is_open()) return Status::from_errno(errno, "socket");
-    int error = ::connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    int error = ::connect(fd.get(), at.get(), at.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS) {
       pollfd p{fd.get(), POLLOUT, 0};
       const int ready = ::poll(&p, 1, deadline.poll_ms(1000));
