@@ -43,6 +43,11 @@ class Cluster {
   /// Where the daemon of a node answers; empty if unknown.
   std::string address_of(const std::string& node) const;
   const wire::NodeView* find(const std::string& node) const;
+  /// As far as this node hears; without a coordinator nothing is known to be.
+  bool is_alive(const std::string& node) const {
+    const wire::NodeView* known = has_coordinator() ? find(node) : nullptr;
+    return known != nullptr && is_state(*known, control::NodeState::kAlive);
+  }
   /// False while this daemon has just started and does not know the others yet.
   bool settled() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
@@ -72,13 +77,13 @@ class Cluster {
   /// The coordinator's answers. kNoCoordinator at any other node.
   control::Task<control::Reply> coordinate(wire::Envelope request);
   bool handles(const wire::Envelope& request) const;
+  /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
+  Status told(const wire::PublishExtents& what);
   size_t names() const { return names_.size(); }
 
  private:
   control::Task<void> beat();
   control::Task<void> beat_once();
-  /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
-  Status told(const wire::PublishExtents& what);
   wire::NodeView self_view() const;
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;

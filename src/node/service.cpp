@@ -280,10 +280,30 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   for (const auto& extent : allocation.extents()) {
     if (extent.address() == request.address()) node = extent.node();
   }
+  const Status allowed = co_await allow_loss(session->uid, node);
+  if (!allowed.is_ok()) co_return allowed;
   const Status lost = co_await cluster_.lose_replica(part, replica, node);
   if (!lost.is_ok()) co_return lost;
   const auto again = session->allocations.find(id);
   if (again != session->allocations.end()) (void)control::mark_lost(again->second.allocation, replica);
+  co_return Status();
+}
+
+Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
+  if (uid == 0 || uid == ::geteuid()) co_return Status();
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns();
+  const uint64_t give_up_ns =
+      core_.now_ns() + deadline_ns + deadline_ns / 2;  // a dead node is known to be dead then
+  while (cluster_.is_alive(node) && !losses_.take(uid, core_.now_ns())) {
+    if (core_.now_ns() >= give_up_ns) {
+      co_return Status(Code::kLimit,
+                       "uid " + std::to_string(uid) + " had " + std::to_string(control::UserRate::kBurst) +
+                           " replicas on living nodes given up and may have one more in each failure "
+                           "deadline: node " +
+                           node + " is alive");
+    }
+    co_await core_.env.sleep_ns(deadline_ns / 20);
+  }
   co_return Status();
 }
 

@@ -6,11 +6,12 @@
 #include <functional>
 #include <memory>
 
+#include "control/user_rate.h"
 #include "node/allocator.h"
 #include "node/copier.h"
-#include "node/remaker.h"
 #include "node/holds.h"
 #include "node/http.h"
+#include "node/remaker.h"
 #include "node/report.h"
 #include "node/stopper.h"
 
@@ -56,6 +57,9 @@ class Service {
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
+  /// Each replica that is given up is copied again: a user has few of those given up whose node lives.
+  /// Returns when the node is not alive, too. Errors: kLimit.
+  control::Task<Status> allow_loss(uint32_t uid, std::string node);
   /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
   wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
@@ -74,6 +78,7 @@ class Service {
   Remaker& remaker_;
   Stopper& stopper_;
   const ServedStats& served_;
+  control::UserRate losses_{core_.config.failure_deadline_ns()};
 };
 
 }  // namespace ocm::node

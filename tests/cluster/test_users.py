@@ -15,6 +15,7 @@ from rawprogram import CONTROL_VERSION, RawProgram, encode, varint
 
 MIB = 1 << 20
 ALICE, BOB = 61001, 61002
+LIMIT = -65
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
@@ -210,6 +211,30 @@ def spellings(secret: bytes):
 def done(reply: dict) -> dict:
     assert reply["code"] == 0, reply
     return reply
+
+
+def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
+    cluster = make_cluster()
+    cluster.let_others_in()
+    raw = RawProgram(cluster["n1"], uid=ALICE)
+    raw.hello()
+    made = [done(raw.call("allocate", bytes_total=4096, layout=2, nodes=["n2", "n3"], flags=DEDICATED))["allocation"]
+            for _ in range(160)]
+
+    def lose_on_n3(allocations):
+        for allocation in allocations:
+            extent = next(extent for extent in allocation["extents"] if extent["node"] == "n3")
+            raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=extent["address"],
+                     generation=extent["generation"])
+        return [raw.receive() for _ in allocations]
+
+    replies = lose_on_n3(made[:80])
+    refused = [reply for reply in replies if reply["code"] == LIMIT]
+    assert len(refused) >= 10 and sum(reply["code"] == 0 for reply in replies) + len(refused) == 80
+    assert all(f"uid {ALICE}" in reply["detail"] and "n3 is alive" in reply["detail"] for reply in refused)
+    cluster["n3"].kill()
+    assert {reply["code"] for reply in lose_on_n3(made[80:])} == {0}  # it is gone: nobody is held up for long
+    raw.close()
 
 
 def test_no_key_or_capability_is_told_at_debug_level(make_cluster):
