@@ -14,7 +14,7 @@ if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "
 # Who runs this in the background ignores Ctrl-C, and so would all programs of the tests, which send it.
 pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
 # Tests with daemons wait more than they compute: for failure deadlines, for connections.
-together=(-n $((jobs + 1)) --dist worksteal)
+together=(-n $((jobs + 1)))
 
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
 export PYTHONPYCACHEPREFIX=$scratch/pycache  # programs that tests start as root leave nothing in the tree
@@ -33,7 +33,7 @@ run_ctest() {  # preset
 
 run_cluster() {  # pytest's arguments
   # A short path (Unix sockets), removed whole at the end.
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" "${together[@]}" --basetemp="$scratch/t" "$@"
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" "${together[@]}" --dist worksteal --basetemp="$scratch/t" "$@"
 }
 
 run_python() {  # a folder of tests: each has fixtures of its own; pytest's arguments
@@ -44,7 +44,7 @@ run_python() {  # a folder of tests: each has fixtures of its own; pytest's argu
 }
 
 all_of_python() {
-  suite "pytest: python" run_python python "${together[@]}"
+  suite "pytest: python" run_python python "${together[@]}" --dist loadfile  # one wheel is enough
   suite "pytest: apps" run_python apps
   suite "pytest: demo" run_python demo
 }

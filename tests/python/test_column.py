@@ -69,4 +69,5 @@ def test_pyarrow_writes_the_dataset_of_a_table(table, tmp_path):
                             (table.dataset().filter(pyarrow.dataset.field("k") < 10), numbered(10))):
         folder = tmp_path / str(wanted.num_rows)
         pyarrow.dataset.write_dataset(written, folder, format="parquet")
-        assert_same(pyarrow.dataset.dataset(folder).to_table(), wanted)
+        # Arrow writes batches as its threads finish them.
+        assert_same(pyarrow.dataset.dataset(folder).to_table().sort_by("k"), wanted)

@@ -24,16 +24,19 @@ class Ucx : public testing::TestWithParam<Transport> {
  protected:
   void SetUp() override {
     if (std::string why = reason_to_skip(GetParam().settings); !why.empty()) GTEST_SKIP() << why;
-    ServerOptions options;
-    options.settings = GetParam().settings;
-    auto server = UcxServer::start(options, extents_, stats_);
-    ASSERT_TRUE(server.is_ok()) << server.status().to_string();
-    server_ = std::move(*server);
+    start_server();
     auto connector = make_connector(GetParam().settings);
     ASSERT_TRUE(connector.is_ok()) << connector.status().to_string();
     connector_ = std::move(*connector);
     who_.session = os::random_id<SessionId>();
     who_.session_key = extents_.session_key(who_.session);
+  }
+  void start_server() {
+    ServerOptions options;
+    options.settings = GetParam().settings;
+    auto server = UcxServer::start(options, extents_, stats_);
+    ASSERT_TRUE(server.is_ok()) << server.status().to_string();
+    server_ = std::move(*server);
   }
   Result<std::unique_ptr<Channel>> connect() {
     return connector_->connect({Fabric::kUcx, server_->address(), ""}, who_,
@@ -394,35 +397,49 @@ TEST_P(Ucx, AnIdleHomeUsesNoProcessor) {
 TEST_P(Ucx, AClientThatIsKilledHarmsNoHome) {
   // Between its operations: what emulated transports do otherwise stands at Settings::allow_emulated.
   auto extent = extents_.add(0, 16 << 20);
-  const std::string address = server_->address();
-  for (int round = 0; round < 3; ++round) {
-    int pipe_fds[2];
-    ASSERT_EQ(::pipe(pipe_fds), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      // A fresh context: UCX's objects of the parent are not this process'.
+  // A process that is forked while a thread is in UCX finds its locks taken for ever.
+  server_.reset();
+  connector_.reset();
+  struct Client {
+    pid_t pid = 0;
+    int socket = -1;
+  };
+  std::array<Client, 3> clients;
+  for (Client& client : clients) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    client = {::fork(), ends[0]};
+    ASSERT_GE(client.pid, 0);
+    if (client.pid == 0) {
+      std::array<char, 4096> address{};
+      const ssize_t length = ::read(ends[1], address.data(), address.size());
       auto own = make_connector(GetParam().settings);
-      auto c = (*own)->connect({Fabric::kUcx, address, ""}, who_, os::Deadline::after_ns(5 * kSecondNs));
+      if (length <= 0 || !own.is_ok()) ::_exit(1);
+      const std::string server(address.data(), static_cast<size_t>(length));
+      auto c = (*own)->connect({Fabric::kUcx, server, ""}, who_, os::Deadline::after_ns(5 * kSecondNs));
       if (!c.is_ok()) ::_exit(1);
       auto index =
           (*c)->attach(descriptor_of(*extent), Access::kReadWrite, os::Deadline::after_ns(5 * kSecondNs));
       std::vector<std::byte> bytes(8 << 20);
-      bool told = false;
-      for (;;) {
-        if (run(**c, OpCode::kPut, *index, 0, bytes.data(), bytes.size()) != Code::kOk) ::_exit(2);
-        if (run(**c, OpCode::kGet, *index, 0, bytes.data(), bytes.size()) != Code::kOk) ::_exit(3);
-        if (!told) (void)!::write(pipe_fds[1], "x", 1);
-        told = true;
-        ::pause();
-      }
+      if (run(**c, OpCode::kPut, *index, 0, bytes.data(), bytes.size()) != Code::kOk) ::_exit(2);
+      if (run(**c, OpCode::kGet, *index, 0, bytes.data(), bytes.size()) != Code::kOk) ::_exit(3);
+      (void)!::write(ends[1], "x", 1);
+      for (;;) ::pause();
     }
-    ::close(pipe_fds[1]);
+    ::close(ends[1]);
+  }
+  start_server();
+  auto connector = make_connector(GetParam().settings);
+  ASSERT_TRUE(connector.is_ok()) << connector.status().to_string();
+  connector_ = std::move(*connector);
+  const std::string address = server_->address();
+  for (const Client& client : clients) {
+    ASSERT_EQ(::write(client.socket, address.data(), address.size()), static_cast<ssize_t>(address.size()));
     char byte = 0;
-    EXPECT_EQ(::read(pipe_fds[0], &byte, 1), 1) << "the client failed";
-    ::close(pipe_fds[0]);
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+    EXPECT_EQ(::read(client.socket, &byte, 1), 1) << "the client failed";
+    ::close(client.socket);
+    ::kill(client.pid, SIGKILL);
+    ::waitpid(client.pid, nullptr, 0);
   }
   auto c = channel();
   ASSERT_NE(c, nullptr);
