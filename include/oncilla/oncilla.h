@@ -361,7 +361,8 @@ OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access
                        ocm_allocation** allocation);
 /* Removes the name. Its memory is freed, and attached handles get REVOKED; where handles with HOLD are, all
  * go on until the last of those has ended, and the memory counts as used until then. Returns when the homes
- * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR. */
+ * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR: the name may be removed all the same, or a moment later, but
+ * only from the allocation that had it during the call. */
 OCM_API int ocm_name_remove(ocm_session* session, const char* name);
 
 /* What a published name stands for. */

@@ -16,7 +16,9 @@ namespace ocm::fault {
 #define OCM_FAULT_POINTS(X)                                                                     \
   X(kHomeNoMemory, "home.no_memory")        /* an extent cannot be made */                      \
   X(kHomeNoFds, "home.no_fds")              /* nor can its descriptor */                        \
-  X(kSessionNoFds, "session.no_fds")        /* a session's page cannot be made */               \
+  X(kSessionNoFds, "session.no_fds")        /* a session's tables cannot be made or shared */   \
+  X(kPeerNoFds, "peer.no_fds")              /* another daemon cannot be dialled */              \
+  X(kServeNoMemory, "serve.no_memory")      /* an extent cannot be mapped to be served */       \
   X(kCouncilUnsealed, "mutation.unsealed")  /* Q4: a council acts without sealing the former */ \
   X(kCouncilForgets, "mutation.forgets")    /* Q4: what the former knew is lost */              \
   X(kLeaseTooLong, "mutation.lease_long")   /* Q2: a home counts its lease twice as long */     \
@@ -27,6 +29,7 @@ namespace ocm::fault {
   X(kEndNotRepeated, "mutation.end_once")   /* P2: a session's end is told once */              \
   X(kUndoNotRepeated, "mutation.undo_once") /* a failed publish is undone where it is heard */  \
   X(kUndoByName, "mutation.undo_by_name")   /* a failed publish takes another's name */         \
+  X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */         \
   X(kOrphansStay, "mutation.orphans_stay")  /* L2: a dead daemon's extents stay */              \
   X(kReserveNotUndone, "mutation.reserve")  /* an extent made too late stays */                 \
   X(kReplicaNotFrozen, "mutation.freeze")   /* M1: programs write while the last is copied */   \
@@ -44,6 +47,10 @@ namespace ocm::fault {
   X(kUndoOfEnded, "a failed publish gave back to a session that had ended")           \
   X(kLateReserve, "a reservation came after its session's end, or its undoing")       \
   X(kLatePublish, "a publish came after it was undone")                               \
+  X(kLateRemoval, "a removal came when the name was another's")                      \
+  X(kCallBroken, "a connection broke with a request under way")                       \
+  X(kSequencePublished, "a sequence was published")                                   \
+  X(kSequenceRemade, "a part of a published sequence was made again")                 \
   X(kOrphanFreed, "an orphan was freed")                                              \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")       \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \

@@ -115,6 +115,11 @@ class LossLedger {
   void clear();
 
   size_t parts() const { return parts_.size(); }
+  /// Until when the last vote for the home runs; 0: there was none.
+  uint64_t vote_until_ns(uint32_t partition) const {
+    const auto votes = homes_.find(partition);
+    return votes == homes_.end() ? 0 : votes->second.until_ns;
+  }
   bool is_valid() const;
   /// Appends everything to `out`, times relative to `now_ns`: equal for states that behave alike.
   void fingerprint(uint64_t now_ns, std::string& out) const;

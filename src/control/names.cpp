@@ -128,13 +128,21 @@ Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid, cons
   return out;
 }
 
-Result<wire::Allocation> Names::remove(const std::string& name, uint32_t uid) {
+Result<std::string> Names::removable(const std::string& name, uint32_t uid) const {
   const auto it = names_.find(name);
   if (it == names_.end())
     return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
   if (uid != 0 && uid != it->second.owner_uid()) {
     return Status(Code::kPermission, name + " belongs to uid " + std::to_string(it->second.owner_uid()));
   }
+  return it->second.allocation_id();
+}
+
+Result<wire::Allocation> Names::remove(const std::string& name, const std::string& allocation_id, uint32_t uid) {
+  OCM_TRY_ASSIGN(const std::string id, removable(name, uid));
+  if (id != allocation_id && !fault::at(fault::Point::kRemoveByName))
+    return Status(Code::kNotFound, "another allocation is named " + name + " by now");
+  const auto it = names_.find(name);
   wire::Allocation out = std::move(it->second);
   names_.erase(it);
   index(out, false);
@@ -198,6 +206,8 @@ bool Names::remake(const wire::PartRemade& remade) {
   index(it->second, false);
   it->second = std::move(newer);
   index(it->second, true);
+  if (it->second.layout() == static_cast<uint32_t>(Layout::kSequence))
+    fault::reached(fault::State::kSequenceRemade);
   return true;
 }
 
@@ -208,6 +218,21 @@ bool Names::lose_extent(const ExtentId& id) {
   if (it == names_.end() || !mark_lost(it->second, id)) return false;
   ++version_;
   return true;
+}
+
+bool Names::is_valid() const {
+  std::unordered_map<uint32_t, size_t> by_uid;
+  for (const auto& [name, allocation] : names_) {
+    const auto id = ids_.find(allocation.allocation_id());
+    if (allocation.name() != name || id == ids_.end() || id->second != name) return false;  // N1
+    ++by_uid[allocation.owner_uid()];
+    if (!has_replicas(allocation)) continue;
+    for (const auto& extent : allocation.extents()) {
+      const auto indexed = addresses_.find(extent.address());
+      if (indexed == addresses_.end() || indexed->second != name) return false;
+    }
+  }
+  return ids_.size() == names_.size() && by_uid == by_uid_ && names_.size() <= names_max_;
 }
 
 Names::Census Names::census(const Gone& gone) const {

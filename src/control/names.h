@@ -51,8 +51,11 @@ class Names {
   /// kNamesListedMax).
   using Gone = std::function<bool(const wire::ExtentDescriptor&)>;
   Result<wire::NameList> list(const std::string& prefix, uint32_t uid, const Gone& gone) const;
-  /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound, kPermission.
-  Result<wire::Allocation> remove(const std::string& name, uint32_t uid);
+  /// The id of the allocation that `uid` may remove from the name. Errors: kNotFound, kPermission.
+  Result<std::string> removable(const std::string& name, uint32_t uid) const;
+  /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound (also where the name is another
+  /// allocation's), kPermission.
+  Result<wire::Allocation> remove(const std::string& name, const std::string& allocation_id, uint32_t uid);
   /// Forgets a name whose publishing failed halfway; no trace stays. False if the allocation does not have it
   /// any more: it was removed meanwhile, and the name may be another's.
   bool forget(const std::string& name, const std::string& allocation_id);
@@ -82,6 +85,8 @@ class Names {
   /// Grows with every change of what census() looks at, apart from `gone`.
   uint64_t version() const { return version_; }
   size_t size() const { return names_.size(); }
+  /// N1, and what is counted; O(extents).
+  bool is_valid() const;
 
  private:
   static constexpr size_t kRemovedMax = 65536;

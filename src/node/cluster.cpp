@@ -516,6 +516,8 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes_of(allocation)) tasks.push_back(tell(*this, node, message, first));
   co_await core_.env.join(std::move(tasks));
+  if (first.is_ok() && allocation.layout() == static_cast<uint32_t>(Layout::kSequence))
+    fault::reached(fault::State::kSequencePublished);
   if (first.is_ok()) co_return Status();
   fault::reached(fault::State::kPublishUndone);
   if (!names_.forget(request.name(), allocation.allocation_id())) co_return first;  // the removal frees it
@@ -531,8 +533,17 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
 }
 
 Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
-  auto removed = names_.remove(request.name(), request.uid());
-  if (!removed.is_ok()) co_return removed.status();
+  const auto found = names_.removable(request.name(), request.uid());
+  if (!found.is_ok()) co_return found.status();
+  Reply reply;
+  reply.message.mutable_allocation()->set_allocation_id(found.value());
+  if (request.allocation_id().empty()) co_return reply;
+  auto removed = names_.remove(request.name(), request.allocation_id(), request.uid());
+  if (!removed.is_ok()) {
+    fault::reached(fault::State::kLateRemoval);
+    co_return removed.status();
+  }
+  reply.message.mutable_allocation()->set_allocation_id(removed.value().allocation_id());
   std::vector<Task<void>> tasks;
   bool later = false;
   // A home that cannot be told now reports the name when it is back, and is told then.
@@ -540,7 +551,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
   co_await core_.env.join(std::move(tasks));
   if (later) co_await tell_witnesses(removed.value().allocation_id());
-  co_return Status();
+  co_return reply;
 }
 
 Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {

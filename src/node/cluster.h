@@ -80,6 +80,8 @@ class Cluster {
   /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
   Status told(const wire::PublishExtents& what);
   size_t names() const { return names_.size(); }
+  const control::Names& registry() const { return names_; }
+  const Quorum& quorum() const { return quorum_; }
 
  private:
   control::Task<void> beat();

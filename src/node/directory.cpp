@@ -1,5 +1,6 @@
 #include "node/directory.h"
 
+#include "base/fault.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -13,6 +14,7 @@ Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   const std::lock_guard lock(mutex_);
   if (const auto known = served_.find(id.address); known != served_.end() && known->second->id == id)
     return std::shared_ptr<fabric::ServedExtent>(known->second);
+  if (fault::at(fault::Point::kServeNoMemory)) return Status(Code::kNoMemory);
   OCM_TRY_ASSIGN(std::byte * data, extent->backing->data());
   auto served = std::make_shared<Served>();
   served->id = id;

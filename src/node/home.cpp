@@ -602,6 +602,7 @@ Result<os::Fd> Home::open(const wire::OpenExtentRequest& request) const {
 }
 
 Result<os::Fd> Home::share_generations() const {
+  if (fault::at(fault::Point::kSessionNoFds)) return Status(Code::kNoFds);
   os::Fd copy(::fcntl(generations_read_only_.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.is_open()) return Status::from_errno(errno, "sharing the generation table");
   return copy;

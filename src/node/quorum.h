@@ -31,6 +31,8 @@ class Quorum {
 
   /// A council that came with a view.
   void saw(const wire::Council& council);
+  const control::Voter& voter() const { return *voter_; }
+  const control::LeaseHolder& holder() const { return holder_; }
   /// For heartbeats and views: the newest that this node knows.
   const wire::Council& newest() const;
 

@@ -148,9 +148,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     }
     case wire::Envelope::kPublish: co_return co_await publish(session, std::move(*request.mutable_publish()));
     case wire::Envelope::kAttach: co_return co_await attach(session, std::move(*request.mutable_attach()));
-    case wire::Envelope::kNameRemove:
-      request.mutable_name_remove()->set_uid(session->uid);
-      co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
+    case wire::Envelope::kNameRemove: co_return co_await remove_name(session, std::move(request));
     case wire::Envelope::kNameList:
       request.mutable_name_list()->set_uid(session->uid);
       co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
@@ -256,6 +254,16 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
       (void)control::take_newer(known->second.allocation, found);
   }
   co_return with_receipt(*session, std::move(out));
+}
+
+Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelope request) {
+  wire::NameRemoveRequest& remove = *request.mutable_name_remove();
+  remove.set_uid(session->uid);
+  remove.clear_allocation_id();
+  const auto found = co_await cluster_.ask_coordinator(request);
+  if (!found.is_ok()) co_return found.status();
+  remove.set_allocation_id(found.value().allocation().allocation_id());
+  co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {

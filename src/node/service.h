@@ -55,6 +55,7 @@ class Service {
   control::Task<control::Reply> session_request(std::shared_ptr<Session> session, wire::Envelope request);
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
+  control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
   /// Each replica that is given up is copied again: a user has few of those given up whose node lives.

@@ -22,6 +22,11 @@ wire::Allocation allocation(const std::string& name, char id, uint32_t uid = 100
   return out;
 }
 
+Result<wire::Allocation> remove(Names& names, const std::string& name, uint32_t uid) {
+  OCM_TRY_ASSIGN(const std::string id, names.removable(name, uid));
+  return names.remove(name, id, uid);
+}
+
 TEST(Names, ANameLeadsToOneAllocation) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
@@ -32,12 +37,22 @@ TEST(Names, ANameLeadsToOneAllocation) {
 TEST(Names, AFailedPublishForgetsItsOwnNameOnly) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
-  ASSERT_TRUE(names.remove("x", 0).is_ok());
+  ASSERT_TRUE(remove(names, "x", 0).is_ok());
   ASSERT_TRUE(names.publish(allocation("x", '2')).is_ok());
   EXPECT_FALSE(names.forget("x", std::string(16, '1')));
   ASSERT_NE(names.find("x"), nullptr);
   EXPECT_TRUE(names.forget("x", std::string(16, '2')));
   EXPECT_EQ(names.find("x"), nullptr);
+}
+
+TEST(Names, ARemovalThatComesLateTakesNoOther) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  const std::string first = names.removable("x", 1000).value();
+  ASSERT_TRUE(remove(names, "x", 1000).is_ok());
+  ASSERT_TRUE(names.publish(allocation("x", '2')).is_ok());
+  EXPECT_EQ(names.remove("x", first, 1000).status().code(), Code::kNotFound);
+  ASSERT_NE(names.find("x"), nullptr);
 }
 
 TEST(Names, ReadersGetTheDerivedCapability) {
@@ -67,9 +82,9 @@ TEST(Names, ModeBitsDecideWhoOpens) {
 TEST(Names, OnlyTheOwnerAndRootRemove) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1', 1000, 0666)).is_ok());
-  EXPECT_EQ(names.remove("x", 1001).status().code(), Code::kPermission);
-  EXPECT_TRUE(names.remove("x", 1000).is_ok());
-  EXPECT_EQ(names.remove("x", 0).status().code(), Code::kNotFound);
+  EXPECT_EQ(remove(names, "x", 1001).status().code(), Code::kPermission);
+  EXPECT_TRUE(remove(names, "x", 1000).is_ok());
+  EXPECT_EQ(remove(names, "x", 0).status().code(), Code::kNotFound);
 }
 
 TEST(Names, WhatFollowsATildeIsTheOwnersOfWhatStandsBefore) {
@@ -89,8 +104,8 @@ TEST(Names, WhatRootAppendsIsTheOwnersToRemove) {
   ASSERT_TRUE(names.publish(allocation("t", '1', 1000, 0644)).is_ok());
   ASSERT_TRUE(names.publish(allocation("t~0a~1", '2', 0, 0644)).is_ok());
   EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1000u);
-  EXPECT_TRUE(names.remove("t", 1000).is_ok());
-  EXPECT_TRUE(names.remove("t~0a~1", 1000).is_ok());
+  EXPECT_TRUE(remove(names, "t", 1000).is_ok());
+  EXPECT_TRUE(remove(names, "t~0a~1", 1000).is_ok());
 }
 
 TEST(Names, WhatHomesReportIsTakenWhoeverOwnsIt) {
@@ -110,16 +125,16 @@ TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
   for (const char id : {'1', '2', '3', '4'}) EXPECT_EQ(publish(id, 1000), Code::kOk);
   EXPECT_EQ(publish('5', 1000), Code::kLimit);
   EXPECT_EQ(publish('5', 1001), Code::kOk);
-  ASSERT_TRUE(names.remove("1", 1000).is_ok());
+  ASSERT_TRUE(remove(names, "1", 1000).is_ok());
   EXPECT_EQ(publish('1', 1000), Code::kOk);  // given back
   EXPECT_TRUE(names.forget("1", std::string(16, '1')));
   EXPECT_EQ(publish('1', 1000), Code::kOk);
-  for (const char id : {'1', '2', '3', '4', '5'}) ASSERT_TRUE(names.remove(std::string(1, id), 0).is_ok());
+  for (const char id : {'1', '2', '3', '4', '5'}) ASSERT_TRUE(remove(names, std::string(1, id), 0).is_ok());
   for (const uint32_t all : {0u, kDaemon}) {
     for (int i = 0; i < 8; ++i) EXPECT_EQ(publish(static_cast<char>('a' + i), all), Code::kOk);
     EXPECT_EQ(publish('z', all), Code::kLimit);
     for (int i = 0; i < 8; ++i)
-      ASSERT_TRUE(names.remove(std::string(1, static_cast<char>('a' + i)), 0).is_ok());
+      ASSERT_TRUE(remove(names, std::string(1, static_cast<char>('a' + i)), 0).is_ok());
   }
 }
 
@@ -163,7 +178,7 @@ TEST(Names, WhatOthersRememberAsRemovedIsNotBroughtBackToAnEmptyRegistry) {
 TEST(Names, AHomeThatWasAwayDoesNotBringBackARemovedName) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
-  ASSERT_TRUE(names.remove("x", 1000).is_ok());
+  ASSERT_TRUE(remove(names, "x", 1000).is_ok());
   EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
 }
 
