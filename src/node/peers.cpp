@@ -1,5 +1,7 @@
 #include "node/peers.h"
 
+#include "base/fault.h"
+
 namespace ocm::node {
 namespace {
 
@@ -16,6 +18,7 @@ control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Env
   const std::shared_ptr<control::Link> connection = std::move(connected).value();
   if (sent != nullptr) *sent = true;
   auto reply = co_await connection->call(std::move(request), deadline_ns);
+  if (reply.status().code() == Code::kPeerLost) fault::reached(fault::State::kCallBroken);
   if (!reply.is_ok()) co_return reply.status();
   const Status status = control::reply_status(reply.value());
   if (status.is_ok()) co_return std::move(reply);
@@ -37,10 +40,15 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   if (peer->dialling) co_return Status(Code::kDeadline, "no answer from " + address + " in time");
   if (core_.now_ns() < peer->refused_until_ns) co_return peer->refused;
   peer->dialling = true;
-  auto dialled = co_await dial_(address, std::min(deadline_ns, core_.now_ns() + kDialNs));
+  Result<std::shared_ptr<control::Link>> dialled = Status(Code::kNoFds);
+  if (!fault::at(fault::Point::kPeerNoFds))
+    dialled = co_await dial_(address, std::min(deadline_ns, core_.now_ns() + kDialNs));
   peer->dialling = false;
   if (!dialled.is_ok()) {
-    peer->refused = dialled.status();
+    // Whatever it was, nobody heard the request: it is told later, as where the peer does not answer.
+    const Status& why = dialled.status();
+    const bool known = why.code() == Code::kAuth || why.code() == Code::kDeadline;
+    peer->refused = known ? why : Status(Code::kPeerLost, why.to_string());
     peer->refused_until_ns = core_.now_ns() + kRefusedNs;
     co_return peer->refused;
   }

@@ -17,14 +17,14 @@ namespace ocm::node {
 
 class Peers {
  public:
-  /// Connects to the daemon at an address. Errors: kPeerLost, kAuth, kDeadline.
+  /// Connects to the daemon at an address. Errors: kPeerLost, kAuth, kDeadline, kNoFds and whatever the system has.
   using Dial = std::function<control::Task<Result<std::shared_ptr<control::Link>>>(std::string address,
                                                                                    uint64_t deadline_ns)>;
   Peers(Core& core, Dial dial) : core_(core), dial_(std::move(dial)) {}
 
   /// A request to the daemon at `address`. The reply's code becomes the status; `reply_on_error` (may be
   /// null) gets the envelope whatever its code, `sent` (may be null) whether the peer may have heard it.
-  /// Errors: kPeerLost, kAuth, kDeadline, and the peer's own.
+  /// Errors: kPeerLost (also where this daemon can open no connection), kAuth, kDeadline, and the peer's own.
   control::Task<Result<wire::Envelope>> call(std::string address, wire::Envelope request,
                                              uint64_t deadline_ns, wire::Envelope* reply_on_error = nullptr,
                                              bool* sent = nullptr);
