@@ -55,8 +55,17 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
     }
   }
   bool is_open() const override { return open_; }
+  /// It may be reset though both ends live.
+  void watch() {
+    network_.ways().watch(there_, back_, [link = weak_from_this(), env = env_.weak_from_this()] {
+      if (const auto alive = env.lock()) alive->deliver([link] { broke(link); });
+    });
+  }
 
  private:
+  static void broke(const std::weak_ptr<SimLink>& link) {
+    if (const auto here = link.lock()) here->close(Status(Code::kPeerLost, "connection reset"));
+  }
   static void reply(const std::shared_ptr<Pipe>& back, const std::weak_ptr<SimLink>& link,
                     const std::weak_ptr<SimEnv>& env, wire::Envelope message) {
     back->send([link, env, message = std::make_shared<wire::Envelope>(std::move(message))] {
@@ -79,9 +88,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
     back->send([link, env] {
       const auto alive = env.lock();
       if (!alive) return;
-      alive->deliver([link] {
-        if (const auto here = link.lock()) here->close(Status(Code::kPeerLost, "connection reset"));
-      });
+      alive->deliver([link] { broke(link); });
     });
   }
   static void arrive(Network& network, size_t to, uint64_t to_run, size_t from,
@@ -132,6 +139,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   config.dram_bytes = options.dram_bytes;
   config.extents = 1024;
   config.sessions = 64;
+  config.slab_bytes = 0;
   core = std::make_unique<node::Core>(std::move(config), *env);
   core->name = name_of(options.node);
   core->incarnation = env->random_id<control::Incarnation>();
@@ -146,6 +154,9 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   wire::FabricAddress address;
   address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
   address.set_address(address_of(options.node));
+  core->addresses.push_back(address);
+  address.set_fabric(static_cast<uint32_t>(Fabric::kFake));
+  address.set_address(core->name);
   core->addresses.push_back(address);
 }
 
@@ -162,8 +173,8 @@ void Daemon::start() {
   sessions = std::make_unique<node::Sessions>(*core);
   allocator = std::make_unique<node::Allocator>(*core, *home, *peers, *cluster, *sessions);
   holds = std::make_unique<node::Holds>(*core, *home, *peers, *cluster);
-  copier = std::make_unique<node::Copier>(
-      *core, *home, *peers, *cluster, [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
+  copier = std::make_unique<node::Copier>(*core, *home, *peers, *cluster,
+                                          [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
   remaker = std::make_unique<node::Remaker>(*core, *home, *peers, *cluster, *sessions);
   stopper = std::make_unique<node::Stopper>(*core, *home, *peers, *cluster, *sessions);
   service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
@@ -186,6 +197,7 @@ Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, u
     co_return Status(Code::kDeadline, "no connection to " + address + " in time");
   }
   const auto link = std::make_shared<SimLink>(network_, *this, to, other->run());
+  link->watch();
   wire::Envelope hello;  // the proof of the token: as many round trips as there are
   hello.mutable_node_hello()->set_node(core->name);
   const auto proven = co_await link->call(std::move(hello), deadline_ns);
@@ -198,37 +210,54 @@ Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, u
 
 WordResult Daemon::serve(const WordOp& op) {
   WordResult out;
-  const Access access = op.kind == WordOp::kGet ? Access::kRead : Access::kReadWrite;
+  const Access access = op.reads() ? Access::kRead : Access::kReadWrite;
   wire::ExtentDescriptor extent;
   extent.set_address(op.id.address.bits());
   extent.set_generation(op.id.generation);
   extent.set_capability(op.capability);
   const auto found = home->find(extent, access);
-  if (!found.is_ok()) return {found.status().code(), 0};
+  if (!found.is_ok()) return {found.status().code(), 0, {}};
   const auto opened = home->directory().open(op.id);
-  if (!opened.is_ok()) return {opened.status().code(), 0};
+  if (!opened.is_ok()) return {opened.status().code(), 0, {}};
   const fabric::ServedExtent& served = *opened.value();
-  const fabric::OpCode opcode = op.kind == WordOp::kGet   ? fabric::OpCode::kGet
-                                : op.kind == WordOp::kPut ? fabric::OpCode::kPut
-                                                          : fabric::OpCode::kFetchAdd;
-  out.code = fabric::check_access_at(served, access, opcode, op.offset, 8, [this] { return env->now_ns(); });
+  const fabric::OpCode opcode = op.reads()                ? fabric::OpCode::kGet
+                                : op.kind == WordOp::kAdd ? fabric::OpCode::kFetchAdd
+                                                          : fabric::OpCode::kPut;
+  const uint64_t bytes = op.kind == WordOp::kRead ? op.value : op.kind == WordOp::kWrite ? op.data.size() : 8;
+  out.code =
+      fabric::check_access_at(served, access, opcode, op.offset, bytes, [this] { return env->now_ns(); });
   if (out.code != Code::kOk) return out;
-  std::byte* word = served.data + op.offset;
-  std::memcpy(&out.value, word, 8);
-  const uint64_t next = op.kind == WordOp::kAdd ? out.value + op.value : op.value;
-  if (op.kind != WordOp::kGet) std::memcpy(word, &next, 8);
+  std::byte* at = served.data + op.offset;
+  if (op.kind == WordOp::kRead) {
+    out.data.assign(reinterpret_cast<const char*>(at), bytes);
+  } else if (op.kind == WordOp::kWrite) {
+    std::memcpy(at, op.data.data(), bytes);
+  } else {
+    std::memcpy(&out.value, at, 8);
+    const uint64_t next = op.kind == WordOp::kAdd ? out.value + op.value : op.value;
+    if (op.kind != WordOp::kGet) std::memcpy(at, &next, 8);
+  }
   if (served_op) served_op(op, out);
   return out;
 }
 
-/// Word by word, as the threads of a copier would: each looks at its ends again.
+/// Piece by piece, as the threads of a copier would: each looks at its ends again. What is short goes word by
+/// word.
 Task<void> Daemon::copy(node::CopyJob job) {
+  constexpr uint64_t kPieces = 32;
+  const uint64_t piece_bytes = std::max<uint64_t>(8, job.bytes / kPieces);
   co_await env->sleep_ns(200'000);
   Status status;
-  for (uint64_t at = 0; at + 8 <= job.bytes && status.is_ok(); at += 8) {
+  for (uint64_t at = 0; at < job.bytes && status.is_ok(); at += piece_bytes) {
     WordOp get;
+    get.kind = WordOp::kRead;
+    get.value = std::min(piece_bytes, job.bytes - at);
     get.id = job.source;
     get.capability = node::id_field(job.source_capability);
+    if (job.source_is_here) {  // what the request showed was looked at before
+      const auto source = home->directory().open(job.source);
+      if (source.is_ok()) get.capability = node::id_field(source.value()->capability);
+    }
     get.offset = job.source_offset + at;
     WordResult got;
     const size_t from = job.source_is_here ? node() : node_of_name(job.source_node);
@@ -259,7 +288,7 @@ Task<void> Daemon::copy(node::CopyJob job) {
             });
           });
       const bool answered = co_await env->wait(fetch, core->deadline_ns());
-      got = answered ? fetch->result : WordResult{Code::kPeerLost, 0};
+      got = answered ? fetch->result : WordResult{Code::kPeerLost, 0, {}};
     }
     if (got.code != Code::kOk) {
       status = got.code;
@@ -271,11 +300,11 @@ Task<void> Daemon::copy(node::CopyJob job) {
       break;
     }
     WordOp put;
-    put.kind = WordOp::kPut;
+    put.kind = WordOp::kWrite;
     put.id = job.target;
     put.capability = node::id_field(target.value()->capability);
     put.offset = job.target_offset + at;
-    put.value = got.value;
+    put.data = std::move(got.data);
     const Code code = serve(put).code;
     if (code != Code::kOk) status = code;
   }

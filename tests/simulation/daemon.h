@@ -8,8 +8,8 @@
 
 #include "node/allocator.h"
 #include "node/copier.h"
-#include "node/remaker.h"
 #include "node/holds.h"
+#include "node/remaker.h"
 #include "node/service.h"
 #include "ways.h"
 
@@ -34,17 +34,20 @@ inline std::string name_of(size_t node) { return "n" + std::to_string(node); }
 /// Nobody: beyond the nodes there are.
 inline size_t node_of_name(const std::string& name) { return std::stoul(name.substr(1)); }
 
-/// One operation on a word of an extent.
+/// One operation on a word of an extent, or, of copies, on some bytes.
 struct WordOp {
-  enum Kind { kGet, kPut, kAdd } kind = kGet;
+  enum Kind { kGet, kPut, kAdd, kRead, kWrite } kind = kGet;
   ExtentId id;
   std::string capability;
   uint64_t offset = 0;
-  uint64_t value = 0;  // put, add
+  uint64_t value = 0;  // put, add; read: how many bytes
+  std::string data;    // write
+  bool reads() const { return kind == kGet || kind == kRead; }
 };
 struct WordResult {
   Code code = Code::kOk;
   uint64_t value = 0;  // get, add: what was there
+  std::string data;    // read
 };
 
 class Daemon : public std::enable_shared_from_this<Daemon> {

@@ -6,8 +6,7 @@
 namespace ocm::simulation {
 namespace {
 
-constexpr uint64_t kPieceBytes = 256;
-constexpr int kFollowedMax = 8;  // as the client library
+constexpr int kFollowedMax = 8;      // as the client library
 constexpr uint64_t kCopiesAt = 248;  // beyond all cells: where copies come to
 
 struct ControlCall : Waiter {
@@ -20,6 +19,8 @@ struct WordCall : Waiter {
   WordResult result;
 };
 
+/// Of a node that lives and cannot just now.
+bool is_refusal(Code code) { return code == Code::kNoMemory || code == Code::kNoFds; }
 bool is_gone(Code code) { return code == Code::kRevoked || code == Code::kNotFound || code == Code::kLost; }
 
 }  // namespace
@@ -32,7 +33,18 @@ struct Program::Channel {
         back(std::make_shared<Pipe>(ways, to, from)) {}
   const uint64_t id;
   const std::shared_ptr<Pipe> there, back;
+  std::vector<std::weak_ptr<WordCall>> calls;
   bool broken = false;
+
+  void reset() {
+    broken = true;
+    for (const auto& weak : calls) {
+      const auto call = weak.lock();
+      if (!call || call->done) continue;
+      call->result.code = Code::kPeerLost;
+      call->finish();
+    }
+  }
 };
 
 Program::Program(World& world, size_t node, size_t number, uint64_t seed, int64_t drift_ppm)
@@ -115,7 +127,8 @@ Task<Status> Program::show_receipts() {
   co_return reply.status();
 }
 
-Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t bound_ns) {
+Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t bound_ns,
+                                           std::shared_ptr<void> kept) {
   if (!request.has_session_hello() && !request.has_session_restore()) {
     const Status opened = co_await open();
     if (!opened.is_ok()) co_return opened;
@@ -126,7 +139,8 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   const uint64_t stops = world_.stops(node_);
   const auto kind = static_cast<uint64_t>(request.body_case());
   const auto serve = [](Daemon& served, std::shared_ptr<node::Program> session, wire::Envelope message,
-                        std::weak_ptr<ControlCall> weak, std::weak_ptr<SimEnv> asker) -> Task<void> {
+                        std::weak_ptr<ControlCall> weak, std::weak_ptr<SimEnv> asker,
+                        [[maybe_unused]] std::shared_ptr<void> kept_too) -> Task<void> {
     control::Reply answer = co_await served.service->program_request(std::move(session), std::move(message));
     const auto alive = asker.lock();
     if (!alive) co_return;
@@ -138,7 +152,8 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
       waiting->finish();
     });
   };
-  daemon->env->start(serve(*daemon, session_, std::move(request), call, env->weak_from_this()));
+  daemon->env->start(
+      serve(*daemon, session_, std::move(request), call, env->weak_from_this(), std::move(kept)));
   // In slices: a daemon that dies closes the connection.
   const uint64_t until_ns = env->now_ns() + bound_ns;
   while (!call->done && env->now_ns() < until_ns) {
@@ -163,14 +178,21 @@ Task<WordResult> Program::word(size_t node, WordOp op) {
   if (node == node_) {
     co_await env->sleep_ns(2000);
     const auto daemon = world_.daemon(node);
-    if (!daemon) co_return WordResult{Code::kPeerLost, 0};
+    if (!daemon) co_return WordResult{Code::kPeerLost, 0, {}};
     co_return daemon->serve(op);
   }
   auto& slot = channels_[node];
-  if (!slot || slot->broken)
+  if (!slot || slot->broken) {
     slot = std::make_shared<Channel>(world_.ways(), node_, node, world_.next_number());
+    world_.ways().watch(slot->there, slot->back, [weak = std::weak_ptr(slot), mine = env->weak_from_this()] {
+      const auto channel = weak.lock();
+      if (channel && mine.lock()) channel->reset();
+    });
+  }
   const auto channel = slot;
   const auto call = std::make_shared<WordCall>(*env);
+  std::erase_if(channel->calls, [](const auto& old) { return old.expired(); });
+  channel->calls.push_back(call);
   channel->there->send([&world = world_, node, op, channel, weak = std::weak_ptr(call), program = number_,
                         asker = env->weak_from_this()] {
     const auto daemon = world.daemon(node);
@@ -184,7 +206,7 @@ Task<WordResult> Program::word(size_t node, WordOp op) {
       });
     };
     if (!daemon) {
-      if (world.has_power(node)) answer({Code::kPeerLost, 0});
+      if (world.has_power(node)) answer({Code::kPeerLost, 0, {}});
       return;
     }
     daemon->env->deliver([served = std::weak_ptr(daemon), op, channel, program, answer] {
@@ -195,42 +217,68 @@ Task<WordResult> Program::word(size_t node, WordOp op) {
   const bool answered = co_await env->wait(call, env->now_ns() + world_.deadline_ns());
   if (answered && call->result.code != Code::kPeerLost) co_return call->result;
   channel->broken = true;
-  co_return WordResult{Code::kPeerLost, 0};
+  co_return WordResult{Code::kPeerLost, 0, {}};
 }
 
 Task<void> Program::word_to(size_t node, WordOp op, WordResult& out) {
   out = co_await word(node, std::move(op));
 }
 
-Program::Where Program::where(const Handle& handle, size_t cell, size_t place) const {
-  if (handle.memory->layout == Layout::kReplicated) return {place, 8 * cell};
-  return {cell % handle.places.size(), 8 * (cell / handle.places.size())};
+Program::Where Program::where(const Handle& handle, size_t cell) const {
+  const Memory& memory = *handle.memory;
+  const size_t count = handle.places.size();
+  if (memory.layout == Layout::kStriped) return {cell % count, cell % count + 1, 8 * (cell / count)};
+  const size_t part = cell / memory.cells_per_part();
+  Where out{count, 0, 8 * (cell % memory.cells_per_part())};
+  for (size_t i = 0; i < count; ++i) {
+    if (piece_at(handle, i).part != part) continue;
+    out.first = std::min(out.first, i);
+    out.last = i + 1;
+  }
+  return out;
+}
+
+std::vector<size_t> Program::living(const Handle& handle, const Where& where) {
+  std::vector<size_t> out;
+  for (size_t i = where.first; i < where.last; ++i) {
+    if (!handle.memory->replicated() || !handle.lost[i]) out.push_back(i);
+  }
+  return out;
 }
 
 void Program::bind(Handle& handle, const wire::Allocation& allocation) {
   Memory& memory = *handle.memory;
   handle.places.clear();
   handle.lost.clear();
-  uint32_t remade = 0;
+  std::vector<uint32_t> remade(memory.parts());
   for (const auto& extent : allocation.extents()) {
     const ExtentId id{GlobalAddress(extent.address()), extent.generation()};
+    const size_t part = memory.layout == Layout::kSequence ? extent.part() : 0;
     size_t place = 0;
-    while (place < memory.pieces.size() && memory.pieces[place].id != id) ++place;
+    while (place < memory.pieces.size() &&
+           (memory.pieces[place].id != id || memory.pieces[place].part != part))
+      ++place;
     if (place == memory.pieces.size()) {
       Memory::Piece& piece = memory.pieces.emplace_back();
       piece.id = id;
+      piece.part = part;
       piece.node = node_of_name(extent.node());
       piece.life = world_.life(piece.node);
       piece.extent = extent;
     }
     handle.places.push_back(place);
     handle.lost.push_back(extent.lost());
-    remade = std::max(remade, extent.remade());
+    memory.pieces[place].known_lost |= extent.lost();
+    remade[part] = std::max(remade[part], extent.remade());
   }
-  if (memory.newest.empty() || remade > memory.remade) {
-    memory.newest = handle.places;
-    memory.remade = remade;
+  if (memory.newest.size() != handle.places.size()) memory.newest = handle.places;
+  memory.remade.resize(memory.parts());
+  for (size_t i = 0; i < handle.places.size(); ++i) {
+    const size_t part = memory.pieces[handle.places[i]].part;
+    if (remade[part] > memory.remade[part]) memory.newest[i] = handle.places[i];
   }
+  for (size_t part = 0; part < remade.size(); ++part)
+    memory.remade[part] = std::max(memory.remade[part], remade[part]);
 }
 
 Task<Status> Program::resolve(std::shared_ptr<Handle> handle, ExtentId replica) {
@@ -274,17 +322,18 @@ Task<void> Program::lose(Handle& handle, size_t place, Status& out) {
   ++world_.counts["replicas lost"];
 }
 
-Task<Status> Program::follow(std::shared_ptr<Handle> handle, std::function<Task<Status>()> once) {
+Task<Status> Program::follow(std::shared_ptr<Handle> handle, size_t cell,
+                             std::function<Task<Status>()> once) {
   Status status;
   for (int attempt = 0; attempt < kFollowedMax; ++attempt) {
     status = co_await once();
-    if (status.is_ok() || handle->memory->layout != Layout::kReplicated) break;
-    const auto last = std::find(handle->lost.begin(), handle->lost.end(), false);
-    if (last == handle->lost.end()) break;
-    const size_t place = static_cast<size_t>(last - handle->lost.begin());
-    const Status followed = co_await resolve(handle, piece_at(*handle, place).id);
+    if (status.is_ok() || is_refusal(status.code()) || !handle->memory->replicated()) break;
+    const std::vector<size_t> left = living(*handle, where(*handle, cell));
+    if (left.empty()) break;
+    const Status followed = co_await resolve(handle, piece_at(*handle, left.front()).id);
     if (!followed.is_ok()) {
-      if (is_gone(status.code()) && followed.code() == Code::kRevoked) lost_all(*handle);
+      if (is_gone(status.code()) && followed.code() == Code::kRevoked)
+        lost_all(*handle, cell / handle->memory->cells_per_part());
       break;
     }
   }
@@ -294,7 +343,7 @@ Task<Status> Program::follow(std::shared_ptr<Handle> handle, std::function<Task<
 Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
   const std::shared_ptr<Memory> memory = handle->memory;
   const uint64_t value = ++memory->cells[cell].issued;
-  const Status status = co_await follow(handle, [&] { return put_once(handle, cell, value); });
+  const Status status = co_await follow(handle, cell, [&] { return put_once(handle, cell, value); });
   world_.note(100, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
   if (status.is_ok()) {
     memory->cells[cell].acked = std::max(memory->cells[cell].acked, value);
@@ -309,13 +358,10 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   WordOp op;
   op.kind = WordOp::kPut;
   op.value = value;
-  const bool replicated = handle->memory->layout == Layout::kReplicated;
+  const bool replicated = handle->memory->replicated();
   const auto bound = handle->places;
-  std::vector<size_t> places;
-  if (!replicated) places.push_back(where(*handle, cell, 0).place);
-  for (size_t i = 0; replicated && i < handle->places.size(); ++i) {
-    if (!handle->lost[i]) places.push_back(i);
-  }
+  const Where at = where(*handle, cell);
+  const std::vector<size_t> places = living(*handle, at);
   if (places.empty()) co_return Code::kLost;
   std::vector<WordResult> results(places.size());
   std::vector<Task<void>> tasks;
@@ -323,7 +369,7 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
     const Memory::Piece& piece = piece_at(*handle, places[i]);
     op.id = piece.id;
     op.capability = piece.extent.capability();
-    op.offset = where(*handle, cell, places[i]).offset;
+    op.offset = at.offset;
     tasks.push_back(word_to(piece.node, op, results[i]));
   }
   co_await env->join(std::move(tasks));
@@ -338,6 +384,10 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
       failed.push_back(places[i]);
     }
   }
+  // Only what speaks of a replica has it given up.
+  const auto refused = std::find_if(results.begin(), results.end(),
+                                    [](const WordResult& result) { return is_refusal(result.code); });
+  if (refused != results.end()) co_return refused->code;
   if (!replicated || good == 0 || failed.empty()) co_return status;
   if (handle->places != bound) co_return Code::kRevoked;  // another step of this program followed meanwhile
   std::vector<Status> answers(failed.size());
@@ -352,11 +402,11 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
 
 Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   const std::shared_ptr<Memory> memory = handle->memory;
-  const size_t cell = memory->cells.size() - 1;
+  const size_t cell = (1 + below(memory->parts())) * memory->cells_per_part() - 1;
   const uint64_t before = memory->cells[cell].acked;
   ++memory->cells[cell].issued;
-  const Where at = where(*handle, cell, 0);
-  const Memory::Piece& piece = piece_at(*handle, at.place);
+  const Where at = where(*handle, cell);
+  const Memory::Piece& piece = piece_at(*handle, at.first);
   WordOp op;
   op.kind = WordOp::kAdd;
   op.id = piece.id;
@@ -372,27 +422,32 @@ Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   co_return Status();
 }
 
-void Program::lost_all(const Handle& handle) {
+void Program::lost_all(const Handle& handle, size_t part) {
   const Memory& memory = *handle.memory;
-  if (memory.state >= Memory::State::kRemoving && handle.hold_id.empty()) return;
+  if (world_.may_be_removed(memory) && handle.hold_id.empty()) return;
   if (!handle.owned && handle.hold_id.empty() && memory.state != Memory::State::kPublished) return;
   if (memory.state != Memory::State::kPublished && world_.counts["orphans freed"] != 0)
     return;  // its owner was cut off for longer than the grace
   // A hold is one of the replicas' homes that answered; what no name has and no hold is freed.
-  std::vector<Memory::Piece> pieces;  // what it is now, as far as a program knows
-  for (const size_t place : memory.newest) pieces.push_back(memory.pieces[place]);
-  const bool asked = std::any_of(memory.pieces.begin(), memory.pieces.end(),
-                                 [](const Memory::Piece& piece) { return piece.drop_asked; });
-  if (memory.state >= Memory::State::kRemoving && asked) return;
+  std::vector<Memory::Piece> pieces, now;  // of the part; what it is now, as far as a program knows
+  for (const Memory::Piece& piece : memory.pieces) {
+    if (piece.part == part) pieces.push_back(piece);
+  }
+  for (const size_t place : memory.newest) {
+    if (memory.pieces[place].part == part) now.push_back(memory.pieces[place]);
+  }
+  const bool asked =
+      std::any_of(pieces.begin(), pieces.end(), [](const Memory::Piece& piece) { return piece.drop_asked; });
+  if (world_.may_be_removed(memory) && asked) return;
   const auto lived = [&](const Memory::Piece& piece) { return world_.life(piece.node) == piece.life; };
-  const bool never_killed = std::all_of(memory.pieces.begin(), memory.pieces.end(), lived);
-  const bool spared = std::any_of(pieces.begin(), pieces.end(),
-                                  [&](const Memory::Piece& p) { return lived(p) && !p.drop_asked; });
+  const bool never_killed = std::all_of(pieces.begin(), pieces.end(), lived);
+  const bool spared =
+      std::any_of(now.begin(), now.end(), [&](const Memory::Piece& p) { return lived(p) && !p.drop_asked; });
   if (!never_killed && !spared) return;
   std::string what = "W2: every replica is gone, and a node was never lost: of \"" + memory.name +
                      "\", state " + std::to_string(static_cast<int>(memory.state)) +
                      (handle.owned ? ", owned" : "");
-  for (const Memory::Piece& piece : memory.pieces)
+  for (const Memory::Piece& piece : pieces)
     what += ", " + name_of(piece.node) +
             (piece.drop_answered ? " given up"
              : piece.drop_asked  ? " asked for"
@@ -402,7 +457,7 @@ void Program::lost_all(const Handle& handle) {
 
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
   const uint64_t acked = handle->memory->cells[cell].acked;
-  const Status status = co_await follow(handle, [&] { return get_once(handle, cell, acked); });
+  const Status status = co_await follow(handle, cell, [&] { return get_once(handle, cell, acked); });
   if (!status.is_ok()) {
     world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
     ++world_.counts["gets failed"];
@@ -412,27 +467,22 @@ Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
 
 Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked) {
   const std::shared_ptr<Memory> memory = handle->memory;
+  const Where at = where(*handle, cell);
   std::vector<size_t> order;  // of pieces
-  if (memory->layout == Layout::kReplicated) {
-    for (size_t i = 0; i < handle->places.size(); ++i) {
-      if (!handle->lost[i]) order.push_back(handle->places[i]);
-    }
-    if (!order.empty()) std::rotate(order.begin(), order.begin() + below(order.size()), order.end());
-    // As the client does: what is on this host first.
-    std::stable_partition(order.begin(), order.end(),
-                          [&](size_t i) { return memory->pieces[i].node == node_; });
-  } else {
-    order.push_back(handle->places[where(*handle, cell, 0).place]);
-  }
-  const uint64_t offset = where(*handle, cell, 0).offset;
+  for (const size_t place : living(*handle, at)) order.push_back(handle->places[place]);
+  if (order.size() > 1) std::rotate(order.begin(), order.begin() + below(order.size()), order.end());
+  // As the client does: what is on this host first.
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t i) { return memory->pieces[i].node == node_; });
   Status last = Code::kLost;
   for (const size_t i : order) {
     const Memory::Piece& piece = memory->pieces[i];
     WordOp op;
     op.id = piece.id;
     op.capability = piece.extent.capability();
-    op.offset = offset;
+    op.offset = at.offset;
     const WordResult result = co_await word(piece.node, op);
+    if (is_refusal(result.code)) co_return result.code;
     if (result.code == Code::kOk) {
       check_value(*memory, cell, acked, result.value, "get");
       world_.note(101, number_ * 1000 + cell, result.value);
@@ -446,17 +496,14 @@ Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint
 
 Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell) {
   const uint64_t acked = from->memory->cells[cell].acked;
-  std::vector<size_t> sources;
-  for (size_t i = 0; i < from->places.size(); ++i) {
-    if (!from->lost[i]) sources.push_back(i);
-  }
-  if (from->memory->layout != Layout::kReplicated) sources = {where(*from, cell, 0).place};
+  const Where at = where(*from, cell);
+  const std::vector<size_t> sources = living(*from, at);
   if (sources.empty()) co_return Code::kLost;
   const size_t source = sources[below(sources.size())];
   wire::Envelope request;
   auto& ask = *request.mutable_copy();
   *ask.mutable_source() = piece_at(*from, source).extent;
-  ask.set_source_offset(where(*from, cell, source).offset);
+  ask.set_source_offset(at.offset);
   *ask.mutable_target() = piece_at(*to, 0).extent;
   ask.set_target_offset(kCopiesAt);
   ask.set_bytes_total(8);
@@ -473,222 +520,6 @@ Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle>
   const WordResult result = co_await word(piece.node, op);
   if (result.code == Code::kOk) check_value(*from->memory, cell, acked, result.value, "copy");
   co_return result.code;
-}
-
-// ---- allocations and names
-
-Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vector<size_t> nodes) {
-  wire::Envelope request;
-  auto& ask = *request.mutable_allocate();
-  const uint32_t extents =
-      layout == Layout::kSingle ? 1 : static_cast<uint32_t>(std::max<size_t>(2, nodes.size()));
-  ask.set_layout(static_cast<uint32_t>(layout));
-  ask.set_extents(extents);
-  ask.set_bytes_total(layout == Layout::kStriped ? extents * kPieceBytes : kPieceBytes);
-  if (layout == Layout::kStriped) ask.set_chunk_bytes(kPieceBytes);
-  for (const size_t node : nodes) ask.add_nodes(name_of(node));
-  auto reply = co_await call(std::move(request), 24 * world_.deadline_ns());
-  if (!reply.is_ok()) co_return reply.status();
-  auto handle = std::make_shared<Handle>();
-  handle->memory = std::make_shared<Memory>();
-  Memory& memory = *handle->memory;
-  memory.allocation = reply.value().allocation();
-  memory.layout = layout;
-  memory.cells.resize(world_.writers() + 1);
-  bind(*handle, memory.allocation);
-  handle->owned = true;
-  handle->receipt = memory.allocation.receipt();
-  handles.push_back(handle);
-  ++world_.counts["allocations"];
-  co_return handle;
-}
-
-Task<Status> Program::publish(Handle& handle, std::string name) {
-  const std::shared_ptr<Memory> memory = handle.memory;
-  if (memory->state != Memory::State::kHeld) co_return Code::kExists;
-  memory->name = name;
-  memory->state = Memory::State::kPublishing;
-  wire::Envelope request;
-  request.mutable_publish()->set_name(name);
-  request.mutable_publish()->set_allocation_id(memory->allocation.allocation_id());
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
-  if (!reply.is_ok()) {
-    ++world_.counts["publishes failed"];
-    co_return reply.status();  // it may be there all the same
-  }
-  if (memory->state == Memory::State::kPublishing) memory->state = Memory::State::kPublished;
-  world_.published.push_back(memory);
-  ++world_.counts["published"];
-  co_return Status();
-}
-
-Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hold) {
-  std::shared_ptr<Memory> expected;
-  for (const auto& memory : world_.published) {
-    if (memory->name == name && memory->state == Memory::State::kPublished) expected = memory;
-  }
-  wire::Envelope request;
-  request.mutable_attach()->set_name(name);
-  request.mutable_attach()->set_access(static_cast<uint32_t>(Access::kReadWrite));
-  request.mutable_attach()->set_hold(hold);
-  const uint64_t began_ns = world_.clock().now_ns();
-  auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
-  const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
-  if (reply.status().code() == Code::kNotFound && expected && !hold &&
-      expected->state == Memory::State::kPublished && began_ns > settled_ns && world_.daemon(0) &&
-      std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
-        const Memory::Piece& piece = expected->pieces[i];
-        return world_.life(piece.node) == piece.life && !piece.drop_asked;
-      })) {
-    world_.violate("W4: the name " + name + " is not there");
-  }
-  if (!reply.is_ok()) co_return reply.status();
-  const wire::Allocation& found = reply.value().allocation();
-  for (const auto& memory : world_.published) {
-    if (memory->allocation.allocation_id() != found.allocation_id()) continue;
-    if (memory->state == Memory::State::kRemoved && memory->removed_ns < began_ns &&
-        memory->removed_ns > world_.coordinator_since_ns()) {
-      world_.violate("W4: the name " + name + " was removed and is there");
-    }
-    auto handle = std::make_shared<Handle>();
-    handle->memory = memory;
-    handle->hold_id = found.hold_id();
-    handle->receipt = found.receipt();
-    bind(*handle, found);
-    handles.push_back(handle);
-    ++world_.counts["attached"];
-    co_return handle;
-  }
-  // A publish that nobody acknowledged.
-  wire::Envelope let_go;
-  let_go.mutable_free()->set_allocation_id(found.allocation_id());
-  let_go.mutable_free()->set_hold_id(found.hold_id());
-  (void)co_await call(std::move(let_go), 8 * world_.deadline_ns());
-  co_return Code::kNotFound;
-}
-
-Task<Status> Program::remove(std::shared_ptr<Memory> memory) {
-  memory->state = std::max(memory->state, Memory::State::kRemoving);
-  wire::Envelope request;
-  request.mutable_name_remove()->set_name(memory->name);
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
-  if (reply.is_ok()) {
-    memory->state = Memory::State::kRemoved;
-    memory->removed_ns = world_.clock().now_ns();
-    ++world_.counts["removed"];
-  }
-  co_return reply.status();
-}
-
-Task<Status> Program::free(std::shared_ptr<Handle> handle) {
-  handles.erase(std::remove(handles.begin(), handles.end(), handle), handles.end());
-  wire::Envelope request;
-  request.mutable_free()->set_allocation_id(handle->memory->allocation.allocation_id());
-  request.mutable_free()->set_hold_id(handle->hold_id);
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
-  co_return reply.status();
-}
-
-Task<void> Program::step() {
-  constexpr size_t kHandlesMax = 8;
-  constexpr uint64_t kNames = 4;  // few: most memory is shared
-  const uint64_t dice = below(100);
-  const auto handle = handles.empty() ? nullptr : handles[below(handles.size())];
-  if (dice < 8 || !handle) {
-    if (handles.size() >= kHandlesMax) co_return;
-    const uint64_t kind = below(6);
-    const Layout layout = kind == 0 ? Layout::kSingle : kind == 1 ? Layout::kStriped : Layout::kReplicated;
-    std::vector<size_t> nodes;
-    if (below(2) == 0) {
-      const size_t first = below(2) == 0 ? node_ : below(world_.nodes());
-      nodes.push_back(first);
-      if (layout != Layout::kSingle)
-        nodes.push_back((first + 1 + below(world_.nodes() - 1)) % world_.nodes());
-    }
-    (void)co_await allocate(layout, std::move(nodes));
-  } else if (dice < 45) {
-    (void)co_await put(handle, number_);
-  } else if (dice < 70) {
-    (void)co_await get(handle, 1 + below(world_.programs()));
-  } else if (dice < 74) {
-    if (handle->memory->layout != Layout::kReplicated) (void)co_await add(handle);
-  } else if (dice < 78) {
-    std::shared_ptr<Handle> target;
-    for (const auto& other : handles) {
-      if (other->owned && other != handle && other->memory->layout == Layout::kSingle && !other->copied_to)
-        target = other;
-    }
-    if (target) (void)co_await copy(handle, target, 1 + below(world_.programs()));
-  } else if (dice < 86) {
-    if (handle->owned && handle->memory->state == Memory::State::kHeld)
-      (void)co_await publish(*handle, "name" + std::to_string(below(kNames)));
-  } else if (dice < 95) {
-    if (handles.size() < kHandlesMax)
-      (void)co_await attach("name" + std::to_string(below(kNames)), below(3) == 0);
-  } else if (dice < 97) {
-    if (!world_.published.empty()) {
-      const auto memory = world_.published[below(world_.published.size())];
-      if (memory->state == Memory::State::kPublished) (void)co_await remove(memory);
-    }
-  } else {
-    (void)co_await free(handle);
-  }
-}
-
-Task<void> Program::live() {
-  while (!world_.ending()) {
-    co_await env->sleep_ns(1'000'000 + below(120'000'000));
-    if (world_.ending()) break;
-    co_await step();
-  }
-}
-
-Task<void> Program::probe() {
-  const auto must = [this](const Status& status, const std::string& what) {
-    if (!status.is_ok())
-      world_.violate("W6: " + what + " on " + name_of(node_) + ": " + std::string(status.to_string()));
-  };
-  auto fresh = co_await allocate(Layout::kReplicated, {});
-  must(fresh.status(), "an allocation");
-  if (fresh.is_ok()) {
-    must(co_await put(fresh.value(), number_), "a put");
-    must(co_await get(fresh.value(), number_), "a get");
-    const std::string name = "probe" + std::to_string(number_);
-    must(co_await publish(*fresh.value(), name), "a publish");
-    auto attached = co_await attach(name, true);
-    must(attached.status(), "an attach");
-    must(co_await remove(fresh.value()->memory), "a removal");
-    if (attached.is_ok()) {
-      must(co_await get(attached.value(), number_), "a get of what is held");
-      must(co_await free(attached.value()), "a free");
-    }
-  }
-  const auto mine = handles;
-  for (const auto& handle : mine) {
-    if (handle->memory->layout != Layout::kReplicated) continue;
-    (void)co_await get(handle, 0);  // W1 and W2
-    const Status put_now = co_await put(handle, number_);
-    const bool left =
-        std::any_of(handle->memory->newest.begin(), handle->memory->newest.end(), [&](size_t i) {
-          const Memory::Piece& p = handle->memory->pieces[i];
-          return world_.life(p.node) == p.life && !p.drop_asked;
-        });
-    const bool freed = handle->memory->state >= Memory::State::kPublishing && handle->hold_id.empty();
-    if (left && !freed && handle->hold_id.empty()) must(put_now, "a put to what was there");
-  }
-}
-
-Task<void> Program::sweep(bool& clean) {
-  wire::Envelope request;
-  request.mutable_name_list();
-  const auto listed = co_await call(std::move(request), 8 * world_.deadline_ns());
-  clean = listed.is_ok() && listed.value().names().allocations_size() == 0;
-  if (!listed.is_ok()) co_return;
-  for (const auto& name : listed.value().names().allocations()) {
-    wire::Envelope gone;
-    gone.mutable_name_remove()->set_name(name.name());
-    (void)co_await call(std::move(gone), 8 * world_.deadline_ns());
-  }
 }
 
 }  // namespace ocm::simulation

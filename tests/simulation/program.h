@@ -44,24 +44,32 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes);
   Task<Status> publish(Handle& handle, std::string name);
   Task<Result<std::shared_ptr<Handle>>> attach(std::string name, bool hold);
-  Task<Status> remove(std::shared_ptr<Memory> memory);
+  Task<Status> remove(std::string name);
   Task<Status> free(std::shared_ptr<Handle> handle);
+  /// One allocation of several; their handles end.
+  std::vector<std::shared_ptr<Handle>> joinable();
+  Task<Result<std::shared_ptr<Handle>>> join(std::vector<std::shared_ptr<Handle>> parts);
   Task<Status> put(std::shared_ptr<Handle> handle, size_t cell);
   Task<Status> add(std::shared_ptr<Handle> handle);
   Task<Status> get(std::shared_ptr<Handle> handle, size_t cell);
   Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
-  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t bound_ns);
+  /// `kept`: until its daemon has done with the request, too.
+  Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t bound_ns,
+                                    std::shared_ptr<void> kept = nullptr);
 
   std::shared_ptr<SimEnv> env;
   std::vector<std::shared_ptr<Handle>> handles;
 
  private:
   struct Channel;
+  /// The places of a cell's replicas, or its only one.
   struct Where {
-    size_t place;
+    size_t first, last;
     uint64_t offset;
   };
-  Where where(const Handle& handle, size_t cell, size_t place) const;
+  Where where(const Handle& handle, size_t cell) const;
+  /// Of those the ones that are not lost, as this program knows.
+  static std::vector<size_t> living(const Handle& handle, const Where& where);
   static const Memory::Piece& piece_at(const Handle& handle, size_t place) {
     return handle.memory->pieces[handle.places[place]];
   }
@@ -73,7 +81,7 @@ class Program : public std::enable_shared_from_this<Program> {
   /// Follows a part that was made again. Errors: those of Remaker::resolve().
   Task<Status> resolve(std::shared_ptr<Handle> handle, ExtentId replica);
   /// Tries until it is done, or there is nothing new to follow.
-  Task<Status> follow(std::shared_ptr<Handle> handle, std::function<Task<Status>()> once);
+  Task<Status> follow(std::shared_ptr<Handle> handle, size_t cell, std::function<Task<Status>()> once);
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> open();
@@ -81,8 +89,13 @@ class Program : public std::enable_shared_from_this<Program> {
   /// As the client library does before any other request of a session that was taken up.
   Task<Status> show_receipts();
   Task<void> step();
+  /// W4: somebody who began at `began_ns` did not find the name. `other_removals`: under way, and not its
+  /// own.
+  void check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected, uint64_t began_ns,
+                       bool other_removals);
+  std::shared_ptr<Memory> published_as(const std::string& name) const;
   /// W2: every replica said that it is gone.
-  void lost_all(const Handle& handle);
+  void lost_all(const Handle& handle, size_t part);
   void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,
                    const char* what);
   uint64_t below(uint64_t bound) { return env->random_number() % bound; }

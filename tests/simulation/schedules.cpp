@@ -174,7 +174,7 @@ std::string failed_publish_takes_a_name(uint64_t seed, const std::set<fault::Poi
   world.stop(2);
   script.start(first, [&]() -> Task<void> { (void)co_await first->publish(*of_first, "x"); });
   script.run_for_ms(300);
-  script.start(second, [&]() -> Task<void> { (void)co_await second->remove(of_first->memory); });
+  script.start(second, [&]() -> Task<void> { (void)co_await second->remove("x"); });
   script.run_for_ms(100);
   script.run(second, [&]() -> Task<void> {
     auto made = co_await second->allocate(Layout::kSingle, on(0));
@@ -240,7 +240,7 @@ std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>
   world.restart(0);
   script.run_for_ms(3000);  // node 1 brought the name
   script.run(program, [&]() -> Task<void> {
-    const Status removed = co_await program->remove(handle->memory);
+    const Status removed = co_await program->remove("x");
     script.must(removed, "remove");
   });
   world.mend_link(0, 2);
@@ -323,10 +323,74 @@ std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   script.run(program, [&]() -> Task<void> {
     const auto attached = co_await program->attach("x", false);
     if (attached.is_ok()) script.must(Code::kInternal, "a name whose publishing failed is there");
-    const Status removed = co_await program->remove(world.published.front());
+    const Status removed = co_await program->remove("first");
     script.must(removed, "remove");
   });
   world.end_program(*program);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A removal lies in a stream until its caller was told that it failed, and the name is another's by then.
+std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                               std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto first = world.add_program(1), second = world.add_program(2);
+  const auto publish = [&]() -> Task<void> {
+    auto made = co_await second->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    const Status published = co_await second->publish(*made.value(), "x");
+    script.must(published, "publish");
+  };
+  script.run(second, publish);
+  script.run(first, [&]() -> Task<void> {
+    const auto attached = co_await first->attach("x", false);
+    script.must(attached.status(), "attach");
+  });
+  script.start(first, [&]() -> Task<void> { (void)co_await first->remove("x"); });
+  world.run_for(150'000 * (seed - 1));
+  world.ways().cut(1, 0);
+  script.run_for_ms(3500);
+  script.run(second, [&]() -> Task<void> { (void)co_await second->remove("x"); });
+  script.run(second, publish);
+  world.ways().mend(1, 0);
+  script.run_for_ms(4000);
+  script.run(second, [&]() -> Task<void> {
+    const auto attached = co_await second->attach("x", false);
+    script.must(attached.status(), "attach what was published after the removal had failed");
+  });
+  return script.end(reached);
+}
+
+/// A daemon has no descriptor for the connection on which it would tell a home what ended.
+std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> owned, held;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    const Status published = co_await program->publish(*made.value(), "x");
+    script.must(published, "publish");
+    auto found = co_await program->attach("x", true);
+    script.must(found.status(), "attach");
+    held = found.value();
+    const Status removed = co_await program->remove("x");
+    script.must(removed, "remove");
+    made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    owned = made.value();
+  });
+  world.ways().reset(1, 2);
+  world.refuse(fault::Point::kPeerNoFds, 2000 + 500 * seed);
+  script.run(program, [&]() -> Task<void> {
+    (void)co_await program->free(owned);
+    (void)co_await program->free(held);
+  });
   script.run_for_ms(8000);
   world.check_unused();
   return script.end(reached);
@@ -369,7 +433,8 @@ std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Poin
   return pair.end(reached);
 }
 
-/// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it again.
+/// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
+/// again.
 struct Remaking : Script {
   Remaking(uint64_t seed, const std::set<fault::Point>& broken) : Script(seed, broken, 5) {
     writer = world.add_program(3);
@@ -433,7 +498,7 @@ std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std:
   };
   for (const size_t node : {1, 2}) {
     // Programs know of the loss, and write, before there is room for the copy.
-    part.world.no_memory_for(4000 + 100 * (seed % 10));
+    part.world.refuse(fault::Point::kHomeNoMemory, 4000 + 100 * (seed % 10));
     part.write_for(11000);
     part.lose(node);
     part.run_for_ms(14000);
@@ -444,7 +509,8 @@ std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std:
 }
 
 /// The home that leads is cut off while its replica is frozen: it answers again, and the copy is made later.
-std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken,
+                             std::set<fault::State>* reached) {
   Remaking part(seed, broken);
   bool was_cut = false;
   part.world.on_state = [&](fault::State state) {
@@ -501,6 +567,8 @@ const std::vector<Schedule>& schedules() {
       {"a reservation comes late", reservation_comes_late, 4},
       {"an answer comes late", answer_comes_late, 4},
       {"a publish comes late", publish_comes_late, 6},
+      {"a removal comes late", removal_comes_late, 8},
+      {"no descriptor to tell it", no_descriptor_to_tell, 4},
       {"one voter is no majority", one_voter_is_no_majority, 4},
       {"a council remembers losses", council_remembers_losses, 4},
       {"the small side decides nothing", small_side_decides_nothing, 4},

@@ -30,6 +30,11 @@ class Ways {
   void mend(size_t from, size_t to);
   /// What waits behind a cut is dropped: it may keep its own way, and coroutines of both ends.
   void drop_parked();
+  /// Of a connection, while its caller has it: `broke` runs at the caller's end when it is reset.
+  void watch(const std::shared_ptr<Pipe>& there, const std::shared_ptr<Pipe>& back,
+             std::function<void()> broke);
+  /// Breaks every connection between two nodes: what is in them arrives no more.
+  void reset(size_t a, size_t b);
   /// One message in `odds` takes up to `late_ns`.
   void set_late(uint64_t odds, uint64_t late_ns) {
     late_odds_ = odds;
@@ -49,6 +54,11 @@ class Ways {
   std::vector<int> cuts_;
   std::mt19937_64 random_;
   uint64_t late_odds_ = 0, late_ns_ = 0;
+  struct Watched {
+    std::weak_ptr<Pipe> there, back;
+    std::function<void()> broke;
+  };
+  std::vector<Watched> watched_;
   std::vector<std::shared_ptr<Pipe>> parked_;  // also of connections that their owners closed
 };
 
@@ -58,6 +68,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   Pipe(Ways& ways, size_t from, size_t to) : ways_(ways), from_(from), to_(to) {}
 
   void send(std::function<void()> arrive) {
+    if (broken_) return;
     last_ns_ = std::max(last_ns_, ways_.clock_.now_ns() + ways_.delay_ns());
     queue_.push_back({last_ns_, std::move(arrive)});
     if (queue_.size() == 1) schedule(last_ns_);
@@ -73,6 +84,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     ways_.clock_.at(at_ns, [self = shared_from_this()] { self->step(); });
   }
   void step() {
+    if (queue_.empty()) return;  // it broke
     if (ways_.is_cut(from_, to_)) {
       ways_.parked_.push_back(shared_from_this());
       return;
@@ -86,8 +98,28 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   Ways& ways_;
   const size_t from_, to_;
   uint64_t last_ns_ = 0;
+  bool broken_ = false;
   std::deque<Item> queue_;
 };
+
+inline void Ways::watch(const std::shared_ptr<Pipe>& there, const std::shared_ptr<Pipe>& back,
+                        std::function<void()> broke) {
+  std::erase_if(watched_, [](const Watched& one) { return one.there.expired(); });
+  watched_.push_back({there, back, std::move(broke)});
+}
+
+inline void Ways::reset(size_t a, size_t b) {
+  const auto watched = watched_;
+  for (const Watched& one : watched) {
+    const auto there = one.there.lock(), back = one.back.lock();
+    if (!there || !back || std::minmax(there->from_, there->to_) != std::minmax(a, b)) continue;
+    for (const auto& pipe : {there, back}) {
+      pipe->broken_ = true;
+      std::exchange(pipe->queue_, {}).clear();
+    }
+    clock_.in(delay_ns(), one.broke);
+  }
+}
 
 inline void Ways::drop_parked() {
   std::vector<std::shared_ptr<Pipe>> parked;

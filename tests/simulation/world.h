@@ -6,7 +6,7 @@
 //   served after its loss was answered (Q1 of control/quorum.h). W4 a name acknowledged is there until it is
 //   removed, and gone afterwards. W5 every call ends within its bound. W6 when the faults have been over for
 //   three failure deadlines, everything works. W7 when all programs have ended and all names are removed, no
-//   byte is used. W8 the tables and leases of each home are valid (T1 to T3, L1, L4).
+//   byte is used. W8 the invariants of the daemons' own parts (invariants.h).
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 
 #include "base/fault.h"
 #include "daemon.h"
+#include "invariants.h"
 
 namespace ocm::simulation {
 
@@ -33,22 +34,44 @@ struct Cell {
 struct Memory {
   struct Piece {
     ExtentId id;
+    size_t part = 0;  // that it is a replica of, or all of
     size_t node = 0;
     uint64_t life = 0;  // of the node when it was made, or first known
     wire::ExtentDescriptor extent;
     bool drop_asked = false;     // somebody called it lost
     bool drop_answered = false;  // and that was acknowledged
+    bool known_lost = false;     // so a daemon said
+    bool is_given_up() const { return drop_asked || known_lost; }
   };
   enum class State { kHeld, kPublishing, kPublished, kRemoving, kRemoved };
   wire::Allocation allocation;
   Layout layout = Layout::kSingle;
-  std::vector<Piece> pieces;  // also the former ones of a part that was made again
-  std::vector<size_t> newest;  // of them, as far as a program knows
-  uint32_t remade = 0;
+  std::vector<Piece> pieces;     // also the former ones of a part that was made again
+  std::vector<size_t> newest;    // of them, as far as a program knows
+  std::vector<uint32_t> remade;  // by part: how often, so far
   std::vector<Cell> cells;
   std::string name;
   State state = State::kHeld;
   uint64_t removed_ns = 0;
+
+  bool replicated() const {
+    return layout == Layout::kReplicated || (layout == Layout::kSequence && allocation.replicated_parts());
+  }
+  /// That have cells of their own: all of a program's numbers in each part of a sequence.
+  size_t parts() const { return layout == Layout::kSequence ? allocation.part_bytes_size() : 1; }
+  size_t cells_per_part() const { return cells.size() / parts(); }
+};
+
+class World;
+
+/// The removal of a name, while its program or its daemon has it. Which allocation it takes is known from its
+/// answer alone; without one it is any that could have had the name.
+struct Removal {
+  Removal(World& in, std::string of);
+  ~Removal();
+  World& world;
+  const std::string name;
+  bool concluded = false;
 };
 
 struct WorldOptions {
@@ -58,6 +81,8 @@ struct WorldOptions {
   bool random_faults = true;
   bool kill_coordinator = true;
   uint64_t fault_seconds = 40;
+  uint64_t dram_bytes = uint64_t{1} << 20;  // of each node
+  bool coordinator_offers = true;           // some, too
   /// These happen always: mutations.
   std::set<fault::Point> always;
 };
@@ -84,8 +109,10 @@ class World final : public Network, public fault::Hook {
   void resume(size_t node);
   void kill(size_t node, bool power_too);
   void restart(size_t node);
-  /// No home makes an extent for so long.
-  void no_memory_for(uint64_t in_ms) { no_memory_until_ns_ = clock_.now_ns() + in_ms * 1'000'000; }
+  /// It happens every time, for so long.
+  void refuse(fault::Point point, uint64_t for_ms) {
+    refused_until_ns_[point] = clock_.now_ns() + for_ms * 1'000'000;
+  }
   /// W7: nothing is used on any node.
   void check_unused();
   /// In the middle of what it does.
@@ -114,9 +141,14 @@ class World final : public Network, public fault::Hook {
   bool in_peace() const { return clock_.now_ns() > disturbed_ns_ + 4 * deadline_ns() && faults_ == 0; }
   uint64_t coordinator_since_ns() const { return nodes_[0].since_ns; }
   uint64_t next_number() { return ++numbers_; }
+  /// Under way now: see Removal.
+  std::map<std::string, int> removals;
+  /// Its name was removed, or it may be just now or have been.
+  bool may_be_removed(const Memory& memory) const;
   void violate(const std::string& what);
   void note(uint64_t what, uint64_t a, uint64_t b = 0);
   std::vector<std::shared_ptr<Memory>> published;
+  std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
 
   const std::vector<std::string>& violations() const { return violations_; }
   uint64_t digest() const { return digest_; }
@@ -140,7 +172,7 @@ class World final : public Network, public fault::Hook {
   void disturb(const std::string& what);
   void calm();
   void random_fault();
-  void check();
+  void check_state();
   void finish();
   uint64_t below(uint64_t bound) { return random_() % bound; }
 
@@ -151,9 +183,11 @@ class World final : public Network, public fault::Hook {
   std::vector<Slot> nodes_;
   size_t writers_ = 0;
   std::vector<std::shared_ptr<Program>> programs_;
+  Invariants invariants_{*this};
   int faults_ = 0;  // under way
   uint64_t disturbed_ns_ = 0, killed_ns_ = 0;
-  uint64_t refuse_until_ns_ = 0, no_memory_until_ns_ = 0;
+  uint64_t refuse_until_ns_ = 0;
+  std::map<fault::Point, uint64_t> refused_until_ns_;
   bool ending_ = false, over_ = false;
   uint64_t numbers_ = 0, runs_ = 0, digest_ = 1469598103934665603ull;
   std::vector<std::string> violations_;

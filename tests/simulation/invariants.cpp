@@ -1,0 +1,229 @@
+#include "invariants.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "world.h"
+
+namespace ocm::simulation {
+namespace {
+
+/// Replicas are served there now.
+bool has_lease(const Daemon& daemon) {
+  return daemon.core->lease_until_ns->load(std::memory_order_relaxed) > daemon.env->now_ns();
+}
+
+bool is_of(const wire::Council& council, const node::Core& core) {
+  return std::any_of(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
+    return voter.name() == core.name && voter.incarnation() == node::id_field(core.incarnation);
+  });
+}
+
+}  // namespace
+
+void Invariants::check() {
+  ++round_;
+  lost_replicas_are_not_served();
+  leases_stand_on_votes();
+  voters_are_of_their_councils();
+  councils_continue();
+  former_replicas_are_silent();
+  if (round_ % 5 == 0) {
+    one_council_votes();
+    replicas_have_what_was_acknowledged();
+  }
+  if (round_ % 25 == 0) {
+    losses_agree();
+    homes_are_valid();
+    names_are_valid();
+    removed_names_stay_away();
+  }
+}
+
+void Invariants::violate(const std::string& what) {
+  if (told_.insert(what).second) world_.violate(what);
+}
+
+Daemon* Invariants::home_of(const Memory& memory, size_t piece) const {
+  const Memory::Piece& one = memory.pieces[piece];
+  return world_.life(one.node) == one.life ? world_.daemon(one.node).get() : nullptr;
+}
+
+void Invariants::lost_replicas_are_not_served() {
+  for (const auto& [id, memory] : world_.memories) {
+    for (size_t i = 0; i < memory->pieces.size(); ++i) {
+      const Memory::Piece& piece = memory->pieces[i];
+      if (!piece.drop_answered) continue;
+      const Daemon* home = home_of(*memory, i);
+      if (home != nullptr && has_lease(*home) && home->home->has(piece.id))
+        violate("Q1: " + name_of(piece.node) + " serves a replica whose loss was answered");
+    }
+  }
+}
+
+void Invariants::leases_stand_on_votes() {
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto home = world_.daemon(node);
+    if (!home || !has_lease(*home)) continue;
+    const wire::Council& council = home->cluster->quorum().holder().council();
+    size_t votes = 0;
+    for (const wire::Voter& voter : council.voters()) {
+      const auto daemon = world_.daemon(node_of_name(voter.name()));
+      // Of another run nobody knows any more; one that has not heard of the council may have voted in the
+      // former.
+      if (!daemon || node::id_field(daemon->core->incarnation) != voter.incarnation() ||
+          daemon->cluster->quorum().voter().council().id() != council.id()) {
+        ++votes;
+        continue;
+      }
+      const control::LossLedger& ledger = daemon->cluster->quorum().voter().ledger();
+      votes += ledger.vote_until_ns(home->core->partition) > daemon->env->now_ns() ? 1 : 0;
+    }
+    if (votes < control::majority(council))
+      violate("Q2: " + name_of(node) + " has a lease without a majority");
+  }
+}
+
+void Invariants::one_council_votes() {
+  std::map<uint64_t, std::pair<wire::Council, size_t>> voting;  // by id: how many vote in it
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto daemon = world_.daemon(node);
+    if (!daemon || !daemon->cluster->quorum().voter().votes()) continue;
+    auto& [council, votes] = voting[daemon->cluster->quorum().voter().council().id()];
+    council = daemon->cluster->quorum().voter().council();
+    ++votes;
+  }
+  for (auto one = voting.begin(); one != voting.end(); ++one) {
+    for (auto other = std::next(one); other != voting.end(); ++other) {
+      const auto& [a, votes_a] = one->second;
+      const auto& [b, votes_b] = other->second;
+      const bool both = votes_a >= control::majority(a) && votes_b >= control::majority(b);
+      if (both && (control::continues(a, b) || control::continues(b, a)))
+        violate("Q4: a council acts, and so does one that it continues");
+    }
+  }
+}
+
+void Invariants::voters_are_of_their_councils() {
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto daemon = world_.daemon(node);
+    if (!daemon) continue;
+    const control::Voter& voter = daemon->cluster->quorum().voter();
+    if (voter.votes() && !is_of(voter.council(), *daemon->core))
+      violate("Q5: " + name_of(node) + " votes in a council of another run");
+    if (!voter.ledger().is_valid()) violate("R2: the ledger of " + name_of(node) + " is not valid");
+  }
+}
+
+void Invariants::councils_continue() {
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto daemon = world_.daemon(node);
+    if (!daemon) continue;
+    Followed& before = followed_[daemon->run()];
+    const wire::Council& council = daemon->cluster->quorum().holder().council();
+    const std::vector<ExtentId> replicas = daemon->home->directory().replicas();
+    const bool other = before.council.id() != 0 && council.id() != before.council.id() &&
+                       !control::continues(council, before.council);
+    for (const ExtentId& id : replicas) {
+      if (other && std::find(before.replicas.begin(), before.replicas.end(), id) != before.replicas.end())
+        violate("Q6: " + name_of(node) +
+                " kept a replica and went to a council that does not continue its own");
+    }
+    if (council.id() != before.council.id()) before.council = council;
+    before.replicas = replicas;
+  }
+}
+
+void Invariants::losses_agree() {
+  struct Known {
+    uint64_t council;
+    control::LossState state;
+  };
+  std::vector<Known> all;
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto daemon = world_.daemon(node);
+    if (!daemon) continue;
+    const control::Voter& voter = daemon->cluster->quorum().voter();
+    if (voter.votes()) all.push_back({voter.council().id(), voter.ledger().state(daemon->env->now_ns())});
+  }
+  std::map<ExtentId, std::set<ExtentId>> lost;  // by the first replica of the part
+  for (const Known& known : all) {
+    for (const auto& [first, part] : known.state.parts) {
+      for (const auto& one : part.lost) lost[first].insert(one.id);
+      if (lost[first].size() >= part.replicas.size()) violate("R2: every replica of a part was decided lost");
+      for (const Known& other : all) {
+        const auto theirs = other.state.parts.find(first);
+        if (other.council != known.council || theirs == other.state.parts.end()) continue;
+        const size_t both = std::min(part.lost.size(), theirs->second.lost.size());
+        for (size_t i = 0; i < both; ++i) {
+          if (part.lost[i].id != theirs->second.lost[i].id)
+            violate("R1: two voters know different decisions of one instance");
+        }
+      }
+    }
+  }
+}
+
+void Invariants::homes_are_valid() {
+  for (size_t node = 0; node < world_.nodes(); ++node) {
+    const auto daemon = world_.daemon(node);
+    if (daemon && !daemon->home->is_valid()) violate("L1: the home of " + name_of(node) + " is not valid");
+  }
+}
+
+void Invariants::names_are_valid() {
+  const auto daemon = world_.daemon(0);
+  if (daemon && !daemon->cluster->registry().is_valid()) violate("N1: the registry is not valid");
+}
+
+void Invariants::removed_names_stay_away() {
+  const auto daemon = world_.daemon(0);
+  if (!daemon) return;
+  for (const auto& [id, memory] : world_.memories) {
+    if (memory->state != Memory::State::kRemoved || memory->removed_ns < world_.coordinator_since_ns())
+      continue;
+    const wire::Allocation* named = daemon->cluster->registry().find(memory->name);
+    if (named != nullptr && named->allocation_id() == id)
+      violate("N2: the removed name " + memory->name + " is back");
+  }
+}
+
+void Invariants::replicas_have_what_was_acknowledged() {
+  for (const auto& [id, memory] : world_.memories) {
+    if (!memory->replicated()) continue;
+    const size_t cells = memory->cells_per_part();
+    for (const size_t i : memory->newest) {
+      const Memory::Piece& piece = memory->pieces[i];
+      Daemon* const home = piece.is_given_up() ? nullptr : home_of(*memory, i);
+      if (home == nullptr || !home->home->has(piece.id)) continue;
+      const auto served = home->home->directory().open(piece.id);
+      if (!served.is_ok()) continue;
+      for (size_t cell = 0; cell < cells; ++cell) {
+        uint64_t value = 0;
+        std::memcpy(&value, served.value()->data + 8 * cell, 8);
+        const Cell& known = memory->cells[piece.part * cells + cell];
+        if (value < known.acked || value > known.issued)
+          violate("M1: a replica on " + name_of(piece.node) + " has " + std::to_string(value) + " in cell " +
+                  std::to_string(cell) + " of \"" + memory->name + "\"; acknowledged " +
+                  std::to_string(known.acked) + ", issued " + std::to_string(known.issued));
+      }
+    }
+  }
+}
+
+void Invariants::former_replicas_are_silent() {
+  for (const auto& [id, memory] : world_.memories) {
+    if (memory->pieces.size() == memory->newest.size()) continue;
+    for (size_t i = 0; i < memory->pieces.size(); ++i) {
+      const Memory::Piece& piece = memory->pieces[i];
+      const Daemon* home = piece.is_given_up() ? nullptr : home_of(*memory, i);
+      if (home == nullptr ||
+          std::find(memory->newest.begin(), memory->newest.end(), i) != memory->newest.end())
+        continue;
+      if (has_lease(*home) && home->home->has(piece.id))
+        violate("M3: " + name_of(piece.node) + " serves a replica of a part that was made again");
+    }
+  }
+}
+
+}  // namespace ocm::simulation

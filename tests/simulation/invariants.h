@@ -1,0 +1,57 @@
+// The numbered invariants of control/quorum.h, loss.h, leases.h, names.h and remake.h, as far as they can be
+// seen in what the daemons of a world hold at one moment: asked every 10 ms of virtual time, some of them
+// less often.
+//
+// R3 to R5, R8 and what a single call must do are the model checkers' and the unit tests' (tests/model,
+// tests/unit).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "control.pb.h"
+
+namespace ocm::simulation {
+
+class World;
+class Daemon;
+struct Memory;
+
+class Invariants {
+ public:
+  explicit Invariants(World& world) : world_(world) {}
+  /// What does not hold is a violation of the world, each once.
+  void check();
+
+ private:
+  void lost_replicas_are_not_served();         // Q1
+  void leases_stand_on_votes();                // Q2
+  void one_council_votes();                    // Q3, Q4
+  void voters_are_of_their_councils();         // Q5
+  void councils_continue();                    // Q6
+  void losses_agree();                         // R1, R2
+  void homes_are_valid();                      // T1 to T3, L1, L4
+  void names_are_valid();                      // N1
+  void removed_names_stay_away();              // N2
+  void replicas_have_what_was_acknowledged();  // M1, M2
+  void former_replicas_are_silent();           // M3
+
+  void violate(const std::string& what);
+  /// Of the same run as when it was made; null if there is none.
+  Daemon* home_of(const Memory& memory, size_t piece) const;
+
+  World& world_;
+  uint64_t round_ = 0;
+  std::set<std::string> told_;
+  struct Followed {
+    wire::Council council;
+    std::vector<ExtentId> replicas;
+  };
+  std::map<uint64_t, Followed> followed_;  // by the daemon's run
+};
+
+}  // namespace ocm::simulation

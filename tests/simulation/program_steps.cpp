@@ -1,0 +1,315 @@
+// What a program asks for, and in which order: its life.
+#include <algorithm>
+
+#include "program.h"
+
+namespace ocm::simulation {
+
+namespace {
+
+constexpr uint64_t kPieceBytes = 256;
+
+/// Of a request that may have been carried out.
+bool is_lost_answer(Code code) {
+  return code == Code::kDeadline || code == Code::kPeerLost || code == Code::kNoDaemon ||
+         code == Code::kCancelled;
+}
+
+}  // namespace
+
+// ---- allocations and names
+
+Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vector<size_t> nodes) {
+  wire::Envelope request;
+  auto& ask = *request.mutable_allocate();
+  const uint32_t extents =
+      layout == Layout::kSingle ? 1 : static_cast<uint32_t>(std::max<size_t>(2, nodes.size()));
+  ask.set_layout(static_cast<uint32_t>(layout));
+  ask.set_extents(extents);
+  ask.set_bytes_total(layout == Layout::kStriped ? extents * kPieceBytes : kPieceBytes);
+  if (layout == Layout::kStriped) ask.set_chunk_bytes(kPieceBytes);
+  for (const size_t node : nodes) ask.add_nodes(name_of(node));
+  auto reply = co_await call(std::move(request), 24 * world_.deadline_ns());
+  if (!reply.is_ok()) co_return reply.status();
+  auto handle = std::make_shared<Handle>();
+  handle->memory = std::make_shared<Memory>();
+  Memory& memory = *handle->memory;
+  memory.allocation = reply.value().allocation();
+  memory.layout = layout;
+  memory.cells.resize(world_.writers() + 1);
+  bind(*handle, memory.allocation);
+  handle->owned = true;
+  handle->receipt = memory.allocation.receipt();
+  handles.push_back(handle);
+  world_.memories[memory.allocation.allocation_id()] = handle->memory;
+  ++world_.counts["allocations"];
+  co_return handle;
+}
+
+Task<Status> Program::publish(Handle& handle, std::string name) {
+  const std::shared_ptr<Memory> memory = handle.memory;
+  if (memory->state != Memory::State::kHeld) co_return Code::kExists;
+  memory->name = name;
+  memory->state = Memory::State::kPublishing;
+  wire::Envelope request;
+  request.mutable_publish()->set_name(name);
+  request.mutable_publish()->set_allocation_id(memory->allocation.allocation_id());
+  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  if (!reply.is_ok()) {
+    ++world_.counts["publishes failed"];
+    co_return reply.status();  // it may be there all the same
+  }
+  if (memory->state == Memory::State::kPublishing) memory->state = Memory::State::kPublished;
+  world_.published.push_back(memory);
+  ++world_.counts["published"];
+  co_return Status();
+}
+
+std::shared_ptr<Memory> Program::published_as(const std::string& name) const {
+  std::shared_ptr<Memory> out;
+  for (const auto& memory : world_.published) {
+    if (memory->name == name && memory->state == Memory::State::kPublished) out = memory;
+  }
+  return out;
+}
+
+void Program::check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected,
+                              uint64_t began_ns, bool other_removals) {
+  if (!expected || expected->state != Memory::State::kPublished || other_removals) return;
+  const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
+  if (began_ns <= settled_ns || !world_.daemon(0)) return;
+  const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
+    const Memory::Piece& piece = expected->pieces[i];
+    return world_.life(piece.node) == piece.life && !piece.drop_asked;
+  });
+  if (spared) world_.violate("W4: the name " + name + " is not there");
+}
+
+Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hold) {
+  const auto expected = published_as(name);
+  wire::Envelope request;
+  request.mutable_attach()->set_name(name);
+  request.mutable_attach()->set_access(static_cast<uint32_t>(Access::kReadWrite));
+  request.mutable_attach()->set_hold(hold);
+  const uint64_t began_ns = world_.clock().now_ns();
+  auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  if (reply.status().code() == Code::kNotFound && !hold)
+    check_not_there(name, expected, began_ns, world_.removals[name] > 0);
+  if (!reply.is_ok()) co_return reply.status();
+  const wire::Allocation& found = reply.value().allocation();
+  for (const auto& memory : world_.published) {
+    if (memory->allocation.allocation_id() != found.allocation_id()) continue;
+    if (memory->state == Memory::State::kRemoved && memory->removed_ns < began_ns &&
+        memory->removed_ns > world_.coordinator_since_ns()) {
+      world_.violate("W4: the name " + name + " was removed and is there");
+    }
+    auto handle = std::make_shared<Handle>();
+    handle->memory = memory;
+    handle->hold_id = found.hold_id();
+    handle->receipt = found.receipt();
+    bind(*handle, found);
+    handles.push_back(handle);
+    ++world_.counts["attached"];
+    co_return handle;
+  }
+  // A publish that nobody acknowledged.
+  wire::Envelope let_go;
+  let_go.mutable_free()->set_allocation_id(found.allocation_id());
+  let_go.mutable_free()->set_hold_id(found.hold_id());
+  (void)co_await call(std::move(let_go), 8 * world_.deadline_ns());
+  co_return Code::kNotFound;
+}
+
+Task<Status> Program::remove(std::string name) {
+  const auto expected = published_as(name);
+  const auto removal = std::make_shared<Removal>(world_, name);
+  const uint64_t began_ns = world_.clock().now_ns();
+  wire::Envelope request;
+  request.mutable_name_remove()->set_name(name);
+  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns(), removal);
+  if (reply.is_ok()) {
+    const auto removed = world_.memories.find(reply.value().allocation().allocation_id());
+    if (removed == world_.memories.end()) co_return Code::kInternal;
+    removal->concluded = true;
+    removed->second->state = Memory::State::kRemoved;
+    removed->second->removed_ns = world_.clock().now_ns();
+    ++world_.counts["removed"];
+  } else if (reply.status().code() == Code::kNotFound) {
+    removal->concluded = true;
+    check_not_there(name, expected, began_ns, world_.removals[name] > 1);
+  }
+  co_return reply.status();
+}
+
+Task<Status> Program::free(std::shared_ptr<Handle> handle) {
+  handles.erase(std::remove(handles.begin(), handles.end(), handle), handles.end());
+  wire::Envelope request;
+  request.mutable_free()->set_allocation_id(handle->memory->allocation.allocation_id());
+  request.mutable_free()->set_hold_id(handle->hold_id);
+  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  co_return reply.status();
+}
+
+Task<Result<std::shared_ptr<Handle>>> Program::join(std::vector<std::shared_ptr<Handle>> parts) {
+  wire::Envelope request;
+  for (const auto& part : parts)
+    request.mutable_join()->add_allocation_ids(part->memory->allocation.allocation_id());
+  auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  const Code code = reply.status().code();
+  if (code == Code::kRevoked || code == Code::kUnsupported || is_lost_answer(code)) {
+    // Joined all the same, perhaps: it ends with the session.
+    for (const auto& part : parts)
+      if (is_lost_answer(code))
+        handles.erase(std::remove(handles.begin(), handles.end(), part), handles.end());
+    co_return reply.status();
+  }
+  if (!reply.is_ok()) {
+    world_.violate("W6: a join: " + std::string(reply.status().to_string()));
+    co_return reply.status();
+  }
+  auto handle = std::make_shared<Handle>();
+  handle->memory = std::make_shared<Memory>();
+  Memory& memory = *handle->memory;
+  memory.allocation = reply.value().allocation();
+  memory.layout = Layout::kSequence;
+  for (size_t number = 0; number < parts.size(); ++number) {
+    const Handle& part = *parts[number];
+    memory.remade.push_back(part.memory->remade.front());
+    world_.memories.erase(part.memory->allocation.allocation_id());
+    memory.cells.insert(memory.cells.end(), part.memory->cells.begin(), part.memory->cells.end());
+    for (size_t i = 0; i < part.places.size(); ++i) {
+      handle->places.push_back(memory.pieces.size());
+      handle->lost.push_back(part.lost[i]);
+      memory.pieces.push_back(piece_at(part, i));
+      memory.pieces.back().part = number;
+    }
+    handles.erase(std::remove(handles.begin(), handles.end(), parts[number]), handles.end());
+  }
+  memory.newest = handle->places;
+  handle->owned = true;
+  handle->receipt = memory.allocation.receipt();
+  handles.push_back(handle);
+  world_.memories[memory.allocation.allocation_id()] = handle->memory;
+  ++world_.counts["joined"];
+  co_return handle;
+}
+
+std::vector<std::shared_ptr<Handle>> Program::joinable() {
+  constexpr size_t kPartsMax = 3;
+  std::vector<std::shared_ptr<Handle>> out;
+  for (const auto& handle : handles) {
+    const Memory& memory = *handle->memory;
+    const bool whole = memory.layout == Layout::kSingle || memory.layout == Layout::kReplicated;
+    if (!handle->owned || memory.state != Memory::State::kHeld || !whole || out.size() == kPartsMax) continue;
+    if (out.empty() || out.front()->memory->replicated() == memory.replicated()) out.push_back(handle);
+  }
+  return out;
+}
+
+Task<void> Program::step() {
+  constexpr size_t kHandlesMax = 8;
+  constexpr uint64_t kNames = 4;  // few: most memory is shared
+  const uint64_t dice = below(100);
+  const auto handle = handles.empty() ? nullptr : handles[below(handles.size())];
+  const size_t part = handle ? below(handle->memory->parts()) * handle->memory->cells_per_part() : 0;
+  if (dice < 8 || !handle) {
+    if (handles.size() >= kHandlesMax) co_return;
+    const uint64_t kind = below(6);
+    const Layout layout = kind == 0 ? Layout::kSingle : kind == 1 ? Layout::kStriped : Layout::kReplicated;
+    std::vector<size_t> nodes;
+    if (below(2) == 0) {
+      const size_t first = below(2) == 0 ? node_ : below(world_.nodes());
+      nodes.push_back(first);
+      if (layout != Layout::kSingle)
+        nodes.push_back((first + 1 + below(world_.nodes() - 1)) % world_.nodes());
+    }
+    (void)co_await allocate(layout, std::move(nodes));
+  } else if (dice < 45) {
+    (void)co_await put(handle, part + number_);
+  } else if (dice < 70) {
+    (void)co_await get(handle, part + 1 + below(world_.programs()));
+  } else if (dice < 74) {
+    if (!handle->memory->replicated()) (void)co_await add(handle);
+  } else if (dice < 77) {
+    std::shared_ptr<Handle> target;
+    for (const auto& other : handles) {
+      if (other->owned && other != handle && other->memory->layout == Layout::kSingle && !other->copied_to)
+        target = other;
+    }
+    if (target) (void)co_await copy(handle, target, part + 1 + below(world_.programs()));
+  } else if (dice < 80) {
+    std::vector<std::shared_ptr<Handle>> parts = joinable();
+    if (parts.size() > 1) (void)co_await join(std::move(parts));
+  } else if (dice < 86) {
+    if (handle->owned && handle->memory->state == Memory::State::kHeld)
+      (void)co_await publish(*handle, "name" + std::to_string(below(kNames)));
+  } else if (dice < 95) {
+    if (handles.size() < kHandlesMax)
+      (void)co_await attach("name" + std::to_string(below(kNames)), below(3) == 0);
+  } else if (dice < 97) {
+    if (!world_.published.empty()) {
+      const auto memory = world_.published[below(world_.published.size())];
+      if (memory->state == Memory::State::kPublished) (void)co_await remove(memory->name);
+    }
+  } else {
+    (void)co_await free(handle);
+  }
+}
+
+Task<void> Program::live() {
+  while (!world_.ending()) {
+    co_await env->sleep_ns(1'000'000 + below(120'000'000));
+    if (world_.ending()) break;
+    co_await step();
+  }
+}
+
+Task<void> Program::probe() {
+  const auto must = [this](const Status& status, const std::string& what) {
+    if (!status.is_ok())
+      world_.violate("W6: " + what + " on " + name_of(node_) + ": " + std::string(status.to_string()));
+  };
+  auto fresh = co_await allocate(Layout::kReplicated, {});
+  must(fresh.status(), "an allocation");
+  if (fresh.is_ok()) {
+    must(co_await put(fresh.value(), number_), "a put");
+    must(co_await get(fresh.value(), number_), "a get");
+    const std::string name = "probe" + std::to_string(number_);
+    must(co_await publish(*fresh.value(), name), "a publish");
+    auto attached = co_await attach(name, true);
+    must(attached.status(), "an attach");
+    must(co_await remove(name), "a removal");
+    if (attached.is_ok()) {
+      must(co_await get(attached.value(), number_), "a get of what is held");
+      must(co_await free(attached.value()), "a free");
+    }
+  }
+  const auto mine = handles;
+  for (const auto& handle : mine) {
+    if (!handle->memory->replicated()) continue;
+    (void)co_await get(handle, 0);  // W1 and W2
+    const Status put_now = co_await put(handle, number_);
+    const bool left =
+        std::any_of(handle->memory->newest.begin(), handle->memory->newest.end(), [&](size_t i) {
+          const Memory::Piece& p = handle->memory->pieces[i];
+          return p.part == 0 && world_.life(p.node) == p.life && !p.drop_asked;
+        });
+    const bool freed = handle->memory->state >= Memory::State::kPublishing && handle->hold_id.empty();
+    if (left && !freed && handle->hold_id.empty()) must(put_now, "a put to what was there");
+  }
+}
+
+Task<void> Program::sweep(bool& clean) {
+  wire::Envelope request;
+  request.mutable_name_list();
+  const auto listed = co_await call(std::move(request), 8 * world_.deadline_ns());
+  clean = listed.is_ok() && listed.value().names().allocations_size() == 0;
+  if (!listed.is_ok()) co_return;
+  for (const auto& name : listed.value().names().allocations()) {
+    wire::Envelope gone;
+    gone.mutable_name_remove()->set_name(name.name());
+    (void)co_await call(std::move(gone), 8 * world_.deadline_ns());
+  }
+}
+
+}  // namespace ocm::simulation
