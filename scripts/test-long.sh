@@ -1,8 +1,8 @@
 # Sourced by test.sh: what takes hours.
 cat <<TEXT
 make test-long covers, beyond make test:
-  simulation   the client over the fake network, 300 seeds of an hour each
-  world        whole daemons by seed for 10^6 virtual seconds, where tests/simulation has them
+  simulation   whole daemons on virtual time by seed: programs' lives for 10^6 seconds, and the client's own code over the
+               fake network for 300 hours
   models       the exhaustive checkers with their deep worlds, where tests/model has them
   soak         100,000 random operations over three real nodes, every byte compared
   fuzzers      each decoder of bytes from outside for 60 seconds; corpora stay in build/fuzz/corpus

@@ -21,9 +21,9 @@ class Shadow {
     if (settles) forget(offset, count);
     std::copy(data, data + count, certain_.begin() + static_cast<ptrdiff_t>(offset));
   }
-  /// Failed: each byte is the old or the new one.
-  void may_have_written(uint64_t offset, const std::byte* data, uint64_t count) {
-    maybe_.push_back({offset, {data, data + count}});
+  /// Failed: each byte is the old or the new one. `may_come`: also after a later write.
+  void may_have_written(uint64_t offset, const std::byte* data, uint64_t count, bool may_come = false) {
+    maybe_.push_back({offset, {data, data + count}, may_come});
   }
 
   /// The first place where `data`, read at `offset`, cannot be.
@@ -44,6 +44,7 @@ class Shadow {
   struct Maybe {
     uint64_t offset;
     std::vector<std::byte> data;
+    bool may_come = false;
   };
 
   bool may_be(uint64_t at, std::byte value) const {
@@ -59,7 +60,7 @@ class Shadow {
         if (from < to)
           kept.push_back({from, {m.data.begin() + (from - begin), m.data.begin() + (to - begin)}});
       };
-      if (end <= offset || stop <= begin) {
+      if (m.may_come || end <= offset || stop <= begin) {
         kept.push_back(std::move(m));
       } else {
         part(begin, std::min(end, offset));

@@ -24,8 +24,8 @@ bool opens(const ServedExtent& extent, const Capability& shown, Access access) {
 
 // ---- nodes
 
-void NetworkCore::add_node(const std::string& name, ExtentDirectory* directory) {
-  nodes_[name] = Node{directory, true, false};
+void NetworkCore::add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock) {
+  nodes_[name] = Node{directory, std::move(clock), true, false};
 }
 
 void NetworkCore::kill(const std::string& name) {
@@ -380,13 +380,16 @@ void NetworkCore::apply(Link& link, Stream& stream, Message& request) {
   reply.opcode = request.opcode;
   reply.local_offset = request.local_offset;
   reply.code = request.code;
+  const std::shared_ptr<ServedExtent> extent = stream.extent.lock();
   if (request.detach) {
     stream.extent.reset();
   } else if (reply.code == Code::kOk) {
-    reply.code = check_access(*stream.extent, stream.access, request.opcode, request.offset, request.bytes);
+    reply.code = extent == nullptr ? Code::kRevoked
+                                   : check_access_at(*extent, stream.access, request.opcode, request.offset,
+                                                     request.bytes, nodes_[link.home].now_ns);
   }
   if (!request.detach && reply.code == Code::kOk) {
-    std::byte* at = stream.extent->data + request.offset;
+    std::byte* at = extent->data + request.offset;
     switch (request.opcode) {
       case OpCode::kPut:
         if (request.bytes != 0) std::memcpy(at, request.payload.data(), request.bytes);

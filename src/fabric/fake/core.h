@@ -74,7 +74,7 @@ struct Stream {
   uint64_t next_request = 0;
   InOrder replies;
   // the home's end
-  std::shared_ptr<ServedExtent> extent;
+  std::weak_ptr<ServedExtent> extent;  // as every server keeps it between ops
   uint64_t next_reply = 0;
   InOrder requests;
 };
@@ -102,9 +102,10 @@ class NetworkCore : public std::enable_shared_from_this<NetworkCore> {
   // Nodes. The caller holds `mutex`, as everywhere below.
   struct Node {
     ExtentDirectory* directory = nullptr;
+    std::function<uint64_t()> now_ns;
     bool alive = true, stopped = false;
   };
-  void add_node(const std::string& name, ExtentDirectory* directory);
+  void add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock);
   void kill(const std::string& name);
   void set_stopped(const std::string& name, bool stopped);
   void set_cut(const std::string& a, const std::string& b, bool is_cut);

@@ -9,9 +9,9 @@ FakeNetwork::FakeNetwork(uint64_t seed, NetworkOptions options)
     : core_(std::make_shared<NetworkCore>(seed, options)) {}
 FakeNetwork::~FakeNetwork() = default;
 
-void FakeNetwork::add_node(const std::string& name, ExtentDirectory* directory) {
+void FakeNetwork::add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock) {
   const std::lock_guard lock(core_->mutex);
-  core_->add_node(name, directory);
+  core_->add_node(name, directory, std::move(clock));
 }
 void FakeNetwork::kill(const std::string& name) {
   const std::lock_guard lock(core_->mutex);

@@ -36,8 +36,8 @@ class FakeNetwork {
   ~FakeNetwork();
 
   /// A node that serves `directory` (null: a client only). A name that was killed comes back with it, empty
-  /// of links.
-  void add_node(const std::string& name, ExtentDirectory* directory);
+  /// of links. `clock`: of its leases.
+  void add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock = os::now_ns);
   /// The node is gone: its links break at once for those who can reach it.
   void kill(const std::string& name);
   /// The node does nothing until resume(); what is sent to it waits.
