@@ -20,6 +20,7 @@ WorldOptions options_of(uint64_t seed, size_t homes) {
   options.random_faults = false;
   options.dram_bytes = uint64_t{64} << 20;
   options.coordinator_offers = false;
+  options.invariants_ns = 100'000'000;
   return options;
 }
 

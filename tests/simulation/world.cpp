@@ -266,7 +266,7 @@ void World::run(const std::shared_ptr<Program>& program, Task<void> task) {
 
 void World::check_state() {
   invariants_.check();
-  if (!over_) clock_.in(10'000'000, [this] { check_state(); });
+  if (!over_) clock_.in(options_.invariants_ns, [this] { check_state(); });
 }
 
 void World::live() {

@@ -83,6 +83,7 @@ struct WorldOptions {
   uint64_t fault_seconds = 40;
   uint64_t dram_bytes = uint64_t{1} << 20;  // of each node
   bool coordinator_offers = true;           // some, too
+  uint64_t invariants_ns = 10'000'000;      // asked that often
   /// These happen always: mutations.
   std::set<fault::Point> always;
 };
