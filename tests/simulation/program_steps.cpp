@@ -156,7 +156,9 @@ Task<Result<std::shared_ptr<Handle>>> Program::join(std::vector<std::shared_ptr<
     request.mutable_join()->add_allocation_ids(part->memory->allocation.allocation_id());
   auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
   const Code code = reply.status().code();
-  if (code == Code::kRevoked || code == Code::kUnsupported || is_lost_answer(code)) {
+  // A daemon that restarted calls nothing owned before a home has said so (P4 of node/sessions.h).
+  const bool unsettled = code == Code::kInvalidArgument && world_.life(node_) > 0;
+  if (unsettled || code == Code::kRevoked || code == Code::kUnsupported || is_lost_answer(code)) {
     // Joined all the same, perhaps: it ends with the session.
     for (const auto& part : parts)
       if (is_lost_answer(code))

@@ -163,7 +163,7 @@ TEST(Names, RebuiltFromWhatTheHomesReport) {
 TEST(Names, WhatOthersRememberAsRemovedIsNotBroughtBackToAnEmptyRegistry) {
   Names former(10), names(10), late(10);
   ASSERT_TRUE(former.publish(allocation("x", '1')).is_ok());
-  ASSERT_TRUE(former.remove("x", 1000).is_ok());
+  ASSERT_TRUE(remove(former, "x", 1000).is_ok());
   ASSERT_EQ(former.removed().size(), 1u);
   EXPECT_FALSE(names.remember_removed(former.removed().front()).has_value());
   EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
