@@ -55,6 +55,12 @@ class Extent {
   /// errors do not name the node.
   Result<Attachment> attach(os::Deadline deadline);
 
+  /// The home refused the attachment: one that was frozen and answers again has forgotten it.
+  void attach_anew() {
+    const std::lock_guard lock(mutex_);
+    attachment_.channel.reset();
+  }
+
   /// Replicas: nobody can read this one any more.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   void mark_lost() { lost_.store(true, std::memory_order_release); }

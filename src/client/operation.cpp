@@ -391,6 +391,7 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
   const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
+  if (code == Code::kRevoked) extent.attach_anew();
   if (!replicated(end.allocation) || !is_replica_failure(status.code())) {
     fail(code, where);
     return false;
@@ -436,6 +437,7 @@ void Operation::conclude() {
     lost.set_allocation_id(target_->id().bytes.data(), 16);
     lost.set_address(descriptor.id.address.bits());
     lost.set_generation(descriptor.id.generation);
+    lost.set_revoked((target_revoked_ >> i & 1) != 0);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
     if (!daemon.is_ok()) {
       fail(failure_.code(), failure_.message());
@@ -457,10 +459,12 @@ void Operation::conclude_confirmed() {
     if (!test_call(*call, now)) return;
   }
   for (auto& [index, call] : confirmations_) {
-    if (call->status.is_ok())
+    if (call->status.is_ok()) {
       (*target_binding_)[index].mark_lost();
-    else
-      fail_replicas(target_part(), Status(failure_.code(), std::string(failure_.message()) +
+      continue;
+    }
+    loss_revoked_ = loss_revoked_ || call->status.code() == Code::kRevoked;
+    fail_replicas(target_part(), Status(failure_.code(), std::string(failure_.message()) +
                                                                "; and its loss could not be confirmed: " +
                                                                std::string(call->status.message())));
   }

@@ -185,6 +185,7 @@ class Operation {
   std::unique_ptr<Leg[]> more_legs_;
   std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
   std::vector<Suspect> suspects_;
+  bool loss_revoked_ = false;     // a replica was not given up, for it was only frozen
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
   uint32_t restarts_ = 0;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is

@@ -52,7 +52,7 @@ void Operation::suspect(const Part& part) {
     Suspect& one = suspects_.emplace_back();
     one.allocation = part.allocation;
     one.extent = (*part.binding)[part.first + i].descriptor().id;
-    one.maybe_frozen = living == 0 && (part.revoked >> i & 1) != 0;
+    one.maybe_frozen = (living == 0 || loss_revoked_) && (part.revoked >> i & 1) != 0;
   }
 }
 
@@ -95,6 +95,7 @@ bool Operation::resolved() {
   status_ = failure_ = Status();
   replicas_failed_ = false;
   target_failed_ = target_revoked_ = 0;
+  loss_revoked_ = false;
   confirmations_.clear();
   runs_.rewind();
   begin();

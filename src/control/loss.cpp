@@ -30,7 +30,14 @@ Status check(const LossRequest& request) {
   if (part.size() < 2 || part.size() > kReplicasMax) return bad("a part with replicas has 2 to 64 of them");
   if (std::adjacent_find(part.begin(), part.end(), std::greater_equal<>()) != part.end())
     return bad("the replicas of a part stand in ascending order, each once");
-  if (!has(part, request.replica)) return bad("the replica is not of the part");
+  const auto lives_beside = [&](const ExtentId& follows) {
+    return !has(part, follows) && std::any_of(part.begin(), part.end(), [&](const ExtentId& id) {
+      return id.address.partition() == follows.address.partition();
+    });
+  };
+  if (!has(part, request.replica) && !lives_beside(request.replica))
+    return bad("the replica is not of the part, and none that follows it");
+  if (request.ended && !lives_beside(*request.ended)) return bad("what follows a part lives where one of it did");
   if (request.lost.size() >= part.size()) return bad("one replica of a part is never lost");
   for (size_t i = 0; i < request.lost.size(); ++i) {
     const auto seen = std::span(request.lost).first(i);
@@ -62,13 +69,18 @@ void merge(LossState& into, const LossState& from) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
     LossState::Part& mine = it->second;
-    const bool newer = OCM_MUTATION("merge-the-lower-ballot") ? theirs.accepted_at < mine.accepted_at : theirs.lost.size() > mine.lost.size() ||
-                       (theirs.lost.size() == mine.lost.size() && theirs.accepted_at > mine.accepted_at);
+    const size_t decided = mine.lost.size() + (mine.ended ? 1 : 0);
+    const size_t decided_there = theirs.lost.size() + (theirs.ended ? 1 : 0);
+    const bool newer = OCM_MUTATION("merge-the-lower-ballot")
+                           ? theirs.accepted_at < mine.accepted_at
+                           : decided_there > decided ||
+                                 (decided_there == decided && theirs.accepted_at > mine.accepted_at);
     if (newer) {
       mine.accepted_at = theirs.accepted_at;
       mine.accepted = theirs.accepted;
     }
     for (size_t i = mine.lost.size(); i < theirs.lost.size(); ++i) mine.lost.push_back(theirs.lost[i]);
+    if (theirs.ended && !OCM_MUTATION("merge-without-the-end")) mine.ended = theirs.ended;
     for (const LossState::Lost& lost : theirs.lost) {
       for (LossState::Lost& known : mine.lost) known.freed = known.freed || (known.id == lost.id && lost.freed);
     }
@@ -125,7 +137,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   while (next < living.size() && living[next].first <= votes.watched) ++next;
   for (size_t i = 0; i < std::min(living.size(), kWatchedMax); ++i) {
     const auto& [id, part] = living[(next + i) % living.size()];
-    out.watched.push_back({id, part->replicas.size(), ids_of(part->lost)});
+    out.watched.push_back({id, part->replicas, ids_of(part->lost), part->ended});
     votes.watched = id;
   }
   votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);
@@ -145,7 +157,7 @@ void LossLedger::forget_promises(uint64_t now_ns) {
   // An accept that follows an older promise is refused (R5), so this one may be forgotten.
   for (auto it = parts_.begin(); it != parts_.end();) {
     const Part& part = it->second;
-    const bool idle = part.lost.empty() && part.accepted_at.round == 0 && now_ns > part.promised_ns + 2 * lease_ns_;
+    const bool idle = part.lost.empty() && !part.ended && part.accepted_at.round == 0 && now_ns > part.promised_ns + 2 * lease_ns_;
     if (!idle) {
       ++it;
       continue;
@@ -182,8 +194,11 @@ bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const Ext
   });
 }
 
-void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost) {
-  if (lost.size() <= part.lost.size()) return;
+void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost,
+                       const std::optional<ExtentId>& ended) {
+  const bool ends = ended && !part.ended;
+  if (lost.size() <= part.lost.size() && !ends) return;
+  if (ends) part.ended = ended;
   for (size_t i = part.lost.size(); i < lost.size(); ++i) {
     const auto voted = homes_.find(lost[i].address.partition());
     part.lost.push_back({lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
@@ -198,10 +213,16 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   const std::vector<ExtentId> known = ids_of(part->lost);
   if (!is_prefix(known, request.lost) && !is_prefix(request.lost, known))
     return Status(Code::kInvalidArgument, "another replica was decided in that instance");
-  learn(now_ns, *part, request.lost);
+  const bool after_end = (request.ended && known.size() > request.lost.size()) ||
+                         (part->ended && request.lost.size() > known.size()) ||
+                         (request.ended && part->ended && *request.ended != *part->ended);
+  if (after_end)
+    return Status(Code::kInvalidArgument, "another end was decided of the part");
+  learn(now_ns, *part, request.lost, request.ended);
   LossAnswer out;
   out.at_ns = now_ns;
-  const bool now = request.lost.size() == part->lost.size();  // the instance is the present one
+  // The instance is the present one.
+  const bool now = request.lost.size() == part->lost.size() && (!part->ended || OCM_MUTATION("decide-after-the-end"));
   switch (request.phase) {
     case Phase::kPrepare:
       if (!now || (request.ballot < part->promised && !OCM_MUTATION("promise-twice"))) break;
@@ -211,7 +232,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       break;
     case Phase::kAccept: {
       const bool late = now_ns > request.promised_at_ns + lease_ns_ || now_ns < request.promised_at_ns;  // R5
-      const bool last = part->lost.size() + 1 >= part->replicas.size();                                  // R2
+      const bool last = part->lost.size() + 1 >= part->replicas.size() && has(part->replicas, request.replica);  // R2
       const bool alone = !has_living_sibling(now_ns, *part, request.replica);                            // R4
       if (!now || (late && !OCM_MUTATION("accept-late")) || last ||
           (alone && !OCM_MUTATION("accept-without-a-sibling")) || has(request.lost, request.replica) ||
@@ -228,6 +249,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   out.promised = part->promised;
   if (!OCM_MUTATION("hide-what-was-accepted")) out.accepted_at = part->accepted_at;
   out.accepted = part->accepted;
+  if (!OCM_MUTATION("decide-after-the-end")) out.ended = part->ended;
   out.wait_ns = ~uint64_t{0};
   for (const Lost& lost : part->lost) {
     out.lost.push_back(lost.id);
@@ -255,6 +277,7 @@ LossState LossLedger::state(uint64_t now_ns) const {
     LossState::Part& copy = out.parts[first];
     copy.replicas = part.replicas;
     for (const Lost& lost : part.lost) copy.lost.push_back({lost.id, lost.freed});
+    copy.ended = part.ended;
     copy.accepted_at = part.accepted_at;
     copy.accepted = part.accepted;
   }
@@ -272,8 +295,9 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     Part& part = parts_[first];
     part.replicas = theirs.replicas;
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
-    learn(now_ns, part, ids_of(theirs.lost));
-    if (theirs.lost.size() == part.lost.size() && theirs.accepted_at > part.accepted_at &&
+    learn(now_ns, part, ids_of(theirs.lost), theirs.ended);
+    const bool same = theirs.lost.size() == part.lost.size() && theirs.ended == part.ended;
+    if (same && theirs.accepted_at > part.accepted_at &&
         !OCM_MUTATION("install-without-accepted")) {
       part.accepted_at = theirs.accepted_at;
       part.accepted = theirs.accepted;
@@ -328,6 +352,8 @@ void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
       add_id(out, lost.id);
       add_number(out, lost.freed ? 0 : left(lost.quiet_ns) + 1);
     }
+    add_number(out, part.ended ? 1 : 0);
+    if (part.ended) add_id(out, *part.ended);
     add_number(out, part.gone.size());
     for (const ExtentId& id : part.gone) add_id(out, id);
     for (const Ballot& ballot : {part.promised, part.accepted_at}) {
@@ -345,6 +371,12 @@ LossAsker::LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by)
   prepare();
 }
 
+LossAsker LossAsker::ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor, uint64_t by) {
+  LossAsker out(std::move(part), successor, by);
+  out.lost_ = std::move(lost);
+  return out;
+}
+
 void LossAsker::restart() {
   promised_at_ns_.clear();
   prepare();
@@ -356,14 +388,17 @@ void LossAsker::fingerprint(std::string& out) const {
   if (phase_ == Phase::kAccept) add_id(out, value_);
   add_number(out, lost_.size());
   for (const ExtentId& id : lost_) add_id(out, id);
+  if (ended_) add_id(out, *ended_);
 }
 
 bool LossAsker::is_lost() const { return has(lost_, replica_); }
 
+bool LossAsker::ends() const { return !has(part_, replica_); }
+
 /// The next thing to ask, with a ballot that was not used before.
 void LossAsker::prepare() {
   ballot_ = {ballot_.round + 1, by_};
-  const bool over = is_lost() || lost_.size() + 1 >= part_.size();
+  const bool over = ended_ || is_lost() || (!ends() && lost_.size() + 1 >= part_.size());
   phase_ = over ? Phase::kLearn : Phase::kPrepare;
 }
 
@@ -373,6 +408,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
   out.part = part_;
   out.replica = phase_ == Phase::kAccept ? value_ : replica_;
   out.lost = lost_;
+  out.ended = ended_;
   out.ballot = ballot_;
   const auto promised = promised_at_ns_.find(voter);
   if (phase_ == Phase::kAccept && promised != promised_at_ns_.end()) out.promised_at_ns = promised->second;
@@ -383,11 +419,14 @@ void LossAsker::answered(size_t needed, const Answers& answers) {
   wait_ns_ = 0;
   refused_ = false;
   const size_t known = lost_.size();
+  const bool knew_end = ended_.has_value();
   for (const auto& [voter, answer] : answers) {
     if (answer.lost.size() > lost_.size() && is_prefix(lost_, answer.lost)) lost_ = answer.lost;
+    if (answer.ended) ended_ = answer.ended;
   }
+  if (ends() && lost_.size() != known && !ended_) return overtaken();
   if (phase_ == Phase::kLearn) return after_learn(needed, answers);
-  if (lost_.size() != known) return prepare();  // the instance was decided by another
+  if (lost_.size() != known || ended_.has_value() != knew_end) return prepare();  // the instance was decided by another
   if (phase_ == Phase::kPrepare)
     after_prepare(needed, answers);
   else
@@ -424,16 +463,21 @@ void LossAsker::after_accept(size_t needed, const Answers& answers) {
     ballot_.round = std::max(ballot_.round, answer.promised.round);
     accepted += answer.agreed ? 1 : 0;
   }
-  if (accepted >= (OCM_MUTATION("minority-accepts") ? needed - 1 : needed))
-    lost_.push_back(value_);
-  else
+  if (accepted < (OCM_MUTATION("minority-accepts") ? needed - 1 : needed))
     refused_ = true;
+  else if (!has(part_, value_))
+    ended_ = value_;
+  else
+    lost_.push_back(value_);
+  if (ends() && !refused_ && !ended_) return overtaken();
   prepare();
 }
 
+void LossAsker::overtaken() { outcome_ = Outcome::kOvertaken; }
+
 void LossAsker::after_learn(size_t needed, const Answers& answers) {
-  if (!is_lost()) {  // told to whom it could be; it is the last one all the same
-    outcome_ = Outcome::kLast;
+  if (!is_lost()) {  // told to whom it could be; it is decided all the same
+    outcome_ = ended_ ? Outcome::kEnded : Outcome::kLast;
     return;
   }
   std::vector<uint64_t> waits;

@@ -5,6 +5,7 @@
 //   instance 0       prepare, accept: a majority accepted "B is lost"           lost = [B]
 //   instance 1       prepare, accept: a majority accepted "A is lost"           lost = [B A]
 //   (no instance 2)  C is the last replica and is never lost
+//   or instance 1    a majority accepted "the part is over, for D follows"      nothing is decided after it
 //   learn            each voter names B, then A, to its home with every later vote, until it hears that it is freed
 //
 // Each instance is one decision of single-decree Paxos (Lamport, "Paxos Made Simple", 2001). A writer's daemon
@@ -23,11 +24,14 @@
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
 //   R8 what is decided about a part is remembered until each replica is freed or gone.
+//   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
+//      replica of it is decided lost, so who could not reach one must ask which part follows.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -47,8 +51,9 @@ struct LossRequest {
   enum class Phase : uint8_t { kPrepare = 1, kAccept = 2, kLearn = 3 };
   Phase phase = Phase::kPrepare;
   std::vector<ExtentId> part;
-  ExtentId replica;               // kAccept: to be decided; kLearn: asked about
+  ExtentId replica;               // kAccept: to be decided; kLearn: asked about. Not of the part: what follows it (R9)
   std::vector<ExtentId> lost;     // decided, in the order of the instances
+  std::optional<ExtentId> ended;  // decided after them: what follows
   Ballot ballot;
   uint64_t promised_at_ns = 0;    // kAccept: LossAnswer::at_ns of this voter's promise
 };
@@ -59,6 +64,7 @@ struct LossAnswer {
   Ballot accepted_at;             // round 0: nothing accepted in this instance
   ExtentId accepted;
   std::vector<ExtentId> lost;     // decided, as this voter learned
+  std::optional<ExtentId> ended;
   uint64_t at_ns = 0;             // the voter's clock
   uint64_t wait_ns = 0;           // kLearn: until none of its votes lets anybody read the replica (R7)
 };
@@ -72,6 +78,7 @@ struct LossState {
   struct Part {
     std::vector<ExtentId> replicas;
     std::vector<Lost> lost;
+    std::optional<ExtentId> ended;
     Ballot accepted_at;
     ExtentId accepted;
   };
@@ -99,8 +106,9 @@ class LossLedger {
     /// Living replicas of this home. The home says which of them it has no more.
     struct Watched {
       ExtentId replica;
-      size_t replicas = 0;         // of its part, as they were made
-      std::vector<ExtentId> lost;  // of them
+      std::vector<ExtentId> part;     // its replicas, as they were made
+      std::vector<ExtentId> lost;     // of them
+      std::optional<ExtentId> ended;  // R9
     };
     std::vector<Watched> watched;
   };
@@ -133,6 +141,7 @@ class LossLedger {
   struct Part {
     std::vector<ExtentId> replicas;
     std::vector<Lost> lost;
+    std::optional<ExtentId> ended;
     std::vector<ExtentId> gone;
     Ballot promised, accepted_at;
     ExtentId accepted;
@@ -146,7 +155,7 @@ class LossLedger {
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);
   Status check_leases(const Part* known, const LossRequest& request) const;
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
-  void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost);
+  void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost, const std::optional<ExtentId>& ended);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
   void forget_promises(uint64_t now_ns);
   HomeVotes& home(uint32_t partition);
@@ -157,18 +166,21 @@ class LossLedger {
   std::map<uint32_t, HomeVotes> homes_;     // also of votes that are over
 };
 
-/// One attempt to have a replica lost: the requests, round by round.
+/// One attempt to have a replica lost, or a part ended: the requests, round by round.
 ///
 ///   prepare --majority promised--> accept --majority accepted--> learn --majority is quiet--> kLost
-///      ^ ^-----refused: higher ballot--/                           |
-///      \------------- another replica was decided -----------------/--it is the last one--> kLast
+///      ^ ^-----refused: higher ballot--/                           |--the part has ended----> kEnded
+///      \------------- another replica was decided -----------------/--it is the last one---> kLast
+///                                      \--and the part was to end--------------------------> kOvertaken
 class LossAsker {
  public:
-  enum class Outcome { kAsking, kLost, kLast };
+  enum class Outcome { kAsking, kLost, kLast, kEnded, kOvertaken };
   using Answers = std::vector<std::pair<std::string, LossAnswer>>;  // by the voter's name
 
   /// `by`: random, not 0.
   LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by);
+  /// To end a part of which no more than `lost` is decided, in that order. kEnded may be in favour of another.
+  static LossAsker ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor, uint64_t by);
   /// Begins anew: the voters are others.
   void restart();
   LossRequest request(const std::string& voter) const;
@@ -181,10 +193,13 @@ class LossAsker {
   uint64_t wait_ns() const { return wait_ns_; }
   bool was_refused() const { return refused_; }
   const std::vector<ExtentId>& lost() const { return lost_; }
+  const std::optional<ExtentId>& ended() const { return ended_; }
 
  private:
   bool is_lost() const;
+  bool ends() const;
   void prepare();
+  void overtaken();
   void after_prepare(size_t needed, const Answers& answers);
   void after_accept(size_t needed, const Answers& answers);
   void after_learn(size_t needed, const Answers& answers);
@@ -197,6 +212,7 @@ class LossAsker {
   Ballot ballot_;
   ExtentId value_;
   std::vector<ExtentId> lost_;
+  std::optional<ExtentId> ended_;
   std::map<std::string, uint64_t> promised_at_ns_;
   uint64_t wait_ns_ = 0;
   bool refused_ = false;

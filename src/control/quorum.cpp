@@ -51,6 +51,7 @@ wire::VoterState to_wire(const LossState& from) {
       set_ref(lost.id, *copy.add_lost());
       copy.add_freed(lost.freed);
     }
+    if (part.ended) set_ref(*part.ended, *copy.mutable_ended());
     set_ballot(part.accepted_at, *copy.mutable_accepted_at());
     set_ref(part.accepted, *copy.mutable_accepted());
   }
@@ -67,6 +68,7 @@ LossState from_wire(const wire::VoterState& from) {
     LossState::Part& copy = out.parts[id_of(part.replicas(0))];
     copy.replicas = ids_of(part.replicas());
     for (int i = 0; i < part.lost_size(); ++i) copy.lost.push_back({id_of(part.lost(i)), part.freed(i)});
+    if (part.has_ended()) copy.ended = id_of(part.ended());
     copy.accepted_at = ballot_of(part.accepted_at());
     copy.accepted = id_of(part.accepted());
   }
@@ -89,6 +91,7 @@ wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id) {
   for (const ExtentId& id : request.part) set_ref(id, *out.add_part());
   set_ref(request.replica, *out.mutable_replica());
   for (const ExtentId& id : request.lost) set_ref(id, *out.add_lost());
+  if (request.ended) set_ref(*request.ended, *out.mutable_ended());
   set_ballot(request.ballot, *out.mutable_ballot());
   out.set_promised_at_ns(request.promised_at_ns);
   return out;
@@ -101,6 +104,7 @@ LossAnswer from_wire(const wire::ReplicaLosing& answer) {
   out.accepted_at = ballot_of(answer.accepted_at());
   out.accepted = id_of(answer.accepted());
   out.lost = ids_of(answer.lost());
+  if (answer.has_ended()) out.ended = id_of(answer.ended());
   out.at_ns = answer.at_ns();
   out.wait_ns = answer.wait_ns();
   return out;
@@ -117,11 +121,12 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
-  for (const auto& [replica, replicas, lost] : vote.watched) {
+  for (const auto& [replica, part, lost, ended] : vote.watched) {
     auto& watched = *out.add_watched();
-    watched.set_replicas(static_cast<uint32_t>(replicas));
+    for (const ExtentId& id : part) set_ref(id, *watched.add_part());
     set_ref(replica, *watched.mutable_replica());
     for (const ExtentId& id : lost) set_ref(id, *watched.add_lost());
+    if (ended) set_ref(*ended, *watched.mutable_ended());
   }
   out.set_granted(true);
 }
@@ -134,6 +139,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   step.part = ids_of(request.part());
   step.replica = id_of(request.replica());
   step.lost = ids_of(request.lost());
+  if (request.has_ended()) step.ended = id_of(request.ended());
   step.ballot = ballot_of(request.ballot());
   step.promised_at_ns = request.promised_at_ns();
   OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));
@@ -143,6 +149,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   set_ballot(answer.accepted_at, *out.mutable_accepted_at());
   set_ref(answer.accepted, *out.mutable_accepted());
   for (const ExtentId& id : answer.lost) set_ref(id, *out.add_lost());
+  if (answer.ended) set_ref(*answer.ended, *out.mutable_ended());
   out.set_at_ns(answer.at_ns);
   out.set_wait_ns(answer.wait_ns);
   return out;

@@ -10,7 +10,9 @@ void Remake::done(uint64_t changed_bytes) {
     case Step::kCopy: step_ = Step::kCompare; break;
     case Step::kCompare:
       if (frozen_) {
-        step_ = OCM_MUTATION("switch-before-give") ? Step::kSwitch : Step::kGive;
+        step_ = OCM_MUTATION("switch-before-give")                 ? Step::kSwitch
+                : peers_ && !OCM_MUTATION("give-without-deciding") ? Step::kDecide
+                                                                   : Step::kGive;
       } else if (changed_bytes <= kLittleBytes || ++rounds_ >= kRoundsMax) {
         step_ = OCM_MUTATION("give-without-freeze") ? Step::kGive : Step::kFreeze;
       }
@@ -18,6 +20,10 @@ void Remake::done(uint64_t changed_bytes) {
     case Step::kFreeze:
       frozen_ = true;
       step_ = OCM_MUTATION("freeze-without-compare") ? Step::kGive : Step::kCompare;
+      break;
+    case Step::kDecide:
+      may_be_given_ = true;
+      step_ = Step::kGive;
       break;
     case Step::kGive:
       may_be_given_ = given_ = true;
@@ -48,6 +54,7 @@ void Remake::failed() {
     case Step::kCopy:
     case Step::kCompare:
     case Step::kFreeze:
+    case Step::kDecide:
       if (OCM_MUTATION("give-after-failed-copy") && step_ == Step::kCopy) {
         step_ = Step::kCompare;
       } else if (OCM_MUTATION("give-after-failed-compare") && step_ == Step::kCompare && frozen_) {

@@ -1,4 +1,4 @@
-// Making the lost replicas of a part again, while its bytes are in use: the steps of the home of the last living
+// Making the lost replicas of a part again, while its bytes are in use: the steps of the home of the first living
 // replica, which leads. Pure.
 //
 //   part [A lost, B]       B is the only one that answers; its home knows that from the votes (control/loss.h)
@@ -9,9 +9,15 @@
 //   give     the spare home: C is of the owner of B, in the part [B' C]
 //   switch   B is over for good; who asks for it gets [B' C], which answer from now on
 //
-//   kReserve -> kCopy -> kCompare -(little differs, or enough rounds)-> kFreeze -> kCompare -> kGive -> kSwitch -> kDone
-//      |          |         |                                              |           |          \-- unheard: kGive again
-//      v          v         v                                              v           v
+//   part [A lost, B, P]    P lives, too: its home cannot be told in the same moment, so the council decides
+//   begin    P gets a second id P' as well, which answers REVOKED
+//   decide   P's home hears that [B' P' C] may follow; then a majority: [A B P] is over, B' follows (R9)
+//   give     P's home, when no operation on P is under way: P is over for good, P' answers. It does so, too, when a vote
+//            tells that the part is over, whether the home that leads still lives or not.
+//
+//   kReserve -> kCopy -> kCompare -(little differs, or enough rounds)-> kFreeze -> kCompare -> kDecide -> kGive -> kSwitch -> kDone
+//      |          |         |                                              |           |  (if P)  |          \-- unheard: kGive again
+//      v          v         v                                              v           v          v
 //   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ------------------------- -> kOver
 //
 // Invariants
@@ -22,6 +28,8 @@
 //   M3 from the first kGive on B never answers again: the spare home may lead others to [B' C] when this one is
 //      gone. C leaves that part only by a decision of the council (control/loss.h).
 //   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
+//   M10 with P, nobody is told of [B' P' C] before it is decided; from then on neither B nor P acknowledges anything, and
+//      P' answers only when nothing is under way on P. What no majority answered may be decided: B stays frozen.
 //   M5 a copy that was not answered may still write: what it wrote to is released and never given.
 //
 // What the homes and daemons around it must keep, or M1 to M5 do not suffice (tests/model/remake_model.cpp breaks each)
@@ -40,17 +48,19 @@ namespace ocm::control {
 
 class Remake {
  public:
-  enum class Step { kReserve, kCopy, kCompare, kFreeze, kGive, kSwitch, kThaw, kRelease, kDone, kOver };
+  enum class Step : uint8_t { kReserve, kCopy, kCompare, kFreeze, kDecide, kGive, kSwitch, kThaw, kRelease, kDone, kOver };
 
   /// While programs write: so often, and until no more than this differs.
-  static constexpr uint32_t kRoundsMax = 5;
+  static constexpr uint16_t kRoundsMax = 5;
   static constexpr uint64_t kLittleBytes = uint64_t{1} << 20;
 
+  /// Others than B live, which the council must decide about.
+  void has_peers() { peers_ = true; }
   /// What to do next.
   Step next() const { return step_; }
   /// It was done. `changed_bytes`: of kCompare, what differed and was copied.
   void done(uint64_t changed_bytes = 0);
-  /// It was not, or nobody knows whether it was.
+  /// It was not, or nobody knows whether it was. Of kDecide: it never will be.
   void failed();
   /// B is freed: nobody needs the copy.
   void freed();
@@ -65,8 +75,9 @@ class Remake {
   bool may_be_given() const { return may_be_given_; }
 
  private:
+  uint16_t rounds_ = 0;
   Step step_ = Step::kReserve;
-  uint32_t rounds_ = 0;
+  bool peers_ = false;
   bool frozen_ = false;
   bool may_be_given_ = false;
   bool given_ = false;

@@ -12,7 +12,7 @@ namespace ocm::control {
 
 class UserRate {
  public:
-  static constexpr uint64_t kBurst = 64;
+  static constexpr uint64_t kBurst = 512;
 
   explicit UserRate(uint64_t period_ns) : period_ns_(period_ns) {}
 

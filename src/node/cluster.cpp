@@ -315,6 +315,12 @@ const wire::NodeView* Cluster::find(const std::string& node) const {
   return it == room_index_.end() ? nullptr : &view_.nodes(static_cast<int>(it->second));
 }
 
+const wire::NodeView* Cluster::find_partition(uint32_t partition) const {
+  const auto it = std::find_if(view_.nodes().begin(), view_.nodes().end(),
+                               [partition](const wire::NodeView& node) { return node.partition() == partition; });
+  return it == view_.nodes().end() ? nullptr : &*it;
+}
+
 bool Cluster::settled() const {
   if (!is_coordinator()) return member_.run() != 0;
   return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();

@@ -43,6 +43,7 @@ class Cluster {
   /// Where the daemon of a node answers; empty if unknown.
   std::string address_of(const std::string& node) const;
   const wire::NodeView* find(const std::string& node) const;
+  const wire::NodeView* find_partition(uint32_t partition) const;
   /// As far as this node hears; without a coordinator nothing is known to be.
   bool is_alive(const std::string& node) const {
     const wire::NodeView* known = has_coordinator() ? find(node) : nullptr;
@@ -62,11 +63,16 @@ class Cluster {
   control::Task<void> refresh_pools();
 
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
-  /// Errors: kLost (it is the last one), kDeadline.
+  /// Errors: kLost (it is the last one), kRevoked (its part was made again), kDeadline.
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node);
   /// Returns once nobody can read a replica any more that was given up. Errors: kLost (it was not), kDeadline.
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, ExtentId replica) {
     co_return co_await quorum_.lose(std::move(part), replica, core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+  }
+  /// Ends a part, of which no more than `lost` is decided. Errors: Quorum::end().
+  control::Task<Status> end_part(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor) {
+    co_return co_await quorum_.end(std::move(part), std::move(lost), successor,
+                                   core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// A part was made again: names lead to it, where this is the coordinator.
   void remade(const wire::PartRemade& part) {

@@ -30,6 +30,8 @@ uint64_t extents_by_fds() {
 std::string over_key(const SessionId& session, const std::string& incarnation) {
   return id_field(session) + incarnation;
 }
+bool is_in(const std::vector<ExtentId>& ids, ExtentId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+
 std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 
 bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
@@ -405,18 +407,24 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
 }
 
 void Home::drop(ExtentId id) {
+  // The part of a second id is in force, so the one before is over, also where no vote told so yet.
+  if (const auto was = planned_as(id); was) (void)leave_out(*was);
   if (!leave_out(id).is_ok()) return;  // told again
   fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
 }
 
-bool Home::note_lost(ExtentId id, uint32_t replicas, const std::vector<ExtentId>& lost) {
+bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
+                     const std::optional<ExtentId>& ended) {
   if (!find_frozen_too(id).is_ok()) return false;
+  if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty()) return true;
   Degraded& known = degraded_[id];
   if (known.lost.size() == lost.size()) return true;
-  known = {replicas, lost};
+  known = {part, lost};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
+  const wire::PartRemade* plan = plan_of(id);
+  if (plan != nullptr && is_in(lost, id_of(plan->was()))) unshare(id);  // its home leads no more
   const auto of = published_extents_.find(id);
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
@@ -429,14 +437,25 @@ Result<std::shared_ptr<memory::Extent>> Home::find_frozen_too(ExtentId id) const
   return table_->find(id);
 }
 
-std::vector<Home::LastReplica> Home::last_replicas() const {
-  std::vector<LastReplica> out;
-  for (const auto& [id, part] : degraded_) {
+std::vector<Home::ShortPart> Home::short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const {
+  std::vector<ShortPart> out;
+  for (const auto& [id, known] : degraded_) {
     const control::Lease* lease = leases_.find(id);
-    const bool last = part.lost.size() + 1 == part.replicas;
-    if (last && lease != nullptr && !lease->name_ended) out.push_back({id, part.lost});
+    if (lease != nullptr && !lease->name_ended && which(id, known)) out.push_back({id, known.part, known.lost});
   }
   return out;
+}
+
+std::vector<Home::ShortPart> Home::led_parts() const {
+  return short_parts([](ExtentId id, const Degraded& known) {
+    const auto first = std::find_if(known.part.begin(), known.part.end(),
+                                    [&](ExtentId one) { return !is_in(known.lost, one); });
+    return first != known.part.end() && *first == id;
+  });
+}
+
+std::vector<Home::ShortPart> Home::last_replicas() const {
+  return short_parts([](ExtentId, const Degraded& known) { return known.lost.size() + 1 == known.part.size(); });
 }
 
 Result<wire::ExtentDescriptor> Home::share(ExtentId id) {
@@ -447,12 +466,52 @@ Result<wire::ExtentDescriptor> Home::share(ExtentId id) {
 }
 
 void Home::unshare(ExtentId id) {
+  planned_.erase(id);
   const auto second = shared_.find(id);
   if (second == shared_.end()) return;
   const ExtentId gone = second->second;
   shared_.erase(second);
   (void)table_->remove(gone);
   directory_->revoke(gone);
+}
+
+Result<wire::ExtentDescriptor> Home::share_closed(ExtentId id) {
+  OCM_TRY(table_->find(id).status());
+  if (planned_.contains(id)) return Status(Code::kExists, "a part that is planned may follow it");
+  unshare(id);  // of an attempt that ended without a word
+  auto second = share(id);
+  if (!second.is_ok()) return second;
+  OCM_TRY(table_->suspend(shared_.at(id)));
+  return second;
+}
+
+void Home::unshare(ExtentId id, ExtentId second) {
+  const auto known = shared_.find(id);
+  if (known != shared_.end() && known->second == second) unshare(id);
+}
+
+Status Home::plan(ExtentId id, const wire::PartRemade& part) {
+  OCM_TRY(table_->find(id).status());
+  const auto second = shared_.find(id);
+  const bool is_of_it = second != shared_.end() && std::any_of(part.now().begin(), part.now().end(), [&](const auto& one) {
+                          return id_of(one) == second->second;
+                        });
+  if (!is_of_it) return Status(Code::kNotFound, "the replica has no such second id");
+  planned_[id] = part;
+  return {};
+}
+
+const wire::PartRemade* Home::plan_of(ExtentId id) const {
+  const auto known = planned_.find(id);
+  return known == planned_.end() ? nullptr : &known->second;
+}
+
+std::optional<ExtentId> Home::planned_as(ExtentId second) const {
+  for (const auto& [id, part] : planned_) {
+    const auto known = shared_.find(id);
+    if (known != shared_.end() && known->second == second) return id;
+  }
+  return std::nullopt;
 }
 
 Result<std::weak_ptr<fabric::ServedExtent>> Home::freeze(ExtentId id) {
@@ -468,9 +527,17 @@ void Home::thaw(ExtentId id) {
   (void)table_->resume(id);
 }
 
-void Home::switch_over(const wire::PartRemade& part) {
-  const ExtentId was = id_of(part.was());
-  const ExtentId now = id_of(part.now(0));
+void Home::switch_over(ExtentId was, const wire::PartRemade& part) {
+  const auto own = std::find_if(part.now().begin(), part.now().end(), [this](const auto& one) {
+    return id_of(one).address.partition() == core_.partition;
+  });
+  const ExtentId now = own == part.now().end() ? ExtentId() : id_of(*own);
+  if (planned_.erase(was) != 0) (void)table_->resume(now);
+  if (!table_->find(now).is_ok()) {  // the part that follows went on without it
+    (void)remove(was);
+    return;
+  }
+  directory_->require_lease(now);
   remember(part, now);
   if (const auto named = published_extents_.find(was); named != published_extents_.end()) {
     const std::string allocation = named->second;
@@ -496,6 +563,7 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
   const ExtentId was = id_of(part.was());
   std::vector<ExtentId> former;
   for (const auto& ref : part.former()) former.push_back(id_of(ref));
+  for (const auto& ref : part.peers()) former.push_back(id_of(ref));
   former.push_back(was);
   while (former.size() > kFormerMax) {
     remade_.erase(former.front());
@@ -509,7 +577,7 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
   formerly_[here] = std::move(former);
 }
 
-Status Home::give(const wire::GiveReplica& request) {
+Status Home::give(const wire::GiveReplica& request, bool told) {
   const ExtentId id = id_of(request.replica());
   AllocationId allocation;
   OCM_TRY(table_->find(id).status());
@@ -526,6 +594,7 @@ Status Home::give(const wire::GiveReplica& request) {
     OCM_TRY(check_name(request.published().name()));
     OCM_TRY(control::check_parts(request.published()));
     leases_.give_to_name(id, allocation);
+    if (!told) return {};
     const auto known = published_.find(request.published().allocation_id());
     wire::Allocation record = request.published();
     if (known != published_.end()) (void)control::take_newer(record, known->second);
@@ -536,7 +605,7 @@ Status Home::give(const wire::GiveReplica& request) {
     leases_.give(id, allocation, session, request.owner_node(), incarnation);
     check_owner(request.owner_node(), incarnation);
   }
-  remember(request.part(), id);
+  if (told) remember(request.part(), id);
   return {};
 }
 

@@ -42,16 +42,21 @@ class Home {
   /// What is held answers kRevoked from now on, but its pages stay for those who read them through pointers,
   /// until the last hold ends.
   void drop(ExtentId id);
-  /// A voter knows what the part of `id`, a replica here, has lost. False if it is here no more.
-  bool note_lost(ExtentId id, uint32_t replicas, const std::vector<ExtentId>& lost);
+  /// A voter knows what the part of `id`, a replica here, has lost, and whether it is over. False if it is here no
+  /// more.
+  bool note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
+                 const std::optional<ExtentId>& ended);
 
   // ---- a part that is made again: see control/remake.h. The ids of its former replicas lead to the present one here.
-  struct LastReplica {
-    ExtentId id;
-    std::vector<ExtentId> lost;  // all others of its part
+  struct ShortPart {
+    ExtentId id;                 // the replica here
+    std::vector<ExtentId> part;  // as it was made
+    std::vector<ExtentId> lost;  // in the order of the decisions
   };
-  /// Replicas here whose parts lost all others, and which somebody owns.
-  std::vector<LastReplica> last_replicas() const;
+  /// Replicas here that somebody owns and whose parts lost others: of the first living one, whose home makes them
+  /// again; and of the last.
+  std::vector<ShortPart> led_parts() const;
+  std::vector<ShortPart> last_replicas() const;
   /// Null if nobody owns it.
   const control::Lease* lease(ExtentId id) const { return leases_.find(id); }
   std::optional<control::Leases::Vouching> vouching(const SessionId& session) const {
@@ -61,13 +66,26 @@ class Home {
   Result<wire::ExtentDescriptor> share(ExtentId id);
   /// Ends what share() made.
   void unshare(ExtentId id);
+  /// The same for a home that leads elsewhere: the second id answers REVOKED until switch_over(). Errors: those of
+  /// share(), kExists (a plan that may be decided has one).
+  Result<wire::ExtentDescriptor> share_closed(ExtentId id);
+  void unshare(ExtentId id, ExtentId second);
+  /// The part that may follow the one of `id`. Errors: kNotFound (it has not the second id).
+  Status plan(ExtentId id, const wire::PartRemade& part);
+  /// Null if there is none.
+  const wire::PartRemade* plan_of(ExtentId id) const;
+  /// The replica of which this is the second id, which does not answer yet.
+  std::optional<ExtentId> planned_as(ExtentId second) const;
   /// The replica answers nobody. Nothing is under way on it once what is given is expired.
   Result<std::weak_ptr<fabric::ServedExtent>> freeze(ExtentId id);
   void thaw(ExtentId id);
-  /// Ends the frozen replica `part.was` in favour of `part.now(0)`, which is here.
-  void switch_over(const wire::PartRemade& part);
-  /// A replica that another home had made here goes to its owner. Errors: kInvalidArgument, kNotFound, kCancelled.
-  Status give(const wire::GiveReplica& request);
+  /// Ends the frozen replica here in favour of the one of `part.now` that is here.
+  void switch_over(ExtentId was, const wire::PartRemade& part);
+  /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
+  /// Errors: kInvalidArgument, kNotFound, kCancelled.
+  Status give(const wire::GiveReplica& request, bool told = true);
+  /// Frees a replica that was made here for nothing.
+  void discard(ExtentId id) { (void)remove(id); }
   /// It lives here, and is not frozen.
   bool has(ExtentId id) const { return table_->find(id).is_ok(); }
   /// The name's allocation that has this extent of this home; null if none has.
@@ -81,6 +99,8 @@ class Home {
   /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
   /// was removed for a request that named a former one.
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
+  /// Called when a voter tells that the part of a replica here is over.
+  void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: frees what orphans held too long.
@@ -155,15 +175,17 @@ class Home {
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
   std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
   struct Degraded {
-    uint32_t replicas = 0;  // of its part
-    std::vector<ExtentId> lost;
+    std::vector<ExtentId> part, lost;
   };
+  std::vector<ShortPart> short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const;
   std::map<ExtentId, Degraded> degraded_;  // replicas here
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
   std::map<ExtentId, ExtentId> shared_;                 // replica -> its second id
+  std::map<ExtentId, wire::PartRemade> planned_;        // by replica here, whose second id does not answer
   std::map<ExtentId, wire::PartRemade> remade_;         // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
   std::function<void(ExtentId)> on_removed_;
+  std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartRemade&)> on_part_freed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;

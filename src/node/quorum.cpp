@@ -6,6 +6,7 @@ namespace ocm::node {
 
 using control::Reply;
 using control::Task;
+using Outcome = control::LossAsker::Outcome;
 
 Quorum::Quorum(Core& core, Home& home, Peers& peers)
     : core_(core), home_(home), peers_(peers), holder_(core.config.failure_deadline_ns()) {}
@@ -114,9 +115,12 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   echo.gone.clear();
   for (const auto& watched : vote.watched()) {
     const ExtentId id = id_of(watched.replica());
-    std::vector<ExtentId> lost;
+    std::vector<ExtentId> part, lost;
+    for (const auto& ref : watched.part()) part.push_back(id_of(ref));
     for (const auto& ref : watched.lost()) lost.push_back(id_of(ref));
-    if (!home_.note_lost(id, watched.replicas(), lost)) echo.gone.push_back(watched.replica());
+    std::optional<ExtentId> ended;
+    if (watched.has_ended()) ended = id_of(watched.ended());
+    if (!home_.note_lost(id, part, lost, ended)) echo.gone.push_back(watched.replica());
   }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns);
@@ -249,8 +253,31 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
 }
 
 Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns) {
-  using Outcome = control::LossAsker::Outcome;
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
+  co_await decide(asker, give_up_ns);
+  switch (asker.outcome()) {
+    case Outcome::kLost: co_return Status();
+    case Outcome::kLast:
+      co_return Status(Code::kLost,
+                       "it is the last replica: the cluster gave up the others, which another "
+                       "writer could not reach");
+    case Outcome::kEnded: co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
+    default:
+      co_return Status(Code::kDeadline,
+                       "the voters that are reached are no majority, or the node may still serve");
+  }
+}
+
+Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
+                         uint64_t give_up_ns) {
+  auto asker = control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
+  co_await decide(asker, give_up_ns);
+  if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
+  const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
+  co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
+}
+
+Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns) {
   uint64_t asked_council = 0;
   while (core_.now_ns() < give_up_ns) {
     const wire::Council council = newest();
@@ -266,12 +293,7 @@ Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t
     for (const auto& [voter, reply] : replies)
       answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
     asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
-    if (asker.outcome() == Outcome::kLost) co_return Status();
-    if (asker.outcome() == Outcome::kLast) {
-      co_return Status(Code::kLost,
-                       "it is the last replica: the cluster gave up the others, which another "
-                       "writer could not reach");
-    }
+    if (asker.outcome() != Outcome::kAsking) co_return;
     // Attempts that were refused wait at random, so that one of two writers comes through.
     uint64_t pause_ns = 0;
     const uint64_t rest_ns = core_.config.failure_deadline_ns() / 16;
@@ -280,8 +302,6 @@ Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t
     if (pause_ns != 0 || council.id() == 0 || answers.empty())
       co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
   }
-  co_return Status(Code::kDeadline,
-                   "the voters that are reached are no majority, or the node may still serve");
 }
 
 }  // namespace ocm::node

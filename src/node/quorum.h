@@ -42,12 +42,18 @@ class Quorum {
   control::Task<void> convene(std::vector<wire::Voter> nodes);
 
   /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the others
-  /// were given up), kDeadline.
+  /// were given up), kRevoked (the part is over, and another follows), kDeadline.
   control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns);
+  /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour of
+  /// `successor`), kDeadline (nobody knows: ask again).
+  control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
+                            uint64_t give_up_ns);
 
  private:
   using Answers = std::vector<std::pair<std::string, wire::Envelope>>;  // by voter
 
+  /// Asks until it is decided.
+  control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns);
   control::Task<void> keep_lease();
   void ask_round();
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);

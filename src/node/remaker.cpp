@@ -23,6 +23,14 @@ constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
 
+bool is_in(const std::vector<ExtentId>& ids, ExtentId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+
+/// Of the home of a living replica; otherwise of a spare home.
+bool is_peer(const wire::PlanPart& plan) {
+  const auto& peers = plan.give().part().peers();
+  return std::any_of(peers.begin(), peers.end(), [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
+}
+
 /// What the fabrics do not need.
 wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
   extent.clear_addresses();
@@ -59,6 +67,11 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
       home_.unshare(id);
     }
   });
+  home_.on_ended([this](ExtentId id, ExtentId follows) {
+    const wire::PartRemade* plan = home_.plan_of(id);
+    if (plan == nullptr || id_of(plan->now(0)) != follows || following_.contains(id)) return;
+    core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> { (void)co_await self.follow_plan(which); }(*this, id));
+  });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
 }
 
@@ -66,7 +79,7 @@ void Remaker::start() { core_.env.spawn(run()); }
 
 Remaker::Progress Remaker::progress() const {
   Progress out;
-  out.waiting = home_.last_replicas().size();
+  out.waiting = home_.led_parts().size();
   if (!job_) return out;
   out.bytes = job_->bytes * job_->spares.size();
   out.copied_bytes = job_->copied_bytes;
@@ -78,18 +91,21 @@ Task<void> Remaker::run() {
   while (!core_.draining) {
     if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     at_once = false;
+    co_await settle_plans();
     co_await give_up_the_gone();
-    const auto last = home_.last_replicas();
+    const auto led = home_.led_parts();
     std::erase_if(not_before_ns_, [&](const auto& entry) {
-      return std::none_of(last.begin(), last.end(), [&](const auto& one) { return one.id == entry.first; });
+      return std::none_of(led.begin(), led.end(), [&](const auto& one) { return one.id == entry.first; });
     });
-    for (const Home::LastReplica& one : last) {
+    for (const Home::ShortPart& one : led) {
       const auto waits = not_before_ns_.find(one.id);
       if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
       const control::Lease* lease = home_.lease(one.id);
-      if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
+      if (lease == nullptr || lease->name_ended) continue;   // freed meanwhile
+      if (home_.plan_of(one.id) != nullptr) continue;        // a home that led before may have had it decided
       const auto job = std::make_shared<Job>();
       job->was = one.id;
+      job->part = one.part;
       job->lost = one.lost;
       co_await make_again(job);
       at_once = job->steps.next() == Remake::Step::kDone && !core_.draining;
@@ -129,6 +145,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     case Remake::Step::kCopy: co_return co_await copy_all(job);
     case Remake::Step::kCompare: co_return co_await compare(job, changed_bytes);
     case Remake::Step::kFreeze: co_return co_await freeze(job);
+    case Remake::Step::kDecide: co_return co_await decide(job);
     case Remake::Step::kGive: {
       if (!has_owner(*job)) {
         if (job->steps.may_be_given()) release(*job);
@@ -136,10 +153,10 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
         co_return false;
       }
       const bool given = co_await give(job);
-      const bool gone = std::all_of(job->spares.begin(), job->spares.end(), [this](const Spare& spare) {
-        return spare.given || is_gone(spare.node, spare.partition);
-      });
-      if (!given && (gone || core_.draining)) job->steps.spare_is_gone();
+      const auto heard = [this](const Spare& home) { return home.given || is_gone(home.node, home.partition); };
+      const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
+                       std::all_of(job->peers.begin(), job->peers.end(), heard);
+      if (!given && (all || core_.draining)) job->steps.spare_is_gone();
       co_return given;
     }
     case Remake::Step::kSwitch: switch_over(*job); co_return true;
@@ -155,11 +172,8 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
 }
 
 Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
-  std::vector<ExtentId> part = job->lost;  // M6
-  part.push_back(job->was);
-  std::sort(part.begin(), part.end());
-  for (const ExtentId& lost : job->lost) {
-    const Status quiet = co_await cluster_.confirm_lost(part, lost);
+  for (const ExtentId& lost : job->lost) {  // M6
+    const Status quiet = co_await cluster_.confirm_lost(job->part, lost);
     if (!quiet.is_ok()) co_return false;
   }
   const control::Lease* lease = home_.lease(job->was);
@@ -174,14 +188,19 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   for (const control::NodeRoom& room : cluster_.rooms()) {
     const wire::NodeView* node = cluster_.find(room.name);
     const uint64_t free_bytes = room.bytes_free(Kind::kDram);
-    if (!room.usable || room.name == core_.name || node == nullptr || free_bytes < job->bytes) continue;
+    if (!room.usable || node == nullptr || free_bytes < job->bytes) continue;
+    const bool has_one = std::any_of(job->part.begin(), job->part.end(), [&](ExtentId id) {
+      return id.address.partition() == node->partition() && !is_in(job->lost, id);
+    });
+    if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
-                     {room.name, node->control_address(), node->partition(), {}, false}});
+                     {room.name, node->control_address(), node->partition(), {}, {}, {}, false}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [rank, spare] : rooms) {
     if (job->spares.size() == job->lost.size()) break;
     const bool reserved = co_await reserve_at(job, spare, uid, session);
+    spare.told = spare.extent;
     if (reserved) {
       job->spares.push_back(std::move(spare));
     } else {
@@ -190,7 +209,9 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
     }
   }
   if (job->spares.empty()) co_return false;
-  if (job->steps.next() != Remake::Step::kReserve) co_return false;
+  const bool peers_share = co_await share_at_peers(job);
+  if (!peers_share || job->steps.next() != Remake::Step::kReserve) co_return false;
+  home_.unshare(job->was);  // of a home that led and ended
   auto shared = home_.share(job->was);
   if (!shared.is_ok()) co_return false;
   job->now = std::move(shared).value();
@@ -198,6 +219,55 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
       "replica_copying",
       {{"extent", job->was.address.to_string()}, {"bytes", job->bytes}, {"to", job->spares.front().node}});
   co_return true;
+}
+
+Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
+  for (const ExtentId& id : job->part) {
+    if (is_in(job->lost, id) || id == job->was) continue;
+    const wire::NodeView* node = cluster_.find_partition(id.address.partition());
+    if (node == nullptr) co_return false;
+    job->steps.has_peers();
+    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, {}, false});
+    const bool shared = co_await share_at(job->peers.back());
+    if (!shared) co_return false;
+  }
+  co_return true;
+}
+
+Task<bool> Remaker::share_at(Spare& home) {
+  wire::Envelope message;
+  *message.mutable_share_replica()->mutable_replica() = ref_of(home.was);
+  auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+  if (!reply.is_ok()) co_return false;
+  home.told = std::move(*reply.value().mutable_reserved()->mutable_extent());
+  co_return home.told.node() == home.node && id_of(home.told).address.partition() == home.partition &&
+      home.told.capability().size() == sizeof(Capability);
+}
+
+/// First every home of the part that follows knows of it; then the council decides whether it does.
+Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
+  const auto give = next_part(*job);
+  if (!give) co_return false;
+  job->planned = true;
+  for (const auto* homes : {&job->peers, &job->spares}) {
+    for (const Spare& home : *homes) {
+      wire::Envelope message;
+      auto& plan = *message.mutable_plan_part();
+      *plan.mutable_replica() = ref_of(homes == &job->peers ? home.was : id_of(home.extent));
+      *plan.mutable_give() = *give;
+      *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.told));
+      for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
+      const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+      if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
+    }
+  }
+  while (job->steps.next() == Remake::Step::kDecide) {
+    Status decided = Status(Code::kDeadline);
+    if (!core_.draining) decided = co_await cluster_.end_part(job->part, job->lost, id_of(job->now));
+    if (decided.code() != Code::kDeadline) co_return decided.is_ok();
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());  // B stays frozen: M10
+  }
+  co_return false;
 }
 
 Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
@@ -350,45 +420,60 @@ Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
   co_return true;
 }
 
-Task<bool> Remaker::give(std::shared_ptr<Job> job) {
-  const ExtentId here = job->steps.is_frozen() ? job->was : id_of(job->now);
+std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
+  const ExtentId here = job.steps.is_frozen() ? job.was : id_of(job.now);
   const control::Lease* lease = home_.lease(here);
-  if (lease == nullptr) co_return false;
-  wire::GiveReplica request;
-  if (job->part.now_size() == 0) {
-    *job->part.mutable_was() = ref_of(job->was);
-    *job->part.add_now() = job->now;
-    for (const Spare& spare : job->spares) *job->part.add_now() = spare.extent;
-    for (const ExtentId& id : home_.formerly(job->was)) *job->part.add_former() = ref_of(id);
-    job->part.set_remade(home_.times_remade(job->was) + 1);
-    job->part.set_allocation_id(id_field(lease->allocation));
+  if (lease == nullptr) return std::nullopt;
+  if (job.follows.now_size() == 0) {
+    *job.follows.mutable_was() = ref_of(job.was);
+    *job.follows.add_now() = job.now;
+    for (const Spare& peer : job.peers) {
+      *job.follows.add_now() = peer.told;
+      *job.follows.add_peers() = ref_of(peer.was);
+    }
+    for (const Spare& spare : job.spares) *job.follows.add_now() = spare.told;
+    for (const ExtentId& id : home_.formerly(job.was)) *job.follows.add_former() = ref_of(id);
+    job.follows.set_remade(home_.times_remade(job.was) + 1);
+    job.follows.set_allocation_id(id_field(lease->allocation));
   }
-  *request.mutable_part() = job->part;
+  wire::GiveReplica out;
+  *out.mutable_part() = job.follows;
   if (lease->session) {
     const auto owner = home_.vouching(*lease->session);
-    if (!owner) co_return false;
-    request.set_session_id(id_field(*lease->session));
-    request.set_owner_node(owner->node);
-    request.set_owner_incarnation(id_field(owner->incarnation));
+    if (!owner) return std::nullopt;
+    out.set_session_id(id_field(*lease->session));
+    out.set_owner_node(owner->node);
+    out.set_owner_incarnation(id_field(owner->incarnation));
   } else if (const wire::Allocation* published = home_.published_with(here)) {
-    *request.mutable_published() = *published;
-    (void)control::replace_part(*request.mutable_published(), job->part);
+    *out.mutable_published() = *published;
+    (void)control::replace_part(*out.mutable_published(), job.follows);
   } else {
-    co_return false;  // removed: freed() comes
+    return std::nullopt;  // removed: freed() comes
   }
+  return out;
+}
+
+Task<bool> Remaker::give(std::shared_ptr<Job> job) {
+  const auto request = next_part(*job);
+  if (!request) co_return false;
   bool all = true;
-  for (Spare& spare : job->spares) {
-    if (spare.given) continue;
-    *request.mutable_replica() = ref_of(id_of(spare.extent));
-    wire::Envelope message;
-    *message.mutable_give_replica() = request;
-    const auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
-    const Code code = reply.status().code();
-    // Refused, it is as good as heard: its session is over, and so is the part.
-    spare.given = reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
-    all = all && spare.given;
+  for (auto* homes : {&job->spares, &job->peers}) {
+    for (Spare& home : *homes) {
+      if (!home.given) home.given = co_await give_to(home, *request);
+      all = all && home.given;
+    }
   }
   co_return all;
+}
+
+Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
+  *request.mutable_replica() = ref_of(id_of(home.told));
+  wire::Envelope message;
+  *message.mutable_give_replica() = std::move(request);
+  const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+  const Code code = reply.status().code();
+  // Refused, it is as good as heard: its session is over, and so is the part.
+  co_return reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
 }
 
 bool Remaker::has_owner(const Job& job) const {
@@ -406,15 +491,15 @@ void Remaker::switch_over(Job& job) {
     if (vouching) owner = vouching->node;
   }
   const bool named = lease != nullptr && !lease->session;
-  home_.switch_over(job.part);
+  home_.switch_over(job.was, job.follows);
   log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                    {"now", id_of(job.now).address.to_string()},
                                    {"bytes", job.bytes},
                                    {"node", job.spares.front().node},
                                    {"there", id_of(job.spares.front().extent).address.to_string()}});
-  remade(job.part);
+  remade(job.follows);
   wire::Envelope message;
-  *message.mutable_part_remade() = job.part;
+  *message.mutable_part_remade() = job.follows;
   if (named) {
     const auto to_coordinator = [](Remaker& self, wire::Envelope what) -> Task<void> {
       while (!self.core_.draining) {
@@ -436,13 +521,20 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   request.set_session_id(id_field(job.session));
   request.set_allocation_id(id_field(job.allocation));
   core_.env.spawn(tell(spare.node, spare.partition, message));
-  if (!job.steps.may_be_given() || spare.extent.address() == 0) return;
+  if ((!job.steps.may_be_given() && !job.planned) || spare.extent.address() == 0) return;
   set_extent(spare.extent, request);
   core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
 }
 
 void Remaker::release(const Job& job) {
   home_.unshare(job.was);
+  for (const Spare& peer : job.peers) {
+    if (peer.told.address() == 0 || job.steps.may_be_given()) continue;  // of a freed part, all of it ends
+    wire::Envelope message;
+    *message.mutable_share_replica()->mutable_replica() = ref_of(peer.was);
+    *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.told));
+    core_.env.spawn(tell(peer.node, peer.partition, std::move(message)));
+  }
   for (const Spare& spare : job.spares) {
     release_at(job, spare);
     failed_until_ns_[spare.node] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
@@ -491,6 +583,8 @@ bool Remaker::handles(const wire::Envelope& request) const {
     case wire::Envelope::kResolve:
     case wire::Envelope::kPartRemade:
     case wire::Envelope::kGiveReplica:
+    case wire::Envelope::kShareReplica:
+    case wire::Envelope::kPlanPart:
     case wire::Envelope::kSessionAt:
     case wire::Envelope::kDigest: return true;
     default: return false;
@@ -504,7 +598,28 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       if (request.part_remade().now_size() == 0) co_return Status(Code::kInvalidArgument);
       remade(request.part_remade());
       co_return Status();
-    case wire::Envelope::kGiveReplica: co_return home_.give(request.give_replica());
+    case wire::Envelope::kGiveReplica: {
+      const wire::GiveReplica& give = request.give_replica();
+      const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
+      if (planned) co_return co_await follow_plan(*planned);
+      const bool planned_here = plans_.erase(id_of(give.replica())) != 0;
+      const bool followed = !planned_here && give.part().peers_size() != 0 && home_.has(id_of(give.replica()));
+      co_return followed ? Status() : home_.give(give);
+    }
+    case wire::Envelope::kShareReplica: {
+      const ExtentId id = id_of(request.share_replica().replica());
+      if (request.share_replica().has_end()) {
+        home_.unshare(id, id_of(request.share_replica().end()));
+        co_return Status();
+      }
+      if (job_ && job_->was == id) co_return Status(Code::kExists, "this home makes the part again");
+      auto second = home_.share_closed(id);
+      if (!second.is_ok()) co_return second.status();
+      wire::Envelope out;
+      *out.mutable_reserved()->mutable_extent() = std::move(second).value();
+      co_return out;
+    }
+    case wire::Envelope::kPlanPart: co_return plan(std::move(*request.mutable_plan_part()));
     case wire::Envelope::kSessionAt: {
       SessionId id;
       if (!read_id(request.session_at().session_id(), id) ||
@@ -532,11 +647,80 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
   }
 }
 
+bool Remaker::is_frozen(ExtentId id) const {
+  const bool led = job_ && job_->was == id && job_->steps.is_frozen();
+  return led || following_.contains(id) || home_.planned_as(id).has_value();
+}
+
+Status Remaker::plan(wire::PlanPart plan) {
+  const ExtentId id = id_of(plan.replica());
+  if (plan.give().part().now_size() < 2 || plan.of_size() < 2) return Code::kInvalidArgument;
+  if (is_peer(plan)) {
+    OCM_TRY(home_.plan(id, plan.give().part()));
+  } else {  // from now on the end of the home that leads does not free it
+    OCM_TRY(home_.give(plan.give(), false));
+  }
+  plans_[id] = std::move(plan);
+  return {};
+}
+
+Task<Status> Remaker::follow_plan(ExtentId id) {
+  const auto is_planned = [this, id] { return home_.plan_of(id) != nullptr; };
+  if (!following_.insert(id).second) {  // another message says so, too
+    while (following_.contains(id)) co_await core_.env.sleep_ns(1'000'000);
+    co_return Status();
+  }
+  fault::reached(fault::State::kPlanFollowed);
+  auto frozen = home_.freeze(id);
+  while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
+  following_.erase(id);
+  plans_.erase(id);
+  if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
+  const wire::PartRemade part = *home_.plan_of(id);
+  home_.switch_over(id, part);
+  remade(part);
+  log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
+  co_return Status();
+}
+
+Task<void> Remaker::settle_plans() {
+  if (plans_.empty() || !cluster_.settled()) co_return;
+  const auto is_there = [this](const wire::PlanPart& plan) {
+    const ExtentId id = id_of(plan.replica());
+    return is_peer(plan) ? home_.plan_of(id) != nullptr : home_.has(id);
+  };
+  std::erase_if(plans_, [&](const auto& entry) { return !is_there(entry.second); });
+  std::vector<wire::PlanPart> over;
+  for (const auto& [id, plan] : plans_) {
+    const wire::NodeView* leads = cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
+    if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
+  }
+  for (const wire::PlanPart& plan : over) {
+    const ExtentId id = id_of(plan.replica());
+    std::vector<ExtentId> part;
+    for (const auto& ref : plan.of()) part.push_back(id_of(ref));
+    const Status lost = co_await cluster_.confirm_lost(part, id_of(plan.give().part().was()));
+    if (lost.code() == Code::kDeadline || core_.draining) co_return;
+    if (!plans_.contains(id) || !is_there(plan)) continue;
+    fault::reached(fault::State::kPlanSettled);
+    const bool decided = lost.code() == Code::kRevoked;
+    if (decided && is_peer(plan)) {
+      (void)co_await follow_plan(id);
+    } else if (decided) {
+      (void)home_.give(plan.give());
+    } else if (is_peer(plan)) {
+      home_.unshare(id);
+    } else {
+      home_.discard(id);
+    }
+    plans_.erase(id);
+  }
+}
+
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   std::vector<ExtentId> part;
   for (const auto& ref : request.part()) part.push_back(id_of(ref));
-  const auto is_asked = [&](ExtentId id) { return std::find(part.begin(), part.end(), id) != part.end(); };
-  const auto frozen = [&] { return job_ && is_asked(job_->was) && job_->steps.is_frozen(); };
+  const auto frozen = [&] { return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); }); };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
   wire::Envelope out;
@@ -549,6 +733,7 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   for (const ExtentId& id : part) {
     if (!home_.has(id) && !frozen()) continue;
     *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
+    out.mutable_part_remade()->set_frozen(frozen());
     co_return out;
   }
   co_return Status(Code::kRevoked, "it is gone");
@@ -580,6 +765,7 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
   if (!reply.message.has_part_remade()) co_return;
   if (reply.message.part_remade().now_size() == 0) {
     out.unchanged = true;
+    out.frozen = reply.message.part_remade().frozen();
   } else {
     out.remade = std::move(*reply.message.mutable_part_remade());
   }
@@ -616,6 +802,19 @@ Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
   }
   if (!answers.unheard.is_ok()) co_return answers.unheard;
   co_return Status(Code::kRevoked, "it was freed or removed");
+}
+
+Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replica, std::string node) {
+  const wire::NodeView* view = cluster_.find(node);
+  if (view == nullptr || view->partition() != replica.address.partition()) co_return Status();
+  wire::ResolveRequest request;
+  for (const ExtentId& id : control::part_of(allocation, replica)) *request.add_part() = ref_of(id);
+  Answers answers;
+  co_await ask(node, std::move(request), answers);
+  if (answers.remade) remade(*answers.remade);
+  const bool answers_again = answers.unchanged && !answers.frozen;
+  if (answers.remade || answers_again) co_return Status(Code::kRevoked, "it answers again, or its part was made again");
+  co_return Status();
 }
 
 Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,

@@ -1,5 +1,6 @@
-// Makes lost replicas again: leads it where this home has the last living one (control/remake.h), tells and
-// asks what became of a replica, and asks the council to give up those whose nodes are gone.
+// Makes lost replicas again: leads it where this home has the first living one (control/remake.h), follows the home
+// that leads where it has another, tells and asks what became of a replica, and asks the council to give up those whose
+// nodes are gone.
 //
 // Invariants
 //   A1 one part at a time is made again by a home; its bytes go at most [replicas] bytes_per_second fast.
@@ -8,6 +9,8 @@
 //   without its
 //      bytes; a writer that cannot reach it asks earlier.
 //   A4 what another home reserved for a part is released there until that home has heard it or is gone.
+//   A5 a replica that another home leads away from is frozen only when a majority decided so, and until its second id
+//   answers.
 // Threads: the loop's; chunks are compared in a thread beside it.
 #pragma once
 
@@ -40,6 +43,9 @@ class Remaker {
   control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id);
   /// The sessions have more than before: some of it may be gone (A3).
   void look_again() { again_ = true; }
+  /// Before a replica that answered kRevoked is given up. Errors: kRevoked (it answers again, or its part was made
+  /// again: the allocation is to be resolved anew).
+  control::Task<Status> check_revoked(wire::Allocation allocation, ExtentId replica, std::string node);
   /// Requests of other daemons about replicas.
   bool handles(const wire::Envelope& request) const;
   control::Task<control::Reply> answer(wire::Envelope request);
@@ -64,17 +70,21 @@ class Remaker {
     std::string node, address;
     uint32_t partition = 0;
     wire::ExtentDescriptor extent;  // without capability: not made yet
+    ExtentId was{};                 // of a peer: its living replica
+    wire::ExtentDescriptor told{};  // in the part that follows: the second id of `was`, or `extent`
     bool given = false;
   };
   struct Job {
     ExtentId was;
-    std::vector<ExtentId> lost;  // the others of its part
+    std::vector<ExtentId> part, lost;  // as Home::ShortPart
     control::Remake steps;
     SessionId session;           // in whose name the spare homes reserve
     AllocationId allocation;     // the same
     wire::ExtentDescriptor now;  // the second id
     std::vector<Spare> spares;
-    wire::PartRemade part;
+    std::vector<Spare> peers;  // the homes of the other living replicas
+    wire::PartRemade follows;
+    bool planned = false;      // others may have heard of it
     uint64_t bytes = 0, copied_bytes = 0;
   };
 
@@ -84,6 +94,12 @@ class Remaker {
   control::Task<bool> reserve(std::shared_ptr<Job> job);
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
+  control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
+  control::Task<bool> share_at(Spare& home);
+  control::Task<bool> decide(std::shared_ptr<Job> job);
+  control::Task<bool> give_to(Spare& home, wire::GiveReplica request);
+  /// As it goes to each home of the part that follows; empty if nobody owns it any more.
+  std::optional<wire::GiveReplica> next_part(Job& job);
   control::Task<bool> copy_all(std::shared_ptr<Job> job);
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
@@ -100,10 +116,16 @@ class Remaker {
   bool is_gone(const std::string& node, uint32_t partition) const;
   void remade(const wire::PartRemade& part);
   void part_freed(const wire::PartRemade& part);
+  Status plan(wire::PlanPart plan);
+  /// A5. Returns when the second id answers, or the replica is gone.
+  control::Task<Status> follow_plan(ExtentId id);
+  /// Plans of homes that are over: the council knows what became of them.
+  control::Task<void> settle_plans();
+  bool is_frozen(ExtentId id) const;
   control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
   struct Answers {
     std::optional<wire::PartRemade> remade;
-    bool unchanged = false;
+    bool unchanged = false, frozen = false;
     Status unheard;
   };
   control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out);
@@ -123,6 +145,8 @@ class Remaker {
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
+  std::map<ExtentId, wire::PlanPart> plans_;         // of homes that lead, by replica here
+  std::set<ExtentId> following_;                     // replicas here that are frozen for a plan
   std::set<ExtentId> given_up_;                      // asked for already
   uint64_t looked_at_epoch_ = 0;
   bool again_ = false;  // to be looked at again, though no node came or went

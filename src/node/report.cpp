@@ -224,7 +224,7 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());
-  t.type("oncilla_replicas_waiting", "gauge", "Parts whose last copy is on this node, the one being copied among them.");
+  t.type("oncilla_replicas_waiting", "gauge", "Parts whose lost copies this node makes again, the one being copied among them.");
   t.value("oncilla_replicas_waiting", "", stats.replicas_waiting());
   t.type("oncilla_replica_copy_bytes", "gauge", "Bytes to be copied of the part that is made again now.");
   t.value("oncilla_replica_copy_bytes", "", stats.replica_bytes());

@@ -288,6 +288,10 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   for (const auto& extent : allocation.extents()) {
     if (extent.address() == request.address()) node = extent.node();
   }
+  if (request.revoked()) {
+    const Status revoked = co_await remaker_.check_revoked(allocation, replica, node);
+    if (!revoked.is_ok()) co_return revoked;
+  }
   const Status allowed = co_await allow_loss(session->uid, node);
   if (!allowed.is_ok()) co_return allowed;
   const Status lost = co_await cluster_.lose_replica(part, replica, node);
@@ -306,8 +310,8 @@ Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
     if (core_.now_ns() >= give_up_ns) {
       co_return Status(Code::kLimit,
                        "uid " + std::to_string(uid) + " had " + std::to_string(control::UserRate::kBurst) +
-                           " replicas on living nodes given up and may have one more in each failure "
-                           "deadline: node " +
+                           " replicas on living nodes given up and may have " +
+                           std::to_string(kLossesEachDeadline) + " more in each failure deadline: node " +
                            node + " is alive");
     }
     co_await core_.env.sleep_ns(deadline_ns / 20);

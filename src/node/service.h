@@ -79,7 +79,8 @@ class Service {
   Remaker& remaker_;
   Stopper& stopper_;
   const ServedStats& served_;
-  control::UserRate losses_{core_.config.failure_deadline_ns()};
+  static constexpr uint64_t kLossesEachDeadline = 16;
+  control::UserRate losses_{core_.config.failure_deadline_ns() / kLossesEachDeadline};
 };
 
 }  // namespace ocm::node

@@ -60,6 +60,8 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kStopCheckReply: return "stop_check_reply";
     case Envelope::kReplicaQuery: return "replica_query";
     case Envelope::kReplicaAnswer: return "replica_answer";
+    case Envelope::kShareReplica: return "share_replica";
+    case Envelope::kPlanPart: return "plan_part";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

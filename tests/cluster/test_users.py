@@ -219,7 +219,7 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
     raw = RawProgram(cluster["n1"], uid=ALICE)
     raw.hello()
     made = [done(raw.call("allocate", bytes_total=4096, layout=2, nodes=["n2", "n3"], flags=DEDICATED))["allocation"]
-            for _ in range(160)]
+            for _ in range(680)]
 
     def lose_on_n3(allocations):
         for allocation in allocations:
@@ -228,12 +228,12 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
                      generation=extent["generation"])
         return [raw.receive() for _ in allocations]
 
-    replies = lose_on_n3(made[:80])
+    replies = lose_on_n3(made[:600])
     refused = [reply for reply in replies if reply["code"] == LIMIT]
-    assert len(refused) >= 10 and sum(reply["code"] == 0 for reply in replies) + len(refused) == 80
+    assert len(refused) >= 10 and sum(reply["code"] == 0 for reply in replies) + len(refused) == 600
     assert all(f"uid {ALICE}" in reply["detail"] and "n3 is alive" in reply["detail"] for reply in refused)
     cluster["n3"].kill()
-    assert {reply["code"] for reply in lose_on_n3(made[80:])} == {0}  # it is gone: nobody is held up for long
+    assert {reply["code"] for reply in lose_on_n3(made[600:])} == {0}  # it is gone: nobody is held up for long
     raw.close()
 
 

@@ -13,6 +13,7 @@
 //   S3 without a crash some replica that is not freed has every acknowledged write; with a crash of one home, the
 //      other's replica, unless it was given up before (R4)
 //   S4 no accept counts later than a lease after its promise (R5)
+//   S6 a part ends in favour of one other, and nothing is decided after it (R9)
 //   S5 a voter forgets no decision while a replica of the part may be there (R8)
 #define OCM_MODEL
 #include "../../src/control/loss.cpp"  // NOLINT: compiled again, with mutations
@@ -33,6 +34,7 @@ constexpr uint64_t kTick = 20;
 constexpr size_t kVoters = 4;  // three of a council, and one that may come
 
 ExtentId replica_id(size_t i) { return {GlobalAddress(static_cast<uint32_t>(i) + 1, 4096), 1}; }
+ExtentId successor() { return {GlobalAddress(1, 8192), 1}; }
 std::string voter_name(size_t i) { return std::string(1, static_cast<char>('0' + i)); }
 
 struct World {
@@ -48,6 +50,7 @@ struct World {
   bool delays = false;     // votes reach the home later than they were given
   bool council = false;    // voter 2 is replaced by voter 3
   bool one_each = false;   // the last writer asks the new council only, the others the old one
+  bool ends = false;       // the first writer is the home of replica 0, which has the part ended
   bool crash = false;      // the home of replica 0 and its node's voter may end
   size_t late_max = 2;     // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
@@ -130,9 +133,9 @@ class Checker {
   const std::string& failure() const { return failure_; }
   std::string counts() const {
     return std::to_string(acknowledged) + " acknowledged, " + std::to_string(was_last) + " last, " +
-           std::to_string(gave_up) + " gave up";
+           std::to_string(gave_up) + " gave up, " + std::to_string(ended) + " ended";
   }
-  uint64_t acknowledged = 0, gave_up = 0, was_last = 0;
+  uint64_t acknowledged = 0, gave_up = 0, was_last = 0, ended = 0;
 
  private:
   void fail(const char* what) {
@@ -162,6 +165,7 @@ class Checker {
                                  request.replica.address.bits(), static_cast<uint64_t>(request.lost.size())})
       add(out, value);
     for (const ExtentId& id : request.lost) add(out, id.address.bits());
+    add(out, request.ended.has_value());
     add(out, request.phase != LossRequest::Phase::kAccept
                  ? 0
                  : 1 + std::min(state.now - request.promised_at_ns, world_.lease_ns() + 1));
@@ -185,8 +189,8 @@ class Checker {
         if (voter != voter_name(v)) continue;
         for (const uint64_t value :
              {uint64_t{255}, static_cast<uint64_t>(answer.agreed), answer.promised.round, answer.accepted_at.round,
-              answer.accepted.address.bits(), static_cast<uint64_t>(answer.lost.size()), answer.wait_ns,
-              age(answer.at_ns)})
+              answer.accepted.address.bits(), static_cast<uint64_t>(answer.lost.size()),
+              static_cast<uint64_t>(answer.ended.has_value()), answer.wait_ns, age(answer.at_ns)})
           add(out, value);
       }
     }
@@ -232,6 +236,7 @@ class Checker {
       add(out, part.accepted_at.by);
       add(out, part.accepted.address.bits());
       for (const auto& lost : part.lost) add(out, lost.id.address.bits() * 2 + lost.freed);
+      add(out, part.ended ? 1 : 0);
     }
     for (const auto& [partition, left] : state.merged.votes_ns) add(out, left);
     return digest_of(out);
@@ -252,8 +257,9 @@ class Checker {
     for (const LossLedger& ledger : state.voters) {
       if (!ledger.is_valid()) fail("S1: a voter's memory is not valid");
       for (const auto& [first, part] : ledger.state(state.now).parts) {
-        const std::vector<ExtentId> lost = ids_of(part.lost);
+        std::vector<ExtentId> lost = ids_of(part.lost);
         if (lost.size() >= world_.replicas) fail("S1: the last replica is lost");
+        if (part.ended) lost.push_back(*part.ended);  // S6
         if (!is_prefix(lost, longest) && !is_prefix(longest, lost)) fail("S1: two decisions in one instance");
         if (lost.size() > longest.size()) longest = lost;
       }
@@ -439,7 +445,10 @@ class Checker {
     } else if (writer.put == (1u << world_.replicas) - 1) {
       std::vector<ExtentId> part;
       for (size_t r = 0; r < world_.replicas; ++r) part.push_back(replica_id(r));
-      writer.asker.emplace_back(std::move(part), replica_id(world_.gives_up[w]), w + 1);
+      if (world_.ends && w == 0)
+        writer.asker.push_back(LossAsker::ending(std::move(part), {}, successor(), w + 1));
+      else
+        writer.asker.emplace_back(std::move(part), replica_id(world_.gives_up[w]), w + 1);
       writer.stage = Stage::kLosing;
       begin_round(writer);
     }
@@ -470,6 +479,9 @@ class Checker {
     if (asker.outcome() == LossAsker::Outcome::kLost) {
       writer.stage = Stage::kAcknowledged;
       ++acknowledged;
+    } else if (asker.outcome() == LossAsker::Outcome::kEnded || asker.outcome() == LossAsker::Outcome::kOvertaken) {
+      writer.stage = Stage::kFailed;
+      ++ended;
     } else if (asker.outcome() == LossAsker::Outcome::kLast) {
       writer.stage = Stage::kFailed;
       ++was_last;
@@ -542,6 +554,11 @@ const std::vector<World> kGate = {
     {.name = "a request that is too late", .gives_up = {0}, .ticks_max = 2, .rounds_max = 1, .late_max = 2},
     {.name = "two writers, late requests", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 1, .late_max = 2},
     {.name = "three replicas", .replicas = 3, .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 1, .late_max = 1},
+    {.name = "a part ends", .gives_up = {1, 1}, .ticks_max = 0, .rounds_max = 1, .ends = true, .late_max = 2},
+    {.name = "a part of three ends", .replicas = 3, .gives_up = {1, 2}, .ticks_max = 0, .rounds_max = 1, .ends = true,
+     .late_max = 1},
+    {.name = "a part ends, the council changes", .gives_up = {1, 1}, .ticks_max = 0, .rounds_max = 0, .council = true,
+     .one_each = true, .ends = true, .late_max = 0},
     {.name = "two writers", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 2, .late_max = 0},
     {.name = "a home ends", .gives_up = {1}, .ticks_max = 3, .rounds_max = 0, .leases = true, .crash = true,
      .late_max = 0},
@@ -589,6 +606,8 @@ constexpr Mutation kMutations[] = {
     {"forget-too-early", "leases"},
     {"count-the-vote-first", "leases"},
     {"count-from-the-answer", "late votes"},
+    {"decide-after-the-end", "a part of three ends"},
+    {"merge-without-the-end", "a part ends, the council changes"},
     {"merge-the-lower-ballot", "the council changes"},
     {"install-without-accepted", "the council changes"},
     {"seal-but-vote-on", "the council changes"},

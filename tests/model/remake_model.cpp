@@ -262,6 +262,7 @@ class Checker {
           n.b2_made = n.remake.next() == Step::kOver ? 0 : n.b2_made;
         });
       case Step::kRelease: return release(s);
+      case Step::kDecide:  // peers_model.cpp
       case Step::kDone:
       case Step::kOver: return;
     }

@@ -159,6 +159,10 @@ void Invariants::losses_agree() {
           if (part.lost[i].id != theirs->second.lost[i].id)
             violate("R1: two voters know different decisions of one instance");
         }
+        if (!part.ended) continue;
+        const bool other_end = theirs->second.ended && *theirs->second.ended != *part.ended;
+        if (other_end || theirs->second.lost.size() > part.lost.size())
+          violate("R9: a part ended, and something else was decided");
       }
     }
   }

@@ -303,7 +303,7 @@ void Program::check_value(const Memory& memory, size_t cell, uint64_t acked_befo
                  ", issued " + std::to_string(memory.cells[cell].issued));
 }
 
-Task<void> Program::lose(Handle& handle, size_t place, Status& out) {
+Task<void> Program::lose(Handle& handle, size_t place, bool revoked, Status& out) {
   wire::Envelope request;
   auto& lost = *request.mutable_lost_replica();
   const size_t number = handle.places[place];
@@ -311,6 +311,7 @@ Task<void> Program::lose(Handle& handle, size_t place, Status& out) {
   lost.set_allocation_id(handle.memory->allocation.allocation_id());
   lost.set_address(which.id.address.bits());
   lost.set_generation(which.id.generation);
+  lost.set_revoked(revoked);
   which.drop_asked = true;
   const auto memory = handle.memory;
   const auto reply =
@@ -376,12 +377,14 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   Status status;
   size_t good = 0;
   std::vector<size_t> failed;
+  std::vector<bool> revoked;
   for (size_t i = 0; i < places.size(); ++i) {
     if (results[i].code == Code::kOk) {
       ++good;
     } else {
       if (status.is_ok() || !is_gone(results[i].code)) status = results[i].code;
       failed.push_back(places[i]);
+      revoked.push_back(results[i].code == Code::kRevoked);
     }
   }
   // Only what speaks of a replica has it given up.
@@ -392,7 +395,7 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   if (handle->places != bound) co_return Code::kRevoked;  // another step of this program followed meanwhile
   std::vector<Status> answers(failed.size());
   std::vector<Task<void>> ask;
-  for (size_t i = 0; i < failed.size(); ++i) ask.push_back(lose(*handle, failed[i], answers[i]));
+  for (size_t i = 0; i < failed.size(); ++i) ask.push_back(lose(*handle, failed[i], revoked[i], answers[i]));
   co_await env->join(std::move(ask));
   for (const Status& answer : answers) {
     if (!answer.is_ok()) co_return answer;

@@ -41,7 +41,7 @@ class Program : public std::enable_shared_from_this<Program> {
   /// Removes every name there is.
   Task<void> sweep(bool& clean);
 
-  Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes);
+  Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes, size_t at_least = 2);
   Task<Status> publish(Handle& handle, std::string name);
   Task<Result<std::shared_ptr<Handle>>> attach(std::string name, bool hold);
   Task<Status> remove(std::string name);
@@ -75,7 +75,7 @@ class Program : public std::enable_shared_from_this<Program> {
   }
   Task<WordResult> word(size_t node, WordOp op);
   Task<void> word_to(size_t node, WordOp op, WordResult& out);
-  Task<void> lose(Handle& handle, size_t place, Status& out);
+  Task<void> lose(Handle& handle, size_t place, bool revoked, Status& out);
   /// Where an allocation lies, as a message says.
   void bind(Handle& handle, const wire::Allocation& allocation);
   /// Follows a part that was made again. Errors: those of Remaker::resolve().

@@ -19,11 +19,12 @@ bool is_lost_answer(Code code) {
 
 // ---- allocations and names
 
-Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vector<size_t> nodes) {
+Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vector<size_t> nodes,
+                                                           size_t at_least) {
   wire::Envelope request;
   auto& ask = *request.mutable_allocate();
   const uint32_t extents =
-      layout == Layout::kSingle ? 1 : static_cast<uint32_t>(std::max<size_t>(2, nodes.size()));
+      layout == Layout::kSingle ? 1 : static_cast<uint32_t>(std::max(at_least, nodes.size()));
   ask.set_layout(static_cast<uint32_t>(layout));
   ask.set_extents(extents);
   ask.set_bytes_total(layout == Layout::kStriped ? extents * kPieceBytes : kPieceBytes);
@@ -225,7 +226,8 @@ Task<void> Program::step() {
       if (layout != Layout::kSingle)
         nodes.push_back((first + 1 + below(world_.nodes() - 1)) % world_.nodes());
     }
-    (void)co_await allocate(layout, std::move(nodes));
+    const size_t extents = layout == Layout::kReplicated && nodes.empty() && below(2) == 0 ? 3 : 2;
+    (void)co_await allocate(layout, std::move(nodes), extents);
   } else if (dice < 45) {
     (void)co_await put(handle, part + number_);
   } else if (dice < 70) {
