@@ -436,11 +436,12 @@ std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Poin
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
-  Remaking(uint64_t seed, const std::set<fault::Point>& broken) : Script(seed, broken, 5) {
+  Remaking(uint64_t seed, const std::set<fault::Point>& broken, std::vector<size_t> homes = {1, 2})
+      : Script(seed, broken, 3 + homes.size()) {
     writer = world.add_program(3);
     reader = world.add_program(4);
-    run(writer, [this]() -> Task<void> {
-      auto made = co_await writer->allocate(Layout::kReplicated, on(1, 2));
+    run(writer, [this, homes]() -> Task<void> {
+      auto made = co_await writer->allocate(Layout::kReplicated, homes);
       must(made.status(), "allocate");
       written = made.value();
       const Status put = co_await writer->put(written, 1);
@@ -532,6 +533,30 @@ std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken
   return part.end(reached);
 }
 
+/// One of three is lost, and the home that leads dies around the decision: whatever was decided, the other one and the
+/// spare home find out.
+std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Remaking part(seed, broken, {1, 2, 5});
+  bool frozen = false;
+  part.world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
+  part.write_for(9000);
+  part.lose(1);
+  for (int i = 0; i < 15'000 && !frozen; ++i) part.run_for_ms(1);
+  if (!frozen && broken.empty()) part.world.violate("the replica was never frozen");
+  part.run_for_ms(seed % 8);
+  const auto id_at = [&](size_t node) {
+    ExtentId found;
+    for (const auto& piece : part.written->memory->pieces) found = piece.node == node ? piece.id : found;
+    return found;
+  };
+  part.world.kill(id_at(2) < id_at(5) ? 2 : 5, true);
+  part.run_for_ms(20'000);
+  part.look(part.reader, part.read);
+  part.look(part.writer, part.written);
+  return part.end(reached);
+}
+
 /// The home that leads is lost right after the switch, before it has told anybody.
 std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken,
                                   std::set<fault::State>* reached) {
@@ -574,6 +599,7 @@ const std::vector<Schedule>& schedules() {
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},
+      {"the node that leads dies deciding", leader_dies_deciding, 8},
       {"the node that led is lost", lost_after_the_switch, 6},
   };
   return all;

@@ -1,0 +1,234 @@
+// What becomes of replicas that are made again, for those that do not lead: the plans of homes that do, and the answers
+// to who asks.
+#include <algorithm>
+
+#include "base/fault.h"
+#include "control/parts.h"
+#include "node/remaker.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+namespace {
+
+/// Of the home of a living replica; otherwise of a spare home.
+bool is_peer(const wire::PlanPart& plan) {
+  const auto& peers = plan.give().part().peers();
+  return std::any_of(peers.begin(), peers.end(), [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
+}
+
+}  // namespace
+
+bool Remaker::is_frozen(ExtentId id) const {
+  const bool led = job_ && job_->was == id && job_->steps.is_frozen();
+  return led || following_.contains(id) || home_.planned_as(id).has_value();
+}
+
+Status Remaker::plan(wire::PlanPart plan) {
+  const ExtentId id = id_of(plan.replica());
+  if (plan.give().part().now_size() < 2 || plan.of_size() < 2) return Code::kInvalidArgument;
+  if (is_peer(plan)) {
+    OCM_TRY(home_.plan(id, plan.give().part()));
+  } else {  // from now on the end of the home that leads does not free it
+    OCM_TRY(home_.give(plan.give(), false));
+  }
+  plans_[id] = std::move(plan);
+  return {};
+}
+
+Task<Status> Remaker::follow_plan(ExtentId id) {
+  const auto is_planned = [this, id] { return home_.plan_of(id) != nullptr; };
+  if (!following_.insert(id).second) {  // another message says so, too
+    while (following_.contains(id)) co_await core_.env.sleep_ns(1'000'000);
+    co_return Status();
+  }
+  fault::reached(fault::State::kPlanFollowed);
+  auto frozen = home_.freeze(id);
+  while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
+  following_.erase(id);
+  plans_.erase(id);
+  if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
+  const wire::PartRemade part = *home_.plan_of(id);
+  home_.switch_over(id, part);
+  remade(part);
+  log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
+  co_return Status();
+}
+
+Task<void> Remaker::settle_plans() {
+  if (plans_.empty() || !cluster_.settled()) co_return;
+  const auto is_there = [this](const wire::PlanPart& plan) {
+    const ExtentId id = id_of(plan.replica());
+    return is_peer(plan) ? home_.plan_of(id) != nullptr : home_.has(id);
+  };
+  std::erase_if(plans_, [&](const auto& entry) { return !is_there(entry.second); });
+  std::vector<wire::PlanPart> over;
+  for (const auto& [id, plan] : plans_) {
+    const wire::NodeView* leads = cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
+    if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
+  }
+  for (const wire::PlanPart& plan : over) {
+    const ExtentId id = id_of(plan.replica());
+    std::vector<ExtentId> part;
+    for (const auto& ref : plan.of()) part.push_back(id_of(ref));
+    const Status lost = co_await cluster_.confirm_lost(part, id_of(plan.give().part().was()));
+    if (lost.code() == Code::kDeadline || core_.draining) co_return;
+    if (!plans_.contains(id) || !is_there(plan)) continue;
+    fault::reached(fault::State::kPlanSettled);
+    const bool decided = lost.code() == Code::kRevoked;
+    if (decided && is_peer(plan)) {
+      (void)co_await follow_plan(id);
+    } else if (decided) {
+      (void)home_.give(plan.give());
+    } else if (is_peer(plan)) {
+      home_.unshare(id);
+    } else {
+      home_.discard(id);
+    }
+    plans_.erase(id);
+  }
+}
+
+Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
+  std::vector<ExtentId> part;
+  for (const auto& ref : request.part()) part.push_back(id_of(ref));
+  const auto frozen = [&] { return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); }); };
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
+  wire::Envelope out;
+  for (const ExtentId& id : part) {
+    const wire::PartRemade* remade = home_.remade(id);
+    if (remade == nullptr) continue;
+    *out.mutable_part_remade() = *remade;
+    co_return out;
+  }
+  for (const ExtentId& id : part) {
+    if (!home_.has(id) && !frozen()) continue;
+    *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
+    out.mutable_part_remade()->set_frozen(frozen());
+    co_return out;
+  }
+  co_return Status(Code::kRevoked, "it is gone");
+}
+
+Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out) {
+  Reply reply;
+  if (node == core_.name) {
+    reply = co_await what_became_of(std::move(request));
+  } else {
+    const wire::NodeView* view = cluster_.find(node);
+    const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
+    if (!alive) {
+      out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
+      co_return;
+    }
+    wire::Envelope message;
+    *message.mutable_resolve() = std::move(request);
+    auto answered = co_await peers_.call(view->control_address(), std::move(message), core_.deadline_ns());
+    if (!answered.is_ok()) {
+      const Code code = answered.status().code();
+      if (code == Code::kPeerLost || code == Code::kDeadline)
+        out.unheard =
+            Status(Code::kPeerLost, "node " + node + ": " + std::string(answered.status().message()));
+      co_return;
+    }
+    reply.message = std::move(answered).value();
+  }
+  if (!reply.message.has_part_remade()) co_return;
+  if (reply.message.part_remade().now_size() == 0) {
+    out.unchanged = true;
+    out.frozen = reply.message.part_remade().frozen();
+  } else {
+    out.remade = std::move(*reply.message.mutable_part_remade());
+  }
+}
+
+Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
+  wire::ResolveRequest request;
+  std::set<std::string> homes, others;
+  Answers answers;
+  for (const auto& extent : allocation.extents()) {
+    if (extent.part() != part || extent.vacant()) continue;
+    *request.add_part() = ref_of(id_of(extent));
+    if (extent.lost()) continue;
+    // Another run of that daemon has nothing of it.
+    const wire::NodeView* view = cluster_.find(extent.node());
+    const bool same = view != nullptr && view->partition() == GlobalAddress(extent.address()).partition();
+    if (same) homes.insert(extent.node());
+    // A daemon that has not joined yet, or whose coordinator has just started, knows few nodes.
+    if (view == nullptr) answers.unheard = Status(Code::kPeerLost, "node " + extent.node() + " is not known here");
+  }
+  for (const auto& view : cluster_.view().nodes()) {
+    if (!homes.contains(view.name())) others.insert(view.name());
+  }
+  // The homes know best; where they are gone, one of the new ones does.
+  for (const auto* nodes : {&homes, &others}) {
+    Answers now;
+    std::vector<Task<void>> tasks;
+    for (const std::string& node : *nodes) tasks.push_back(ask(node, request, now));
+    co_await core_.env.join(std::move(tasks));
+    if (now.remade) {
+      remade(*now.remade);
+      co_return true;
+    }
+    if (now.unchanged) co_return false;
+    if (nodes == &homes && !now.unheard.is_ok()) answers.unheard = now.unheard;
+  }
+  if (!answers.unheard.is_ok()) co_return answers.unheard;
+  co_return Status(Code::kRevoked, "it was freed or removed");
+}
+
+Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replica, std::string node) {
+  const wire::NodeView* view = cluster_.find(node);
+  if (view == nullptr || view->partition() != replica.address.partition()) co_return Status();
+  wire::ResolveRequest request;
+  for (const ExtentId& id : control::part_of(allocation, replica)) *request.add_part() = ref_of(id);
+  Answers answers;
+  co_await ask(node, std::move(request), answers);
+  if (answers.remade) remade(*answers.remade);
+  const bool answers_again = answers.unchanged && !answers.frozen;
+  if (answers.remade || answers_again) co_return Status(Code::kRevoked, "it answers again, or its part was made again");
+  co_return Status();
+}
+
+Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,
+                                                wire::ResolveRequest request) {
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  auto held = session->allocations.find(id);
+  if (held == session->allocations.end())
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
+  if (!held->second.is_whole())
+    co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
+  if (!control::has_replicas(held->second.allocation))
+    co_return Status(Code::kRevoked, "it was freed or removed");
+  const ExtentId replica = id_of(request.extent());
+  for (const auto& extent : held->second.allocation.extents()) {
+    if (id_of(extent) != replica) continue;  // if none is, the program knows less than its daemon
+    const auto known = co_await look(held->second.allocation, extent.part());
+    if (!known.is_ok()) co_return known.status();
+    held = session->allocations.find(id);
+    if (held == session->allocations.end())
+      co_return Status(Code::kNotFound, "the session holds no such allocation");
+    break;
+  }
+  co_return held->second.allocation;
+}
+
+Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
+  const auto held = session->allocations.find(id);
+  if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
+  const wire::Allocation before = held->second.allocation;
+  bool found = false;
+  for (int i = 0; i < before.extents_size(); ++i) {
+    const uint32_t part = before.extents(i).part();
+    if (i > 0 && part == before.extents(i - 1).part()) continue;
+    const auto known = co_await look(before, part);
+    found = found || known.is_ok();
+  }
+  co_return found;
+}
+
+}  // namespace ocm::node
