@@ -57,6 +57,7 @@ namespace ocm::fault {
   X(kReplicaFrozen, "a last replica was frozen to be made again")                     \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                  \
   X(kReplicaRemade, "a part was made again")                                          \
+  X(kPartPlanned, "a spare home heard of a part that may follow")                       \
   X(kPlanSettled, "a home that led ended before others knew what was decided")         \
   X(kPlanFollowed, "a replica followed a part that another home made again")           \
   X(kSessionResumed, "a session went on under a new run of its daemon")

@@ -33,6 +33,7 @@ Status Remaker::plan(wire::PlanPart plan) {
     OCM_TRY(home_.plan(id, plan.give().part()));
   } else {  // from now on the end of the home that leads does not free it
     OCM_TRY(home_.give(plan.give(), false));
+    fault::reached(fault::State::kPartPlanned);
   }
   plans_[id] = std::move(plan);
   return {};

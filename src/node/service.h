@@ -79,7 +79,7 @@ class Service {
   Remaker& remaker_;
   Stopper& stopper_;
   const ServedStats& served_;
-  static constexpr uint64_t kLossesEachDeadline = 16;
+  static constexpr uint64_t kLossesEachDeadline = 4;
   control::UserRate losses_{core_.config.failure_deadline_ns() / kLossesEachDeadline};
 };
 

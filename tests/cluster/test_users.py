@@ -222,11 +222,15 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
             for _ in range(680)]
 
     def lose_on_n3(allocations):
-        for allocation in allocations:
-            extent = next(extent for extent in allocation["extents"] if extent["node"] == "n3")
-            raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=extent["address"],
-                     generation=extent["generation"])
-        return [raw.receive() for _ in allocations]
+        replies = []
+        for first in range(0, len(allocations), 200):  # a connection has 256 requests under way
+            some = allocations[first:first + 200]
+            for allocation in some:
+                extent = next(extent for extent in allocation["extents"] if extent["node"] == "n3")
+                raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=extent["address"],
+                         generation=extent["generation"])
+            replies += [raw.receive() for _ in some]
+        return replies
 
     replies = lose_on_n3(made[:600])
     refused = [reply for reply in replies if reply["code"] == LIMIT]

@@ -538,19 +538,26 @@ std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken
 std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken,
                                  std::set<fault::State>* reached) {
   Remaking part(seed, broken, {1, 2, 5});
-  bool frozen = false;
-  part.world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
-  part.write_for(9000);
-  part.lose(1);
-  for (int i = 0; i < 15'000 && !frozen; ++i) part.run_for_ms(1);
-  if (!frozen && broken.empty()) part.world.violate("the replica was never frozen");
-  part.run_for_ms(seed % 8);
   const auto id_at = [&](size_t node) {
     ExtentId found;
     for (const auto& piece : part.written->memory->pieces) found = piece.node == node ? piece.id : found;
     return found;
   };
-  part.world.kill(id_at(2) < id_at(5) ? 2 : 5, true);
+  const size_t leader = id_at(2) < id_at(5) ? 2 : 5;
+  const fault::State when = seed % 2 == 0 ? fault::State::kPartPlanned : fault::State::kReplicaFrozen;
+  bool planned = false;
+  part.world.on_state = [&](fault::State state) {
+    if (planned || state != when) return;
+    planned = true;
+    if (seed % 4 == 0) part.world.cut_node(leader);
+  };
+  part.write_for(9000);
+  part.lose(1);
+  for (int i = 0; i < 15'000 && !planned; ++i) part.run_for_ms(1);
+  if (!planned && broken.empty()) part.world.violate("the part was never planned");
+  part.run_for_ms(seed % 8);
+  part.world.kill(leader, true);
+  part.world.mend_node(leader);
   part.run_for_ms(20'000);
   part.look(part.reader, part.read);
   part.look(part.writer, part.written);
