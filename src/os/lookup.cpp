@@ -116,6 +116,7 @@ Result<Lookup> Lookup::start(const std::string& host, const std::string& port, b
 bool Lookup::is_done() const { return state_->done.load(std::memory_order_acquire); }
 
 Result<std::vector<Endpoint>> Lookup::result() const {
+  OCM_ASSERT(is_done());  // who saw the descriptor readable is ordered after the thread by this, too
   if (!state_->found.empty()) return state_->found;
   return Status(Code::kInvalidArgument,
                 "cannot resolve " + state_->host + ": " + ::gai_strerror(state_->error));

@@ -19,8 +19,8 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.failed and call.when == "call":
         for value in item.funcargs.values():
-            if isinstance(value, Cluster):
-                for node in value.nodes:
+            for cluster in [value] if isinstance(value, Cluster) else getattr(value, "made", []):
+                for node in cluster.nodes:
                     report.sections.append((f"log of {node.name}", node.log()))
 
 
@@ -38,6 +38,7 @@ def make_cluster(tmp_path):
     def make(**kwargs) -> Cluster:
         made.append(Cluster(tmp_path / f"cluster{len(made)}", **kwargs))
         return made[-1]
+    make.made = made
     yield make
     for cluster in made:
         cluster.close()
