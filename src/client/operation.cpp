@@ -465,8 +465,8 @@ void Operation::conclude_confirmed() {
     }
     loss_revoked_ = loss_revoked_ || call->status.code() == Code::kRevoked;
     fail_replicas(target_part(), Status(failure_.code(), std::string(failure_.message()) +
-                                                               "; and its loss could not be confirmed: " +
-                                                               std::string(call->status.message())));
+                                                             "; and its loss could not be confirmed: " +
+                                                             std::string(call->status.message())));
   }
   finish_or_resolve();
 }

@@ -142,12 +142,14 @@ Result<wire::Allocation> Names::remove(const std::string& name, const std::strin
   OCM_TRY_ASSIGN(const std::string id, removable(name, uid));
   if (id != allocation_id && !fault::at(fault::Point::kRemoveByName))
     return Status(Code::kNotFound, "another allocation is named " + name + " by now");
-  const auto it = names_.find(name);
+  if (!fault::at(fault::Point::kRemovedForgotten)) note_removed(id);
+  return take_out(names_.find(name));
+}
+
+wire::Allocation Names::take_out(std::map<std::string, wire::Allocation>::iterator it) {
   wire::Allocation out = std::move(it->second);
   names_.erase(it);
   index(out, false);
-  if (fault::at(fault::Point::kRemovedForgotten)) return out;
-  note_removed(out.allocation_id());
   return out;
 }
 
@@ -164,19 +166,14 @@ std::optional<wire::Allocation> Names::remember_removed(const std::string& alloc
   note_removed(allocation_id);
   const auto known = ids_.find(allocation_id);
   if (known == ids_.end()) return std::nullopt;
-  const auto it = names_.find(known->second);
-  wire::Allocation out = std::move(it->second);
-  names_.erase(it);
-  index(out, false);
-  return out;
+  return take_out(names_.find(known->second));
 }
 
 bool Names::forget(const std::string& name, const std::string& allocation_id) {
   const auto it = names_.find(name);
   if (it == names_.end()) return false;
   if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName)) return false;
-  index(it->second, false);
-  names_.erase(it);
+  (void)take_out(it);
   return true;
 }
 

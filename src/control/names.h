@@ -104,6 +104,7 @@ class Names {
   Status take(wire::Allocation allocation);
   void index(const wire::Allocation& allocation, bool add);
   void note_removed(const std::string& allocation_id);
+  wire::Allocation take_out(std::map<std::string, wire::Allocation>::iterator it);
 };
 
 }  // namespace ocm::control

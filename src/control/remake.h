@@ -28,9 +28,9 @@
 //   M3 from the first kGive on B never answers again: the spare home may lead others to [B' C] when this one is
 //      gone. C leaves that part only by a decision of the council (control/loss.h).
 //   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
+//   M5 a copy that was not answered may still write: what it wrote to is released and never given.
 //   M10 with P, nobody is told of [B' P' C] before it is decided; from then on neither B nor P acknowledges anything, and
 //      P' answers only when nothing is under way on P. What no majority answered may be decided: B stays frozen.
-//   M5 a copy that was not answered may still write: what it wrote to is released and never given.
 //
 // What the homes and daemons around it must keep, or M1 to M5 do not suffice (tests/model/remake_model.cpp breaks each)
 //   M6 it begins when nobody can read A any more: the home asked the council as a writer does (LossAsker::kLost). That

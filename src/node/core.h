@@ -3,6 +3,7 @@
 // Threads: written before the loop runs, read afterwards; `lease_until_ns` by any.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -78,6 +79,9 @@ inline wire::ExtentRef ref_of(ExtentId id) {
   out.set_address(id.address.bits());
   out.set_generation(id.generation);
   return out;
+}
+inline bool is_in(const std::vector<ExtentId>& ids, ExtentId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 inline bool is_state(const wire::NodeView& node, control::NodeState state) {
   return node.state() == static_cast<uint32_t>(state);

@@ -30,8 +30,6 @@ uint64_t extents_by_fds() {
 std::string over_key(const SessionId& session, const std::string& incarnation) {
   return id_field(session) + incarnation;
 }
-bool is_in(const std::vector<ExtentId>& ids, ExtentId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
-
 std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 
 bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
@@ -423,8 +421,8 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   if (known.lost.size() == lost.size()) return true;
   known = {part, lost};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
-  const wire::PartRemade* plan = plan_of(id);
-  if (plan != nullptr && is_in(lost, id_of(plan->was()))) unshare(id);  // its home leads no more
+  const wire::PlanPart* plan = plan_of(id);
+  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was()))) unshare(id);  // its home leads no more
   const auto of = published_extents_.find(id);
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
@@ -490,18 +488,20 @@ void Home::unshare(ExtentId id, ExtentId second) {
   if (known != shared_.end() && known->second == second) unshare(id);
 }
 
-Status Home::plan(ExtentId id, const wire::PartRemade& part) {
+Status Home::plan(wire::PlanPart plan) {
+  const ExtentId id = id_of(plan.replica());
   OCM_TRY(table_->find(id).status());
   const auto second = shared_.find(id);
-  const bool is_of_it = second != shared_.end() && std::any_of(part.now().begin(), part.now().end(), [&](const auto& one) {
+  const auto& now = plan.give().part().now();
+  const bool is_of_it = second != shared_.end() && std::any_of(now.begin(), now.end(), [&](const auto& one) {
                           return id_of(one) == second->second;
                         });
   if (!is_of_it) return Status(Code::kNotFound, "the replica has no such second id");
-  planned_[id] = part;
+  planned_[id] = std::move(plan);
   return {};
 }
 
-const wire::PartRemade* Home::plan_of(ExtentId id) const {
+const wire::PlanPart* Home::plan_of(ExtentId id) const {
   const auto known = planned_.find(id);
   return known == planned_.end() ? nullptr : &known->second;
 }

@@ -70,10 +70,11 @@ class Home {
   /// share(), kExists (a plan that may be decided has one).
   Result<wire::ExtentDescriptor> share_closed(ExtentId id);
   void unshare(ExtentId id, ExtentId second);
-  /// The part that may follow the one of `id`. Errors: kNotFound (it has not the second id).
-  Status plan(ExtentId id, const wire::PartRemade& part);
+  /// The part that may follow the one of `plan.replica`, here. Errors: kNotFound (it has not the second id).
+  Status plan(wire::PlanPart plan);
   /// Null if there is none.
-  const wire::PartRemade* plan_of(ExtentId id) const;
+  const wire::PlanPart* plan_of(ExtentId id) const;
+  const std::map<ExtentId, wire::PlanPart>& plans() const { return planned_; }
   /// The replica of which this is the second id, which does not answer yet.
   std::optional<ExtentId> planned_as(ExtentId second) const;
   /// The replica answers nobody. Nothing is under way on it once what is given is expired.
@@ -181,7 +182,7 @@ class Home {
   std::map<ExtentId, Degraded> degraded_;  // replicas here
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
   std::map<ExtentId, ExtentId> shared_;                 // replica -> its second id
-  std::map<ExtentId, wire::PartRemade> planned_;        // by replica here, whose second id does not answer
+  std::map<ExtentId, wire::PlanPart> planned_;          // by replica here, whose second id does not answer
   std::map<ExtentId, wire::PartRemade> remade_;         // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
   std::function<void(ExtentId)> on_removed_;

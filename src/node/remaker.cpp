@@ -23,8 +23,6 @@ constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
 
-bool is_in(const std::vector<ExtentId>& ids, ExtentId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
-
 /// What the fabrics do not need.
 wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
   extent.clear_addresses();
@@ -62,8 +60,8 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
     }
   });
   home_.on_ended([this](ExtentId id, ExtentId follows) {
-    const wire::PartRemade* plan = home_.plan_of(id);
-    if (plan == nullptr || id_of(plan->now(0)) != follows || following_.contains(id)) return;
+    const wire::PlanPart* plan = home_.plan_of(id);
+    if (plan == nullptr || id_of(plan->give().part().now(0)) != follows || following_.contains(id)) return;
     core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> { (void)co_await self.follow_plan(which); }(*this, id));
   });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
@@ -188,13 +186,12 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
     });
     if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
-                     {room.name, node->control_address(), node->partition(), {}, {}, {}, false}});
+                     {room.name, node->control_address(), node->partition(), {}, {}, false}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [rank, spare] : rooms) {
     if (job->spares.size() == job->lost.size()) break;
     const bool reserved = co_await reserve_at(job, spare, uid, session);
-    spare.told = spare.extent;
     if (reserved) {
       job->spares.push_back(std::move(spare));
     } else {
@@ -221,7 +218,7 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
     const wire::NodeView* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
     job->steps.has_peers();
-    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, {}, false});
+    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, false});
     const bool shared = co_await share_at(job->peers.back());
     if (!shared) co_return false;
   }
@@ -233,9 +230,9 @@ Task<bool> Remaker::share_at(Spare& home) {
   *message.mutable_share_replica()->mutable_replica() = ref_of(home.was);
   auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return false;
-  home.told = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  co_return home.told.node() == home.node && id_of(home.told).address.partition() == home.partition &&
-      home.told.capability().size() == sizeof(Capability);
+  home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
+  co_return home.extent.node() == home.node && id_of(home.extent).address.partition() == home.partition &&
+      home.extent.capability().size() == sizeof(Capability);
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.
@@ -249,7 +246,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
       auto& plan = *message.mutable_plan_part();
       *plan.mutable_replica() = ref_of(homes == &job->peers ? home.was : id_of(home.extent));
       *plan.mutable_give() = *give;
-      *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.told));
+      *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.extent));
       for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
       const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
       if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
@@ -422,10 +419,10 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
     *job.follows.mutable_was() = ref_of(job.was);
     *job.follows.add_now() = job.now;
     for (const Spare& peer : job.peers) {
-      *job.follows.add_now() = peer.told;
+      *job.follows.add_now() = peer.extent;
       *job.follows.add_peers() = ref_of(peer.was);
     }
-    for (const Spare& spare : job.spares) *job.follows.add_now() = spare.told;
+    for (const Spare& spare : job.spares) *job.follows.add_now() = spare.extent;
     for (const ExtentId& id : home_.formerly(job.was)) *job.follows.add_former() = ref_of(id);
     job.follows.set_remade(home_.times_remade(job.was) + 1);
     job.follows.set_allocation_id(id_field(lease->allocation));
@@ -461,7 +458,7 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
 }
 
 Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
-  *request.mutable_replica() = ref_of(id_of(home.told));
+  *request.mutable_replica() = ref_of(id_of(home.extent));
   wire::Envelope message;
   *message.mutable_give_replica() = std::move(request);
   const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
@@ -523,10 +520,10 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
 void Remaker::release(const Job& job) {
   home_.unshare(job.was);
   for (const Spare& peer : job.peers) {
-    if (peer.told.address() == 0 || job.steps.may_be_given()) continue;  // of a freed part, all of it ends
+    if (peer.extent.address() == 0 || job.steps.may_be_given()) continue;  // of a freed part, all of it ends
     wire::Envelope message;
     *message.mutable_share_replica()->mutable_replica() = ref_of(peer.was);
-    *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.told));
+    *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.extent));
     core_.env.spawn(tell(peer.node, peer.partition, std::move(message)));
   }
   for (const Spare& spare : job.spares) {
@@ -596,7 +593,7 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       const wire::GiveReplica& give = request.give_replica();
       const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
       if (planned) co_return co_await follow_plan(*planned);
-      const bool planned_here = plans_.erase(id_of(give.replica())) != 0;
+      const bool planned_here = spare_plans_.erase(id_of(give.replica())) != 0;
       const bool followed = !planned_here && give.part().peers_size() != 0 && home_.has(id_of(give.replica()));
       co_return followed ? Status() : home_.give(give);
     }

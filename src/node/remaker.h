@@ -69,9 +69,8 @@ class Remaker {
   struct Spare {
     std::string node, address;
     uint32_t partition = 0;
-    wire::ExtentDescriptor extent;  // without capability: not made yet
-    ExtentId was{};                 // of a peer: its living replica
-    wire::ExtentDescriptor told{};  // in the part that follows: the second id of `was`, or `extent`
+    wire::ExtentDescriptor extent;  // in the part that follows; without capability: not made yet
+    ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
   };
   struct Job {
@@ -145,7 +144,7 @@ class Remaker {
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
-  std::map<ExtentId, wire::PlanPart> plans_;         // of homes that lead, by replica here
+  std::map<ExtentId, wire::PlanPart> spare_plans_;   // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;                     // replicas here that are frozen for a plan
   std::set<ExtentId> given_up_;                      // asked for already
   uint64_t looked_at_epoch_ = 0;

@@ -1,6 +1,7 @@
 // What becomes of replicas that are made again, for those that do not lead: the plans of homes that do, and the answers
 // to who asks.
 #include <algorithm>
+#include <utility>
 
 #include "base/fault.h"
 #include "control/parts.h"
@@ -27,15 +28,11 @@ bool Remaker::is_frozen(ExtentId id) const {
 }
 
 Status Remaker::plan(wire::PlanPart plan) {
-  const ExtentId id = id_of(plan.replica());
   if (plan.give().part().now_size() < 2 || plan.of_size() < 2) return Code::kInvalidArgument;
-  if (is_peer(plan)) {
-    OCM_TRY(home_.plan(id, plan.give().part()));
-  } else {  // from now on the end of the home that leads does not free it
-    OCM_TRY(home_.give(plan.give(), false));
-    fault::reached(fault::State::kPartPlanned);
-  }
-  plans_[id] = std::move(plan);
+  if (is_peer(plan)) return home_.plan(std::move(plan));
+  OCM_TRY(home_.give(plan.give(), false));  // from now on the end of the home that leads does not free it
+  fault::reached(fault::State::kPartPlanned);
+  spare_plans_[id_of(plan.replica())] = std::move(plan);
   return {};
 }
 
@@ -49,9 +46,8 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   auto frozen = home_.freeze(id);
   while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
   following_.erase(id);
-  plans_.erase(id);
   if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
-  const wire::PartRemade part = *home_.plan_of(id);
+  const wire::PartRemade part = home_.plan_of(id)->give().part();
   home_.switch_over(id, part);
   remade(part);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
@@ -59,16 +55,14 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
 }
 
 Task<void> Remaker::settle_plans() {
-  if (plans_.empty() || !cluster_.settled()) co_return;
-  const auto is_there = [this](const wire::PlanPart& plan) {
-    const ExtentId id = id_of(plan.replica());
-    return is_peer(plan) ? home_.plan_of(id) != nullptr : home_.has(id);
-  };
-  std::erase_if(plans_, [&](const auto& entry) { return !is_there(entry.second); });
+  std::erase_if(spare_plans_, [this](const auto& entry) { return !home_.has(entry.first); });
+  if (!cluster_.settled()) co_return;
   std::vector<wire::PlanPart> over;
-  for (const auto& [id, plan] : plans_) {
-    const wire::NodeView* leads = cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
-    if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
+  for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
+    for (const auto& [id, plan] : *plans) {
+      const wire::NodeView* leads = cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
+      if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
+    }
   }
   for (const wire::PlanPart& plan : over) {
     const ExtentId id = id_of(plan.replica());
@@ -76,7 +70,8 @@ Task<void> Remaker::settle_plans() {
     for (const auto& ref : plan.of()) part.push_back(id_of(ref));
     const Status lost = co_await cluster_.confirm_lost(part, id_of(plan.give().part().was()));
     if (lost.code() == Code::kDeadline || core_.draining) co_return;
-    if (!plans_.contains(id) || !is_there(plan)) continue;
+    const bool is_there = is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
+    if (!is_there) continue;
     fault::reached(fault::State::kPlanSettled);
     const bool decided = lost.code() == Code::kRevoked;
     if (decided && is_peer(plan)) {
@@ -88,7 +83,7 @@ Task<void> Remaker::settle_plans() {
     } else {
       home_.discard(id);
     }
-    plans_.erase(id);
+    spare_plans_.erase(id);
   }
 }
 
@@ -98,6 +93,7 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   const auto frozen = [&] { return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); }); };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
+  const bool still_frozen = frozen();
   wire::Envelope out;
   for (const ExtentId& id : part) {
     const wire::PartRemade* remade = home_.remade(id);
@@ -106,9 +102,9 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
     co_return out;
   }
   for (const ExtentId& id : part) {
-    if (!home_.has(id) && !frozen()) continue;
+    if (!home_.has(id) && !still_frozen) continue;
     *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
-    out.mutable_part_remade()->set_frozen(frozen());
+    out.mutable_part_remade()->set_frozen(still_frozen);
     co_return out;
   }
   co_return Status(Code::kRevoked, "it is gone");

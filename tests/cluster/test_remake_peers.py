@@ -5,7 +5,7 @@ import time
 import pytest
 
 from harness import FAILURE_DEADLINE_S, wait_for
-from test_remake import MIB, PATIENCE_S, SOON, made_again, restart, wait_made_again
+from test_remake import MIB, PATIENCE_S, SOON, homes_left, made_again, restart, wait_made_again
 
 SIX = ("n1", "n2", "n3", "n4", "n5", "n6")
 HOMES = ("n2", "n3", "n4")
@@ -16,15 +16,11 @@ def six(make_cluster):
     return make_cluster(names=SIX, extra=SOON)
 
 
-def extents(cluster, living) -> list:
-    return sorted(name for name in living if cluster[name].status()["extents"] > 0)
-
-
-def wait_whole(cluster, living) -> None:
+def wait_whole(cluster, dead: set) -> None:
     """Three homes have it, and none makes a copy any more."""
     def is_whole() -> bool:
-        waiting = sum(cluster[name].status()["replicas_waiting"] for name in living)
-        return waiting == 0 and len(extents(cluster, living)) == 3
+        waiting = sum(node.status()["replicas_waiting"] for node in cluster.nodes if node.name not in dead)
+        return waiting == 0 and len(homes_left(cluster, dead)) == 3
     wait_for("there are three again", is_whole, 2 * PATIENCE_S)
 
 
@@ -40,8 +36,7 @@ def test_whichever_of_three_dies_there_are_three_again(six, dies):
     six[dies].kill()
     a.fill(0, 2, MIB)
     wait_made_again(six, 1)
-    left = [name for name in SIX if name != dies]
-    wait_whole(six, left)
+    wait_whole(six, {dies})
     assert a.holds(0, 2, MIB)
     a.fill(0, 3, MIB)
     for name in [name for name in HOMES if name != dies]:  # only the new one is left
@@ -78,10 +73,9 @@ def test_after_it_the_owner_frees_all_of_it(six):
     six["n3"].kill()
     a.fill(0, 2, MIB)
     wait_made_again(six, 1)
-    left = [name for name in SIX if name != "n3"]
-    wait_whole(six, left)
+    wait_whole(six, {"n3"})
     a.free()
-    wait_for("nothing is left", lambda: extents(six, left) == [])
+    wait_for("nothing is left", lambda: homes_left(six, {"n3"}) == [])
 
 
 @pytest.mark.parametrize("after_s", [0.05, 0.3, 0.6])
@@ -93,8 +87,7 @@ def test_the_home_that_leads_dies_while_it_copies(make_cluster, after_s):
     time.sleep(after_s)
     cluster["n2"].kill()
     a.fill(0, 3, MIB)
-    left = [name for name in SIX if name not in ("n2", "n3")]
-    wait_whole(cluster, left)
+    wait_whole(cluster, {"n2", "n3"})
     assert a.holds(0, 3, MIB)
     cluster["n4"].kill()
     assert a.holds(0, 3, MIB)

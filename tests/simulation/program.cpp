@@ -376,15 +376,13 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   co_await env->join(std::move(tasks));
   Status status;
   size_t good = 0;
-  std::vector<size_t> failed;
-  std::vector<bool> revoked;
+  std::vector<size_t> failed;  // of `places`
   for (size_t i = 0; i < places.size(); ++i) {
     if (results[i].code == Code::kOk) {
       ++good;
     } else {
       if (status.is_ok() || !is_gone(results[i].code)) status = results[i].code;
-      failed.push_back(places[i]);
-      revoked.push_back(results[i].code == Code::kRevoked);
+      failed.push_back(i);
     }
   }
   // Only what speaks of a replica has it given up.
@@ -395,7 +393,10 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   if (handle->places != bound) co_return Code::kRevoked;  // another step of this program followed meanwhile
   std::vector<Status> answers(failed.size());
   std::vector<Task<void>> ask;
-  for (size_t i = 0; i < failed.size(); ++i) ask.push_back(lose(*handle, failed[i], revoked[i], answers[i]));
+  for (size_t i = 0; i < failed.size(); ++i) {
+    const bool revoked = results[failed[i]].code == Code::kRevoked;
+    ask.push_back(lose(*handle, places[failed[i]], revoked, answers[i]));
+  }
   co_await env->join(std::move(ask));
   for (const Status& answer : answers) {
     if (!answer.is_ok()) co_return answer;
