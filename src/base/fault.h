@@ -23,6 +23,8 @@ namespace ocm::fault {
   X(kCouncilForgets, "mutation.forgets")    /* Q4: what the former knew is lost */              \
   X(kLeaseTooLong, "mutation.lease_long")   /* Q2: a home counts its lease twice as long */     \
   X(kDropIgnored, "mutation.drop_ignored")  /* Q1: a lost replica is not freed */               \
+  X(kSealedByOneRun, "mutation.one_run")    /* S4: a later run cannot finish what one began */  \
+  X(kShrinksAlone, "mutation.alone")        /* E1: who is cut off takes all others for dead */  \
   X(kLostByOne, "mutation.lost_by_one")     /* Q1: one voter's word is enough */                \
   X(kRemovedForgotten, "mutation.removed")  /* N2: a removed name comes back */                 \
   X(kHoldIgnored, "mutation.hold_ignored")  /* L4: a name's end frees what is held */           \
@@ -54,6 +56,9 @@ namespace ocm::fault {
   X(kOrphanFreed, "an orphan was freed")                                              \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")       \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \
+  X(kCouncilAccepted, "a voter accepted which council follows")                       \
+  X(kCouncilFinished, "a coordinator's run finished a council that an earlier one proposed") \
+  X(kCouncilTaught, "a voter heard of its council from a later run of the coordinator") \
   X(kReplicaFrozen, "a last replica was frozen to be made again")                     \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                  \
   X(kReplicaRemade, "a part was made again")                                          \

@@ -75,6 +75,12 @@ LossState from_wire(const wire::VoterState& from) {
   return out;
 }
 
+Status check_council(const wire::Council& council) {
+  const int voters = council.voters_size();
+  if (council.id() != 0 && voters >= 1 && voters <= 5 && voters % 2 == 1) return {};
+  return Status(Code::kProtocol, "not a council");
+}
+
 }  // namespace
 
 bool continues(const wire::Council& newer, const wire::Council& older) {
@@ -155,26 +161,50 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   return out;
 }
 
-Result<wire::VoterState> Voter::seal(uint64_t now_ns, const wire::SealCouncil& request) {
-  if (council_.id() == 0 || request.council_id() != council_.id() || request.number() <= council_.number())
+std::vector<uint64_t> NextCouncil::bases() const {
+  std::vector<uint64_t> out;
+  for (const wire::Council& base : install.bases()) out.push_back(base.id());
+  return out;
+}
+
+Result<wire::CouncilPromise> Voter::seal(uint64_t now_ns, const wire::SealCouncil& request) {
+  const Ballot ballot = ballot_of(request.ballot());
+  if (council_.id() == 0 || request.council_id() != council_.id() || ballot.round <= council_.number())
     return Status(Code::kPeerLost, "not this voter's council");
-  if (!votes() && request.run() != sealed_run_)
-    return Status(Code::kPeerLost, "an earlier run of the coordinator may have made another council of it");
-  sealed_number_ = std::max(sealed_number_, request.number());
-  sealed_run_ = request.run();
-  return to_wire(ledger_.state(now_ns));
+  if (fault::at(fault::Point::kSealedByOneRun) && end_.is_sealed() && end_.promised().by != ballot.by)
+    return Status(Code::kPeerLost, "another run sealed it");
+  wire::CouncilPromise out;
+  out.set_agreed(end_.promise(ballot));
+  set_ballot(end_.promised(), *out.mutable_promised());
+  if (!out.agreed()) return out;
+  *out.mutable_state() = to_wire(ledger_.state(now_ns));
+  set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
+  if (end_.accepted()) *out.mutable_accepted() = end_.accepted()->install;
+  if (request.tell()) *out.mutable_made_of() = made_of_;
+  return out;
+}
+
+Status Voter::accept(const wire::ProposeCouncil& request) {
+  constexpr int kBasesMax = 17;
+  if (council_.id() == 0 || request.council_id() != council_.id())
+    return Status(Code::kPeerLost, "not this voter's council");
+  OCM_TRY(check_council(request.next().council()));
+  if (request.next().bases_size() > kBasesMax) return Status(Code::kProtocol, "it follows too many councils");
+  if (!end_.accept(ballot_of(request.ballot()), NextCouncil{request.next()}))
+    return Status(Code::kPeerLost, "a later attempt was promised");
+  fault::reached(fault::State::kCouncilAccepted);
+  return {};
 }
 
 Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   const wire::Council& council = request.council();
   if (council.id() != 0 && council.id() == council_.id()) return {};
-  if (council.id() == 0 || council.voters_size() == 0 || council.voters_size() > 5 ||
-      council.voters_size() % 2 == 0)
-    return Status(Code::kProtocol, "not a council");
+  OCM_TRY(check_council(council));
   if (!has(council, name_, incarnation_)) return Status(Code::kPeerLost, "a council without this voter");
   if (council_.id() != 0 && (!continues(council, council_) || council.number() <= council_.number()))
     return Status(Code::kPeerLost, "it does not continue this voter's council");
-  if (council.number() < sealed_number_) return Status(Code::kPeerLost, "an abandoned council");
+  made_of_ = request;
+  end_ = {};
   council_ = council;
   if (fault::at(fault::Point::kCouncilForgets)) {
     ledger_.clear();
@@ -186,8 +216,9 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
 
 void Voter::leave() {
   council_.Clear();
+  made_of_.Clear();
+  end_ = {};
   ledger_.clear();
-  sealed_number_ = sealed_run_ = 0;
 }
 
 void merge(wire::VoterState& into, const wire::VoterState& from) {
@@ -229,21 +260,27 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
   if (fault::at(fault::Point::kLeaseTooLong)) until_ns_ = newest + 4 * lease_ns_;
 }
 
-wire::InstallCouncil Convener::found(uint64_t id, const wire::Voter& self) {
+wire::InstallCouncil Convener::found(uint64_t id) {
   council_.set_id(id);
-  council_.set_number(number_ = 1);
+  council_.set_number(round_ = 1);
   council_.add_chains(run_);
-  *council_.add_voters() = self;
-  wire::InstallCouncil out;
-  *out.mutable_council() = council_;
-  return out;
+  *council_.add_voters() = self_;
+  *made_of_.mutable_council() = council_;
+  heard_ = {self_.name()};
+  return made_of_;
 }
 
 void Convener::reported(const wire::Council& council) {
   constexpr size_t kForeignMax = 16;
-  if (council.id() == 0 || continues(council_, council) || foreign_.contains(council.id())) return;
-  if (has_proposal() && continues(next_.council(), council)) return;
-  if (council.voters_size() == 0 || council.voters_size() > 5 || council.chains_size() == 0) return;
+  if (!check_council(council).is_ok() || council.chains_size() == 0 || continues(council_, council)) return;
+  if (has_chosen() && council.id() != chosen_.council().id()) {
+    if (council.number() > chosen_.council().number() && continues(council, chosen_.council())) {
+      chosen_.Clear();  // an earlier run had it acting, and made the next of it
+    } else if (continues(chosen_.council(), council)) {
+      return;
+    }
+  }
+  if (foreign_.contains(council.id())) return;
   // Of one chain the newest counts.
   for (auto it = foreign_.begin(); it != foreign_.end();) {
     if (continues(it->second, council) && it->second.number() >= council.number()) return;
@@ -255,25 +292,82 @@ void Convener::reported(const wire::Council& council) {
   if (foreign_.size() < kForeignMax) foreign_[council.id()] = council;
 }
 
-wire::SealCouncil Convener::seal_request(const wire::Council& base) {
-  number_ = std::max(number_, base.number()) + 1;
-  wire::SealCouncil out;
-  out.set_council_id(base.id());
-  out.set_number(number_);
-  out.set_run(run_);
+bool Convener::is_over(const wire::Council& council) const {
+  return council.voters_size() == 1 && council.voters(0).name() == self_.name() &&
+         council.voters(0).incarnation() != self_.incarnation();
+}
+
+bool Convener::is_past(uint64_t base) const {
+  const auto it = bases_.find(base);
+  if (it == bases_.end()) return false;
+  const auto is_after = [&](const wire::Council& council) {
+    return council.number() > it->second.number() && continues(council, it->second);
+  };
+  return is_after(council_) ||
+         std::any_of(foreign_.begin(), foreign_.end(), [&](const auto& one) { return is_after(one.second); });
+}
+
+void Convener::add_base(const wire::Council& base, bool all_heard) {
+  if (attempt_->knows(base.id()) || (is_over(base) && !all_heard)) return;
+  bases_[base.id()] = base;
+  attempt_->add(base.id(), is_over(base) ? 0 : majority(base));
+}
+
+void Convener::begin(bool all_heard) {
+  round_ = std::max(round_, council_.number());
+  for (const auto& [id, council] : foreign_) round_ = std::max(round_, council.number());
+  bases_.clear();
+  knowledge_.clear();
+  attempt_.emplace(Ballot{++round_, run_}, [this](uint64_t base) { return is_past(base); });
+  add_base(council_, true);
+  for (const auto& [id, council] : foreign_) add_base(council, all_heard);
+}
+
+std::vector<wire::Council> Convener::to_seal() const {
+  std::vector<wire::Council> out;
+  if (!attempt_) return out;
+  for (const auto& [id, base] : bases_) {
+    if (attempt_->knows(id) && !attempt_->is_sealed(id) && id != council_.id()) out.push_back(base);
+  }
+  if (!attempt_->is_sealed(council_.id())) out.push_back(council_);
   return out;
 }
 
-bool Convener::is_sealed(const wire::Council& base, size_t sealed, const wire::Voter& self, bool all_heard) {
-  if (sealed >= majority(base)) return true;
-  return all_heard && base.voters_size() == 1 && base.voters(0).name() == self.name() &&
-         base.voters(0).incarnation() != self.incarnation();
+wire::SealCouncil Convener::seal_request(const wire::Council& base, bool tell) const {
+  wire::SealCouncil out;
+  out.set_council_id(base.id());
+  set_ballot(attempt_->ballot(), *out.mutable_ballot());
+  out.set_tell(tell);
+  return out;
 }
 
-void Convener::join(wire::Council& next, const wire::Council& base) {
+bool Convener::promised(const wire::Council& base, const std::string& voter,
+                        const wire::CouncilPromise& promise) {
+  round_ = std::max(round_, promise.promised().round());
+  if (!attempt_ || !promise.agreed()) return false;
+  merge(knowledge_[base.id()], promise.state());
+  std::optional<NextCouncil> accepted;
+  if (promise.accepted_at().round() != 0) {
+    accepted = NextCouncil{promise.accepted()};
+    for (const wire::Council& other : promise.accepted().bases()) bases_.try_emplace(other.id(), other);
+  }
+  attempt_->promised(base.id(), voter, ballot_of(promise.accepted_at()), accepted);
+  for (const auto& [ballot, value] : attempt_->heard()) {
+    for (const wire::Council& other : value.install.bases()) add_base(other, true);
+  }
+  return true;
+}
+
+bool Convener::has_found() const {
+  const std::vector<uint64_t> free = attempt_->free();
+  return attempt_->to_finish() != nullptr ||
+         std::any_of(free.begin(), free.end(), [this](uint64_t id) { return id != council_.id(); });
+}
+
+void Convener::join(wire::Council& next, const wire::Council& base) const {
   constexpr int kAfterMax = 64;
   // Nobody was sealed, so a council of its chain that was not heard of may still act.
-  const bool alone = base.voters_size() == 1;
+  const bool alone = is_over(base);
   if (alone) next.add_after(base.id());
   for (const uint64_t id : base.after()) next.add_after(id);
   while (next.after_size() > kAfterMax) next.mutable_after()->erase(next.after().begin());
@@ -284,29 +378,114 @@ void Convener::join(wire::Council& next, const wire::Council& base) {
   }
 }
 
-const wire::InstallCouncil& Convener::propose(uint64_t id, std::vector<wire::Voter> voters,
-                                              const std::vector<wire::Council>& merged,
-                                              wire::VoterState state) {
-  OCM_ASSERT(!has_proposal());
-  wire::Council& next = *next_.mutable_council();
-  next.set_id(id);
-  next.set_number(++number_);
-  *next.mutable_chains() = council_.chains();
-  *next.mutable_after() = council_.after();
-  for (const wire::Council& council : merged) {
-    join(next, council);
-    foreign_.erase(council.id());
+wire::Council Convener::together() const {
+  wire::Council out;
+  *out.mutable_chains() = council_.chains();
+  *out.mutable_after() = council_.after();
+  if (!attempt_) return out;
+  for (const uint64_t id : attempt_->free()) {
+    if (id != council_.id()) join(out, bases_.at(id));
   }
-  for (wire::Voter& voter : voters) *next.add_voters() = std::move(voter);
-  *next_.mutable_state() = std::move(state);
-  return next_;
+  return out;
 }
 
-bool Convener::installed(size_t count) {
-  if (!has_proposal() || count < majority(next_.council())) return false;
-  council_ = next_.council();
-  next_.Clear();
+std::vector<wire::Voter> Convener::promisers() const {
+  std::vector<wire::Voter> out;
+  if (!attempt_) return out;
+  const std::vector<uint64_t> free = attempt_->free();
+  attempt_->visit([&](uint64_t id, const std::set<std::string>& promised, const std::set<std::string>&) {
+    if (std::find(free.begin(), free.end(), id) == free.end()) return;
+    for (const wire::Voter& voter : bases_.at(id).voters()) {
+      if (promised.contains(voter.name())) out.push_back(voter);
+    }
+  });
+  return out;
+}
+
+bool Convener::propose(uint64_t id, const std::vector<wire::Voter>& voters) {
+  if (const NextCouncil* old = attempt_->to_finish()) {
+    attempt_->propose(NextCouncil(*old));
+    const auto& chains = old->install.council().chains();
+    if (std::find(chains.begin(), chains.end(), run_) == chains.end())
+      fault::reached(fault::State::kCouncilFinished);
+    return true;
+  }
+  const std::vector<uint64_t> free = attempt_->free();
+  if (std::find(free.begin(), free.end(), council_.id()) == free.end()) return false;
+  NextCouncil next;
+  *next.install.mutable_council() = together();
+  next.install.mutable_council()->set_id(id);
+  next.install.mutable_council()->set_number(attempt_->ballot().round);
+  for (const wire::Voter& voter : voters) *next.install.mutable_council()->add_voters() = voter;
+  *next.install.add_bases() = council_;  // the first that accepts
+  merge(*next.install.mutable_state(), knowledge_[council_.id()]);
+  for (const uint64_t base : free) {
+    if (base == council_.id()) continue;
+    *next.install.add_bases() = bases_.at(base);
+    merge(*next.install.mutable_state(), knowledge_[base]);
+  }
+  attempt_->propose(std::move(next));
   return true;
+}
+
+std::optional<wire::Council> Convener::to_accept() const {
+  const auto base = attempt_->to_ask();
+  if (!base) return {};
+  return bases_.at(*base);
+}
+
+wire::ProposeCouncil Convener::accept_request(const wire::Council& base) const {
+  wire::ProposeCouncil out;
+  out.set_council_id(base.id());
+  set_ballot(attempt_->ballot(), *out.mutable_ballot());
+  *out.mutable_next() = attempt_->value()->install;
+  return out;
+}
+
+bool Convener::end() {
+  const bool chosen = attempt_ && attempt_->is_chosen();
+  if (chosen) {
+    chosen_ = attempt_->value()->install;
+    installed_.clear();
+    if (is_over(chosen_.council())) adopt_chosen();
+  }
+  attempt_.reset();
+  bases_.clear();
+  knowledge_.clear();
+  return chosen;
+}
+
+void Convener::adopt_chosen() {
+  bool mine = false;
+  for (const wire::Council& base : chosen_.bases()) {
+    foreign_.erase(base.id());
+    mine = mine || base.id() == council_.id();
+  }
+  if (mine) {
+    council_ = chosen_.council();
+    made_of_ = chosen_;
+    heard_ = installed_;
+  } else {
+    foreign_[chosen_.council().id()] = chosen_.council();
+  }
+  chosen_.Clear();
+}
+
+bool Convener::installed(const std::string& voter) {
+  if (!has_chosen()) return false;
+  installed_.insert(voter);
+  if (installed_.size() < majority(chosen_.council())) return false;
+  adopt_chosen();
+  return true;
+}
+
+std::vector<wire::Voter> Convener::unheard() const {
+  std::vector<wire::Voter> out;
+  if (has_chosen()) return out;
+  for (const wire::Voter& voter : council_.voters()) {
+    if (!heard_.contains(voter.name())) out.push_back(voter);
+  }
+  return out;
 }
 
 std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vector<wire::Voter>& living) {

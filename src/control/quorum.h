@@ -2,18 +2,20 @@
 // on when any one node is gone. Pure: time is given.
 //
 // The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has
-// granted it a lease. That a replica is lost is decided by a majority, for each part knowing its other replicas
-// (control/loss.h), and it is surely lost once a majority has promised that none of its votes lets the home serve
-// it. The coordinator is needed to change the council and for nothing else here.
+// granted it a lease. That a replica is lost is decided by a majority, for each part knowing its other
+// replicas (control/loss.h), and it is surely lost once a majority has promised that none of its votes lets
+// the home serve it. The coordinator is needed to change the council and for nothing else here.
 //
 // Invariants
-//   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before it
-//      learned of the loss, or the home freed the replica; each later vote names the replica, and the home frees
-//      it before the vote counts. Two majorities share a voter, so no home serves a replica that was answered as
-//      lost.
+//   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before
+//   it
+//      learned of the loss, or the home freed the replica; each later vote names the replica, and the home
+//      frees it before the vote counts. Two majorities share a voter, so no home serves a replica that was
+//      answered as lost.
 //   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a
 //      twentieth less. The clocks only need the same speed.
-//   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed.
+//   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed
+//      (control/succession.h).
 //   Q4 a council acts only after a majority of the council before it was sealed, and what those voters knew
 //      (decisions, what they accepted, running votes) is with every voter of the new one.
 //   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that
@@ -30,6 +32,7 @@
 #include "base/ids.h"
 #include "control.pb.h"
 #include "control/loss.h"
+#include "control/succession.h"
 
 namespace ocm::control {
 
@@ -42,6 +45,12 @@ inline size_t majority(const wire::Council& council) {
 /// How many of `nodes` living nodes vote: odd, so that an even cluster gains nothing by one more.
 inline size_t voters_for(size_t nodes) { return nodes >= 5 ? 5 : nodes >= 3 ? 3 : 1; }
 
+/// A council to come: what a succession decides.
+struct NextCouncil {
+  wire::InstallCouncil install;
+  std::vector<uint64_t> bases() const;
+};
+
 /// One node's votes.
 class Voter {
  public:
@@ -50,24 +59,28 @@ class Voter {
       : name_(std::move(name)), incarnation_(std::move(incarnation)), ledger_(lease_ns) {}
 
   void grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out);
-  /// One step of a decision about a part. Errors: kPeerLost (another council, or a home that this council never
-  /// gave a lease), kInvalidArgument, kLimit.
+  /// One step of a decision about a part. Errors: kPeerLost (another council, or a home that this council
+  /// never gave a lease), kInvalidArgument, kLimit.
   Result<wire::ReplicaLosing> lose(uint64_t now_ns, const wire::LoseReplica& request);
-  /// Votes no more in the council. Errors: kPeerLost (it is not this voter's, or another run seals it).
-  Result<wire::VoterState> seal(uint64_t now_ns, const wire::SealCouncil& request);
-  /// Errors: kPeerLost (without this voter, older than what it has, or of another chain), kProtocol.
+  /// Votes no more in the council if it agrees. Errors: kPeerLost (it is not this voter's).
+  Result<wire::CouncilPromise> seal(uint64_t now_ns, const wire::SealCouncil& request);
+  /// Errors: kPeerLost (another council, or a higher promise), kProtocol.
+  Status accept(const wire::ProposeCouncil& request);
+  /// A council that was chosen. Errors: kPeerLost (without this voter, older than what it has, or of another
+  /// chain), kProtocol.
   Status install(uint64_t now_ns, const wire::InstallCouncil& request);
   /// Leaves its council for good.
   void leave();
 
   const wire::Council& council() const { return council_; }  // id 0: none
-  bool votes() const { return council_.id() != 0 && sealed_number_ <= council_.number(); }
+  bool votes() const { return council_.id() != 0 && !end_.is_sealed(); }
   const LossLedger& ledger() const { return ledger_; }
 
  private:
   const std::string name_, incarnation_;
   wire::Council council_;
-  uint64_t sealed_number_ = 0, sealed_run_ = 0;
+  wire::InstallCouncil made_of_;
+  SuccessionVoter<NextCouncil> end_;
   LossLedger ledger_;
 };
 
@@ -101,40 +114,79 @@ class LeaseHolder {
   uint64_t until_ns_ = 0;
 };
 
-/// The coordinator's side: which council there is, and the next one while it is being made.
+/// The coordinator's side: which council there is, and the attempt to have it followed.
 class Convener {
  public:
   /// `run` names this run of the coordinator.
-  explicit Convener(uint64_t run) : run_(run) {}
+  Convener(uint64_t run, wire::Voter self) : run_(run), self_(std::move(self)) {}
+  Convener(const Convener&) = delete;  // an attempt refers to it
+  Convener& operator=(const Convener&) = delete;
 
   /// A council of the coordinator alone. `id`: random.
-  wire::InstallCouncil found(uint64_t id, const wire::Voter& self);
+  wire::InstallCouncil found(uint64_t id);
   const wire::Council& council() const { return council_; }
   /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
   void reported(const wire::Council& council);
-  const std::map<uint64_t, wire::Council>& foreign() const { return foreign_; }
-  /// For each attempt anew.
-  wire::SealCouncil seal_request(const wire::Council& base);
-  /// True if `sealed` answers are enough. `self`: the coordinator's node, whose earlier runs are surely over;
-  /// a council of one of them alone is over with it, if it was the last of its chain: true only when
-  /// `all_heard`, after a time in which every living node has reported what it knows.
-  static bool is_sealed(const wire::Council& base, size_t sealed, const wire::Voter& self, bool all_heard);
-  /// Lets `next` continue a sealed council of an earlier run.
-  static void join(wire::Council& next, const wire::Council& base);
-  /// The next council: after a majority of council() and of each of `merged` was sealed.
-  const wire::InstallCouncil& propose(uint64_t id, std::vector<wire::Voter> voters,
-                                      const std::vector<wire::Council>& merged, wire::VoterState state);
-  bool has_proposal() const { return next_.council().id() != 0; }
-  const wire::InstallCouncil& proposal() const { return next_; }
-  /// `installed` voters have it: true if it is the council now.
-  bool installed(size_t count);
+  bool has_foreign() const { return !foreign_.empty(); }
+
+  // ---- one attempt: seal, propose, accept; then what was chosen is installed
+
+  /// `all_heard`: every living node had the time to report what it knows, so a council of an earlier run of
+  /// this coordinator alone, whose end nobody can promise, was the last of its chain.
+  void begin(bool all_heard);
+  /// Councils whose voters are to be asked; what they answer may add others. The coordinator's own comes
+  /// last.
+  std::vector<wire::Council> to_seal() const;
+  wire::SealCouncil seal_request(const wire::Council& base, bool tell) const;
+  /// True if it agreed.
+  bool promised(const wire::Council& base, const std::string& voter, const wire::CouncilPromise& promise);
+  bool is_sealed(const wire::Council& base) const { return attempt_ && attempt_->is_sealed(base.id()); }
+  /// True if something that was accepted before can be proposed again, or a council of an earlier run be
+  /// continued.
+  bool has_found() const;
+  /// The chains of a new council: of its own and of what was sealed. Without voters.
+  wire::Council together() const;
+  /// Voters of what was sealed that promised, so they live and can come to a new council.
+  std::vector<wire::Voter> promisers() const;
+  /// What was accepted before, else a new council of `voters`. False if neither can be proposed: try again
+  /// later.
+  bool propose(uint64_t id, const std::vector<wire::Voter>& voters);
+  /// Whose voters are to accept next. Nothing: it is chosen, or nothing was proposed.
+  std::optional<wire::Council> to_accept() const;
+  wire::ProposeCouncil accept_request(const wire::Council& base) const;
+  void accepted(const wire::Council& base, const std::string& voter) { attempt_->accepted(base.id(), voter); }
+  /// The attempt is over. True if a council was chosen: chosen().
+  bool end();
+
+  bool has_chosen() const { return chosen_.council().id() != 0; }
+  const wire::InstallCouncil& chosen() const { return chosen_; }
+  /// A voter has it. True if a majority has: it acts.
+  bool installed(const std::string& voter);
+  /// Voters of council() that may not have heard of it, and what to tell them.
+  std::vector<wire::Voter> unheard() const;
+  const wire::InstallCouncil& made_of() const { return made_of_; }
+  void heard(const std::string& voter) { heard_.insert(voter); }
 
  private:
+  bool is_over(const wire::Council& council) const;
+  bool is_past(uint64_t base) const;
+  void add_base(const wire::Council& base, bool all_heard);
+  /// Lets `next` continue a sealed council of an earlier run.
+  void join(wire::Council& next, const wire::Council& base) const;
+  void adopt_chosen();
+
   const uint64_t run_;
-  uint64_t number_ = 0;
+  const wire::Voter self_;
+  uint64_t round_ = 0;
   wire::Council council_;
-  wire::InstallCouncil next_;
+  wire::InstallCouncil made_of_;               // of council_
+  std::set<std::string> heard_;                // voters of council_
   std::map<uint64_t, wire::Council> foreign_;  // by id
+  std::optional<Succession<NextCouncil>> attempt_;
+  std::map<uint64_t, wire::Council> bases_;         // of the attempt, and those that it heard of
+  std::map<uint64_t, wire::VoterState> knowledge_;  // by base
+  wire::InstallCouncil chosen_;
+  std::set<std::string> installed_;  // voters of chosen_
 };
 
 /// The voters that a council should have: those of `now` that are among `living` first, `living` in its order

@@ -186,7 +186,9 @@ void Cluster::update_own_view() {
   membership_->fill(view, now);
   view.set_coordinator(core_.name);
   std::vector<wire::Voter> living;
+  std::set<std::string> leaving;
   for (const auto& node : view.nodes()) {
+    if (is_state(node, NodeState::kDraining)) leaving.insert(node.name());
     if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
     wire::Voter& voter = living.emplace_back();
     voter.set_name(node.name());
@@ -195,7 +197,7 @@ void Cluster::update_own_view() {
   }
   apply(std::move(view));
   take_census();
-  core_.env.spawn(quorum_.convene(std::move(living)));
+  core_.env.spawn(quorum_.convene(std::move(living), std::move(leaving)));
 }
 
 void Cluster::take_census() {

@@ -1,5 +1,8 @@
 #include "node/quorum.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "base/fault.h"
 
 namespace ocm::node {
@@ -9,7 +12,11 @@ using control::Task;
 using Outcome = control::LossAsker::Outcome;
 
 Quorum::Quorum(Core& core, Home& home, Peers& peers)
-    : core_(core), home_(home), peers_(peers), holder_(core.config.failure_deadline_ns()) {}
+    : core_(core),
+      home_(home),
+      peers_(peers),
+      holder_(core.config.failure_deadline_ns()),
+      presence_(core.config.failure_deadline_ns()) {}
 
 void Quorum::start(uint64_t coordinator_run) {
   self_.set_name(core_.name);
@@ -17,9 +24,8 @@ void Quorum::start(uint64_t coordinator_run) {
   self_.set_address(core_.control_address);
   voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
   if (coordinator_run != 0) {
-    convener_.emplace(coordinator_run);
-    const Status alone =
-        voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1, self_));
+    convener_.emplace(coordinator_run, self_);
+    const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
     OCM_ASSERT(alone.is_ok());
   }
   ask_round();
@@ -31,6 +37,7 @@ bool Quorum::handles(const wire::Envelope& request) const {
     case wire::Envelope::kLeaseVote:
     case wire::Envelope::kLoseReplica:
     case wire::Envelope::kSealCouncil:
+    case wire::Envelope::kProposeCouncil:
     case wire::Envelope::kInstallCouncil: return true;
     default: return false;
   }
@@ -50,11 +57,12 @@ Reply Quorum::answer(const wire::Envelope& request) {
       return out;
     }
     case wire::Envelope::kSealCouncil: {
-      auto state = voter_->seal(now, request.seal_council());
-      if (!state.is_ok()) return state.status();
-      *out.mutable_voter_state() = std::move(state).value();
+      auto promise = voter_->seal(now, request.seal_council());
+      if (!promise.is_ok()) return promise.status();
+      *out.mutable_council_promise() = std::move(promise).value();
       return out;
     }
+    case wire::Envelope::kProposeCouncil: return voter_->accept(request.propose_council());
     case wire::Envelope::kInstallCouncil: {
       const Status status = voter_->install(now, request.install_council());
       if (status.is_ok()) ask_round();
@@ -122,10 +130,13 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     if (watched.has_ended()) ended = id_of(watched.ended());
     if (!home_.note_lost(id, part, lost, ended)) echo.gone.push_back(watched.replica());
   }
-  if (vote.granted())
+  if (vote.granted()) {
+    const uint64_t until_ns = holder_.until_ns(), now = core_.now_ns();
     holder_.granted(council_id, voter, sent_ns);
-  else if (vote.has_council())
-    holder_.adopt(vote.council());
+    if (until_ns != 0 && until_ns <= now && now < holder_.until_ns())
+      cut_off_until_ns_ = now + core_.config.failure_deadline_ns();
+  }
+  if (!vote.granted() && vote.has_council()) holder_.adopt(vote.council());
   renew();
 }
 
@@ -162,107 +173,201 @@ const wire::Council& Quorum::newest() const {
 }
 
 void Quorum::reported(const wire::NodeView& node, const wire::Council& council) {
+  presence_.heard(core_.now_ns(), node.name(), node.incarnation());
   convener_->reported(council);
   reported_[node.name()] = {node.incarnation(), council};
 }
 
-Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request) {
-  Answers answers;
-  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message, Answers& out) -> Task<void> {
-    if (quorum.is_self(voter)) {
-      if (voter.incarnation() != quorum.self_.incarnation()) co_return;
-      Reply reply = quorum.answer(message);
-      if (control::reply_status(reply.message).is_ok())
-        out.emplace_back(voter.name(), std::move(reply.message));
-      co_return;
-    }
-    const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
-    auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
-    if (reply.is_ok()) out.emplace_back(voter.name(), std::move(reply).value());
+Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, size_t enough) {
+  struct Round {
+    explicit Round(control::Env& env) : changed(env) {}
+    control::Signal changed;
+    Answers answers;
+    size_t left = 0;
   };
-  std::vector<Task<void>> tasks;
-  for (const wire::Voter& voter : council.voters())
-    tasks.push_back(one(*this, voter, request(voter.name()), answers));
-  co_await core_.env.join(std::move(tasks));
-  co_return answers;
+  // Answers that nobody waits for any more may still come.
+  const auto round = std::make_shared<Round>(core_.env);
+  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message,
+                      std::shared_ptr<Round> out) -> Task<void> {
+    if (quorum.is_self(voter)) {
+      if (voter.incarnation() == quorum.self_.incarnation()) {
+        Reply reply = quorum.answer(message);
+        if (control::reply_status(reply.message).is_ok())
+          out->answers.emplace_back(voter.name(), std::move(reply.message));
+      }
+    } else {
+      const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
+      auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
+      if (reply.is_ok()) out->answers.emplace_back(voter.name(), std::move(reply).value());
+    }
+    --out->left;
+    out->changed.notify();
+  };
+  round->left = static_cast<size_t>(council.voters_size());
+  for (const wire::Voter& voter : council.voters()) {
+    core_.env.spawn(one(*this, voter, request(voter.name()), round));
+  }
+  while (round->left > 0 && round->answers.size() < enough) co_await round->changed.wait();
+  co_return round->answers;
 }
 
-Task<bool> Quorum::seal(wire::Council base, wire::VoterState& state) {
-  wire::Envelope request;
-  *request.mutable_seal_council() = convener_->seal_request(base);
-  const Answers answers = co_await ask_all(base, [&](const std::string&) { return request; });
-  for (const auto& [voter, answer] : answers) control::merge(state, answer.voter_state());
-  const bool all_heard = core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns();
-  co_return control::Convener::is_sealed(base, answers.size(), self_, all_heard);
+std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& nodes,
+                                            const std::set<std::string>& leaving) const {
+  const wire::Council together = convener_->together();
+  const uint64_t now = core_.now_ns();
+  std::vector<wire::Voter> out{self_};
+  const auto add = [&](const wire::Voter& node) {
+    const bool is_in = std::any_of(out.begin(), out.end(),
+                                   [&](const wire::Voter& other) { return other.name() == node.name(); });
+    if (!is_in && !node.address().empty() && !leaving.contains(node.name())) out.push_back(node);
+  };
+  const auto add_reported = [&](const wire::Voter& node) {
+    const auto it = reported_.find(node.name());
+    if (it == reported_.end() || it->second.first != node.incarnation()) return;
+    if (control::continues(together, it->second.second)) add(node);
+  };
+  for (const wire::Voter& voter : convener_->council().voters()) {
+    if (!presence_.misses(now, voter)) add_reported(voter);
+  }
+  for (const wire::Voter& voter : convener_->promisers()) add(voter);
+  for (const wire::Voter& node : nodes) add_reported(node);
+  return out;
+}
+
+Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
+  const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
+  if (convening_) co_return;
+  convening_ = true;
+  if (convener_->has_chosen()) {
+    co_await install();
+  } else if (in_touch || sealing_ || fault::at(fault::Point::kShrinksAlone)) {
+    co_await attempt(nodes, leaving);
+  }
+  convening_ = false;
+}
+
+Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving) {
+  const auto voters = [&] {
+    return control::choose_voters(convener_->council(), candidates(nodes, leaving));
+  };
+  if (!telling_ && !convener_->unheard().empty()) {
+    telling_ = true;
+    core_.env.spawn(tell(convener_->council(), convener_->made_of()));
+  }
+  if (!sealing_ && !convener_->has_foreign() && control::same_voters(convener_->council(), voters()))
+    co_return;
+  convener_->begin(core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns());
+  const uint64_t own = convener_->council().id();
+  std::set<uint64_t> asked;
+  const auto seal_others = [&]() -> Task<void> {
+    for (;;) {
+      const auto bases = convener_->to_seal();
+      const auto next = std::find_if(bases.begin(), bases.end(), [&](const wire::Council& base) {
+        return base.id() != own && asked.insert(base.id()).second;
+      });
+      if (next == bases.end()) co_return;
+      co_await seal(*next);
+    }
+  };
+  co_await seal_others();
+  if (sealing_ || convener_->has_found() || !control::same_voters(convener_->council(), voters())) {
+    sealing_ = true;
+    co_await seal(convener_->council());
+    co_await seal_others();  // what its voters accepted may follow others
+    if (convener_->propose(core_.env.random_number() | 1, voters())) co_await accept();
+  }
+  if (convener_->end()) co_await install();
+}
+
+Task<void> Quorum::seal(wire::Council base) {
+  const auto ask = [&](bool tell, size_t enough) -> Task<wire::InstallCouncil> {
+    wire::Envelope request;
+    *request.mutable_seal_council() = convener_->seal_request(base, tell);
+    const Answers answers = co_await ask_all(
+        base, [&](const std::string&) { return request; }, enough);
+    wire::InstallCouncil made_of;
+    for (const auto& [voter, answer] : answers) {
+      if (!convener_->promised(base, voter, answer.council_promise())) continue;
+      if (answer.council_promise().made_of().council().id() == base.id())
+        made_of = answer.council_promise().made_of();
+    }
+    co_return made_of;
+  };
+  if (fault::at(fault::Point::kCouncilUnsealed)) {
+    wire::CouncilPromise unasked;
+    unasked.set_agreed(true);
+    for (const wire::Voter& voter : base.voters()) convener_->promised(base, voter.name(), unasked);
+    co_return;
+  }
+  (void)co_await ask(false, control::majority(base));
+  if (convener_->is_sealed(base)) co_return;
+  const wire::InstallCouncil made_of = co_await ask(true, 1);
+  if (made_of.council().id() == 0) co_return;
+  fault::reached(fault::State::kCouncilTaught);
+  co_await tell(base, made_of);  // the run that made it may have ended before all of its voters heard
+  (void)co_await ask(false, control::majority(base));
+}
+
+Task<void> Quorum::accept() {
+  while (const auto base = convener_->to_accept()) {
+    wire::Envelope request;
+    *request.mutable_propose_council() = convener_->accept_request(*base);
+    const bool unasked = fault::at(fault::Point::kCouncilUnsealed);
+    Answers answers;
+    if (!unasked)
+      answers = co_await ask_all(
+          *base, [&](const std::string&) { return request; }, control::majority(*base));
+    for (const auto& [voter, answer] : answers) convener_->accepted(*base, voter);
+    for (const wire::Voter& voter : base->voters()) {
+      if (unasked) convener_->accepted(*base, voter.name());
+    }
+    const auto next = convener_->to_accept();
+    if (next && next->id() == base->id()) co_return;
+  }
 }
 
 Task<void> Quorum::install() {
   wire::Envelope request;
-  *request.mutable_install_council() = convener_->proposal();
-  const wire::Council next = convener_->proposal().council();
-  const Answers answers = co_await ask_all(next, [&](const std::string&) { return request; });
-  if (!convener_->installed(answers.size())) co_return;
+  *request.mutable_install_council() = convener_->chosen();
+  const wire::Council next = convener_->chosen().council();
+  const Answers answers = co_await ask_all(
+      next, [&](const std::string&) { return request; }, control::majority(next));
+  if (!convener_->has_chosen() || convener_->chosen().council().id() != next.id()) co_return;
+  if (convener_->chosen().bases_size() > 1) fault::reached(fault::State::kCouncilContinued);
+  bool acts = false;
+  for (const auto& [voter, answer] : answers) acts = convener_->installed(voter) || acts;
+  if (!acts) co_return;
+  if (convener_->council().id() != next.id()) co_return;  // of an earlier run: it is continued next
+  sealing_ = telling_ = false;
   std::string names;
   for (const wire::Voter& voter : next.voters()) names += (names.empty() ? "" : " ") + voter.name();
   log::info("council", {{"number", next.number()}, {"voters", names}});
   ask_round();
 }
 
-Task<void> Quorum::convene(std::vector<wire::Voter> nodes) {
-  if (convening_) co_return;
-  convening_ = true;
-  if (convener_->has_proposal()) {
-    co_await install();
-    convening_ = false;
-    co_return;
-  }
-  wire::VoterState state;
-  std::vector<wire::Council> merged;
-  wire::Council together;  // the chains of the council to come
-  *together.mutable_chains() = convener_->council().chains();
-  *together.mutable_after() = convener_->council().after();
-  const auto foreign = convener_->foreign();
-  for (const auto& [id, council] : foreign) {
-    wire::VoterState theirs;
-    const bool sealed = co_await seal(council, theirs);
-    if (!sealed) continue;
-    fault::reached(fault::State::kCouncilContinued);
-    control::merge(state, theirs);
-    control::Convener::join(together, council);
-    merged.push_back(council);
-  }
-  std::vector<wire::Voter> living{self_};
-  for (wire::Voter& node : nodes) {
-    if (is_self(node) || node.address().empty()) continue;
-    const auto it = reported_.find(node.name());
-    if (it == reported_.end() || it->second.first != node.incarnation()) continue;
-    if (control::continues(together, it->second.second)) living.push_back(std::move(node));
-  }
-  std::vector<wire::Voter> voters = control::choose_voters(convener_->council(), living);
-  if (!merged.empty() || sealing_ || !control::same_voters(convener_->council(), voters)) {
-    sealing_ = true;
-    bool sealed = fault::at(fault::Point::kCouncilUnsealed);
-    if (!sealed) sealed = co_await seal(convener_->council(), state);
-    if (sealed) {
-      sealing_ = false;
-      convener_->propose(core_.env.random_number() | 1, std::move(voters), merged, std::move(state));
-      co_await install();
-    }
-  }
-  convening_ = false;
+Task<void> Quorum::tell(wire::Council council, wire::InstallCouncil made_of) {
+  wire::Envelope request;
+  *request.mutable_install_council() = std::move(made_of);
+  const Answers answers = co_await ask_all(council, [&](const std::string&) { return request; });
+  if (convener_->council().id() != council.id()) co_return;
+  telling_ = false;
+  for (const auto& [voter, answer] : answers) convener_->heard(voter);
 }
 
 Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns) {
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
-  co_await decide(asker, give_up_ns);
+  co_await decide(asker, give_up_ns, true);
   switch (asker.outcome()) {
     case Outcome::kLost: co_return Status();
     case Outcome::kLast:
       co_return Status(Code::kLost,
                        "it is the last replica: the cluster gave up the others, which another "
                        "writer could not reach");
-    case Outcome::kEnded: co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
+    case Outcome::kEnded:
+      co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
     default:
+      if (is_cut_off())
+        co_return Status(Code::kDeadline, "this node was itself cut off from the voters: try again");
       co_return Status(Code::kDeadline,
                        "the voters that are reached are no majority, or the node may still serve");
   }
@@ -270,16 +375,24 @@ Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t
 
 Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                          uint64_t give_up_ns) {
-  auto asker = control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
-  co_await decide(asker, give_up_ns);
+  auto asker =
+      control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
+  co_await decide(asker, give_up_ns, false);
   if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
   const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
   co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
 }
 
-Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns) {
+bool Quorum::is_cut_off() const {
+  const uint64_t now = core_.now_ns();
+  return holder_.until_ns() != 0 && (now >= holder_.until_ns() || now < cut_off_until_ns_);
+}
+
+Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {
   uint64_t asked_council = 0;
   while (core_.now_ns() < give_up_ns) {
+    // What could not be reached meanwhile may well be reached now.
+    if (gives_up && is_cut_off()) co_return;
     const wire::Council council = newest();
     if (council.id() != asked_council) asker.restart();
     asked_council = council.id();

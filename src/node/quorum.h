@@ -1,6 +1,6 @@
 // The node's part in the council that decides about replicas (control/quorum.h): it votes where it is a
-// voter, asks for its own lease, has replicas declared lost (control/loss.h), and convenes the council if it is
-// the coordinator.
+// voter, asks for its own lease, has replicas declared lost (control/loss.h), and convenes the council if it
+// is the coordinator.
 //
 // Threads: the loop's.
 #pragma once
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "control/presence.h"
 #include "control/quorum.h"
 #include "control/rpc.h"
 #include "node/home.h"
@@ -38,14 +39,15 @@ class Quorum {
 
   /// Of a heartbeat. The coordinator only, as the next.
   void reported(const wire::NodeView& node, const wire::Council& council);
-  /// Looks after the council; `nodes` are the living ones, this one among them.
-  control::Task<void> convene(std::vector<wire::Voter> nodes);
+  /// Looks after the council; `nodes` are the living ones, this one among them; those that are `leaving`
+  /// said so.
+  control::Task<void> convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving);
 
-  /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the others
-  /// were given up), kRevoked (the part is over, and another follows), kDeadline.
+  /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the
+  /// others were given up), kRevoked (the part is over, and another follows), kDeadline.
   control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns);
-  /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour of
-  /// `successor`), kDeadline (nobody knows: ask again).
+  /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour
+  /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                             uint64_t give_up_ns);
 
@@ -53,7 +55,11 @@ class Quorum {
   using Answers = std::vector<std::pair<std::string, wire::Envelope>>;  // by voter
 
   /// Asks until it is decided.
-  control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns);
+  /// `gives_up`: a replica; not while this node is cut off itself.
+  control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
+  /// True while this node has no lease, and for a failure deadline after: who was not reached from here is
+  /// not lost.
+  bool is_cut_off() const;
   control::Task<void> keep_lease();
   void ask_round();
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
@@ -63,9 +69,17 @@ class Quorum {
   void start_over(const wire::Council& council);
   /// A request to each voter of a council; gives the good answers.
   using Request = std::function<wire::Envelope(const std::string& voter)>;
-  control::Task<Answers> ask_all(wire::Council council, Request request);
-  control::Task<bool> seal(wire::Council base, wire::VoterState& state);
+  /// `enough`: goes on with so many good answers; who is silent is not waited for.
+  control::Task<Answers> ask_all(wire::Council council, Request request, size_t enough = SIZE_MAX);
+  control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
+  control::Task<void> seal(wire::Council base);
+  control::Task<void> accept();
   control::Task<void> install();
+  control::Task<void> tell(wire::Council council, wire::InstallCouncil made_of);
+  /// Whom the next council may have: this node, those of `nodes` that can come to it, and voters that nobody
+  /// misses.
+  std::vector<wire::Voter> candidates(const std::vector<wire::Voter>& nodes,
+                                      const std::set<std::string>& leaving) const;
   bool is_self(const wire::Voter& voter) const { return voter.name() == self_.name(); }
   uint64_t patience_ns() const { return core_.config.failure_deadline_ns() / 3; }
 
@@ -76,16 +90,18 @@ class Quorum {
   std::optional<control::Voter> voter_;
   control::LeaseHolder holder_;
   std::optional<control::Convener> convener_;
-  std::set<std::string> asking_;                               // voters that have not answered yet
+  std::set<std::string> asking_;  // voters that have not answered yet
   /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
   struct Echo {
     std::vector<wire::ExtentRef> freed, gone;
   };
   std::map<std::string, Echo> echoes_;
   uint64_t stranger_since_ns_ = 0;
+  uint64_t cut_off_until_ns_ = 0;
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
-  bool convening_ = false;
+  control::Presence presence_;
+  bool convening_ = false, telling_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet
 };
 

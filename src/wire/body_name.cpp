@@ -46,7 +46,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kLoseReplica: return "lose_replica";
     case Envelope::kReplicaLosing: return "replica_losing";
     case Envelope::kSealCouncil: return "seal_council";
-    case Envelope::kVoterState: return "voter_state";
+    case Envelope::kCouncilPromise: return "council_promise";
     case Envelope::kInstallCouncil: return "install_council";
     case Envelope::kHold: return "hold";
     case Envelope::kHeld: return "held";
@@ -62,6 +62,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kReplicaAnswer: return "replica_answer";
     case Envelope::kShareReplica: return "share_replica";
     case Envelope::kPlanPart: return "plan_part";
+    case Envelope::kProposeCouncil: return "propose_council";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

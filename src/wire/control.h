@@ -20,7 +20,7 @@ inline constexpr size_t kControlBytesMax = size_t{4} << 20;
 inline constexpr uint32_t kControlFdsMax = 16;
 /// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another
 /// one is refused.
-inline constexpr uint32_t kControlVersion = 6;
+inline constexpr uint32_t kControlVersion = 7;
 
 /// Appends header and message to `out`. Errors: kTooLarge.
 Status append_control(const Envelope& message, std::string& out);

@@ -1,5 +1,7 @@
 """One link cut, or one direction of it, while everybody still reaches somebody."""
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,3 +67,30 @@ def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes)
     assert outcome(lambda: seen.copy_from(0, back, 0, MIB)) in (None, "PEER_LOST")
     cluster.mend_pair(n1, n3)
     cluster.mend_pair(n2, n3)
+
+
+def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes):
+    """A put reached one replica, then its node, the coordinator's, was cut off. Back again, it asks first."""
+    cluster = four_nodes
+    n1, n2, n3, n4 = cluster.nodes
+    x, y = cluster.program(n1), cluster.program(n4)
+    a = x.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("both", 0o606)
+    seen = y.attach("both")
+    wait_for("the council is made", lambda: n1.log().count("info council") >= 1)
+    councils = n1.log().count("info council")
+    cluster.cut_pair(n1, n2)
+    with ThreadPoolExecutor(1) as pool:
+        put = pool.submit(outcome, lambda: a.fill(0, 2, 4096))
+        time.sleep(0.1)
+        cluster.cut(n1)
+        time.sleep(1.5 * FAILURE_DEADLINE_S)
+        cluster.mend_pair(n1, n2)
+        cluster.mend(n1)
+        assert put.result() in (None, "PEER_LOST")
+    wait_for("it can write again", lambda: outcome(lambda: a.fill(0, 3, MIB)) is None)
+    assert not any(word in node.log() for node in cluster.nodes for word in ("replica_lost", "replica_dropped"))
+    assert "voters=n1\n" not in n1.log() and n1.log().count("info council") == councils
+    n3.kill()
+    wait_for("one replica is enough", lambda: outcome(lambda: seen.holds(0, 3, MIB)) is True)

@@ -433,6 +433,33 @@ std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Poin
   return pair.end(reached);
 }
 
+/// Q4, S1: the coordinator ends between the steps that change the council, because a voter died; the homes go on.
+std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Point>& broken,
+                                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.run_for_ms(2000);  // all five vote
+  const size_t when = 1 + seed % 4;
+  size_t accepted = 0;
+  pair.world.on_state = [&](fault::State state) {
+    if (state == fault::State::kCouncilAccepted && ++accepted == when) pair.world.cut_node(0);
+  };
+  pair.world.kill(4, true);
+  for (int i = 0; i < 15'000 && accepted < when; ++i) pair.run_for_ms(1);
+  if (accepted < when && broken.empty()) pair.world.violate("the council never changed");
+  pair.run_for_ms(seed % 3);
+  pair.world.kill(0, true);
+  pair.world.mend_node(0);
+  pair.run_for_ms(100);
+  pair.world.restart(0);
+  pair.run_for_ms(12'000);
+  pair.run(pair.x, [&]() -> Task<void> {
+    const Status put = co_await pair.x->put(pair.of_x, 1);
+    pair.must(put, "a put after the coordinator was restarted");
+  });
+  pair.look();
+  return pair.end(reached);
+}
+
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
@@ -490,6 +517,40 @@ struct Remaking : Script {
   bool stopped = false;
   static constexpr size_t kCells = 20;  // in turn: what one put missed, the next one does not hide
 };
+
+/// E1: the coordinator, and a writer there, are cut off for some deadlines. Nobody else is gone, so no replica is given
+/// up, and one of two may end right after.
+std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  const auto near = part.world.add_program(0);
+  std::shared_ptr<Handle> handle;
+  part.run(near, [&]() -> Task<void> {
+    auto found = co_await near->attach("r", false);
+    part.must(found.status(), "attach");
+    handle = found.value();
+  });
+  const uint64_t until_ns = part.world.clock().now_ns() + 20'000 * kMs;
+  part.start(near, [near, handle, until_ns]() -> Task<void> {
+    for (size_t i = 0; near->env->now_ns() < until_ns; ++i) {
+      (void)co_await near->put(handle, 1 + i % Remaking::kCells);
+      co_await near->env->sleep_ns(kMs);
+    }
+  });
+  part.run_for_ms(500);
+  part.world.cut_node(0);
+  part.run_for_ms(1200 + 250 * (seed % 8));
+  part.world.mend_node(0);
+  for (uint64_t ms = 0; ms < 100 + 150 * (seed / 8); ++ms) {
+    part.run_for_ms(1);
+    if (part.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
+      part.world.violate("E1: the coordinator decides alone, though all others live");
+  }
+  part.lose(1 + seed % 2);
+  part.run_for_ms(9000);
+  part.look(part.reader, part.read);
+  return part.end(reached);
+}
 
 /// Each node of a replica is lost once, one after the other, as in a restart of all.
 std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
@@ -604,6 +665,8 @@ const std::vector<Schedule>& schedules() {
       {"one voter is no majority", one_voter_is_no_majority, 4},
       {"a council remembers losses", council_remembers_losses, 4},
       {"the small side decides nothing", small_side_decides_nothing, 4},
+      {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
+      {"the coordinator is cut off", coordinator_is_cut_off, 16},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},
       {"the node that leads dies deciding", leader_dies_deciding, 8},

@@ -8,6 +8,8 @@
 #include <memory>
 #include <random>
 
+#include "control/presence.h"
+
 namespace ocm::control {
 namespace {
 
@@ -56,8 +58,8 @@ wire::LoseReplica loss(const wire::Council& in) {
 wire::SealCouncil sealing(const wire::Council& in, uint64_t number, uint64_t run = 1) {
   wire::SealCouncil out;
   out.set_council_id(in.id());
-  out.set_number(number);
-  out.set_run(run);
+  out.mutable_ballot()->set_round(number);
+  out.mutable_ballot()->set_by(run);
   return out;
 }
 
@@ -89,7 +91,8 @@ TEST_F(One, NamesTheLossWithEachLaterVote) {
   const auto later = grant(kStart + 2, vote(in));
   ASSERT_EQ(later.dropped_size(), 1);
   EXPECT_EQ(later.dropped(0).address(), replica(kHome).address.bits());
-  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value().wait_ns(), 0u) << "votes after the note do not put it off";
+  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value().wait_ns(), 0u)
+      << "votes after the note do not put it off";
   EXPECT_EQ(grant(kStart + 3, vote(in, kSibling)).dropped_size(), 0);
 }
 
@@ -142,16 +145,49 @@ TEST_F(One, DoesNotVoteOnceSealed) {
   ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
   const auto state = v.seal(kStart + 1, sealing(in, 2));
   ASSERT_TRUE(state.is_ok());
-  EXPECT_EQ(state.value().votes(0).left_ns(), kLease - 1);
-  EXPECT_EQ(state.value().parts_size(), 1);
+  EXPECT_EQ(state.value().state().votes(0).left_ns(), kLease - 1);
+  EXPECT_EQ(state.value().state().parts_size(), 1);
   EXPECT_FALSE(grant(kStart + 2, vote(in)).granted());
   EXPECT_FALSE(v.lose(kStart + 2, loss(in)).is_ok());
 }
 
-TEST_F(One, IsSealedByOneRunOfTheCoordinator) {
-  ASSERT_TRUE(v.seal(kStart, sealing(in, 2, 1)).is_ok());
-  EXPECT_TRUE(v.seal(kStart, sealing(in, 3, 1)).is_ok());
-  EXPECT_FALSE(v.seal(kStart, sealing(in, 4, 2)).is_ok());
+wire::ProposeCouncil proposing(const wire::Council& in, const wire::InstallCouncil& next, uint64_t number,
+                               uint64_t run) {
+  wire::ProposeCouncil out;
+  out.set_council_id(in.id());
+  out.mutable_ballot()->set_round(number);
+  out.mutable_ballot()->set_by(run);
+  *out.mutable_next() = next;
+  *out.mutable_next()->add_bases() = in;
+  return out;
+}
+
+TEST_F(One, TellsTheNextRunOfTheCoordinatorWhatItAccepted) {
+  ASSERT_TRUE(v.seal(kStart, sealing(in, 2, 1)).value().agreed());
+  ASSERT_TRUE(v.accept(proposing(in, council(2, {voter("a")}), 2, 1)).is_ok());
+  const auto promise = v.seal(kStart, sealing(in, 3, 2)).value();
+  EXPECT_TRUE(promise.agreed());
+  EXPECT_EQ(promise.accepted_at().round(), 2u);
+  EXPECT_EQ(promise.accepted().council().number(), 2u);
+  EXPECT_EQ(v.accept(proposing(in, council(2, {voter("a")}), 2, 1)).code(), Code::kPeerLost)
+      << "below the promise";
+  const auto refused = v.seal(kStart, sealing(in, 2, 9)).value();
+  EXPECT_FALSE(refused.agreed());
+  EXPECT_EQ(refused.promised().round(), 3u);
+  EXPECT_EQ(v.accept(proposing(in, council(4, {}), 4, 2)).code(), Code::kProtocol);
+  EXPECT_FALSE(
+      v.accept(proposing(council(9, {voter("a")}).council(), council(2, {voter("a")}), 9, 2)).is_ok());
+}
+
+TEST_F(One, TellsWhatItsCouncilWasMadeOf) {
+  auto next = council(2, {voter("a")});
+  next.mutable_state()->add_votes()->set_partition(kSibling);
+  ASSERT_TRUE(v.install(kStart, next).is_ok());
+  auto request = sealing(next.council(), 3);
+  request.set_tell(true);
+  const auto promise = v.seal(kStart, request).value();
+  EXPECT_EQ(promise.made_of().council().id(), next.council().id());
+  EXPECT_EQ(promise.made_of().state().votes(0).partition(), kSibling);
 }
 
 TEST_F(One, TakesOverWhatTheSealedOnesKnew) {
@@ -159,7 +195,7 @@ TEST_F(One, TakesOverWhatTheSealedOnesKnew) {
   ASSERT_TRUE(grant(kStart, vote(in)).granted());
   ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
   auto next = council(2, {voter("d")});
-  *next.mutable_state() = v.seal(kStart + 1, sealing(in, 2)).value();
+  *next.mutable_state() = v.seal(kStart + 1, sealing(in, 2)).value().state();
   ASSERT_TRUE(fresh.install(kStart + 5, next).is_ok());
   EXPECT_GE(fresh.lose(kStart + 5, loss(next.council())).value().wait_ns(), kLease - 5);
   wire::LeaseGranted out;
@@ -217,18 +253,54 @@ TEST(Convener, ACouncilIsOddAndKeepsItsVoters) {
 }
 
 TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
-  const auto alone = council(1, {voter("a", 'a')}).council();
-  EXPECT_TRUE(Convener::is_sealed(alone, 0, voter("a", 'b'), true));
-  EXPECT_FALSE(Convener::is_sealed(alone, 0, voter("a", 'b'), false)) << "it may not have been the last";
-  EXPECT_FALSE(Convener::is_sealed(alone, 0, voter("a", 'a'), true));
-  const auto three = council(1, {voter("a", 'a'), voter("b"), voter("c")}).council();
-  EXPECT_FALSE(Convener::is_sealed(three, 1, voter("a", 'b'), true));
-  EXPECT_TRUE(Convener::is_sealed(three, 2, voter("a", 'b'), true));
+  Convener convener(2, voter("a", 'b'));
+  convener.found(77);
+  const wire::Council alone = council(1, {voter("a", 'a')}).council();
+  convener.reported(alone);
+  convener.begin(false);
+  EXPECT_FALSE(convener.is_sealed(alone)) << "it may not have been the last";
+  convener.end();
+  convener.begin(true);
+  EXPECT_TRUE(convener.is_sealed(alone));
+  EXPECT_TRUE(convener.has_found());
+  convener.end();
+  const wire::Council three = council(2, {voter("a", 'a'), voter("b"), voter("c")}).council();
+  convener.reported(three);
+  convener.begin(true);
+  wire::CouncilPromise promise;
+  promise.set_agreed(true);
+  EXPECT_TRUE(convener.promised(three, "b", promise));
+  EXPECT_FALSE(convener.is_sealed(three));
+  EXPECT_TRUE(convener.promised(three, "c", promise));
+  EXPECT_TRUE(convener.is_sealed(three));
 }
 
-// ---- by chance: messages are lost and late, nodes are stopped and restarted, the coordinator with them. Parts of
-// two and three replicas. Once the loss of one was answered, its home never serves it again; and homes that all went
-// on never free all replicas of a part, unless the voters that knew of them are gone (start_over).
+TEST(Presence, WhoWasCutOffItselfMissesNobodyForADeadline) {
+  Presence presence(kLease);
+  const wire::Council three = council(1, {voter("a"), voter("b"), voter("c")}).council();
+  const auto heard = [&](uint64_t now, const char* name) { presence.heard(now, name, std::string(16, 'a')); };
+  heard(kStart, "b"), heard(kStart, "c");
+  EXPECT_TRUE(presence.look(kStart, three, "a"));
+  for (uint64_t now = kStart; now < kStart + 4 * kLease; now += kLease / 10) {  // cut off
+    (void)presence.look(now, three, "a");
+    EXPECT_FALSE(presence.misses(now, voter("b")));
+  }
+  const uint64_t back = kStart + 4 * kLease;
+  heard(back, "b");
+  EXPECT_TRUE(presence.look(back, three, "a"));
+  EXPECT_FALSE(presence.misses(back + kLease - kLease / 5, voter("c"))) << "its word may still be on the way";
+  for (uint64_t now = back; now < back + kLease; now += kLease / 10)
+    heard(now, "b"), presence.look(now, three, "a");
+  EXPECT_TRUE(presence.misses(back + kLease, voter("c")));
+  EXPECT_FALSE(presence.misses(back + kLease, voter("b")));
+  presence.heard(back, "b", std::string(16, 'b'));
+  EXPECT_TRUE(presence.misses(back, voter("b"))) << "that run of its daemon is over";
+}
+
+// ---- by chance: messages are lost and late, nodes are stopped and restarted, the coordinator with them.
+// Parts of two and three replicas. Once the loss of one was answered, its home never serves it again; and
+// homes that all went on never free all replicas of a part, unless the voters that knew of them are gone
+// (start_over).
 class World {
  public:
   explicit World(uint64_t seed) : random_(seed) {
@@ -278,9 +350,9 @@ class World {
     n.voter = std::make_unique<Voter>(n.name, n.self.incarnation(), kLease);
     n.holder = std::make_unique<LeaseHolder>(kLease);
     if (i != 0) return;
-    convener_ = std::make_unique<Convener>(++runs_);
+    convener_ = std::make_unique<Convener>(++runs_, n.self);
     sealing_ = false;
-    (void)n.voter->install(now_, convener_->found(++ids_, n.self));
+    (void)n.voter->install(now_, convener_->found(++ids_));
     n.holder->adopt(convener_->council());
   }
 
@@ -311,14 +383,16 @@ class World {
     if (what < 6) n.stopped_until = now_ + pick(3 * kLease);
     if (what >= 6 && what < 12) n.cut_until = now_ + pick(3 * kLease);
     // A coordinator that votes alone takes what it knew with it: what follows is not promised.
-    const bool alone = i == 0 && (convener_->council().voters_size() == 1 || convener_->has_proposal());
+    const bool alone =
+        i == 0 && (convener_->council().voters_size() == 1 ||
+                   (convener_->has_chosen() && convener_->chosen().council().voters_size() == 1));
     if (what >= 12 && what < 14 && !alone) restart(i);
     if (n.stopped_until > now_) return;
     if (what < 400) ask(n, i);
     if (what >= 400 && what < 600) heartbeat(n, i);
     if (what >= 600 && what < 700) convene();
-    if (what >= 700 && what < 800) lose(n);
-    if (what >= 800 && what < 830) make_part();
+    if (what >= 700 && what < 860) lose(n);
+    if (what >= 860 && what < 890) make_part();
     for (Node& home : nodes_) check(home);
     check_parts();
   }
@@ -326,7 +400,8 @@ class World {
   void make_part() {
     std::vector<ExtentId> part;
     for (Node& home : nodes_) {
-      if (home.stopped_until > now_ || now_ >= home.holder->until_ns() || part.size() == 3 || chance(0.3)) continue;
+      if (home.stopped_until > now_ || now_ >= home.holder->until_ns() || part.size() == 3 || chance(0.3))
+        continue;
       part.push_back(replica(home.partition, ++unique_ * 4096));
     }
     if (part.size() < 2) return;
@@ -342,12 +417,13 @@ class World {
     return nullptr;
   }
   void check_parts() {
-    std::erase_if(parts_, [&](const std::vector<ExtentId>& part) {  // one that lost a home by its end, or was freed
-      return std::any_of(part.begin(), part.end(), [&](const ExtentId& id) {
-        const Node* home = home_of(id);
-        return home == nullptr || home->started_over;
-      });
-    });
+    std::erase_if(parts_,
+                  [&](const std::vector<ExtentId>& part) {  // one that lost a home by its end, or was freed
+                    return std::any_of(part.begin(), part.end(), [&](const ExtentId& id) {
+                      const Node* home = home_of(id);
+                      return home == nullptr || home->started_over;
+                    });
+                  });
     for (const auto& part : parts_) {
       ++parts_checks;
       ASSERT_TRUE(std::any_of(part.begin(), part.end(), [&](const ExtentId& id) {
@@ -424,58 +500,86 @@ class World {
     }
   }
 
-  size_t seal(const wire::Council& base, wire::VoterState& state) {
-    size_t count = 0;
-    const auto request = convener_->seal_request(base);
-    for (const auto& v : base.voters()) {
-      Node& to = node(v.name());
-      if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
-      const auto answer = to.voter->seal(now_, request);
-      if (!answer.is_ok() || !reaches(to, nodes_[0])) continue;
-      merge(state, answer.value());
-      ++count;
+  void seal(const wire::Council& base) {
+    bool teach = false;
+    for (const bool again : {false, true}) {
+      for (const auto& v : base.voters()) {
+        Node& to = node(v.name());
+        if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
+        const auto answer = to.voter->seal(now_, convener_->seal_request(base, true));
+        if (!answer.is_ok() || !reaches(to, nodes_[0]) ||
+            !convener_->promised(base, v.name(), answer.value()))
+          continue;
+        if (answer.value().made_of().council().id() != base.id()) continue;
+        teach = true;
+        made_of_ = answer.value().made_of();
+      }
+      if (again || !teach || convener_->is_sealed(base)) return;
+      for (const auto& v : base.voters()) {
+        Node& to = node(v.name());
+        if (to.self.incarnation() == v.incarnation() && reaches(nodes_[0], to))
+          (void)to.voter->install(now_, made_of_);
+      }
     }
-    return count;
+  }
+
+  void accept() {
+    while (const auto base = convener_->to_accept()) {
+      for (const auto& v : base->voters()) {
+        Node& to = node(v.name());
+        if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
+        const auto request = convener_->accept_request(*base);
+        if (chance(0.1)) {  // it arrives when nobody waits for it
+          send(static_cast<size_t>(v.name()[0] - 'a'),
+               [request](Node& late) { (void)late.voter->accept(request); });
+          continue;
+        }
+        if (to.voter->accept(request).is_ok() && reaches(to, nodes_[0])) convener_->accepted(*base, v.name());
+      }
+      const auto next = convener_->to_accept();
+      if (next && next->id() == base->id()) return;
+    }
   }
 
   void install() {
-    size_t count = 0;
-    for (const auto& v : convener_->proposal().council().voters()) {
+    const wire::InstallCouncil next = convener_->chosen();
+    for (const auto& v : next.council().voters()) {
       Node& to = node(v.name());
-      if (!reaches(nodes_[0], to) || !to.voter->install(now_, convener_->proposal()).is_ok()) continue;
-      if (reaches(to, nodes_[0])) ++count;
+      if (!convener_->has_chosen() || !reaches(nodes_[0], to) || !to.voter->install(now_, next).is_ok())
+        continue;
+      if (!reaches(to, nodes_[0]) || !convener_->installed(v.name())) continue;
+      ++councils;
+      if (convener_->council().id() == next.council().id()) sealing_ = false;
     }
-    if (convener_->installed(count)) ++councils;
   }
 
   void convene() {
     if (nodes_[0].stopped_until > now_) return;
-    if (convener_->has_proposal()) return install();
-    const wire::Voter& self = nodes_[0].self;
-    wire::VoterState state;
-    std::vector<wire::Council> merged;
-    wire::Council together;
-    *together.mutable_chains() = convener_->council().chains();
-    *together.mutable_after() = convener_->council().after();
-    const auto foreign = convener_->foreign();
-    for (const auto& [id, base] : foreign) {
-      wire::VoterState theirs;
-      if (!Convener::is_sealed(base, seal(base, theirs), self, false)) continue;
-      merge(state, theirs);
-      Convener::join(together, base);
-      merged.push_back(base);
+    if (convener_->has_chosen()) return install();
+    const auto voters = [this] {
+      const wire::Council together = convener_->together();
+      std::vector<wire::Voter> living{nodes_[0].self};
+      for (const auto& [i, heard] : heard_) {
+        if (heard.at + kLease > now_ && continues(together, heard.council)) living.push_back(heard.who);
+      }
+      return choose_voters(convener_->council(), living);
+    };
+    convener_->begin(false);
+    const uint64_t own = convener_->council().id();
+    const auto seal_others = [&] {
+      for (const auto& base : convener_->to_seal()) {
+        if (base.id() != own) seal(base);
+      }
+    };
+    seal_others();
+    if (sealing_ || convener_->has_found() || !same_voters(convener_->council(), voters())) {
+      sealing_ = true;
+      seal(convener_->council());
+      seal_others();
+      // The coordinator may end between any two steps.
+      if (chance(0.9) && convener_->propose(++ids_, voters())) accept();
     }
-    std::vector<wire::Voter> living{self};
-    for (const auto& [i, heard] : heard_) {
-      if (heard.at + kLease > now_ && continues(together, heard.council)) living.push_back(heard.who);
-    }
-    auto voters = choose_voters(convener_->council(), living);
-    if (merged.empty() && !sealing_ && same_voters(convener_->council(), voters)) return;
-    sealing_ = true;
-    if (!Convener::is_sealed(convener_->council(), seal(convener_->council(), state), self, true)) return;
-    sealing_ = false;
-    convener_->propose(++ids_, voters, merged, state);
-    if (chance(0.9)) install();
+    if (convener_->end() && chance(0.9)) install();
   }
 
   /// One round of an attempt; others go on in between.
@@ -497,7 +601,8 @@ class World {
       Node& to = node(v.name());
       const auto request = to_wire(attempt.asker.request(v.name()), in.id());
       if (chance(0.1)) {  // it arrives when nobody waits for it
-        send(static_cast<size_t>(v.name()[0] - 'a'), [this, request](Node& late) { (void)late.voter->lose(now_, request); });
+        send(static_cast<size_t>(v.name()[0] - 'a'),
+             [this, request](Node& late) { (void)late.voter->lose(now_, request); });
         continue;
       }
       if (!reaches(asker, to)) continue;
@@ -534,6 +639,7 @@ class World {
   std::vector<std::vector<ExtentId>> parts_;
   std::vector<Attempt> attempts_;
   bool sealing_ = false;
+  wire::InstallCouncil made_of_;
   std::vector<Late> late_;
   std::map<size_t, Heard> heard_;
   std::unique_ptr<Convener> convener_;

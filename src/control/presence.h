@@ -1,0 +1,61 @@
+// Whom the coordinator misses among the voters. One that hears of no majority may itself be the one that is
+// cut off, so it takes nobody's silence for an end until it was in touch for a whole failure deadline. Pure:
+// time is given.
+//
+// Invariant
+//   E1 a voter is missed only if another run of its daemon was heard, or if it was silent for a failure
+//   deadline in
+//      which a majority of the council was heard all the time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/fault.h"
+#include "control.pb.h"
+
+namespace ocm::control {
+
+class Presence {
+ public:
+  explicit Presence(uint64_t failure_deadline_ns) : deadline_ns_(failure_deadline_ns) {}
+
+  void heard(uint64_t now_ns, const std::string& name, const std::string& incarnation) {
+    heard_[name] = {incarnation, now_ns};
+  }
+  /// To be called often. True if a majority of the council was heard within half a deadline, `self` among
+  /// them.
+  bool look(uint64_t now_ns, const wire::Council& council, const std::string& self) {
+    std::erase_if(heard_, [&](const auto& one) {
+      return one.second.second + 4 * deadline_ns_ < now_ns &&
+             std::none_of(council.voters().begin(), council.voters().end(),
+                          [&](const wire::Voter& voter) { return voter.name() == one.first; });
+    });
+    int near = 0;
+    for (const wire::Voter& voter : council.voters()) {
+      const auto it = heard_.find(voter.name());
+      const bool lives = it != heard_.end() && it->second.first == voter.incarnation() &&
+                         now_ns < it->second.second + deadline_ns_ / 2;
+      near += lives || voter.name() == self ? 1 : 0;
+    }
+    const bool in_touch = 2 * near > council.voters_size();
+    if (!in_touch && !fault::at(fault::Point::kShrinksAlone)) since_ns_ = now_ns;
+    return in_touch;
+  }
+  bool misses(uint64_t now_ns, const wire::Voter& voter) const {
+    const auto it = heard_.find(voter.name());
+    if (it != heard_.end() && it->second.first != voter.incarnation()) return true;
+    const uint64_t last_ns = it == heard_.end() ? 0 : it->second.second;
+    return now_ns >= std::max(last_ns, since_ns_) + deadline_ns_;
+  }
+
+ private:
+  const uint64_t deadline_ns_;
+  std::map<std::string, std::pair<std::string, uint64_t>> heard_;  // by name: the run, and when
+  uint64_t since_ns_ = 0;                                          // in touch
+};
+
+}  // namespace ocm::control
