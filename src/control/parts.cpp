@@ -51,6 +51,10 @@ void add_home(const wire::ExtentDescriptor& extent, wire::Allocation& sequence) 
   *home.mutable_addresses() = extent.addresses();
 }
 
+bool is_readers(const wire::Allocation& allocation) {
+  return allocation.access() == static_cast<uint32_t>(Access::kRead);
+}
+
 /// `from` at the place of `into`.
 void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into, const wire::ExtentDescriptor& from) {
   const uint32_t part = into.part();
@@ -59,8 +63,7 @@ void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into, cons
   into.set_part(part);
   if (is(allocation, Layout::kSequence)) into.clear_addresses();
   Capability full;
-  if (allocation.access() != static_cast<uint32_t>(Access::kRead) || from.capability().size() != full.bytes.size())
-    return;
+  if (!is_readers(allocation) || from.capability().size() != full.bytes.size()) return;
   std::memcpy(full.bytes.data(), from.capability().data(), full.bytes.size());
   const Capability read = os::read_capability(full);
   into.set_capability(read.bytes.data(), read.bytes.size());
@@ -164,11 +167,13 @@ bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) 
 bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
   if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size()) return false;
   bool changed = false;
+  const bool lower = is_readers(from) && !is_readers(into);
   for (int i = 0; i < into.extents_size(); ++i) {
     auto& mine = *into.mutable_extents(i);
     const auto& theirs = from.extents(i);
     if (theirs.part() != mine.part()) return changed;
     if (theirs.remade() > mine.remade()) {
+      if (lower) continue;
       wire::ExtentDescriptor newer = theirs;
       for (const auto& home : from.homes()) {
         if (home.node() == theirs.node()) *newer.mutable_addresses() = home.addresses();
@@ -181,6 +186,14 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
     }
   }
   return changed;
+}
+
+bool take_grant(wire::Allocation& record, wire::Allocation granted) {
+  if (is_readers(record) && !is_readers(granted)) record.Swap(&granted);
+  (void)take_newer(record, granted);
+  return std::equal(record.extents().begin(), record.extents().end(), granted.extents().begin(),
+                    granted.extents().end(),
+                    [](const auto& mine, const auto& theirs) { return mine.remade() >= theirs.remade(); });
 }
 
 std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id) {

@@ -42,9 +42,14 @@ bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
 /// Puts a part that was made again in the place of the one before; places for which there is no replica stay vacant.
 /// With capabilities as `allocation` has them. False if the last replica of the one before is not there.
 bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade);
-/// Takes over what another record of the same allocation knows later: parts that were made again, losses. True if
-/// that was something.
+/// Takes over what another record of the same allocation knows later: parts that were made again, losses.
+/// True if that was something. A reader's record has no capabilities for a writer's: of its parts only losses
+/// are taken.
 bool take_newer(wire::Allocation& into, const wire::Allocation& from);
+/// A session was granted the allocation once more, perhaps with another access: `record` gets the higher one
+/// of both, with its capabilities, and what either knows later. False if the lower one knows later parts,
+/// which stay unknown.
+bool take_grant(wire::Allocation& record, wire::Allocation granted);
 
 /// True if a part has only extents that were given up or for which `gone(extent)`.
 template <class Gone>

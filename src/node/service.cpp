@@ -244,14 +244,12 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     if (!status.is_ok()) co_return status;
     out.mutable_allocation()->set_hold_id(id_field(held));
   }
-  // A session's own published allocation stays as it is.
+  // One record serves all handles: each has its own access, the record the highest of them.
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
   if (!fresh) {
     ++known->second.handles;
-    // What the registry knows later of its parts; with a reader's capabilities only what was attached for reading.
-    if (found.access() == known->second.allocation.access() ||
-        found.access() == static_cast<uint32_t>(Access::kReadWrite))
-      (void)control::take_newer(known->second.allocation, found);
+    const bool whole = control::take_grant(known->second.allocation, found);
+    if (!whole) (void)co_await remaker_.follow(session, id);
   }
   co_return with_receipt(*session, std::move(out));
 }

@@ -63,7 +63,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
-    (void)control::take_newer(known->second.allocation, record.allocation());
+    (void)control::take_grant(known->second.allocation, record.allocation());
     known->second.handles = std::max(known->second.handles, shown.handles());
     return {};
   }

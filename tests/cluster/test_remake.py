@@ -190,6 +190,20 @@ def test_a_second_handle_of_a_name_knows_the_new_copy(five):
     assert first.holds(0, 5, MIB)
 
 
+@pytest.mark.parametrize("order", [("r", "rw"), ("rw", "r"), ("r+hold", "rw+hold")])
+def test_handles_of_one_program_keep_each_its_own_access(five, order):
+    replicated(five).publish("both", 0o600)
+    program = five.program(five["n5"])
+    handles = {access.split("+")[0]: program.attach("both", access) for access in order}
+    restart(five["n2"])
+    wait_made_again(five, 1)
+    five["n3"].kill()  # nothing is left of the extents that were attached
+    assert handles["rw"].holds(0, 1, MIB) and handles["r"].holds(0, 1, MIB)
+    assert outcome(lambda: handles["rw"].fill(0, 2, MIB)) is None
+    assert handles["r"].holds(0, 2, MIB)
+    assert outcome(lambda: handles["r"].fill(0, 3, MIB)) == "PERMISSION"
+
+
 def test_a_restarted_node_keeps_the_replica_that_it_just_made(five):
     program = five.program(five["n1"])
     program.alloc(MIB, nodes=["n2"]).fill(0, 1, MIB)  # a connection to the run before

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace ocm::control {
@@ -172,6 +173,38 @@ TEST(Parts, ReadersGetTheDerivedCapabilityOfANewReplica) {
     EXPECT_EQ(extent.capability().size(), 16u);
     EXPECT_NE(extent.capability(), std::string(16, 'c'));
   }
+}
+
+TEST(Parts, ARecordHasTheHighestAccessThatWasGranted) {
+  const auto granted = [](wire::Allocation a, Access access, char capability) {
+    a.set_access(static_cast<uint32_t>(access));
+    for (auto& extent : *a.mutable_extents()) extent.set_capability(std::string(16, capability));
+    return a;
+  };
+  const auto all_have = [](const wire::Allocation& a, char capability) {
+    return std::all_of(a.extents().begin(), a.extents().end(), [&](const auto& extent) {
+      return extent.capability() == std::string(16, capability);
+    });
+  };
+  wire::Allocation former = replicas(10);
+  former.set_allocation_id(std::string(16, 'i'));
+  wire::Allocation later = former;
+  ASSERT_TRUE(replace_part(later, remade_of(later.extents(1), {"b", "c"}, 1)));
+  const wire::Allocation reads = granted(later, Access::kRead, 'r');
+
+  wire::Allocation record = reads;
+  EXPECT_TRUE(take_grant(record, granted(later, Access::kReadWrite, 'w')));
+  EXPECT_EQ(record.access(), static_cast<uint32_t>(Access::kReadWrite));
+  EXPECT_TRUE(all_have(record, 'w'));
+  EXPECT_TRUE(take_grant(record, reads)) << "a later reader takes nothing away";
+  EXPECT_TRUE(all_have(record, 'w'));
+
+  record = reads;  // what it knows later is without a writer's capabilities
+  EXPECT_FALSE(take_grant(record, granted(former, Access::kReadWrite, 'w')));
+  EXPECT_EQ(record.extents(0).address(), former.extents(0).address());
+  EXPECT_TRUE(all_have(record, 'w'));
+  EXPECT_FALSE(take_grant(record, reads));
+  EXPECT_TRUE(all_have(record, 'w'));
 }
 
 TEST(Parts, OnePartOfASequenceIsMadeAgain) {
