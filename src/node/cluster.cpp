@@ -25,6 +25,11 @@ wire::PublishExtents removal(const wire::Allocation& allocation) {
   return out;
 }
 
+bool is_about_names(const wire::Envelope& request) {
+  return request.has_publish() || request.has_attach() || request.has_name_remove() ||
+         request.has_name_list();
+}
+
 /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
 std::vector<std::string> homes_of(const wire::Allocation& allocation) {
   std::vector<std::string> out;
@@ -172,6 +177,9 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
     *beat.add_published() = allocation;
     bytes += allocation.ByteSizeLong();
     ++next;
+  }
+  for (const auto& [name, node] : kept_) {
+    if (!is_state(node, NodeState::kDead)) beat.add_nodes_known(name);
   }
   beat.set_names_included(true);
   return true;
@@ -375,7 +383,7 @@ Task<void> Cluster::refresh_pools() {
 
 Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
   if (is_coordinator()) {
-    Reply reply = co_await coordinate(std::move(request));
+    Reply reply = co_await coordinate(std::move(request), core_.name);
     const Status status = control::reply_status(reply.message);
     if (!status.is_ok()) co_return status;
     co_return std::move(reply.message);
@@ -403,11 +411,12 @@ bool Cluster::handles(const wire::Envelope& request) const {
   }
 }
 
-Task<Reply> Cluster::coordinate(wire::Envelope request) {
+Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
   if (quorum_.handles(request)) co_return quorum_.answer(request);
   if (!is_coordinator())
     co_return Status(Code::kNoCoordinator,
                      "node " + core_.name + " is not the coordinator: compare [cluster] coordinator of both");
+  if (is_about_names(request)) co_await wait_for_names(std::move(asker));
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
     case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));
@@ -478,6 +487,7 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
       default: break;
     }
   }
+  note_report(beat);
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
     unheard_count_ -= waiting->second.size();
     const auto waited = std::move(unheard_.extract(waiting).mapped());
@@ -489,6 +499,33 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
   view.set_coordinator(core_.name);
   *view.mutable_council() = quorum_.newest();
   return out;
+}
+
+void Cluster::note_report(const wire::Heartbeat& beat) {
+  constexpr size_t kAwaitedMax = 4096;
+  if (knows_all_names()) return;
+  const std::string& name = beat.self().name();
+  if (beat.names_included() && beat.coordinator_run() == membership_->run()) {
+    reported_.insert(name);
+    awaited_.erase(name);
+  }
+  const auto await = [this](const std::string& node) {
+    if (node != core_.name && !reported_.contains(node) && awaited_.size() < kAwaitedMax)
+      awaited_.insert(node);
+  };
+  await(name);
+  for (const std::string& node : beat.nodes_known()) await(node);
+}
+
+bool Cluster::knows_all_names() const {
+  return core_.now_ns() >= started_ns_ + core_.config.failure_deadline_ns();
+}
+
+Task<void> Cluster::wait_for_names(std::string asker) {
+  const auto all_told = [&] {
+    return settled() && awaited_.empty() && (asker == core_.name || reported_.contains(asker));
+  };
+  while (!knows_all_names() && !all_told()) co_await core_.env.sleep_ns(5'000'000);
 }
 
 Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -80,8 +81,8 @@ class Cluster {
   }
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
-  /// The coordinator's answers. kNoCoordinator at any other node.
-  control::Task<control::Reply> coordinate(wire::Envelope request);
+  /// The coordinator's answers to the node `asker`. kNoCoordinator at any other node.
+  control::Task<control::Reply> coordinate(wire::Envelope request, std::string asker);
   bool handles(const wire::Envelope& request) const;
   /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
   Status told(const wire::PublishExtents& what);
@@ -101,6 +102,11 @@ class Cluster {
   void missed_coordinator(const Status& why);
 
   control::Reply heard(const wire::Heartbeat& beat);
+  /// A new run of the coordinator learns of names from their homes. What is asked meanwhile waits: until
+  /// `asker` has reported and all that it and others knew, but never longer than a node lives unheard.
+  control::Task<void> wait_for_names(std::string asker);
+  bool knows_all_names() const;
+  void note_report(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
@@ -132,6 +138,8 @@ class Cluster {
   std::unordered_map<std::string, size_t> room_index_;
   std::unique_ptr<control::Membership> membership_;  // the coordinator only
   control::Names names_;
+  /// The coordinator's nodes in its first failure deadline: those that told all their names, and those that have not.
+  std::set<std::string> reported_, awaited_;
   bool send_names_ = true;
   control::Names::Census census_;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of

@@ -419,12 +419,12 @@ Task<Reply> Service::stats_of(std::string node, uint32_t uid) {
   co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns()));
 }
 
-Task<Reply> Service::peer_request([[maybe_unused]] std::string node, wire::Envelope request) {
+Task<Reply> Service::peer_request(std::string node, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
   const std::string_view name = wire::body_name(request);
   Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
   if (cluster_.handles(request)) {
-    reply = co_await cluster_.coordinate(std::move(request));
+    reply = co_await cluster_.coordinate(std::move(request), std::move(node));
   } else if (remaker_.handles(request)) {
     reply = co_await remaker_.answer(std::move(request));
   } else {

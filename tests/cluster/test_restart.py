@@ -1,5 +1,6 @@
 """Programs whose daemon is killed and started again: what they hold of other nodes is theirs as before."""
 import signal
+import threading
 
 import pytest
 
@@ -161,3 +162,35 @@ def test_a_removed_name_does_not_come_back_with_its_home_after_the_coordinator_r
         return "kept" in seen and used(n2) == MIB
     wait_for("n2 tells its names and frees what was removed", both_heard)
     assert "gone" not in seen
+
+
+@pytest.mark.parametrize("asker", ["n1", "n3"])
+@pytest.mark.parametrize("what", ["attach", "publish", "remove", "names"])
+def test_a_restarted_coordinator_answers_for_names_once_their_homes_have_reported(make_cluster, what, asker):
+    cluster = make_cluster(extra=("--failure-deadline-ms", "6000"))  # n2 is not dead before it goes on
+    n1, n2, _ = cluster.nodes
+    program = cluster.program(cluster["n3"])
+    program.alloc(MIB, nodes=["n2"], flags=DEDICATED).publish("kept")
+    n2.signal(signal.SIGSTOP)
+    assert outcome(lambda: program.attach("missing")) == "NOT_FOUND"  # waits for nobody
+    n1.kill()
+    n1.start().wait_ready()
+    asks = cluster.program(cluster[asker])
+    if what == "publish":
+        other = asks.alloc(MIB, nodes=[asker], flags=DEDICATED)
+    ask = {"attach": lambda: asks.attach("kept"), "publish": lambda: other.publish("kept"),
+           "remove": lambda: asks.session("remove", "kept"), "names": lambda: list(asks.session("names"))}[what]
+    answers = []
+
+    def until_answered():
+        while not answers or answers[-1] == "NO_COORDINATOR":  # the former run's connection broke
+            answers.append(outcome(ask))
+    asking = threading.Thread(target=until_answered)
+    asking.start()
+    asking.join(0.5)  # long enough for a wrong answer
+    n2.signal(signal.SIGCONT)
+    asking.join()
+    if what == "attach":
+        assert not isinstance(answers[-1], str), answers
+    else:
+        assert answers[-1] == {"publish": "EXISTS", "remove": None, "names": ["kept"]}[what]
