@@ -63,6 +63,7 @@ class Names {
   /// Another node knows that it was removed. Gives the allocation if a home has brought its name back: to be
   /// freed.
   std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
+  bool was_removed(const std::string& allocation_id) const { return removed_.contains(allocation_id); }
   /// What is remembered, the oldest first.
   const std::deque<std::string>& removed() const { return removed_order_; }
 

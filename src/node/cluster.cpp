@@ -578,9 +578,15 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
 }
 
 Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
+  Reply reply;
+  while (request.again() && removing_.contains(request.allocation_id()))
+    co_await core_.env.sleep_ns(5'000'000);
+  if (request.again() && names_.was_removed(request.allocation_id())) {
+    *reply.message.mutable_allocation()->mutable_allocation_id() = request.allocation_id();
+    co_return reply;
+  }
   const auto found = names_.removable(request.name(), request.uid());
   if (!found.is_ok()) co_return found.status();
-  Reply reply;
   reply.message.mutable_allocation()->set_allocation_id(found.value());
   if (request.allocation_id().empty()) co_return reply;
   auto removed = names_.remove(request.name(), request.allocation_id(), request.uid());
@@ -589,6 +595,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
     co_return removed.status();
   }
   reply.message.mutable_allocation()->set_allocation_id(removed.value().allocation_id());
+  removing_.insert(request.allocation_id());
   std::vector<Task<void>> tasks;
   bool later = false;
   // A home that cannot be told now reports the name when it is back, and is told then.
@@ -596,6 +603,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
   co_await core_.env.join(std::move(tasks));
   if (later) co_await tell_witnesses(removed.value().allocation_id());
+  removing_.erase(request.allocation_id());
   co_return reply;
 }
 

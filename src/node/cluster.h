@@ -144,6 +144,7 @@ class Cluster {
   control::Names::Census census_;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
+  std::set<std::string> removing_;  // allocations whose homes are being told
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;

@@ -258,10 +258,22 @@ Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelop
   wire::NameRemoveRequest& remove = *request.mutable_name_remove();
   remove.set_uid(session->uid);
   remove.clear_allocation_id();
+  remove.clear_again();
   const auto found = co_await cluster_.ask_coordinator(request);
   if (!found.is_ok()) co_return found.status();
   remove.set_allocation_id(found.value().allocation().allocation_id());
-  co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
+  // A request without an answer may have been executed: the coordinator knows when it is asked again.
+  const uint64_t give_up_ns = core_.deadline_ns();
+  auto removed = co_await cluster_.ask_coordinator(request);
+  remove.set_again(true);
+  for (bool last = false; !last && removed.status().code() == Code::kNoCoordinator && !session->ended;) {
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    last = core_.now_ns() >= give_up_ns;
+    auto again = co_await cluster_.ask_coordinator(request);
+    if (again.status().code() == Code::kNotFound) break;  // another run of it, which cannot know
+    removed = std::move(again);
+  }
+  co_return body_of(std::move(removed));
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {

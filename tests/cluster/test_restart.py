@@ -164,6 +164,21 @@ def test_a_removed_name_does_not_come_back_with_its_home_after_the_coordinator_r
     assert "gone" not in seen
 
 
+def test_a_removal_whose_answer_was_lost_is_told_as_done(cluster):
+    n1, n2, n3 = cluster.nodes
+    program, beside = cluster.program(n3, deadline_s=6), cluster.program(n1)
+    program.alloc(MIB, nodes=["n2"], flags=DEDICATED).publish("gone")
+    n2.signal(signal.SIGSTOP)  # so that the removal waits for it
+    program.start({"do": "call", "on": "session", "method": "remove", "args": ["gone"]})
+    wait_for("it is removed", lambda: not beside.session("names"))
+    n1.signal(signal.SIGSTOP)
+    wait_for("n3 has no answer", lambda: "coordinator_lost" in n3.log())
+    n1.signal(signal.SIGCONT)
+    assert outcome(program.finish) is None
+    n2.signal(signal.SIGCONT)
+    wait_for("the home frees it", lambda: used(n2) == 0)
+
+
 @pytest.mark.parametrize("asker", ["n1", "n3"])
 @pytest.mark.parametrize("what", ["attach", "publish", "remove", "names"])
 def test_a_restarted_coordinator_answers_for_names_once_their_homes_have_reported(make_cluster, what, asker):
