@@ -243,6 +243,11 @@ OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, 
  * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive; two programs that
  * put to the same bytes at once may leave the replicas different (order them by fences or atomics).
  * Cost: no allocation, lock or system call below 2 KiB on shm.
+ * Time: where replicas fail, the daemon is asked what became of them. Each question waits for at most four
+ * failure deadlines of the cluster (12 s), or twice the session's deadline and a second if that is longer; one
+ * that is not answered is the last, and the put fails. The put starts over with replicas that were made again,
+ * at most eight times. Moving the bytes takes its own time: a node fails after a deadline without progress.
+ * The same holds for gets, copies and the asynchronous forms.
  * Errors: OUT_OF_RANGE, PERMISSION, REVOKED, PEER_LOST. Source: Oncilla (Cluster '13) IV, ocm_copy. */
 OCM_API int ocm_put(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes);
 /* Reads [offset, offset + bytes) of the allocation into `target`. On an error the bytes of `target`

@@ -151,6 +151,7 @@ bool Operation::test_call(Call& call, uint64_t now_ns) {
   if (control.test(call)) return true;
   if (now_ns - moved_at_ns_ > call_patience_ns()) {
     control.cancel(call, Status(Code::kDeadline, "the daemon did not answer in time"));
+    unanswered_ = true;
   }
   return call.done.load(std::memory_order_acquire);
 }

@@ -17,6 +17,7 @@
 //   P4 what starts over comes after what its thread started before on these allocations, and before what its
 //      thread starts from then on.
 //   P5 status_ is final once state_ is kDone.
+//   P6 a daemon that left a request unanswered for its time is not asked again: it may stand still.
 // Threads: step() by any thread (mutex_); the handle's owner alone waits, reads and destroys.
 #pragma once
 
@@ -178,6 +179,7 @@ class Operation {
   uint64_t target_failed_ = 0;   // replicas, by bit
   uint64_t target_revoked_ = 0;  // of those
   Status failure_;               // the first replica's
+  bool unanswered_ = false;      // P6
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped

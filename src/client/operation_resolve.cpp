@@ -57,7 +57,7 @@ void Operation::suspect(const Part& part) {
 }
 
 void Operation::finish_or_resolve() {
-  if (!replicas_failed_ || restarts_ == Allocation::kRebindsMax) return finish();
+  if (!replicas_failed_ || unanswered_ || restarts_ == Allocation::kRebindsMax) return finish();
   hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();

@@ -304,6 +304,31 @@ TEST_F(Remade, ALossThatCannotBeConfirmedAndWasNotRepairedEndsThePut) {
   EXPECT_EQ(confirmations, 1);
 }
 
+class RemadeSoon : public Remade {
+ protected:
+  void SetUp() override {
+    daemon.failure_deadline_ns = 100'000'000;
+    Remade::SetUp();
+  }
+};
+
+TEST_F(RemadeSoon, ADaemonThatDoesNotAnswerIsGivenOneTime) {
+  daemon.freeze(kA);
+  std::promise<void> go;
+  daemon.on_lost_replica = [gate = go.get_future().share()](wire::Envelope& reply) {
+    gate.wait();
+    reply.set_code(static_cast<int>(Code::kPeerLost));
+  };
+  daemon.on_resolve = [&](const wire::ResolveRequest&, wire::Envelope& reply) {
+    ++asked;
+    reply.set_code(static_cast<int>(Code::kPeerLost));
+  };
+  EXPECT_EQ(put().code(), Code::kRevoked);
+  go.set_value();
+  EXPECT_TRUE(allocation.free().is_ok());  // answered after all that came before
+  EXPECT_EQ(asked, 0) << "the put waited for another answer after that of the loss did not come";
+}
+
 TEST_F(Remade, AStartedPutWaitsForNobodyAndKeepsItsBuffer) {
   lose_a();
   daemon.freeze(kB);

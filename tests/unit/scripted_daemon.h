@@ -39,6 +39,7 @@ class ScriptedDaemon {
   std::function<void(const wire::ResolveRequest& request, wire::Envelope& reply)> on_resolve;
   std::function<void(wire::Envelope& reply)> on_lost_replica;
   wire::Allocation allocation;  // the answer to allocate and attach
+  uint64_t failure_deadline_ns = 0;  // 0: it does not say
 
   os::Fd dial() {
     int ends[2];
@@ -116,6 +117,7 @@ class ScriptedDaemon {
         welcome.set_session_key(std::string(32, 'k'));
         welcome.set_node("n1");
         welcome.set_slots(kSlots);
+        welcome.set_failure_deadline_ns(failure_deadline_ns);
         fds = {shared_.get(), page_.get()};
         break;
       }
