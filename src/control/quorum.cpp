@@ -81,6 +81,20 @@ Status check_council(const wire::Council& council) {
   return Status(Code::kProtocol, "not a council");
 }
 
+/// A council that follows `base` and others.
+Status check_next(const wire::InstallCouncil& next, uint64_t base) {
+  constexpr int kBasesMax = 17;
+  OCM_TRY(check_council(next.council()));
+  if (next.bases_size() > kBasesMax) return Status(Code::kProtocol, "it follows too many councils");
+  bool follows = false;
+  for (const wire::Council& one : next.bases()) {
+    OCM_TRY(check_council(one));
+    follows = follows || one.id() == base;
+  }
+  if (!follows) return Status(Code::kProtocol, "it does not follow this council");
+  return {};
+}
+
 }  // namespace
 
 bool continues(const wire::Council& newer, const wire::Council& older) {
@@ -185,11 +199,9 @@ Result<wire::CouncilPromise> Voter::seal(uint64_t now_ns, const wire::SealCounci
 }
 
 Status Voter::accept(const wire::ProposeCouncil& request) {
-  constexpr int kBasesMax = 17;
   if (council_.id() == 0 || request.council_id() != council_.id())
     return Status(Code::kPeerLost, "not this voter's council");
-  OCM_TRY(check_council(request.next().council()));
-  if (request.next().bases_size() > kBasesMax) return Status(Code::kProtocol, "it follows too many councils");
+  OCM_TRY(check_next(request.next(), council_.id()));
   if (!end_.accept(ballot_of(request.ballot()), NextCouncil{request.next()}))
     return Status(Code::kPeerLost, "a later attempt was promised");
   fault::reached(fault::State::kCouncilAccepted);
@@ -347,7 +359,7 @@ bool Convener::promised(const wire::Council& base, const std::string& voter,
   if (!attempt_ || !promise.agreed()) return false;
   merge(knowledge_[base.id()], promise.state());
   std::optional<NextCouncil> accepted;
-  if (promise.accepted_at().round() != 0) {
+  if (promise.accepted_at().round() != 0 && check_next(promise.accepted(), base.id()).is_ok()) {
     accepted = NextCouncil{promise.accepted()};
     for (const wire::Council& other : promise.accepted().bases()) bases_.try_emplace(other.id(), other);
   }

@@ -229,8 +229,12 @@ control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRe
         std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
     wire::Envelope message;
     *message.mutable_copy() = std::move(request);
-    const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns() + patience_ns);
+    // The target's home may need one failure deadline to find that the source does not answer, and then says so.
+    const uint64_t give_up_ns = core_.deadline_ns() + core_.config.failure_deadline_ns() + patience_ns;
+    const auto reply = co_await peers_.call(address, std::move(message), give_up_ns);
     status = reply.status();
+    if (status.code() == Code::kDeadline)
+      status = Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
   }
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);

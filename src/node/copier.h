@@ -42,7 +42,7 @@ class Copier {
   Copier(Core& core, Home& home, Peers& peers, const Cluster& cluster, Mover mover = nullptr);
   ~Copier();
 
-  /// A program's request, to the target's home. Errors: those of copy(), kUnknownNode, kPeerLost, kDeadline.
+  /// A program's request, to the target's home. Errors: those of copy(), kUnknownNode, kPeerLost.
   control::Task<Status> ask(std::shared_ptr<Session> session, wire::CopyRequest request);
   /// Into an extent of this home.
   /// Ends when the bytes are in the target, or with the first error.

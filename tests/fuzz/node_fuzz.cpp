@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 std::vector<std::string> fuzz::seeds() {
-  wire::Envelope beat, reserve, release, publish, end, resume, hold, vote, seal, install, allocate, attach,
+  wire::Envelope beat, reserve, release, publish, end, resume, hold, vote, seal, propose, install, allocate, attach,
       reserved, stats, lose, goodbye;
   auto& self = *beat.mutable_heartbeat()->mutable_self();
   self.set_name("b");
@@ -110,7 +110,12 @@ std::vector<std::string> fuzz::seeds() {
   hold.mutable_hold()->set_owner_incarnation(std::string(16, 'i'));
   hold.mutable_hold()->add_extents()->set_address(0);
   vote.mutable_lease_vote()->set_partition(9);
-  seal.mutable_seal_council()->set_number(1);
+  seal.mutable_seal_council()->mutable_ballot()->set_round(2);
+  auto& propose_council = *propose.mutable_propose_council();
+  propose_council.mutable_ballot()->set_round(2);
+  propose_council.mutable_next()->mutable_council()->set_id(6);
+  propose_council.mutable_next()->mutable_council()->add_voters()->set_name("b");
+  propose_council.mutable_next()->add_bases()->set_id(5);
   auto& voter = *install.mutable_install_council()->mutable_council()->add_voters();
   voter.set_name("b");
   install.mutable_install_council()->mutable_council()->set_id(5);
@@ -138,5 +143,5 @@ std::vector<std::string> fuzz::seeds() {
                {1 + kWait, &goodbye}}),
           say({{1, &reserve}, {1, &publish}, {1, &hold}, {0, &release}, {1, &end}}),
           say({{1, &reserve}, {0, &resume}, {1, &resume}, {1, &release}, {1 + kWait, &stats}}),
-          say({{1, &beat}, {1, &vote}, {1, &lose}, {1, &seal}, {1, &install}, {0 + kWait, &vote}})};
+          say({{1, &beat}, {1, &vote}, {1, &lose}, {1, &seal}, {1, &propose}, {1, &install}, {0 + kWait, &vote}})};
 }

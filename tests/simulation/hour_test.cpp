@@ -209,7 +209,8 @@ class Hour {
     }
     ++tally.failed;
     if (is_dead(held)) ++tally.dead;
-    EXPECT_TRUE(may_fail(held, before)) << what << " failed without a fault: " << status.to_string();
+    EXPECT_TRUE(may_fail(held, before)) << layout_name(held.layout) << ": " << what << " failed without a fault: "
+                                        << status.to_string();
     EXPECT_TRUE(status.code() == Code::kPeerLost || status.code() == Code::kRevoked ||
                 status.code() == Code::kLost)
         << what << ": " << status.to_string();

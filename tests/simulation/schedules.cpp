@@ -460,6 +460,24 @@ std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Po
   return pair.end(reached);
 }
 
+/// E1: the coordinator is cut off for some deadlines, and all the others live: it never decides alone.
+std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.run_for_ms(1000);
+  pair.world.cut_node(0);
+  pair.run_for_ms(1500 + 400 * (seed % 8));
+  pair.world.mend_node(0);
+  for (int ms = 0; ms < 2000; ++ms) {
+    pair.run_for_ms(1);
+    if (pair.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
+      pair.world.violate("E1: the coordinator decides alone, though all others live");
+  }
+  pair.both_put();
+  pair.look();
+  return pair.end(reached);
+}
+
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
@@ -517,40 +535,6 @@ struct Remaking : Script {
   bool stopped = false;
   static constexpr size_t kCells = 20;  // in turn: what one put missed, the next one does not hide
 };
-
-/// E1: the coordinator, and a writer there, are cut off for some deadlines. Nobody else is gone, so no replica is given
-/// up, and one of two may end right after.
-std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
-  Remaking part(seed, broken);
-  const auto near = part.world.add_program(0);
-  std::shared_ptr<Handle> handle;
-  part.run(near, [&]() -> Task<void> {
-    auto found = co_await near->attach("r", false);
-    part.must(found.status(), "attach");
-    handle = found.value();
-  });
-  const uint64_t until_ns = part.world.clock().now_ns() + 20'000 * kMs;
-  part.start(near, [near, handle, until_ns]() -> Task<void> {
-    for (size_t i = 0; near->env->now_ns() < until_ns; ++i) {
-      (void)co_await near->put(handle, 1 + i % Remaking::kCells);
-      co_await near->env->sleep_ns(kMs);
-    }
-  });
-  part.run_for_ms(500);
-  part.world.cut_node(0);
-  part.run_for_ms(1200 + 250 * (seed % 8));
-  part.world.mend_node(0);
-  for (uint64_t ms = 0; ms < 100 + 150 * (seed / 8); ++ms) {
-    part.run_for_ms(1);
-    if (part.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
-      part.world.violate("E1: the coordinator decides alone, though all others live");
-  }
-  part.lose(1 + seed % 2);
-  part.run_for_ms(9000);
-  part.look(part.reader, part.read);
-  return part.end(reached);
-}
 
 /// Each node of a replica is lost once, one after the other, as in a restart of all.
 std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
@@ -666,7 +650,7 @@ const std::vector<Schedule>& schedules() {
       {"a council remembers losses", council_remembers_losses, 4},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
-      {"the coordinator is cut off", coordinator_is_cut_off, 16},
+      {"the coordinator is cut off", coordinator_is_cut_off, 8},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},
       {"the node that leads dies deciding", leader_dies_deciding, 8},
