@@ -279,7 +279,7 @@ void Cluster::apply(wire::ClusterView view) {
     const bool known = !dead && read_id(node.incarnation(), alive);
     home_.owner_node(node.name(), known ? std::optional(alive) : std::nullopt);
     // Also when it returned: a connection from before would wait for its next retransmission.
-    if (old != nullptr) peers_.forget(old->control_address());
+    if (old != nullptr) peers_.forget(old->control_address(), known);
   }
   for (const auto& [name, node] : before) {
     if (name != core_.name) home_.owner_node(name, std::nullopt);

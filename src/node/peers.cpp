@@ -56,12 +56,20 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   co_return peer->connection;
 }
 
-void Peers::forget(const std::string& address) {
+void Peers::forget(const std::string& address, bool lives) {
   const auto it = peers_.find(address);
   if (it == peers_.end()) return;
   const auto connection = it->second->connection;
   peers_.erase(it);
-  if (connection) connection->close(Status(Code::kPeerLost, "the node is gone"));
+  if (!connection) return;
+  const auto close_later = [](Core& core, std::shared_ptr<control::Link> link) -> control::Task<void> {
+    co_await core.env.sleep_ns(core.config.failure_deadline_ns());
+    link->close(Status(Code::kPeerLost, "the node is gone"));
+  };
+  if (lives)
+    core_.env.spawn(close_later(core_, connection));
+  else
+    connection->close(Status(Code::kPeerLost, "the node is gone"));
 }
 
 void Peers::close_all() {

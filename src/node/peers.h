@@ -28,8 +28,9 @@ class Peers {
   control::Task<Result<wire::Envelope>> call(std::string address, wire::Envelope request,
                                              uint64_t deadline_ns, wire::Envelope* reply_on_error = nullptr,
                                              bool* sent = nullptr);
-  /// Closes the connection: the node is known to be gone or changed.
-  void forget(const std::string& address);
+  /// Dials anew for the next call: the node is known to be gone or changed. Where it lives (again), calls under way go
+  /// on for a failure deadline at most, for the connection may already be to the daemon that was started again.
+  void forget(const std::string& address, bool lives);
   void close_all();
 
  private:
