@@ -4,8 +4,7 @@
 //
 // Invariant
 //   E1 a voter is missed only if another run of its daemon was heard, or if it was silent for a failure
-//   deadline in
-//      which a majority of the council was heard all the time.
+//      deadline in which a majority of the council was heard all the time.
 #pragma once
 
 #include <algorithm>

@@ -185,8 +185,6 @@ Result<wire::CouncilPromise> Voter::seal(uint64_t now_ns, const wire::SealCounci
   const Ballot ballot = ballot_of(request.ballot());
   if (council_.id() == 0 || request.council_id() != council_.id() || ballot.round <= council_.number())
     return Status(Code::kPeerLost, "not this voter's council");
-  if (fault::at(fault::Point::kSealedByOneRun) && end_.is_sealed() && end_.promised().by != ballot.by)
-    return Status(Code::kPeerLost, "another run sealed it");
   wire::CouncilPromise out;
   out.set_agreed(end_.promise(ballot));
   set_ballot(end_.promised(), *out.mutable_promised());
@@ -259,7 +257,7 @@ void LeaseHolder::start_over(const wire::Council& council) {
   until_ns_ = 0;
 }
 
-void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns) {
+void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns, uint64_t now_ns) {
   if (council_id != council_.id() || council_id == 0) return;
   uint64_t& newest = asked_ns_[voter];
   newest = std::max(newest, sent_ns);
@@ -268,8 +266,10 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
     const auto it = asked_ns_.find(v.name());
     if (it != asked_ns_.end()) asked.push_back(it->second);
   }
+  const bool had_lapsed = until_ns_ != 0 && until_ns_ <= now_ns;
   until_ns_ = std::max(until_ns_, lease_until_ns(std::move(asked), majority(council_), lease_ns_));
   if (fault::at(fault::Point::kLeaseTooLong)) until_ns_ = newest + 4 * lease_ns_;
+  if (had_lapsed && now_ns < until_ns_) cut_off_until_ns_ = now_ns + lease_ns_;
 }
 
 wire::InstallCouncil Convener::found(uint64_t id) {
@@ -339,9 +339,8 @@ std::vector<wire::Council> Convener::to_seal() const {
   std::vector<wire::Council> out;
   if (!attempt_) return out;
   for (const auto& [id, base] : bases_) {
-    if (attempt_->knows(id) && !attempt_->is_sealed(id) && id != council_.id()) out.push_back(base);
+    if (id != council_.id() && attempt_->knows(id) && !attempt_->is_sealed(id)) out.push_back(base);
   }
-  if (!attempt_->is_sealed(council_.id())) out.push_back(council_);
   return out;
 }
 
@@ -491,13 +490,11 @@ bool Convener::installed(const std::string& voter) {
   return true;
 }
 
-std::vector<wire::Voter> Convener::unheard() const {
-  std::vector<wire::Voter> out;
-  if (has_chosen()) return out;
-  for (const wire::Voter& voter : council_.voters()) {
-    if (!heard_.contains(voter.name())) out.push_back(voter);
-  }
-  return out;
+bool Convener::has_unheard() const {
+  const auto& voters = council_.voters();
+  return !has_chosen() && std::any_of(voters.begin(), voters.end(), [this](const wire::Voter& voter) {
+    return !heard_.contains(voter.name());
+  });
 }
 
 std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vector<wire::Voter>& living) {

@@ -104,14 +104,19 @@ class LeaseHolder {
   /// After the replicas were freed.
   void start_over(const wire::Council& council);
   /// A voter's grant for a request sent at `sent_ns`, after what it named was freed.
-  void granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns);
+  void granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns, uint64_t now_ns);
   uint64_t until_ns() const { return until_ns_; }
+  /// True while a lease that was held is over, and for a lease length after: who was not reached from here
+  /// meanwhile may be well.
+  bool is_cut_off(uint64_t now_ns) const {
+    return until_ns_ != 0 && (now_ns >= until_ns_ || now_ns < cut_off_until_ns_);
+  }
 
  private:
   const uint64_t lease_ns_;
   wire::Council council_;
   std::map<std::string, uint64_t> asked_ns_;  // by voter: when the newest granted request was sent
-  uint64_t until_ns_ = 0;
+  uint64_t until_ns_ = 0, cut_off_until_ns_ = 0;
 };
 
 /// The coordinator's side: which council there is, and the attempt to have it followed.
@@ -134,22 +139,19 @@ class Convener {
   /// `all_heard`: every living node had the time to report what it knows, so a council of an earlier run of
   /// this coordinator alone, whose end nobody can promise, was the last of its chain.
   void begin(bool all_heard);
-  /// Councils whose voters are to be asked; what they answer may add others. The coordinator's own comes
-  /// last.
+  /// Other councils than its own whose voters are to be asked; what voters answer may add others.
   std::vector<wire::Council> to_seal() const;
   wire::SealCouncil seal_request(const wire::Council& base, bool tell) const;
   /// True if it agreed.
   bool promised(const wire::Council& base, const std::string& voter, const wire::CouncilPromise& promise);
   bool is_sealed(const wire::Council& base) const { return attempt_ && attempt_->is_sealed(base.id()); }
-  /// True if something that was accepted before can be proposed again, or a council of an earlier run be
-  /// continued.
+  /// True if something accepted before can be proposed again, or a council of an earlier run continued.
   bool has_found() const;
   /// The chains of a new council: of its own and of what was sealed. Without voters.
   wire::Council together() const;
   /// Voters of what was sealed that promised, so they live and can come to a new council.
   std::vector<wire::Voter> promisers() const;
-  /// What was accepted before, else a new council of `voters`. False if neither can be proposed: try again
-  /// later.
+  /// What was accepted before, else a new council of `voters`. False if neither can be proposed now.
   bool propose(uint64_t id, const std::vector<wire::Voter>& voters);
   /// Whose voters are to accept next. Nothing: it is chosen, or nothing was proposed.
   std::optional<wire::Council> to_accept() const;
@@ -162,8 +164,8 @@ class Convener {
   const wire::InstallCouncil& chosen() const { return chosen_; }
   /// A voter has it. True if a majority has: it acts.
   bool installed(const std::string& voter);
-  /// Voters of council() that may not have heard of it, and what to tell them.
-  std::vector<wire::Voter> unheard() const;
+  /// True if a voter of council() may not have heard of it; and what to tell it.
+  bool has_unheard() const;
   const wire::InstallCouncil& made_of() const { return made_of_; }
   void heard(const std::string& voter) { heard_.insert(voter); }
 

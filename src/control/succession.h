@@ -12,8 +12,9 @@
 // Invariants
 //   S1 of the values that name a base one is chosen at most.
 //   S2 a council acts only after a majority of each of its bases was sealed, and what those knew is in it.
-//   S3 whoever seals a council learns what it was made of, so it can install it where the run before could
-//   not. S4 a voter is one run of a daemon, so it never forgets what it promised or accepted.
+//   S3 whoever seals a council learns what it was made of, so it can install it where the run before could not.
+//   S4 a voter is one run of a daemon, so it never forgets what it promised or accepted; any later run of the
+//      coordinator may finish what one began.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/mutation.h"
 #include "control/loss.h"
 
@@ -38,8 +40,8 @@ class SuccessionVoter {
   /// False: it promised a higher one, promised().
   bool promise(const Ballot& ballot) {
     if (ballot < promised_ && !OCM_MUTATION("promise-a-lower-ballot")) return false;
-    if (OCM_MUTATION("refuse-another-run") && promised_ != Ballot{} && promised_.by != ballot.by)
-      return false;
+    const bool by_one_run = OCM_MUTATION("refuse-another-run") || fault::at(fault::Point::kSealedByOneRun);
+    if (by_one_run && promised_ != Ballot{} && promised_.by != ballot.by) return false;
     promised_ = ballot;
     return true;
   }
@@ -64,15 +66,13 @@ class SuccessionVoter {
 template <class Value>
 class Succession {
  public:
-  /// `is_past`: of a base; true if a council that acted is known to come after it, so nothing else can follow
-  /// it.
+  /// `is_past`: of a base; true if a council that acted is known to come after it, so nothing else can.
   Succession(const Ballot& ballot, std::function<bool(uint64_t)> is_past)
       : ballot_(ballot), is_past_(std::move(is_past)) {}
 
   const Ballot& ballot() const { return ballot_; }
 
-  /// A council to be sealed, by `majority` of its voters; 0: it is surely over, and nobody is left to be
-  /// asked.
+  /// A council to be sealed by `majority` of its voters; 0: it is surely over, and nobody is left to ask.
   void add(uint64_t base, size_t majority) {
     if (is_past_(base) && !OCM_MUTATION("follow-what-is-past")) return;
     bases_.try_emplace(base).first->second.majority =

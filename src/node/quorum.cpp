@@ -130,13 +130,10 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     if (watched.has_ended()) ended = id_of(watched.ended());
     if (!home_.note_lost(id, part, lost, ended)) echo.gone.push_back(watched.replica());
   }
-  if (vote.granted()) {
-    const uint64_t until_ns = holder_.until_ns(), now = core_.now_ns();
-    holder_.granted(council_id, voter, sent_ns);
-    if (until_ns != 0 && until_ns <= now && now < holder_.until_ns())
-      cut_off_until_ns_ = now + core_.config.failure_deadline_ns();
-  }
-  if (!vote.granted() && vote.has_council()) holder_.adopt(vote.council());
+  if (vote.granted())
+    holder_.granted(council_id, voter, sent_ns, core_.now_ns());
+  else if (vote.has_council())
+    holder_.adopt(vote.council());
   renew();
 }
 
@@ -211,6 +208,11 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
   co_return round->answers;
 }
 
+Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope same, size_t enough) {
+  co_return co_await ask_all(
+      std::move(council), [&same](const std::string&) { return same; }, enough);
+}
+
 std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& nodes,
                                             const std::set<std::string>& leaving) const {
   const wire::Council together = convener_->together();
@@ -250,21 +252,19 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   const auto voters = [&] {
     return control::choose_voters(convener_->council(), candidates(nodes, leaving));
   };
-  if (!telling_ && !convener_->unheard().empty()) {
+  if (!telling_ && convener_->has_unheard()) {
     telling_ = true;
     core_.env.spawn(tell(convener_->council(), convener_->made_of()));
   }
   if (!sealing_ && !convener_->has_foreign() && control::same_voters(convener_->council(), voters()))
     co_return;
   convener_->begin(core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns());
-  const uint64_t own = convener_->council().id();
   std::set<uint64_t> asked;
   const auto seal_others = [&]() -> Task<void> {
     for (;;) {
       const auto bases = convener_->to_seal();
-      const auto next = std::find_if(bases.begin(), bases.end(), [&](const wire::Council& base) {
-        return base.id() != own && asked.insert(base.id()).second;
-      });
+      const auto next = std::find_if(bases.begin(), bases.end(),
+                                     [&](const wire::Council& base) { return asked.insert(base.id()).second; });
       if (next == bases.end()) co_return;
       co_await seal(*next);
     }
@@ -283,8 +283,7 @@ Task<void> Quorum::seal(wire::Council base) {
   const auto ask = [&](bool tell, size_t enough) -> Task<wire::InstallCouncil> {
     wire::Envelope request;
     *request.mutable_seal_council() = convener_->seal_request(base, tell);
-    const Answers answers = co_await ask_all(
-        base, [&](const std::string&) { return request; }, enough);
+    const Answers answers = co_await ask_all(base, std::move(request), enough);
     wire::InstallCouncil made_of;
     for (const auto& [voter, answer] : answers) {
       if (!convener_->promised(base, voter, answer.council_promise())) continue;
@@ -310,17 +309,14 @@ Task<void> Quorum::seal(wire::Council base) {
 
 Task<void> Quorum::accept() {
   while (const auto base = convener_->to_accept()) {
+    if (fault::at(fault::Point::kCouncilUnsealed)) {
+      for (const wire::Voter& voter : base->voters()) convener_->accepted(*base, voter.name());
+      continue;
+    }
     wire::Envelope request;
     *request.mutable_propose_council() = convener_->accept_request(*base);
-    const bool unasked = fault::at(fault::Point::kCouncilUnsealed);
-    Answers answers;
-    if (!unasked)
-      answers = co_await ask_all(
-          *base, [&](const std::string&) { return request; }, control::majority(*base));
+    const Answers answers = co_await ask_all(*base, std::move(request), control::majority(*base));
     for (const auto& [voter, answer] : answers) convener_->accepted(*base, voter);
-    for (const wire::Voter& voter : base->voters()) {
-      if (unasked) convener_->accepted(*base, voter.name());
-    }
     const auto next = convener_->to_accept();
     if (next && next->id() == base->id()) co_return;
   }
@@ -330,8 +326,7 @@ Task<void> Quorum::install() {
   wire::Envelope request;
   *request.mutable_install_council() = convener_->chosen();
   const wire::Council next = convener_->chosen().council();
-  const Answers answers = co_await ask_all(
-      next, [&](const std::string&) { return request; }, control::majority(next));
+  const Answers answers = co_await ask_all(next, std::move(request), control::majority(next));
   if (!convener_->has_chosen() || convener_->chosen().council().id() != next.id()) co_return;
   if (convener_->chosen().bases_size() > 1) fault::reached(fault::State::kCouncilContinued);
   bool acts = false;
@@ -348,7 +343,7 @@ Task<void> Quorum::install() {
 Task<void> Quorum::tell(wire::Council council, wire::InstallCouncil made_of) {
   wire::Envelope request;
   *request.mutable_install_council() = std::move(made_of);
-  const Answers answers = co_await ask_all(council, [&](const std::string&) { return request; });
+  const Answers answers = co_await ask_all(council, std::move(request));
   if (convener_->council().id() != council.id()) co_return;
   telling_ = false;
   for (const auto& [voter, answer] : answers) convener_->heard(voter);
@@ -381,11 +376,6 @@ Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost,
   if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
   const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
   co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
-}
-
-bool Quorum::is_cut_off() const {
-  const uint64_t now = core_.now_ns();
-  return holder_.until_ns() != 0 && (now >= holder_.until_ns() || now < cut_off_until_ns_);
 }
 
 Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {

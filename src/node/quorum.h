@@ -57,9 +57,7 @@ class Quorum {
   /// Asks until it is decided.
   /// `gives_up`: a replica; not while this node is cut off itself.
   control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
-  /// True while this node has no lease, and for a failure deadline after: who was not reached from here is
-  /// not lost.
-  bool is_cut_off() const;
+  bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   control::Task<void> keep_lease();
   void ask_round();
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
@@ -71,6 +69,7 @@ class Quorum {
   using Request = std::function<wire::Envelope(const std::string& voter)>;
   /// `enough`: goes on with so many good answers; who is silent is not waited for.
   control::Task<Answers> ask_all(wire::Council council, Request request, size_t enough = SIZE_MAX);
+  control::Task<Answers> ask_all(wire::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
   control::Task<void> seal(wire::Council base);
   control::Task<void> accept();
@@ -97,7 +96,6 @@ class Quorum {
   };
   std::map<std::string, Echo> echoes_;
   uint64_t stranger_since_ns_ = 0;
-  uint64_t cut_off_until_ns_ = 0;
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;

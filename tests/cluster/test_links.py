@@ -41,15 +41,21 @@ def four_nodes(make_cluster):
     return make_cluster(names=("n1", "n2", "n3", "n4"), namespaces=True)
 
 
+def written_and_read(cluster, homes):
+    """Replicas, written by a program on n1 and read by one on n4: the reader, and the handle of each."""
+    writer, reader = cluster.program(cluster["n1"]), cluster.program(cluster["n4"])
+    written = writer.alloc(MIB, layout="replicated", nodes=homes, flags=DEDICATED)
+    written.fill(0, 1, MIB)
+    written.publish("replicas", 0o606)
+    seen = reader.attach("replicas")
+    assert seen.holds(0, 1, MIB)
+    return reader, written, seen
+
+
 def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes):
     cluster = four_nodes
     n1, n2, n3, n4 = cluster.nodes
-    x, y = cluster.program(n1), cluster.program(n4)
-    r = x.alloc(MIB, layout="replicated", nodes=["n3", "n2"], flags=DEDICATED)
-    r.fill(0, 1, MIB)
-    r.publish("replicas", 0o606)
-    seen = y.attach("replicas")
-    assert seen.holds(0, 1, MIB)
+    y, r, seen = written_and_read(cluster, homes=["n3", "n2"])
     t = y.alloc(MIB, nodes=["n3"], flags=DEDICATED)
     wait_for("three of the four vote", lambda: "number=2" in n1.log() or "number=3" in n1.log())
     cluster.cut_pair(n1, n3)
@@ -72,12 +78,8 @@ def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes)
 def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes):
     """A put reached one replica, then its node, the coordinator's, was cut off. Back again, it asks first."""
     cluster = four_nodes
-    n1, n2, n3, n4 = cluster.nodes
-    x, y = cluster.program(n1), cluster.program(n4)
-    a = x.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
-    a.fill(0, 1, MIB)
-    a.publish("both", 0o606)
-    seen = y.attach("both")
+    n1, n2, n3, _ = cluster.nodes
+    _, a, seen = written_and_read(cluster, homes=["n2", "n3"])
     wait_for("the council is made", lambda: n1.log().count("info council") >= 1)
     councils = n1.log().count("info council")
     cluster.cut_pair(n1, n2)

@@ -19,7 +19,6 @@
 #include <array>
 #include <bit>
 #include <functional>
-#include <unordered_set>
 #include <vector>
 
 #include "control/succession.h"
@@ -86,31 +85,20 @@ struct State {
   std::vector<Request> sent;  // of attempts before
 };
 
-class Checker {
+class Checker : public Walk<State> {
  public:
-  Checker(const World& world, size_t states_max) : world_(world), states_max_(states_max) {}
+  Checker(const World& world, size_t states_max) : Walk(states_max), world_(world) {}
 
   bool run() {
     push(first());
-    while (!stack_.empty() && failure_.empty() && seen_.size() < states_max_) {
-      const State state = std::move(stack_.back());
-      stack_.pop_back();
-      expand(state);
-    }
-    return failure_.empty();
+    return walk([this](const State& state) { expand(state); });
   }
-  size_t states() const { return seen_.size(); }
-  bool complete() const { return stack_.empty() || !failure_.empty(); }
-  const std::string& failure() const { return failure_; }
   std::string counts() const {
     return std::to_string(chosen_) + " chosen, " + std::to_string(finished_) + " of an earlier run, " +
            std::to_string(taught_) + " installed late";
   }
 
  private:
-  void fail(const char* what) {
-    if (failure_.empty()) failure_ = what;
-  }
   static std::string name_of(uint8_t voter) { return std::string(1, static_cast<char>('a' + voter)); }
 
   State first() const {
@@ -160,10 +148,10 @@ class Checker {
 
   void push(State state) {
     check(state);
-    if (!failure_.empty()) return;
-    if (seen_.insert(digest(state)).second) {
+    if (has_failed()) return;
+    if (is_new(digest(state))) {
       check_recovers(state);
-      stack_.push_back(std::move(state));
+      keep(std::move(state));
     }
   }
 
@@ -227,7 +215,7 @@ class Checker {
   }
 
   void check_recovers(State s) {
-    if (!failure_.empty()) return;
+    if (has_failed()) return;
     s.lost = s.late = s.crashes = 0;
     for (int i = 0; i < 8; ++i) {
       if (is_good(s)) return;
@@ -452,7 +440,7 @@ class Checker {
 
   template <class Change>
   void then(const State& s, Change change) {
-    if (!failure_.empty()) return;
+    if (has_failed()) return;
     State next = s;
     if (change(next)) push(std::move(next));
   }
@@ -538,10 +526,6 @@ class Checker {
   }
 
   const World world_;
-  const size_t states_max_;
-  std::string failure_;
-  std::unordered_set<Digest, DigestHash> seen_;
-  std::vector<State> stack_;
   uint64_t chosen_ = 0, finished_ = 0, taught_ = 0;
 };
 

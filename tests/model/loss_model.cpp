@@ -20,7 +20,6 @@
 
 #include <array>
 #include <functional>
-#include <unordered_set>
 
 #include "model.h"
 
@@ -103,9 +102,9 @@ std::vector<size_t> voters_of(uint8_t council) {
   return council == 0 ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{0, 1, 3};
 }
 
-class Checker {
+class Checker : public Walk<State> {
  public:
-  Checker(const World& world, size_t states_max) : world_(world), states_max_(states_max) {}
+  Checker(const World& world, size_t states_max) : Walk(states_max), world_(world) {}
 
   /// True if everything held.
   bool run() {
@@ -121,16 +120,8 @@ class Checker {
     first.writers.resize(world_.gives_up.size());
     if (world_.one_each) first.writers.back().council = 1;
     push(std::move(first));
-    while (!stack_.empty() && failure_.empty() && seen_.size() < states_max_) {
-      const State state = std::move(stack_.back());
-      stack_.pop_back();
-      expand(state);
-    }
-    return failure_.empty();
+    return walk([this](const State& state) { expand(state); });
   }
-  size_t states() const { return seen_.size(); }
-  bool complete() const { return stack_.empty() || !failure_.empty(); }
-  const std::string& failure() const { return failure_; }
   std::string counts() const {
     return std::to_string(acknowledged) + " acknowledged, " + std::to_string(was_last) + " last, " +
            std::to_string(gave_up) + " gave up, " + std::to_string(ended) + " ended";
@@ -138,9 +129,6 @@ class Checker {
   uint64_t acknowledged = 0, gave_up = 0, was_last = 0, ended = 0;
 
  private:
-  void fail(const char* what) {
-    if (failure_.empty()) failure_ = what;
-  }
 
   void renew(Home& home) const {
     std::vector<uint64_t> asked;
@@ -243,7 +231,7 @@ class Checker {
   }
   void push(State state) {
     check(state);
-    if (seen_.insert(digest(state)).second) stack_.push_back(std::move(state));
+    if (is_new(digest(state))) keep(std::move(state));
   }
 
   // ---- what must hold
@@ -544,10 +532,6 @@ class Checker {
   }
 
   const World world_;
-  const size_t states_max_;
-  std::vector<State> stack_;
-  std::unordered_set<Digest, DigestHash> seen_;
-  std::string failure_;
 };
 
 const std::vector<World> kGate = {

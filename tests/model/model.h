@@ -17,6 +17,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "base/mutation.h"
 
@@ -50,6 +53,44 @@ inline Digest digest_of(std::string_view state) {
   };
   return {hash(0x9E3779B97F4A7C15ull), hash(0xC2B2AE3D27D4EB4Full)};
 }
+
+/// The states that are still to be expanded, those that were seen, and what failed first.
+template <class State>
+class Walk {
+ public:
+  explicit Walk(size_t states_max) : states_max_(states_max) {}
+  size_t states() const { return seen_.size(); }
+  bool complete() const { return stack_.empty() || !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+
+ protected:
+  bool has_failed() const { return !failure_.empty(); }
+  void fail(const char* what) {
+    if (failure_.empty()) failure_ = what;
+  }
+  /// True if it was not seen: then to be kept.
+  bool is_new(const Digest& digest) { return seen_.insert(digest).second; }
+  template <class Kept>
+  void keep(Kept&& state) {
+    stack_.push_back(std::forward<Kept>(state));
+  }
+  /// expand(state) for each that is kept, also meanwhile. True if everything held.
+  template <class Expand>
+  bool walk(Expand expand) {
+    while (!stack_.empty() && failure_.empty() && seen_.size() < states_max_) {
+      const State state = std::move(stack_.back());
+      stack_.pop_back();
+      expand(state);
+    }
+    return failure_.empty();
+  }
+
+ private:
+  const size_t states_max_;
+  std::vector<State> stack_;
+  std::unordered_set<Digest, DigestHash> seen_;
+  std::string failure_;
+};
 
 /// True if everything held in all states of the world.
 template <class Checker, class World>

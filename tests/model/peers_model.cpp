@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <unordered_set>
 #include <vector>
 
 #include "../../src/control/remake.cpp"  // NOLINT: compiled again, with mutations
@@ -78,9 +77,9 @@ struct State {
 };
 static_assert(std::has_unique_object_representations_v<State>);
 
-class Checker {
+class Checker : public Walk<State> {
  public:
-  Checker(const World& world, size_t states_max) : world_(world), states_max_(states_max) {}
+  Checker(const World& world, size_t states_max) : Walk(states_max), world_(world) {}
 
   bool run() {
     State first;
@@ -90,34 +89,25 @@ class Checker {
       if (w >= world_.writers) first.writers[w].stage = Stage::kOver;
     }
     push(first);
-    while (!stack_.empty() && failure_.empty() && seen_.size() < states_max_) {
-      const State state = stack_.back();
-      stack_.pop_back();
+    return walk([this](const State& state) {
       successors_ = 0;
       from_ = state;
       expand(state);
       if (successors_ == 0) check_end(state);
-    }
-    return failure_.empty();
+    });
   }
-  size_t states() const { return seen_.size(); }
-  bool complete() const { return stack_.empty() || !failure_.empty(); }
-  const std::string& failure() const { return failure_; }
   std::string counts() const {
     return std::to_string(ends) + " ends, " + std::to_string(whole) + " with three replicas";
   }
   uint64_t ends = 0, whole = 0;
 
  private:
-  void fail(const char* what) {
-    if (failure_.empty()) failure_ = what;
-  }
   void push(const State& state) {
     if (std::memcmp(&state, &from_, sizeof(State)) == 0) return;  // nothing happened
     check(state);
     ++successors_;
     const Digest digest = digest_of({reinterpret_cast<const char*>(&state), sizeof(State)});
-    if (seen_.insert(digest).second) stack_.push_back(state);
+    if (is_new(digest)) keep(state);
   }
   template <class Change>
   void then(const State& s, Change change) {
@@ -510,12 +500,8 @@ class Checker {
   }
 
   const World world_;
-  const size_t states_max_;
-  std::vector<State> stack_;
-  std::unordered_set<Digest, DigestHash> seen_;
   State from_;
   size_t successors_ = 0;
-  std::string failure_;
 };
 
 constexpr uint8_t kAny = 7;

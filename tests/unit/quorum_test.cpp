@@ -225,14 +225,31 @@ TEST(LeaseHolder, NeedsAMajorityAndCountsFromTheAsking) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a"), voter("b"), voter("c")});
   ASSERT_TRUE(holder.adopt(in.council()));
-  holder.granted(in.council().id(), "a", kStart);
+  holder.granted(in.council().id(), "a", kStart, kStart);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "a", kStart + 9);
+  holder.granted(in.council().id(), "a", kStart + 9, kStart + 9);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "c", kStart + 5);
+  holder.granted(in.council().id(), "c", kStart + 5, kStart + 9);
   EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
-  holder.granted(in.council().id() + 1, "b", kStart + 9);
+  holder.granted(in.council().id() + 1, "b", kStart + 9, kStart + 9);
   EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
+}
+
+TEST(LeaseHolder, IsCutOffUntilALeaseLengthAfterOneThatLapsed) {
+  LeaseHolder holder(kLease);
+  const auto in = council(1, {voter("a")});
+  ASSERT_TRUE(holder.adopt(in.council()));
+  EXPECT_FALSE(holder.is_cut_off(kStart)) << "it never had a lease";
+  holder.granted(in.council().id(), "a", kStart, kStart);
+  EXPECT_FALSE(holder.is_cut_off(kStart + 1));
+  const uint64_t back = kStart + 3 * kLease;
+  EXPECT_TRUE(holder.is_cut_off(back));
+  for (uint64_t now = back; now < back + kLease; now += kLease / 4) {
+    holder.granted(in.council().id(), "a", now, now);
+    EXPECT_TRUE(holder.is_cut_off(now));
+  }
+  holder.granted(in.council().id(), "a", back + kLease, back + kLease);
+  EXPECT_FALSE(holder.is_cut_off(back + kLease));
 }
 
 TEST(LeaseHolder, ComesToAContinuedCouncilOnly) {
@@ -453,11 +470,11 @@ class World {
                                                                               const wire::LeaseVote& r) {
         wire::LeaseGranted out;
         voting.voter->grant(now_, r, out);
-        const auto take = [in, name, sent, out](Node& home) {
+        const auto take = [this, in, name, sent, out](Node& home) {
           for (const auto& ref : out.dropped()) home.replicas.erase(ref.address());
           home.freed[name].assign(out.dropped().begin(), out.dropped().end());
           if (out.granted())
-            home.holder->granted(in.id(), name, sent);
+            home.holder->granted(in.id(), name, sent, now_);
           else if (out.has_council())
             home.holder->adopt(out.council());
         };
@@ -565,11 +582,8 @@ class World {
       return choose_voters(convener_->council(), living);
     };
     convener_->begin(false);
-    const uint64_t own = convener_->council().id();
     const auto seal_others = [&] {
-      for (const auto& base : convener_->to_seal()) {
-        if (base.id() != own) seal(base);
-      }
+      for (const auto& base : convener_->to_seal()) seal(base);
     };
     seal_others();
     if (sealing_ || convener_->has_found() || !same_voters(convener_->council(), voters())) {
