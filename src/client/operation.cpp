@@ -534,7 +534,10 @@ void Operation::sleep(os::Deadline deadline) {
     fabric::Channel* last = nullptr;
     for (uint32_t i = tail_; i != head_ && count < 16; ++i) {
       Leg& pending = leg(i);
-      if (pending.done()) return;
+      if (pending.done()) {
+        if (i == tail_) return;
+        continue;  // nothing follows from it before those ahead of it are done
+      }
       if (pending.call != nullptr) {
         calls = true;
       } else if (pending.channel.get() != last) {

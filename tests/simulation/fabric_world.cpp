@@ -3,15 +3,24 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "wire/control.h"
+
+extern "C" {
+int __real_clock_gettime(clockid_t clock, timespec* out);
+int __real_poll(pollfd* fds, nfds_t count, int timeout_ms);
+int __real_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask);
+int __real_sched_yield();
+}
 
 namespace ocm::simulation {
 namespace {
 
-constexpr uint64_t kPumpNs = 200'000;
+thread_local FabricWorld* lives_in = nullptr;
 
 WorldOptions options_of(uint64_t seed, size_t homes) {
   WorldOptions options;
@@ -71,6 +80,7 @@ bool take_message(std::string& in, wire::Envelope& out) {
 
 FabricWorld::FabricWorld(fabric::fake::FakeNetwork& network, uint64_t seed, size_t homes)
     : network_(network), world_(options_of(seed, homes)), caught_up_ns_(network.now_ns()), homes_(homes) {
+  lives_in = this;
   world_.boot();
   network_.add_node(here(), nullptr);
   for (size_t node = 1; node <= homes; ++node) join_network(node);
@@ -78,7 +88,8 @@ FabricWorld::FabricWorld(fabric::fake::FakeNetwork& network, uint64_t seed, size
 }
 
 FabricWorld::~FabricWorld() {
-  if (door_.joinable()) door_.join();  // the session hung up
+  serve();  // the session hung up
+  lives_in = nullptr;
 }
 
 void FabricWorld::catch_up() {
@@ -89,6 +100,7 @@ void FabricWorld::catch_up() {
 
 void FabricWorld::tick() {
   catch_up();
+  serve();
   network_.schedule(kTickNs, [this] { tick(); });
 }
 
@@ -109,7 +121,7 @@ FabricWorld::Home& FabricWorld::disturb(size_t home) {
 
 void FabricWorld::kill(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
+  if (homes_[home].dead) return;
   Home& one = disturb(home);
   one.dead = true;
   ++one.lives;
@@ -119,7 +131,6 @@ void FabricWorld::kill(size_t home) {
 
 void FabricWorld::restart(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
   if (!homes_[home].dead) return;
   Home& one = disturb(home);
   one.dead = false;
@@ -130,53 +141,36 @@ void FabricWorld::restart(size_t home) {
 
 void FabricWorld::stop(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
   if (++disturb(home).stops == 1) network_.stop(name(home));
   world_.stop(home + 1);
 }
 
 void FabricWorld::resume(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
   if (--disturb(home).stops == 0) network_.resume(name(home));
   world_.resume(home + 1);
 }
 
 void FabricWorld::cut(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
   if (++disturb(home).cuts == 1) network_.cut(here(), name(home));
   world_.cut_link(0, home + 1);
 }
 
 void FabricWorld::mend(size_t home) {
   catch_up();
-  const std::lock_guard lock(mutex_);
   if (--disturb(home).cuts == 0) network_.mend(here(), name(home));
   world_.mend_link(0, home + 1);
 }
 
-bool FabricWorld::is_dead(size_t home) const {
-  const std::lock_guard lock(mutex_);
-  return homes_[home].dead;
-}
-bool FabricWorld::is_blocked(size_t home) const {
-  const std::lock_guard lock(mutex_);
-  return is_blocked_locked(homes_[home]);
-}
-uint64_t FabricWorld::disturbances(size_t home) const {
-  const std::lock_guard lock(mutex_);
-  return homes_[home].disturbances;
-}
-uint64_t FabricWorld::lives(size_t home) const {
-  const std::lock_guard lock(mutex_);
-  return homes_[home].lives;
-}
+bool FabricWorld::is_dead(size_t home) const { return homes_[home].dead; }
+bool FabricWorld::is_blocked(size_t home) const { return is_blocked(homes_[home]); }
+uint64_t FabricWorld::disturbances(size_t home) const { return homes_[home].disturbances; }
+uint64_t FabricWorld::lives(size_t home) const { return homes_[home].lives; }
 size_t FabricWorld::disturbed_within(uint64_t ns) const {
   const uint64_t now_ns = network_.now_ns();
-  const std::lock_guard lock(mutex_);
   return static_cast<size_t>(std::count_if(homes_.begin(), homes_.end(), [&](const Home& home) {
-    return is_blocked_locked(home) || (home.disturbances > 0 && home.disturbed_ns + ns > now_ns);
+    return is_blocked(home) || (home.disturbances > 0 && home.disturbed_ns + ns > now_ns);
   }));
 }
 
@@ -189,66 +183,96 @@ std::string FabricWorld::violations() {
 // ---- the daemon's socket
 
 Result<os::Fd> FabricWorld::dial() {
-  if (door_.joinable()) return Status(Code::kNoDaemon, "one session only");
+  if (program_) return Status(Code::kNoDaemon, "one session only");
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return Status::from_errno(errno, "socketpair");
   }
-  door_ = std::thread([this, socket = os::Fd(ends[1])]() mutable { serve(std::move(socket)); });
+  door_ = os::Fd(ends[1]);
+  program_ = std::make_shared<node::Program>();
+  program_->uid = 1000;
   return os::Fd(ends[0]);
 }
 
-Task<void> FabricWorld::answer(std::shared_ptr<node::Program> program, wire::Envelope request) {
+void FabricWorld::serve() {
+  if (!door_.is_open()) return;
+  ssize_t n = 0;
+  do {
+    char bytes[4096];
+    n = ::recv(door_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (n > 0) in_.append(bytes, static_cast<size_t>(n));
+  } while (n > 0);
+  const bool hung_up = n == 0 || (errno != EAGAIN && errno != EINTR);
+  wire::Envelope request;
+  while (take_message(in_, request)) {
+    ++under_way_;
+    world_.daemon(0)->env->start(answer(std::move(request)));
+  }
+  if (hung_up) {
+    door_ = os::Fd();
+    world_.daemon(0)->service->program_ended(program_);
+  }
+  catch_up();
+}
+
+Task<void> FabricWorld::answer(wire::Envelope request) {
   const uint64_t id = request.id();
-  control::Reply reply = co_await world_.daemon(0)->service->program_request(program, std::move(request));
+  control::Reply reply = co_await world_.daemon(0)->service->program_request(program_, std::move(request));
+  --under_way_;
   reply.message.set_id(id);
   reply.message.set_reply(true);
   reply.message.set_fds(static_cast<uint32_t>(reply.fds.size()));
-  const std::lock_guard lock(mutex_);
-  answers_.push_back(std::move(reply));
+  std::string text;
+  OCM_ASSERT(wire::append_control(reply.message, text).is_ok());
+  if (door_.is_open()) (void)send_all(door_.get(), text, reply.fds);
 }
 
-void FabricWorld::serve(os::Fd socket) {
-  const auto program = std::make_shared<node::Program>();
-  program->uid = 1000;
-  std::string in;
-  size_t under_way = 0;
-  for (bool open = true; open;) {
-    pollfd readable{socket.get(), POLLIN, 0};
-    const int timeout_ms = under_way > 0 ? 0 : -1;  // no time passes while nobody waits for the daemon
-    if (::poll(&readable, 1, timeout_ms) > 0) {
-      char bytes[4096];
-      const ssize_t n = ::recv(socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
-      if (n > 0) in.append(bytes, static_cast<size_t>(n));
-      open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-    }
-    wire::Envelope request;
-    while (take_message(in, request)) {
-      ++under_way;
-      network_.schedule(0, [this, program, message = std::make_shared<wire::Envelope>(std::move(request))] {
-        catch_up();
-        world_.daemon(0)->env->start(answer(program, std::move(*message)));
-        catch_up();
-      });
-    }
-    if (under_way > 0) {
-      network_.schedule(kPumpNs, [this] { catch_up(); });
-      network_.advance(kPumpNs);
-    }
-    std::deque<control::Reply> ready;
-    {
-      const std::lock_guard lock(mutex_);
-      ready.swap(answers_);
-    }
-    for (const control::Reply& reply : ready) {
-      --under_way;
-      std::string text;
-      OCM_ASSERT(wire::append_control(reply.message, text).is_ok());
-      open = send_all(socket.get(), text, reply.fds) && open;
-    }
+// ---- the thread that lives here
+
+int FabricWorld::poll(pollfd* fds, nfds_t count, uint64_t timeout_ns) {
+  if (under_way_ > 0) timeout_ns = std::max(timeout_ns, kPumpNs);
+  for (uint64_t waited_ns = 0;; waited_ns += kPumpNs) {
+    serve();
+    const int ready = __real_poll(fds, count, 0);
+    if (ready != 0 || waited_ns >= timeout_ns) return ready;
+    network_.advance(kPumpNs);
   }
-  network_.schedule(0, [this, program] { world_.daemon(0)->service->program_ended(program); });
-  network_.advance(0);
 }
 
 }  // namespace ocm::simulation
+
+// ---- in the place of the system's
+
+extern "C" {
+
+int __wrap_clock_gettime(clockid_t clock, timespec* out) {
+  using ocm::simulation::lives_in;
+  if (lives_in == nullptr) return __real_clock_gettime(clock, out);
+  const uint64_t now_ns = lives_in->look_at_clock();
+  out->tv_sec = static_cast<time_t>(now_ns / 1'000'000'000);
+  out->tv_nsec = static_cast<long>(now_ns % 1'000'000'000);
+  return 0;
+}
+
+int __wrap_poll(pollfd* fds, nfds_t count, int timeout_ms) {
+  using ocm::simulation::lives_in;
+  if (lives_in != nullptr) {
+    return lives_in->poll(fds, count, timeout_ms < 0 ? ~uint64_t{0} : uint64_t(timeout_ms) * 1'000'000);
+  }
+  // The session's own thread leaves late replies to the one that lives in virtual time.
+  for (pollfd& one : std::span(fds, count)) {
+    if ((one.events & POLLRDHUP) != 0) one.events = POLLRDHUP;
+  }
+  return __real_poll(fds, count, timeout_ms);
+}
+
+int __wrap_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  using ocm::simulation::lives_in;
+  if (lives_in == nullptr) return __real_ppoll(fds, count, timeout, mask);
+  const uint64_t timeout_ns =
+      timeout == nullptr ? ~uint64_t{0} : uint64_t(timeout->tv_sec) * 1'000'000'000 + timeout->tv_nsec;
+  return lives_in->poll(fds, count, timeout_ns);
+}
+
+int __wrap_sched_yield() { return ocm::simulation::lives_in == nullptr ? __real_sched_yield() : 0; }
+}

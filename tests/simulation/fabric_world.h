@@ -1,15 +1,16 @@
 // A world of whole daemons (world.h) whose extents are reached over the fake network, on one virtual time,
 // and the Unix socket of one of them: for the client's own session, allocations and copy engine.
 //
-// The fake network's time leads. The daemons' events run in steps of it, under its mutex, in whichever thread
-// moves it: the test's, or the socket's while a request is under way.
+// The fake network's time leads, and the daemons' events run in steps of it. The thread that made the world
+// lives in it: its clock is virtual (each look at it takes some time, so who spins gets on), and where it
+// would sleep in poll(2) the world goes on instead, the daemon's end of the socket included. So everything
+// follows from the seed: what the client asks of the system is wrapped by the linker (CMakeLists.txt).
 #pragma once
 
-#include <deque>
+#include <poll.h>
+
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fabric/fake/network.h"
@@ -52,31 +53,39 @@ class FabricWorld {
   /// What did not hold in the world, a line each.
   std::string violations();
 
+  /// The clock of the thread that lives here.
+  uint64_t look_at_clock() { return network_.now_ns() + (looked_ns_ += kLookNs); }
+  /// poll(2) of that thread: the world goes on until a descriptor is ready.
+  int poll(pollfd* fds, nfds_t count, uint64_t timeout_ns);
+
  private:
   struct Home {
     bool dead = false;
     int stops = 0, cuts = 0;
     uint64_t disturbances = 0, lives = 0, disturbed_ns = 0;
   };
-  static constexpr uint64_t kTickNs = 5'000'000;
+  static constexpr uint64_t kTickNs = 5'000'000, kPumpNs = 200'000, kLookNs = 100;
 
-  /// The world's time becomes the network's. Under the network's mutex.
+  /// The world's time becomes the network's.
   void catch_up();
   void tick();
   void join_network(size_t node);
-  bool is_blocked_locked(const Home& home) const { return home.dead || home.stops > 0 || home.cuts > 0; }
+  static bool is_blocked(const Home& home) { return home.dead || home.stops > 0 || home.cuts > 0; }
   Home& disturb(size_t home);
 
-  void serve(os::Fd socket);
-  Task<void> answer(std::shared_ptr<node::Program> program, wire::Envelope request);
+  /// Takes what the program sent.
+  void serve();
+  Task<void> answer(wire::Envelope request);
 
   fabric::fake::FakeNetwork& network_;
   World world_;
   uint64_t caught_up_ns_ = 0;
-  mutable std::mutex mutex_;  // guards homes_, answers_: scheduled faults run in either thread
+  uint64_t looked_ns_ = 0;
   std::vector<Home> homes_;
-  std::deque<control::Reply> answers_;
-  std::thread door_;
+  os::Fd door_;  // the daemon's end
+  std::shared_ptr<node::Program> program_;
+  std::string in_;
+  size_t under_way_ = 0;  // requests
 };
 
 }  // namespace ocm::simulation
