@@ -174,16 +174,19 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
   }
   ExtentId tried;
   Result<std::byte*> data = open_here(piece, tried);
+  Code known = Code::kOk;
   for (uint32_t i = 0; i < kRebindsMax && replicated() && data.status().code() == Code::kRevoked; ++i) {
     // It may be frozen, or its part may have been made again: as operations do (operation_resolve.cpp).
     const Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+    known = daemon.status().code();
     if (!daemon.is_ok()) break;
     wire::Envelope request = resolve_request(lease_->id, tried);
     Result<Reply> reply = session_->call(request);
+    known = reply.status().code();
     if (!reply.is_ok() || !rebind(daemon.value(), std::move(*reply)).is_ok()) break;
     data = open_here(piece, tried);
   }
-  if (!data.is_ok()) return data.status();
+  if (!data.is_ok()) return replicated() ? after_resolve(data.status(), known) : data.status();
   pointer_taken_.store(true, std::memory_order_relaxed);
   return data.value() + base_ + piece.offset;
 }

@@ -212,6 +212,14 @@ wire::Envelope resolve_request(const AllocationId& id, ExtentId extent) {
   return request;
 }
 
+Status after_resolve(const Status& failure, Code known) {
+  const bool may_answer_again = known == Code::kOk || known == Code::kPeerLost || known == Code::kDeadline ||
+                                known == Code::kNoDaemon || known == Code::kQueueFull;
+  if (failure.code() != Code::kRevoked || !may_answer_again) return failure;
+  return Status(Code::kPeerLost,
+                std::string(failure.message()) + "; none of its replicas answers now, and it was not freed");
+}
+
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
                           Lease& lease) {
   const std::shared_ptr<wire::Envelope> message = reply.message;

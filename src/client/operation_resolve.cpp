@@ -57,7 +57,11 @@ void Operation::suspect(const Part& part) {
 }
 
 void Operation::finish_or_resolve() {
-  if (!replicas_failed_ || unanswered_ || restarts_ == Allocation::kRebindsMax) return finish();
+  if (!replicas_failed_) return finish();
+  if (unanswered_ || restarts_ == Allocation::kRebindsMax) {
+    status_ = after_resolve(status_, unanswered_ ? Code::kDeadline : Code::kOk);
+    return finish();
+  }
   hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();
@@ -78,8 +82,13 @@ bool Operation::resolved() {
     if (suspect.call != nullptr && !test_call(*suspect.call, now)) return false;
   }
   bool again = false;
+  Code known = Code::kOk;  // the last answer that ends it
   for (Suspect& suspect : suspects_) {
-    if (suspect.call == nullptr || !suspect.call->status.is_ok()) continue;
+    if (suspect.call == nullptr || !suspect.call->status.is_ok()) {
+      const Code code = suspect.call == nullptr ? Code::kNoDaemon : suspect.call->status.code();
+      if (after_resolve(Code::kRevoked, code).code() == Code::kRevoked) known = code;
+      continue;
+    }
     Result<bool> changed = suspect.allocation->rebind(suspect.daemon, std::move(suspect.call->reply));
     if (changed.is_ok() && (changed.value() || suspect.maybe_frozen)) again = true;
   }
@@ -88,6 +97,7 @@ bool Operation::resolved() {
           (source_ != nullptr && source_->binding() != source_binding_);
   suspects_.clear();
   if (!again) {
+    status_ = after_resolve(status_, known);
     finish();
     return false;
   }

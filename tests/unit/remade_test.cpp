@@ -244,20 +244,25 @@ TEST_F(Remade, ARefusalLeavesTheFirstFailure) {
       ++asked;
       reply.set_code(static_cast<int>(code));
     };
-    EXPECT_EQ(put().code(), Code::kRevoked);
+    // REVOKED is final: what no daemon could say yet is not.
+    EXPECT_EQ(put().code(), code == Code::kPeerLost ? Code::kPeerLost : Code::kRevoked) << code_name(code);
     EXPECT_EQ(asked, 1);
   }
 }
 
-TEST_F(Remade, AReplicaThatStaysRevokedIsAskedForEightTimes) {
+TEST_F(Remade, AReplicaThatStaysFrozenIsAskedForEightTimesAndIsNotRevoked) {
   lose_a();
   daemon.freeze(kB);
   daemon.on_resolve = [&](const wire::ResolveRequest&, wire::Envelope& reply) {
     ++asked;
     *reply.mutable_allocation() = ScriptedDaemon::replicated({a, b});
   };
-  EXPECT_EQ(put().code(), Code::kRevoked);
+  const Status status = put();
+  EXPECT_EQ(status.code(), Code::kPeerLost);
+  EXPECT_NE(status.message().find("none of its replicas answers now"), std::string_view::npos);
   EXPECT_EQ(asked, 8);
+  std::vector<std::byte> read(64);
+  EXPECT_EQ(get(read).code(), Code::kPeerLost);
 }
 
 TEST_F(Remade, WhenEveryReplicaIsLostTheDaemonIsAskedOnce) {
@@ -299,7 +304,7 @@ TEST_F(Remade, ALossThatCannotBeConfirmedAndWasNotRepairedEndsThePut) {
     *reply.mutable_allocation() = ScriptedDaemon::replicated({a, b});
   };
   const Status status = put();
-  EXPECT_EQ(status.code(), Code::kRevoked);
+  EXPECT_EQ(status.code(), Code::kPeerLost);
   EXPECT_NE(status.message().find("could not be confirmed"), std::string_view::npos);
   EXPECT_EQ(confirmations, 1);
 }
@@ -323,7 +328,7 @@ TEST_F(RemadeSoon, ADaemonThatDoesNotAnswerIsGivenOneTime) {
     ++asked;
     reply.set_code(static_cast<int>(Code::kPeerLost));
   };
-  EXPECT_EQ(put().code(), Code::kRevoked);
+  EXPECT_EQ(put().code(), Code::kPeerLost);
   go.set_value();
   EXPECT_TRUE(allocation.free().is_ok());  // answered after all that came before
   EXPECT_EQ(asked, 0) << "the put waited for another answer after that of the loss did not come";
@@ -395,6 +400,23 @@ TEST_F(Remade, APointerToAFrozenReplicaIsOneToThePartThatWasMadeAgain) {
   ASSERT_TRUE(pointer.is_ok()) << pointer.status().message();
   EXPECT_EQ(std::memcmp(pointer.value(), bytes.data(), bytes.size()), 0);
   EXPECT_EQ(asked, 2);
+  EXPECT_TRUE(attached.free().is_ok());
+}
+
+TEST_F(Remade, APointerToAReplicaThatStaysFrozenIsNotRevoked) {
+  Allocation attached;
+  daemon.allocation.set_access(static_cast<uint32_t>(Access::kRead));
+  ASSERT_TRUE(attached.attach(*session, "name", Access::kRead, false).is_ok());
+  attached.extent(0).mark_lost();
+  daemon.freeze(kB);
+  for (const Code code : {Code::kOk, Code::kPeerLost, Code::kRevoked}) {
+    daemon.on_resolve = [&, code](const wire::ResolveRequest&, wire::Envelope& reply) {
+      reply.set_code(static_cast<int>(code));
+      if (code == Code::kOk) *reply.mutable_allocation() = daemon.allocation;
+    };
+    const Code expected = code == Code::kRevoked ? code : Code::kPeerLost;
+    EXPECT_EQ(attached.pointer(0, 64).status().code(), expected) << code_name(code);
+  }
   EXPECT_TRUE(attached.free().is_ok());
 }
 
