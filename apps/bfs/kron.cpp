@@ -12,10 +12,8 @@
 namespace ocm::bfs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 /// A place with what searches it, behind one face.
@@ -84,7 +82,7 @@ Moved operator-(const Moved& a, const Moved& b) {
 
 /// One search, timed, added to `series`.
 Done measure(Subject& subject, const Graph& graph, uint32_t root, bool check, Team& team, Series& series) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   if (Done done = subject.run(root, {series.direction}); !done) return done;
   const double seconds = seconds_since(start);
   series.seconds.push_back(seconds);
@@ -124,7 +122,7 @@ Done run_direction(Direction direction, std::vector<Subject>& subjects, const Gr
 
 Expected<KronReport> run_kron(const KronOptions& options, Session* session, Team& team) {
   KronReport report;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   Graph graph;
   {
     const EdgeList list = kronecker(options.scale, options.edge_factor, options.seed, team);

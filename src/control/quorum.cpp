@@ -214,7 +214,7 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   if (council_.id() != 0 && (!continues(council, council_) || council.number() <= council_.number()))
     return Status(Code::kPeerLost, "it does not continue this voter's council");
   made_of_ = request;
-  end_ = {};
+  end_.start_over();
   council_ = council;
   if (fault::at(fault::Point::kCouncilForgets)) {
     ledger_.clear();
@@ -227,7 +227,7 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
 void Voter::leave() {
   council_.Clear();
   made_of_.Clear();
-  end_ = {};
+  end_.start_over();
   ledger_.clear();
 }
 

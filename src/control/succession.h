@@ -52,6 +52,10 @@ class SuccessionVoter {
     accepted_ = std::move(value);
     return true;
   }
+  void start_over() {
+    promised_ = accepted_at_ = Ballot{};
+    accepted_.reset();
+  }
   bool is_sealed() const { return promised_ != Ballot{} && !OCM_MUTATION("seal-but-vote-on"); }
   const Ballot& promised() const { return promised_; }
   const Ballot& accepted_at() const { return accepted_at_; }  // round 0: nothing

@@ -377,20 +377,20 @@ TEST_F(TcpChannelTest, FramesHeldBackByLongRepliesAreAnsweredWithoutSpinning) {
   // A little over what may wait at the home, so that a late look at the socket often finds room for all the
   // rest.
   constexpr uint64_t kLength = 140'000;
-  auto extent = directory.add(kLength);
-  auto channel = connect();
-  const auto index = channel->attach(describe(*extent), Access::kReadWrite, soon());
-  ASSERT_TRUE(index.is_ok());
+  const auto long_one = directory.add(kLength);
+  const auto own = connect();
+  const auto attached = own->attach(describe(*long_one), Access::kReadWrite, soon());
+  ASSERT_TRUE(attached.is_ok());
   std::vector<std::byte> target(kLength);
   for (int round = 0; round < 1200; ++round) {
     std::array<Op, 12> ops;
     for (Op& op : ops) {
-      set(op, OpCode::kGet, index.value(), 0, target.data(),
+      set(op, OpCode::kGet, attached.value(), 0, target.data(),
           kLength - static_cast<uint64_t>(round % 64) * 128);
-      channel->post(op);
+      own->post(op);
     }
-    channel->flush();
-    for (Op& op : ops) ASSERT_EQ(wait(*channel, op, kSecondNs), Code::kOk) << "round " << round;
+    own->flush();
+    for (Op& op : ops) ASSERT_EQ(wait(*own, op, kSecondNs), Code::kOk) << "round " << round;
   }
 }
 
