@@ -367,13 +367,12 @@ void Operation::settle(Leg& finished) {
     return;
   }
   // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
-  // says the same: then it is the target's.
+  // says the same: then it is the target's. Sources that were revoked may have been made again all the same.
   if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut)) {
     blame_source = false;
-    if (status.code() == Code::kRevoked) {
+    if (status.code() == Code::kRevoked)
       cut.source_revoked |= uint64_t{1} << (cut.source_extent - cut.source_first);
-      suspect(source_part(cut));
-    }
+    if (cut.source_revoked != 0) suspect(source_part(cut));
   }
   if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace ocm::simulation {
@@ -21,10 +22,12 @@ class Shadow {
     if (settles) forget(offset, count);
     std::copy(data, data + count, certain_.begin() + static_cast<ptrdiff_t>(offset));
   }
-  /// Failed: each byte is the old or the new one. `may_come`: also after a later write.
-  void may_have_written(uint64_t offset, const std::byte* data, uint64_t count, bool may_come = false) {
-    maybe_.push_back({offset, {data, data + count}, may_come});
+  /// Failed: each byte is the old or the new one.
+  void may_have_written(uint64_t offset, const std::byte* data, uint64_t count) {
+    maybe_.push_back({offset, {data, data + count}});
   }
+  /// A copy that may still be made, of what its source holds then.
+  void may_become_anything(uint64_t offset, uint64_t count) { unknown_.emplace_back(offset, count); }
 
   /// The first place where `data`, read at `offset`, cannot be.
   std::optional<uint64_t> first_wrong(uint64_t offset, const std::byte* data, uint64_t count) const {
@@ -34,9 +37,13 @@ class Shadow {
     return std::nullopt;
   }
   bool is_certain(uint64_t offset, uint64_t count) const {
-    return std::none_of(maybe_.begin(), maybe_.end(), [&](const Maybe& m) {
-      return m.offset < offset + count && offset < m.offset + m.data.size();
-    });
+    const auto meets = [&](uint64_t begin, uint64_t size) {
+      return begin < offset + count && offset < begin + size;
+    };
+    return std::none_of(maybe_.begin(), maybe_.end(),
+                        [&](const Maybe& m) { return meets(m.offset, m.data.size()); }) &&
+           std::none_of(unknown_.begin(), unknown_.end(),
+                        [&](const auto& range) { return meets(range.first, range.second); });
   }
   const std::byte* certain(uint64_t offset) const { return certain_.data() + offset; }
 
@@ -44,10 +51,12 @@ class Shadow {
   struct Maybe {
     uint64_t offset;
     std::vector<std::byte> data;
-    bool may_come = false;
   };
 
   bool may_be(uint64_t at, std::byte value) const {
+    for (const auto& [offset, count] : unknown_) {
+      if (at >= offset && at - offset < count) return true;
+    }
     return std::any_of(maybe_.begin(), maybe_.end(), [&](const Maybe& m) {
       return at >= m.offset && at - m.offset < m.data.size() && m.data[at - m.offset] == value;
     });
@@ -60,7 +69,7 @@ class Shadow {
         if (from < to)
           kept.push_back({from, {m.data.begin() + (from - begin), m.data.begin() + (to - begin)}});
       };
-      if (m.may_come || end <= offset || stop <= begin) {
+      if (end <= offset || stop <= begin) {
         kept.push_back(std::move(m));
       } else {
         part(begin, std::min(end, offset));
@@ -72,6 +81,7 @@ class Shadow {
 
   std::vector<std::byte> certain_;
   std::vector<Maybe> maybe_;
+  std::vector<std::pair<uint64_t, uint64_t>> unknown_;  // offset, count
 };
 
 }  // namespace ocm::simulation
