@@ -4,7 +4,7 @@
 // copy.
 //
 //   OCM_SIM_SEED=N    run this seed only (a failing test prints its own)
-//   OCM_SIM_SEEDS=N   run seeds 1..N for a whole hour (default 10, with sanitizers 2, for twenty minutes)
+//   OCM_SIM_SEEDS=N   run seeds 1..N for a whole hour (default 10, with sanitizers 1, for twenty minutes)
 //
 // What must hold
 //   Y1 what a write acknowledged is what later reads bring, until the node's end
@@ -464,7 +464,7 @@ std::vector<uint64_t> seeds() {
   if (const char* one = std::getenv("OCM_SIM_SEED")) return {std::strtoull(one, nullptr, 10)};
   const char* count = std::getenv("OCM_SIM_SEEDS");
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr uint64_t kHours = 2;  // ten times slower
+  constexpr uint64_t kHours = 1;  // twenty times slower
 #else
   constexpr uint64_t kHours = 10;
 #endif

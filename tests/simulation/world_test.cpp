@@ -23,7 +23,7 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeeds = 3, kLives = 3;  // ten times slower
+constexpr uint64_t kSeeds = 2, kLives = 2;  // ten to twenty times slower
 #else
 constexpr uint64_t kSeeds = 24, kLives = 96;  // of a schedule, and of lives
 #endif
