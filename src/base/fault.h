@@ -58,6 +58,7 @@ namespace ocm::fault {
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \
   X(kCouncilAccepted, "a voter accepted which council follows")                       \
   X(kCouncilFinished, "a coordinator's run finished a council that an earlier one proposed") \
+  X(kCouncilOver, "a majority of the voters restarted while the coordinator went on") \
   X(kCouncilTaught, "a voter heard of its council from a later run of the coordinator") \
   X(kReplicaFrozen, "a last replica was frozen to be made again")                     \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                  \

@@ -2,9 +2,10 @@
 // cut off, so it takes nobody's silence for an end until it was in touch for a whole failure deadline. Pure:
 // time is given.
 //
-// Invariant
+// Invariants
 //   E1 a voter is missed only if another run of its daemon was heard, or if it was silent for a failure
 //      deadline in which a majority of the council was heard all the time.
+//   E2 a council is over only if no majority of the runs that vote in it lives: silence alone ends none.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +44,16 @@ class Presence {
     const bool in_touch = 2 * near > council.voters_size();
     if (!in_touch && !fault::at(fault::Point::kShrinksAlone)) since_ns_ = now_ns;
     return in_touch;
+  }
+  /// True if so many of its voters were followed by another run of their daemon that no majority can be made:
+  /// nobody can ask or change it any more.
+  bool is_over(const wire::Council& council) const {
+    const auto ended =
+        std::count_if(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
+          const auto it = heard_.find(voter.name());
+          return it != heard_.end() && it->second.first != voter.incarnation();
+        });
+    return council.voters_size() > 0 && 2 * (council.voters_size() - ended) <= council.voters_size();
   }
   bool misses(uint64_t now_ns, const wire::Voter& voter) const {
     const auto it = heard_.find(voter.name());

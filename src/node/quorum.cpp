@@ -156,7 +156,7 @@ void Quorum::saw(const wire::Council& council) {
 void Quorum::start_over(const wire::Council& council) {
   log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
   for (const ExtentId& id : home_.directory().replicas()) home_.drop(id);
-  voter_->leave();
+  if (!control::continues(council, voter_->council())) voter_->leave();
   holder_.start_over(council);
   stranger_since_ns_ = 0;
   renew();
@@ -165,6 +165,7 @@ void Quorum::start_over(const wire::Council& council) {
 
 const wire::Council& Quorum::newest() const {
   const wire::Council& mine = holder_.council();
+  if (convener_ && holder_.is_stranger(convener_->council())) return convener_->council();  // founded anew
   const wire::Council& voted = voter_->council();
   return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
 }
@@ -240,12 +241,26 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
   if (convening_) co_return;
   convening_ = true;
+  if (presence_.is_over(convener_->has_chosen() ? convener_->chosen().council() : convener_->council()))
+    found_anew();
+  saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
   } else if (in_touch || sealing_ || fault::at(fault::Point::kShrinksAlone)) {
     co_await attempt(nodes, leaving);
   }
   convening_ = false;
+}
+
+void Quorum::found_anew() {
+  log::warn("council_over",
+            {{"why", "a majority of its voters restarted: what they knew of replicas is gone"}});
+  fault::reached(fault::State::kCouncilOver);
+  sealing_ = telling_ = false;
+  voter_->leave();
+  convener_.emplace(core_.env.random_number() | 1, self_);
+  const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
+  OCM_ASSERT(alone.is_ok());
 }
 
 Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving) {
@@ -263,8 +278,9 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   const auto seal_others = [&]() -> Task<void> {
     for (;;) {
       const auto bases = convener_->to_seal();
-      const auto next = std::find_if(bases.begin(), bases.end(),
-                                     [&](const wire::Council& base) { return asked.insert(base.id()).second; });
+      const auto next = std::find_if(bases.begin(), bases.end(), [&](const wire::Council& base) {
+        return asked.insert(base.id()).second;
+      });
       if (next == bases.end()) co_return;
       co_await seal(*next);
     }

@@ -70,6 +70,8 @@ class Quorum {
   /// `enough`: goes on with so many good answers; who is silent is not waited for.
   control::Task<Answers> ask_all(wire::Council council, Request request, size_t enough = SIZE_MAX);
   control::Task<Answers> ask_all(wire::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
+  /// As a restarted coordinator would: with a council of its own, of which nobody knows anything.
+  void found_anew();
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
   control::Task<void> seal(wire::Council base);
   control::Task<void> accept();

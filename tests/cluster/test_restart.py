@@ -42,6 +42,28 @@ def test_a_loss_is_confirmed_and_a_name_given_after_a_restart(cluster, own):
     assert cluster.program(cluster[own]).attach("kept").holds(0, 3, MIB)
 
 
+def test_replicas_are_made_again_after_a_majority_of_voters_restarted_at_once(cluster):
+    """And the coordinator went on: nobody knows what they decided, and nobody but it can say so."""
+    n1, n2, n3 = cluster.nodes
+    wait_for("three vote", lambda: "number=2" in n1.log() or "number=3" in n1.log())
+    program = cluster.program(n1)
+    for node in (n2, n3):
+        node.kill()
+    for node in (n2, n3):
+        node.start().wait_ready()
+    cluster.wait_members(at=n1)
+
+    def new_ones():
+        new = program.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+        new.fill(0, 1, MIB)
+        assert new.holds(0, 1, MIB)
+        new.free()
+
+    wait_for("replicas are made", lambda: outcome(new_ones) is None, 30 * FAILURE_DEADLINE_S)
+    assert n1.log().count("council_over") == 1
+    wait_for("nothing is used", lambda: used(n2) == used(n3) == 0)
+
+
 def test_an_attached_name_is_written_after_a_restart_and_a_loss(cluster):
     owner = cluster.program(cluster["n1"]).alloc(MIB, layout="replicated", nodes=["n1", "n2"], flags=DEDICATED)
     owner.fill(0, 1, MIB)

@@ -422,6 +422,39 @@ std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>
   return pair.end(reached);
 }
 
+/// A majority of the voters restarts at once, and the coordinator goes on: nobody knows any more which
+/// replicas are old. Those that are left are given up (CAVEATS.md), and new ones are as good as ever.
+std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  const auto x = script.world.add_program(3);
+  std::shared_ptr<Handle> before;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate");
+    before = made.value();
+    const Status put = co_await x->put(before, 1);
+    script.must(put, "put");
+  });
+  script.world.kill(1, seed % 2 == 0);
+  script.world.kill(2, seed % 2 == 0);
+  script.run_for_ms(seed % 3 * 1000);
+  script.world.restart(1);
+  script.run_for_ms(seed % 4 * 500);
+  script.world.restart(2);
+  script.run_for_ms(25'000);
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate afterwards");
+    if (!made.is_ok()) co_return;
+    const Status put = co_await x->put(made.value(), 1);
+    script.must(put, "put afterwards");
+    const Status got = co_await x->get(made.value(), 1);
+    script.must(got, "get afterwards");
+  });
+  return script.end(reached);
+}
+
 /// Q4: the coordinator is on the small side of a cut, the home and the majority on the other.
 std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Point>& broken,
                                        std::set<fault::State>* reached) {
@@ -433,7 +466,8 @@ std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Poin
   return pair.end(reached);
 }
 
-/// Q4, S1: the coordinator ends between the steps that change the council, because a voter died; the homes go on.
+/// Q4, S1: the coordinator ends between the steps that change the council, because a voter died; the homes go
+/// on.
 std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Point>& broken,
                                          std::set<fault::State>* reached) {
   Pair pair(seed, broken, 5);
@@ -578,8 +612,8 @@ std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken
   return part.end(reached);
 }
 
-/// One of three is lost, and the home that leads dies around the decision: whatever was decided, the other one and the
-/// spare home find out.
+/// One of three is lost, and the home that leads dies around the decision: whatever was decided, the other
+/// one and the spare home find out.
 std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken,
                                  std::set<fault::State>* reached) {
   Remaking part(seed, broken, {1, 2, 5});
@@ -648,6 +682,7 @@ const std::vector<Schedule>& schedules() {
       {"no descriptor to tell it", no_descriptor_to_tell, 4},
       {"one voter is no majority", one_voter_is_no_majority, 4},
       {"a council remembers losses", council_remembers_losses, 4},
+      {"a majority restarts", majority_restarts, 12},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},

@@ -292,6 +292,19 @@ TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
   EXPECT_TRUE(convener.is_sealed(three));
 }
 
+TEST(Presence, ACouncilIsOverWhenAMajorityOfItRunsNoMore) {
+  Presence presence(1000);
+  const wire::Council three = council(2, {voter("a", 'a'), voter("b", 'b'), voter("c", 'c')}).council();
+  EXPECT_FALSE(presence.is_over({}));
+  EXPECT_FALSE(presence.is_over(three)) << "nobody was heard: they may be cut off";
+  presence.heard(1, "b", voter("b", 'd').incarnation());
+  EXPECT_FALSE(presence.is_over(three));
+  presence.heard(9000, "c", voter("c", 'c').incarnation());
+  EXPECT_FALSE(presence.is_over(three));
+  presence.heard(9000, "c", voter("c", 'e').incarnation());
+  EXPECT_TRUE(presence.is_over(three));
+}
+
 TEST(Presence, WhoWasCutOffItselfMissesNobodyForADeadline) {
   Presence presence(kLease);
   const wire::Council three = council(1, {voter("a"), voter("b"), voter("c")}).council();
