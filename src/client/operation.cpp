@@ -440,12 +440,12 @@ void Operation::conclude() {
     lost.set_revoked((target_revoked_ >> i & 1) != 0);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
     if (!daemon.is_ok()) {
-      fail(failure_.code(), failure_.message());
+      fail_replicas(target_part(), failure_);
       break;
     }
     auto call = daemon.value()->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
     if (!call.is_ok()) {
-      fail(failure_.code(), failure_.message());
+      fail_replicas(target_part(), failure_);
       break;
     }
     confirmations_.emplace_back(i, std::move(*call));

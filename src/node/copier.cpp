@@ -215,7 +215,9 @@ control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRe
   request.set_uid(session->uid);
   const std::string node = request.target().node();
   const std::string address = cluster_.address_of(node);
-  if (node != core_.name && address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node);
+  // The extent is there, so its node was: a coordinator that restarted has not heard of it yet.
+  if (node != core_.name && address.empty())
+    co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster now");
   if (asked_ >= kAskedMax || asked_by_uid_[session->uid] >= kUserAskedMax)
     co_return Status(Code::kQueueFull, "too many copies of this user are under way; let some end first");
   ++asked_;

@@ -26,7 +26,10 @@ class Remade : public testing::Test {
     b = daemon.place(kB, b_memory);
     daemon.allocation = ScriptedDaemon::replicated({a, b});
     SessionOptions options;
-    options.dial = [this]() -> Result<os::Fd> { return daemon.dial(); };
+    options.dial = [this]() -> Result<os::Fd> {
+      if (dialled++ > 0) return Status(Code::kNoDaemon);
+      return daemon.dial();
+    };
     options.program = "test";
     session = Session::open(std::move(options)).value();
     AllocationOptions wanted;
@@ -75,7 +78,7 @@ class Remade : public testing::Test {
   std::unique_ptr<Session> session;
   Allocation allocation;
   std::vector<std::byte> bytes = std::vector<std::byte>(64, std::byte{7});
-  std::atomic<int> asked{0};
+  std::atomic<int> asked{0}, dialled{0};
 };
 
 // ---- the binding
@@ -307,6 +310,13 @@ TEST_F(Remade, ALossThatCannotBeConfirmedAndWasNotRepairedEndsThePut) {
   EXPECT_EQ(status.code(), Code::kPeerLost);
   EXPECT_NE(status.message().find("could not be confirmed"), std::string_view::npos);
   EXPECT_EQ(confirmations, 1);
+}
+
+TEST_F(Remade, WithoutADaemonNothingIsRevoked) {
+  ASSERT_TRUE(put().is_ok());  // both are mapped
+  daemon.freeze(kA);
+  session->daemon_now()->control().fail(Status(Code::kNoDaemon, "it was killed"));
+  EXPECT_EQ(put().code(), Code::kPeerLost);
 }
 
 class RemadeSoon : public Remade {
