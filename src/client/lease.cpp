@@ -212,10 +212,14 @@ wire::Envelope resolve_request(const AllocationId& id, ExtentId extent) {
   return request;
 }
 
-Status after_resolve(const Status& failure, Code known) {
+bool ends_replicas(Code known) {
   const bool may_answer_again = known == Code::kOk || known == Code::kPeerLost || known == Code::kDeadline ||
                                 known == Code::kNoDaemon || known == Code::kQueueFull;
-  if (failure.code() != Code::kRevoked || !may_answer_again) return failure;
+  return !may_answer_again;
+}
+
+Status after_resolve(const Status& failure, Code known) {
+  if (failure.code() != Code::kRevoked || ends_replicas(known)) return failure;
   return Status(Code::kPeerLost,
                 std::string(failure.message()) + "; none of its replicas answers now, and it was not freed");
 }

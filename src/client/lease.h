@@ -80,9 +80,10 @@ Status return_lease(Session& session, const ReturnedLease& lease);
 
 /// Asks for the allocation as it is now; `extent` is one of a part that may have been made again.
 wire::Envelope resolve_request(const AllocationId& id, ExtentId extent);
+/// True if the daemon's answer to it says that the part is gone, or that it cannot be followed.
+bool ends_replicas(Code known);
 /// What an operation ends with whose replicas answered `failure`; `known`: what the daemon said of them.
-/// kRevoked is final, so it is told only where the part is gone or cannot be followed. A frozen replica
-/// answers it, too.
+/// kRevoked is final, so it is told only where that ends them. A frozen replica answers it, too.
 Status after_resolve(const Status& failure, Code known);
 /// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
 /// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing

@@ -146,6 +146,11 @@ void Operation::progress_channels() {
   }
 }
 
+Result<std::shared_ptr<Call>> Operation::ask_daemon(wire::Envelope& request) {
+  OCM_TRY_ASSIGN(const std::shared_ptr<Daemon> daemon, session_->daemon());
+  return daemon->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+}
+
 bool Operation::test_call(Call& call, uint64_t now_ns) {
   ControlConnection& control = session_->daemon_now()->control();
   if (control.test(call)) return true;
@@ -277,9 +282,7 @@ void Operation::issue_to(Cut cut) {
       copy.set_target_offset(cut.target.offset);
       copy.set_source_offset(cut.source.offset);
       copy.set_bytes_total(cut.bytes);
-      Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
-      if (!daemon.is_ok()) return fail(daemon.status().code(), daemon.status().message());
-      auto call = daemon.value()->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+      auto call = ask_daemon(request);
       if (!call.is_ok()) return fail(call.status().code(), call.status().message());
       fresh.call = std::move(*call);
     } else {
@@ -438,12 +441,7 @@ void Operation::conclude() {
     lost.set_address(descriptor.id.address.bits());
     lost.set_generation(descriptor.id.generation);
     lost.set_revoked((target_revoked_ >> i & 1) != 0);
-    Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
-    if (!daemon.is_ok()) {
-      fail_replicas(target_part(), failure_);
-      break;
-    }
-    auto call = daemon.value()->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+    auto call = ask_daemon(request);
     if (!call.is_ok()) {
       fail_replicas(target_part(), failure_);
       break;

@@ -134,6 +134,7 @@ class Operation {
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
   void progress_channels();
+  Result<std::shared_ptr<Call>> ask_daemon(wire::Envelope& request);
   bool test_call(Call& call, uint64_t now_ns);
   uint64_t call_patience_ns() const;
   void conclude();

@@ -86,7 +86,7 @@ bool Operation::resolved() {
   for (Suspect& suspect : suspects_) {
     if (suspect.call == nullptr || !suspect.call->status.is_ok()) {
       const Code code = suspect.call == nullptr ? Code::kNoDaemon : suspect.call->status.code();
-      if (after_resolve(Code::kRevoked, code).code() == Code::kRevoked) known = code;
+      if (ends_replicas(code)) known = code;
       continue;
     }
     Result<bool> changed = suspect.allocation->rebind(suspect.daemon, std::move(suspect.call->reply));

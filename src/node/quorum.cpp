@@ -23,13 +23,15 @@ void Quorum::start(uint64_t coordinator_run) {
   self_.set_incarnation(id_field(core_.incarnation));
   self_.set_address(core_.control_address);
   voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
-  if (coordinator_run != 0) {
-    convener_.emplace(coordinator_run, self_);
-    const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
-    OCM_ASSERT(alone.is_ok());
-  }
+  if (coordinator_run != 0) found(coordinator_run);
   ask_round();
   core_.env.spawn(keep_lease());
+}
+
+void Quorum::found(uint64_t run) {
+  convener_.emplace(run, self_);
+  const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
+  OCM_ASSERT(alone.is_ok());
 }
 
 bool Quorum::handles(const wire::Envelope& request) const {
@@ -258,9 +260,7 @@ void Quorum::found_anew() {
   fault::reached(fault::State::kCouncilOver);
   sealing_ = telling_ = false;
   voter_->leave();
-  convener_.emplace(core_.env.random_number() | 1, self_);
-  const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
-  OCM_ASSERT(alone.is_ok());
+  found(core_.env.random_number() | 1);
 }
 
 Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving) {

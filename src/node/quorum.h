@@ -70,7 +70,9 @@ class Quorum {
   /// `enough`: goes on with so many good answers; who is silent is not waited for.
   control::Task<Answers> ask_all(wire::Council council, Request request, size_t enough = SIZE_MAX);
   control::Task<Answers> ask_all(wire::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
-  /// As a restarted coordinator would: with a council of its own, of which nobody knows anything.
+  /// A council of this coordinator alone, the first of `run`.
+  void found(uint64_t run);
+  /// As a restarted coordinator would: what the voters before knew is gone.
   void found_anew();
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
   control::Task<void> seal(wire::Council base);

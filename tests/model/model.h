@@ -68,7 +68,7 @@ class Walk {
   void fail(const char* what) {
     if (failure_.empty()) failure_ = what;
   }
-  /// True if it was not seen: then to be kept.
+  /// True if it is new: then to be kept.
   bool is_new(const Digest& digest) { return seen_.insert(digest).second; }
   template <class Kept>
   void keep(Kept&& state) {
