@@ -33,7 +33,9 @@ namespace ocm::fault {
   X(kUndoByName, "mutation.undo_by_name")   /* a failed publish takes another's name */         \
   X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */         \
   X(kOrphansStay, "mutation.orphans_stay")  /* L2: a dead daemon's extents stay */              \
+  X(kOrphanNotAsked, "mutation.not_asked")  /* L2: a session that goes on is taken for ended */  \
   X(kReserveNotUndone, "mutation.reserve")  /* an extent made too late stays */                 \
+  X(kCopyNotChecked, "mutation.copy")       /* C3: a copy takes bytes without a lease */       \
   X(kReplicaNotFrozen, "mutation.freeze")   /* M1: programs write while the last is copied */   \
   X(kFrozenNotCompared, "mutation.compare") /* M2: what was written meanwhile is missed */      \
   X(kOldPartServed, "mutation.old_part")    /* M3: the former part goes on beside the new one */
@@ -54,6 +56,8 @@ namespace ocm::fault {
   X(kSequencePublished, "a sequence was published")                                   \
   X(kSequenceRemade, "a part of a published sequence was made again")                 \
   X(kOrphanFreed, "an orphan was freed")                                              \
+  X(kResumeRepeated, "a home that missed it was told again that a session goes on")      \
+  X(kOrphanVouched, "a home asked for a session that it had not heard of again")       \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")       \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one") \
   X(kCouncilAccepted, "a voter accepted which council follows")                       \

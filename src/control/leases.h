@@ -7,11 +7,15 @@
 //   L1 an extent is owned by one session, by one name, or, once its name has ended, by its holders. What a
 //      session owns may be held only after publishing failed halfway; the holds are void then.
 //   L2 a session's orphan timer runs exactly while the daemon incarnation that vouched for it is known to be
-//      dead or replaced; resume() hands the session to another incarnation and stops the timer.
+//      dead or replaced. resume() hands the session to another incarnation and stops the timer; nothing else
+//      does, for a request of the former may come late. What has run out is freed where the node, asked, says
+//      that it has no such session, or is dead and does not answer: a message that was missed, or a node that
+//      others cannot reach, takes nothing from a session that goes on.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
 //   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -130,9 +134,7 @@ class Leases {
     if (it == leases_.end() || it->second.session) return false;
     it->second.session = session;
     it->second.name_ended = false;
-    // A session that went on under another incarnation meanwhile stays there.
-    const auto known = owners_.find(session);
-    (known == owners_.end() ? owner_of(session, node, incarnation) : known->second).extents.insert(id);
+    owner_of(session, node, incarnation).extents.insert(id);
     return true;
   }
 
@@ -227,12 +229,23 @@ class Leases {
     }
   }
 
+  /// The incarnation that is thought dead has answered: its timer runs anew.
+  void renew(const SessionId& session, uint64_t now_ns, uint64_t grace_ns) {
+    const auto it = owners_.find(session);
+    if (it != owners_.end() && it->second.orphan_until_ns != kNoTimer)
+      it->second.orphan_until_ns = now_ns + grace_ns;
+  }
+  /// Whose timer has run out.
   std::vector<SessionId> expired(uint64_t now_ns) const {
     std::vector<SessionId> out;
     for (const auto& [session, owner] : owners_) {
       if (owner.orphan_until_ns <= now_ns) out.push_back(session);
     }
     return out;
+  }
+  bool is_expired(const SessionId& session, uint64_t now_ns) const {
+    const auto it = owners_.find(session);
+    return it != owners_.end() && it->second.orphan_until_ns <= now_ns;
   }
 
   uint64_t uid_bytes(uint32_t uid) const {
@@ -247,6 +260,14 @@ class Leases {
   size_t extents() const { return leases_.size(); }
   size_t sessions() const { return owners_.size(); }
 
+  /// L2, by the news of the nodes: their living incarnation, none of those that are dead.
+  bool timers_fit(const std::unordered_map<std::string, std::optional<Incarnation>>& nodes) const {
+    return std::all_of(owners_.begin(), owners_.end(), [&](const auto& one) {
+      const auto known = nodes.find(one.second.node);
+      const bool gone = known != nodes.end() && known->second != one.second.incarnation;
+      return gone == (one.second.orphan_until_ns != kNoTimer);
+    });
+  }
   bool is_valid() const {
     size_t owned = 0;
     std::unordered_map<ExtentId, uint32_t, ExtentHash> holders;
@@ -294,11 +315,14 @@ class Leases {
   void forget_if_empty(std::unordered_map<SessionId, Owner>::iterator owner) {
     if (owner->second.extents.empty() && owner->second.holds.empty()) owners_.erase(owner);
   }
+  /// A session that is here stays with who vouches for it (L2).
   Owner& owner_of(const SessionId& session, const std::string& node, const Incarnation& incarnation) {
-    Owner& owner = owners_[session];
-    owner.node = node;
-    owner.incarnation = incarnation;
-    return owner;
+    const auto [it, fresh] = owners_.try_emplace(session);
+    if (fresh) {
+      it->second.node = node;
+      it->second.incarnation = incarnation;
+    }
+    return it->second;
   }
 
   std::unordered_map<ExtentId, Lease, ExtentHash> leases_;

@@ -347,12 +347,28 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_owner_incarnation(id_field(core_.incarnation));
   session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
   const auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  const Code code = reply.status().code();
+  if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;
   for (const std::string& field : reply.value().session_extents().hold_ids()) {
     control::HoldId hold;
     if (read_id(field, hold)) session->holds[hold].insert(node);
   }
   sessions_.report(*session, reply.value().session_extents());
+}
+
+Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {
+  fault::reached(fault::State::kResumeRepeated);
+  const wire::NodeView* known = cluster_.find(node);
+  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
+  while (!session->ended && !core_.draining) {
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    known = cluster_.find(node);
+    if (known == nullptr || known->incarnation() != incarnation) co_return;  // what it held died with it
+    if (static_cast<control::NodeState>(known->state()) == control::NodeState::kDead) continue;
+    core_.env.spawn(resume_at(std::move(session), std::move(node), known->control_address()));
+    co_return;
+  }
 }
 
 Task<void> Allocator::resume(std::shared_ptr<Session> session) {

@@ -50,6 +50,8 @@ class Allocator {
   control::Task<void> undo(std::shared_ptr<Session> session, std::string node, std::string allocation);
   control::Task<void> release_later(std::shared_ptr<Session> session, Extents extents);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
+  /// The same, when the node is heard again.
+  control::Task<void> resume_later(std::shared_ptr<Session> session, std::string node);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
 
   Core& core_;

@@ -92,7 +92,9 @@ Task<void> Cluster::beat() {
   uint64_t next_ns = core_.now_ns();
   while (!core_.draining) {
     co_await beat_once();
-    home_.tick(core_.now_ns());
+    for (Home::Orphan& orphan : home_.tick(core_.now_ns())) {
+      if (asking_.insert(orphan.session).second) core_.env.spawn(ask_for(std::move(orphan)));
+    }
     const uint64_t now = core_.now_ns();
     uint64_t pause_ns = core_.config.heartbeat_ns();
     // The coordinator looks more often, so that a death is known soon after the deadline.
@@ -103,6 +105,20 @@ Task<void> Cluster::beat() {
     next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
     co_await core_.env.sleep_ns(next_ns - now);
   }
+}
+
+Task<void> Cluster::ask_for(Home::Orphan orphan) {
+  wire::Envelope message;
+  auto& at = *message.mutable_session_at();
+  at.set_session_id(id_field(orphan.session));
+  at.set_node(core_.name);
+  at.set_owner_incarnation(id_field(orphan.incarnation));
+  const Status told = co_await tell_home(orphan.node, std::move(message));
+  asking_.erase(orphan.session);
+  const bool has_not = told.code() == Code::kNotFound;
+  home_.answered(orphan, told.is_ok() ? Home::Answer::kHasIt
+                         : has_not    ? Home::Answer::kHasItNot
+                                      : Home::Answer::kNone);
 }
 
 Task<void> Cluster::beat_once() {

@@ -93,6 +93,7 @@ class Cluster {
  private:
   control::Task<void> beat();
   control::Task<void> beat_once();
+  control::Task<void> ask_for(Home::Orphan orphan);
   wire::NodeView self_view() const;
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
@@ -144,6 +145,7 @@ class Cluster {
   control::Names::Census census_;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
+  std::set<SessionId> asking_;      // whose daemon is asked whether it has them
   std::set<std::string> removing_;  // allocations whose homes are being told
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.

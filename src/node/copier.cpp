@@ -4,6 +4,7 @@
 
 #include "fabric/shm/copy.h"
 #include "fabric/tcp/connector.h"
+#include "node/copy_piece.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -40,14 +41,6 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
   return out;
 }
 
-/// C3 for one end, now.
-Status check(const fabric::ServedExtent& extent, Access access, fabric::OpCode opcode, uint64_t offset,
-             uint64_t bytes) {
-  const Code code = fabric::check_access(extent, access, opcode, offset, bytes);
-  if (code == Code::kPeerLost) return Status(code, "the lease of a replica has ended");
-  return code;
-}
-
 }  // namespace
 
 /// One thread's connections and its way of moving one piece.
@@ -60,34 +53,16 @@ class Copier::Worker {
   }
 
   Status move_piece(CopyJob& job) {
-    const uint64_t bytes = std::min(kPieceBytes, job.bytes - job.moved);
-    const uint64_t target_at = job.target_offset + job.moved, source_at = job.source_offset + job.moved;
-    OCM_TRY_ASSIGN(const auto target, home_.directory().open(job.target));
-    const auto check_target = [&] {
-      return check(*target, Access::kReadWrite, fabric::OpCode::kPut, target_at, bytes);
-    };
-    OCM_TRY(check_target());
-    if (job.source_is_here) {
-      OCM_TRY(copy_here(job.source, source_at, target->data + target_at, bytes));
+    OCM_TRY_ASSIGN(const CopyPiece piece, CopyPiece::begin(home_.directory(), job, kPieceBytes, os::now_ns));
+    if (piece.source() != nullptr) {
+      fabric::shm::copy_bytes(piece.target(), piece.source(), piece.bytes());
     } else {
-      OCM_TRY(pull(job, source_at, target->data + target_at, bytes));
+      OCM_TRY(pull(job, piece.source_at(), piece.target(), piece.bytes()));
     }
-    job.moved += bytes;
-    return check_target();
+    return piece.end(job, os::now_ns);
   }
 
  private:
-  Status copy_here(ExtentId id, uint64_t offset, std::byte* target, uint64_t bytes) {
-    OCM_TRY_ASSIGN(const auto source, home_.directory().open(id));
-    const auto check_source = [&] {
-      return check(*source, Access::kRead, fabric::OpCode::kGet, offset, bytes);
-    };
-    OCM_TRY(check_source());
-    fabric::shm::copy_bytes(target, source->data + offset, bytes);
-    std::atomic_thread_fence(std::memory_order_acquire);  // the check is of what was loaded
-    return check_source();
-  }
-
   /// Between homes; the source's checks its end.
   Status pull(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
     if (copier_.is_avoided(job.source_node)) return lost(job, "it did not answer a moment ago");

@@ -6,7 +6,7 @@
 //      turn (node/copy_queue.h).
 //   C2 an extent here is held only while a piece is moved, so a free meanwhile is safe; the copy then fails.
 //   C3 both ends are checked before and after the loads of each piece as on every fabric: generation, bounds
-//      and, for replicas, the lease (fabric/served.h).
+//      and, for replicas, the lease (node/copy_piece.h).
 //   C4 the source is reached where the cluster's view says that its node is; what a request says is not used.
 //   C5 what is forwarded or waits is of bounded size; of the programs here at most kAskedMax copies are under
 //      way, of one user's kUserAskedMax, so that others' requests pass between the daemons.
@@ -38,7 +38,7 @@ class Copier {
   /// Moves the bytes of a job and calls `done`.
   using Mover = std::function<void(CopyJob)>;
 
-  /// `mover`: instead of threads here (C1 to C3 and C6 are its own then).
+  /// `mover`: instead of threads here (C1 and C6 are its own then).
   Copier(Core& core, Home& home, Peers& peers, const Cluster& cluster, Mover mover = nullptr);
   ~Copier();
 

@@ -643,13 +643,44 @@ void Home::owner_node(const std::string& node, const std::optional<control::Inca
   leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
 }
 
-void Home::tick(uint64_t now_ns) {
-  if (fault::at(fault::Point::kOrphansStay)) return;
+void Home::free_orphan(const SessionId& session) {
+  fault::reached(fault::State::kOrphanFreed);
+  log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
+  free_session(session);
+  for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
+}
+
+std::optional<Home::Orphan> Home::orphan(const SessionId& session) const {
+  const auto owner = leases_.vouching(session);
+  if (!owner || !leases_.is_expired(session, core_.now_ns())) return std::nullopt;
+  const auto known = nodes_.find(owner->node);
+  const bool lives = known != nodes_.end() && known->second.has_value();
+  return Orphan{session, owner->node, lives ? *known->second : owner->incarnation, lives};
+}
+
+std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
+  std::vector<Orphan> out;
+  if (fault::at(fault::Point::kOrphansStay)) return out;
   for (const SessionId& session : leases_.expired(now_ns)) {
-    fault::reached(fault::State::kOrphanFreed);
-    log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
-    free_session(session);
-    for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
+    if (fault::at(fault::Point::kOrphanNotAsked))
+      free_orphan(session);
+    else
+      out.push_back(*orphan(session));
+  }
+  return out;
+}
+
+void Home::answered(const Orphan& asked, Answer answer) {
+  if (orphan(asked.session) != asked) return;
+  if (answer == Answer::kHasIt) {
+    fault::reached(fault::State::kOrphanVouched);
+    log::info("orphan_vouched_for", {{"session", to_hex(asked.session).substr(0, 8)}, {"node", asked.node}});
+    if (asked.lives)
+      leases_.resume(asked.session, asked.node, asked.incarnation);
+    else
+      leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
+  } else if (answer == Answer::kHasItNot || !asked.lives) {
+    free_orphan(asked.session);
   }
 }
 

@@ -104,9 +104,20 @@ class Home {
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
-  /// News of membership, and the clock: frees what orphans held too long.
+  /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
+  /// the grace. It is to be asked whether it has them (L2 of control/leases.h).
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
-  void tick(uint64_t now_ns);
+  struct Orphan {
+    SessionId session;
+    std::string node;
+    control::Incarnation incarnation;  // the run of it that is asked
+    bool lives = false;                // as far as is known
+    bool operator==(const Orphan&) const = default;
+  };
+  std::vector<Orphan> tick(uint64_t now_ns);
+  enum class Answer { kHasIt, kHasItNot, kNone };
+  /// Frees what the session has here, or not. Nothing happens if there was news of it since it was asked for.
+  void answered(const Orphan& asked, Answer answer);
 
   /// A descriptor of the extent's memory for a program of this host.
   Result<os::Fd> open(const wire::OpenExtentRequest& request) const;
@@ -126,7 +137,7 @@ class Home {
   Owned owned() const { return {leases_.extents(), leases_.bytes()}; }
   Directory& directory() { return *directory_; }
   /// The invariants of the table (T1 to T3) and of the leases; O(extents).
-  bool is_valid() const { return table_->is_valid() && leases_.is_valid(); }
+  bool is_valid() const { return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_); }
 
  private:
   explicit Home(Core& core) : core_(core), side_(core.env) {}
@@ -169,6 +180,8 @@ class Home {
     bool cancelled = false;
   };
   std::list<Making> making_;
+  std::optional<Orphan> orphan(const SessionId& session) const;
+  void free_orphan(const SessionId& session);
   static constexpr size_t kOverMax = 65536;
   /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
   /// and attempts to publish that were undone.

@@ -151,13 +151,18 @@ void Quorum::saw(const wire::Council& council) {
   // The coordinator started anew and could not bring this node's council over: its voters are gone.
   constexpr uint64_t kPatienceDeadlines = 10;
   if (stranger_since_ns_ == 0) stranger_since_ns_ = now;
-  if (now < stranger_since_ns_ + kPatienceDeadlines * core_.config.failure_deadline_ns()) return;
-  if (now >= holder_.until_ns()) start_over(council);
+  if (now < holder_.until_ns()) return;
+  // Who neither votes nor has replicas knows nothing that another could miss.
+  const bool may_matter = voter_->votes() || !home_.directory().replicas().empty();
+  const uint64_t patience_ns = kPatienceDeadlines * core_.config.failure_deadline_ns();
+  if (!may_matter || now >= stranger_since_ns_ + patience_ns) start_over(council);
 }
 
 void Quorum::start_over(const wire::Council& council) {
-  log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
-  for (const ExtentId& id : home_.directory().replicas()) home_.drop(id);
+  const std::vector<ExtentId> replicas = home_.directory().replicas();
+  if (!replicas.empty())
+    log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
+  for (const ExtentId& id : replicas) home_.drop(id);
   if (!control::continues(council, voter_->council())) voter_->leave();
   holder_.start_over(council);
   stranger_since_ns_ = 0;

@@ -616,6 +616,9 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       if (!read_id(request.session_at().session_id(), id) ||
           !control::check_node_name(request.session_at().node()).is_ok())
         co_return Status(Code::kInvalidArgument);
+      const std::string& run = request.session_at().owner_incarnation();
+      if (!run.empty() && run != id_field(core_.incarnation))
+        co_return Status(Code::kPeerLost, "another run of node " + core_.name + " was asked");
       const auto session = sessions_.all().find(id);
       if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
       if (request.session_at().node() != core_.name)

@@ -1,6 +1,8 @@
 """Programs whose daemon is killed and started again: what they hold of other nodes is theirs as before."""
+import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -231,3 +233,31 @@ def test_a_restarted_coordinator_answers_for_names_once_their_homes_have_reporte
         assert not isinstance(answers[-1], str), answers
     else:
         assert answers[-1] == {"publish": "EXISTS", "remove": None, "names": ["kept"]}[what]
+
+
+@pytest.mark.parametrize("program_ends", [False, True])
+def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(make_cluster, program_ends):
+    """Its link to the restarted daemon is cut for longer than the grace, and everybody else reaches both."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    cluster = make_cluster(namespaces=True, extra=["--orphan-grace-ms", "1000"])
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    cluster.cut_pair(n2, n3)
+    restart(cluster, "n2")
+    wait_for("the session goes on", lambda: isinstance(outcome(program.nodes), dict))
+    if program_ends:
+        program.kill()
+    cluster.wait_members(at=n3)
+    time.sleep(3)  # the grace, and three times of that
+    assert "orphan_freed" not in n3.log()
+    cluster.mend_pair(n2, n3)
+    if program_ends:
+        wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
+    else:
+        wait_for("it is read again", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 10 * FAILURE_DEADLINE_S)
+        writes(a, 2)
+        a.free()
+        wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "node/copy_piece.h"
 #include "os/crypto.h"
 
 namespace ocm::simulation {
@@ -241,72 +242,61 @@ WordResult Daemon::serve(const WordOp& op) {
   return out;
 }
 
-/// Piece by piece, as the threads of a copier would: each looks at its ends again. What is short goes word by
-/// word.
+Task<WordResult> Daemon::fetch(size_t from, WordOp get) {
+  struct Fetch : Waiter {
+    using Waiter::Waiter;
+    WordResult result;
+  };
+  const auto fetch = std::make_shared<Fetch>(*env);
+  const auto there = std::make_shared<Pipe>(network_.ways(), node(), from);
+  const auto back = std::make_shared<Pipe>(network_.ways(), from, node());
+  there->send(
+      [&network = network_, from, get, back, weak = std::weak_ptr(fetch), mine = env->weak_from_this()] {
+        const auto other = network.daemon(from);
+        if (!other) return;
+        other->env->deliver([other_weak = std::weak_ptr(other), get, back, weak, mine] {
+          const auto served = other_weak.lock();
+          if (!served) return;
+          back->send([weak, mine, result = served->serve(get)] {
+            if (!mine.lock()) return;
+            if (const auto waiting = weak.lock()) {
+              waiting->result = result;
+              waiting->finish();
+            }
+          });
+        });
+      });
+  const bool answered = co_await env->wait(fetch, core->deadline_ns());
+  co_return answered ? fetch->result : WordResult{Code::kPeerLost, 0, {}};
+}
+
+/// As the threads of a copier do it, in more pieces.
 Task<void> Daemon::copy(node::CopyJob job) {
   constexpr uint64_t kPieces = 32;
   const uint64_t piece_bytes = std::max<uint64_t>(8, job.bytes / kPieces);
+  const auto now = [this] { return env->now_ns(); };
   co_await env->sleep_ns(200'000);
   Status status;
-  for (uint64_t at = 0; at < job.bytes && status.is_ok(); at += piece_bytes) {
-    WordOp get;
-    get.kind = WordOp::kRead;
-    get.value = std::min(piece_bytes, job.bytes - at);
-    get.id = job.source;
-    get.capability = node::id_field(job.source_capability);
-    if (job.source_is_here) {  // what the request showed was looked at before
-      const auto source = home->directory().open(job.source);
-      if (source.is_ok()) get.capability = node::id_field(source.value()->capability);
-    }
-    get.offset = job.source_offset + at;
-    WordResult got;
-    const size_t from = job.source_is_here ? node() : node_of_name(job.source_node);
-    if (from == node()) {
-      got = serve(get);
+  while (status.is_ok() && job.moved < job.bytes) {
+    const auto piece = node::CopyPiece::begin(home->directory(), job, piece_bytes, now);
+    status = piece.status();
+    if (!status.is_ok()) break;
+    const uint64_t bytes = piece.value().bytes();
+    if (piece.value().source() != nullptr) {
+      std::memcpy(piece.value().target(), piece.value().source(), bytes);
     } else {
-      struct Fetch : Waiter {
-        using Waiter::Waiter;
-        WordResult result;
-      };
-      const auto fetch = std::make_shared<Fetch>(*env);
-      const auto there = std::make_shared<Pipe>(network_.ways(), node(), from);
-      const auto back = std::make_shared<Pipe>(network_.ways(), from, node());
-      there->send(
-          [&network = network_, from, get, back, weak = std::weak_ptr(fetch), mine = env->weak_from_this()] {
-            const auto other = network.daemon(from);
-            if (!other) return;
-            other->env->deliver([other_weak = std::weak_ptr(other), get, back, weak, mine] {
-              const auto served = other_weak.lock();
-              if (!served) return;
-              back->send([weak, mine, result = served->serve(get)] {
-                if (!mine.lock()) return;
-                if (const auto waiting = weak.lock()) {
-                  waiting->result = result;
-                  waiting->finish();
-                }
-              });
-            });
-          });
-      const bool answered = co_await env->wait(fetch, core->deadline_ns());
-      got = answered ? fetch->result : WordResult{Code::kPeerLost, 0, {}};
-    }
-    if (got.code != Code::kOk) {
+      WordOp get;
+      get.kind = WordOp::kRead;
+      get.value = bytes;
+      get.id = job.source;
+      get.capability = node::id_field(job.source_capability);
+      get.offset = piece.value().source_at();
+      const WordResult got = co_await fetch(node_of_name(job.source_node), std::move(get));
       status = got.code;
-      break;
+      if (!status.is_ok()) break;
+      std::memcpy(piece.value().target(), got.data.data(), bytes);
     }
-    const auto target = home->directory().open(job.target);
-    if (!target.is_ok()) {
-      status = target.status();
-      break;
-    }
-    WordOp put;
-    put.kind = WordOp::kWrite;
-    put.id = job.target;
-    put.capability = node::id_field(target.value()->capability);
-    put.offset = job.target_offset + at;
-    put.data = std::move(got.data);
-    const Code code = serve(put).code;
-    if (code != Code::kOk) status = code;
+    status = piece.value().end(job, now);
   }
   job.done(status);
 }

@@ -93,6 +93,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
 
  private:
   Task<Result<std::shared_ptr<control::Link>>> dial(std::string address, uint64_t deadline_ns);
+  Task<WordResult> fetch(size_t from, WordOp get);
   Task<void> copy(node::CopyJob job);
 
   Network& network_;

@@ -34,7 +34,7 @@ class Invariants {
   void voters_are_of_their_councils();         // Q5
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
-  void homes_are_valid();                      // T1 to T3, L1, L4
+  void homes_are_valid();                      // T1 to T3, L1, L2, L4
   void names_are_valid();                      // N1
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2

@@ -68,6 +68,8 @@ class Program : public std::enable_shared_from_this<Program> {
     uint64_t offset;
   };
   Where where(const Handle& handle, size_t cell) const;
+  /// What was acknowledged of it was not lost with any node, and nobody let it go.
+  bool must_be_there(const Handle& handle, size_t cell) const;
   /// Of those the ones that are not lost, as this program knows.
   static std::vector<size_t> living(const Handle& handle, const Where& where);
   static const Memory::Piece& piece_at(const Handle& handle, size_t place) {

@@ -43,6 +43,10 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   handle->receipt = memory.allocation.receipt();
   handles.push_back(handle);
   world_.memories[memory.allocation.allocation_id()] = handle->memory;
+  for (const auto& extent : memory.allocation.extents()) {
+    if (!world_.given.emplace(GlobalAddress(extent.address()), extent.generation()).second)
+      world_.violate("T4: an extent's id was given twice");
+  }
   ++world_.counts["allocations"];
   co_return handle;
 }
@@ -275,6 +279,7 @@ Task<void> Program::probe() {
   };
   auto fresh = co_await allocate(Layout::kReplicated, {});
   must(fresh.status(), "an allocation");
+  const std::shared_ptr<Handle> fresh_handle = fresh.is_ok() ? fresh.value() : nullptr;
   if (fresh.is_ok()) {
     must(co_await put(fresh.value(), number_), "a put");
     must(co_await get(fresh.value(), number_), "a get");
@@ -290,17 +295,58 @@ Task<void> Program::probe() {
   }
   const auto mine = handles;
   for (const auto& handle : mine) {
-    if (!handle->memory->replicated()) continue;
-    (void)co_await get(handle, 0);  // W1 and W2
-    const Status put_now = co_await put(handle, number_);
-    const bool left =
-        std::any_of(handle->memory->newest.begin(), handle->memory->newest.end(), [&](size_t i) {
-          const Memory::Piece& p = handle->memory->pieces[i];
-          return p.part == 0 && world_.life(p.node) == p.life && !p.drop_asked;
-        });
-    const bool freed = handle->memory->state >= Memory::State::kPublishing && handle->hold_id.empty();
-    if (left && !freed && handle->hold_id.empty()) must(put_now, "a put to what was there");
+    if (handle == fresh_handle) continue;
+    const size_t cells = handle->memory->cells_per_part();
+    for (size_t part = 0; part < handle->memory->parts(); ++part) {
+      const bool there = must_be_there(*handle, part * cells + number_);
+      const Status got = co_await get(handle, part * cells + number_);
+      const Status put_now = co_await put(handle, part * cells + number_);
+      if (!there || world_.may_be_removed(*handle->memory)) continue;
+      ++world_.counts["probed"];
+      must(got, "a get of what was there");
+      must(put_now, "a put to what was there");
+    }
   }
+  // Each name once: by who comes first in the list of who may ask.
+  const auto names = world_.published;
+  for (const auto& memory : names) {
+    if (memory->probed || memory->state != Memory::State::kPublished || world_.may_be_removed(*memory)) continue;
+    memory->probed = true;
+    Handle as_published;
+    as_published.memory = memory;
+    as_published.places = memory->newest;
+    as_published.lost.resize(memory->newest.size());
+    if (!must_be_there(as_published, 0)) continue;
+    const auto attached = co_await attach(memory->name, false);
+    if (world_.may_be_removed(*memory)) continue;
+    ++world_.counts["names probed"];
+    must(attached.status(), "an attach of " + memory->name);
+  }
+}
+
+bool Program::must_be_there(const Handle& handle, size_t cell) const {
+  const Memory& memory = *handle.memory;
+  const bool held = !handle.hold_id.empty() || (handle.owned && memory.state == Memory::State::kHeld);
+  const bool named = memory.state == Memory::State::kPublished && !world_.may_be_removed(memory);
+  if (!held && !named) return false;
+  const auto lived = [&](const Memory::Piece& piece) {
+    return world_.life(piece.node) == piece.life && (named || !world_.may_be_orphaned(node_, piece.node));
+  };
+  const Where at = where(handle, cell);
+  if (!memory.replicated()) {
+    for (size_t i = at.first; i < at.last; ++i)
+      if (!lived(piece_at(handle, i))) return false;
+    return true;
+  }
+  const size_t part = cell / memory.cells_per_part();
+  bool all = true, spared = false;
+  for (const Memory::Piece& piece : memory.pieces)
+    if (piece.part == part) all = all && lived(piece);
+  for (const size_t place : memory.newest) {
+    const Memory::Piece& piece = memory.pieces[place];
+    if (piece.part == part) spared = spared || (lived(piece) && !piece.drop_asked);
+  }
+  return all || spared;
 }
 
 Task<void> Program::sweep(bool& clean) {

@@ -16,6 +16,9 @@ struct Schedule {
   std::string (*run)(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached);
   uint64_t seeds;
 };
+const std::vector<Schedule>& schedules_of_sessions();
+const std::vector<Schedule>& schedules_of_replicas();
+/// All of them.
 const std::vector<Schedule>& schedules();
 
 }  // namespace ocm::simulation

@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "program.h"
@@ -34,7 +35,9 @@ World::World(const WorldOptions& options)
       random_(options.seed),
       ways_(clock_, options.nodes, options.seed * 31 + 1),
       nodes_(options.nodes),
-      writers_(kWritersMax) {
+      writers_(kWritersMax),
+      heard_ns_(options.nodes * options.nodes),
+      silent_ns_(options.nodes * options.nodes) {
   for (Slot& slot : nodes_) slot.drift_ppm = static_cast<int64_t>(below(48'000)) - 24'000;
   fault::install(this);
 }
@@ -84,7 +87,6 @@ void World::reached(fault::State state) {
 // ---- faults
 
 void World::disturb(const std::string& what) {
-  disturbed_ns_ = clock_.now_ns();
   ++counts["faults"];
   note(200, std::hash<std::string>{}(what));
   if (trace) std::printf("%.6f %s\n", static_cast<double>(clock_.now_ns()) / 1e9 - 1000, what.c_str());
@@ -235,7 +237,7 @@ void World::random_fault() {
         fresh->env->start(fresh->live());
       }
     }
-  } else if (faults_ == 0 && clock_.now_ns() > killed_ns_ + 8 * deadline_ns() &&
+  } else if ((faults_ == 0 || options_.kill_among_faults) && clock_.now_ns() > killed_ns_ + 8 * deadline_ns() &&
              (node != 0 || options_.kill_coordinator)) {
     const bool power_too = below(2) == 0;
     kill(node, power_too);
@@ -264,8 +266,26 @@ void World::run(const std::shared_ptr<Program>& program, Task<void> task) {
   if (!done) violate("W5: a step of the schedule did not end");
 }
 
+void World::measure_silence() {
+  const uint64_t now_ns = clock_.now_ns();
+  const auto up = [this](size_t node) { return nodes_[node].daemon && nodes_[node].stops == 0; };
+  for (size_t a = 0; a < nodes_.size(); ++a) {
+    for (size_t b = 0; b < nodes_.size(); ++b) {
+      const size_t pair = a * nodes_.size() + b;
+      const bool hear = up(a) && up(b) && !ways_.is_cut(a, b) && !ways_.is_cut(b, a) && now_ns >= refuse_until_ns_;
+      if (hear || heard_ns_[pair] == 0) heard_ns_[pair] = now_ns;
+      silent_ns_[pair] = std::max(silent_ns_[pair], now_ns - heard_ns_[pair]);
+    }
+  }
+}
+
+bool World::may_be_orphaned(size_t node, size_t home) const {
+  return silent_ns_[node * nodes_.size()] > 2 * kSecond && silent_ns_[node * nodes_.size() + home] > kSecond / 2;
+}
+
 void World::check_state() {
   invariants_.check();
+  measure_silence();
   if (!over_) clock_.in(options_.invariants_ns, [this] { check_state(); });
 }
 
@@ -283,15 +303,24 @@ void World::live() {
   refuse_until_ns_ = 0;
   run_for(3 * deadline_ns());
   ending_ = true;
-  run_for(30 * kSecond);  // what is under way ends
   finish();
 }
 
 void World::finish() {
   const auto programs = programs_;
+  size_t probing = 0;
+  const auto probe = [](std::shared_ptr<Program> program, size_t& left) -> Task<void> {
+    co_await program->probe();
+    --left;
+  };
   for (const auto& program : programs) {
-    if (!program->ended()) run(program, program->probe());
+    if (program->ended()) continue;
+    ++probing;
+    program->env->start(probe(program, probing));
   }
+  (void)clock_.run_until(clock_.now_ns() + 120 * kSecond, [&] { return probing == 0; });
+  if (probing != 0) violate("W5: " + std::to_string(probing) + " programs wait for ever");
+  run_for(30 * kSecond);  // what is under way ends
   for (const auto& program : programs) {
     program->die();
     program->handles.clear();

@@ -53,6 +53,7 @@ struct Memory {
   std::string name;
   State state = State::kHeld;
   uint64_t removed_ns = 0;
+  bool probed = false;  // at the end, by its name
 
   bool replicated() const {
     return layout == Layout::kReplicated || (layout == Layout::kSequence && allocation.replicated_parts());
@@ -80,6 +81,7 @@ struct WorldOptions {
   size_t programs_per_node = 1;
   bool random_faults = true;
   bool kill_coordinator = true;
+  bool kill_among_faults = false;  // else only when no other is under way
   uint64_t fault_seconds = 40;
   uint64_t dram_bytes = uint64_t{1} << 20;  // of each node
   bool coordinator_offers = true;           // some, too
@@ -138,8 +140,9 @@ class World final : public Network, public fault::Hook {
   /// Everything that could disturb this node's daemon.
   uint64_t stops(size_t node) const { return nodes_[node].stops_ever + nodes_[node].life; }
   bool ending() const { return ending_; }
-  /// Nothing was wrong for some time: what fails now is a fault of ours.
-  bool in_peace() const { return clock_.now_ns() > disturbed_ns_ + 4 * deadline_ns() && faults_ == 0; }
+  /// What a session of `node` has at `home` may have been freed as an orphan's: the coordinator did not hear
+  /// its node for long, and the home could not ask.
+  bool may_be_orphaned(size_t node, size_t home) const;
   uint64_t coordinator_since_ns() const { return nodes_[0].since_ns; }
   uint64_t next_number() { return ++numbers_; }
   /// Under way now: see Removal.
@@ -149,6 +152,7 @@ class World final : public Network, public fault::Hook {
   void violate(const std::string& what);
   void note(uint64_t what, uint64_t a, uint64_t b = 0);
   std::vector<std::shared_ptr<Memory>> published;
+  std::set<ExtentId> given;  // with every allocation so far
   std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
 
   const std::vector<std::string>& violations() const { return violations_; }
@@ -174,6 +178,7 @@ class World final : public Network, public fault::Hook {
   void calm();
   void random_fault();
   void check_state();
+  void measure_silence();
   void finish();
   uint64_t below(uint64_t bound) { return random_() % bound; }
 
@@ -186,7 +191,8 @@ class World final : public Network, public fault::Hook {
   std::vector<std::shared_ptr<Program>> programs_;
   Invariants invariants_{*this};
   int faults_ = 0;  // under way
-  uint64_t disturbed_ns_ = 0, killed_ns_ = 0;
+  uint64_t killed_ns_ = 0;
+  std::vector<uint64_t> heard_ns_, silent_ns_;  // by pair of nodes: the last time; the longest silence
   uint64_t refuse_until_ns_ = 0;
   std::map<fault::Point, uint64_t> refused_until_ns_;
   bool ending_ = false, over_ = false;

@@ -33,6 +33,8 @@ WorldOptions options_of(uint64_t seed) {
   options.seed = seed;
   options.nodes = 5 + seed % 3;
   options.kill_coordinator = seed % 2 == 0;
+  options.kill_among_faults = seed % 3 == 0;
+  options.programs_per_node = 1 + seed % 4 / 3;
   return options;
 }
 

@@ -84,6 +84,38 @@ TEST(Leases, AnotherIncarnationRunsTheTimerUntilTheSessionResumes) {
   EXPECT_TRUE(leases.expired(3000).empty());
 }
 
+TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
+  Leases leases = two();
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
+  leases.add(extent(8192), kSession, "n", kFirst, kAllocation, 1000, 4096);
+  ASSERT_TRUE(leases.to_name(extent(0)));
+  ASSERT_TRUE(leases.hold(kSession, "n", kFirst, id<HoldId>('l'), {extent(0)}).is_ok());
+  leases.owner_node("n", kSecond, 1000, 10);
+  EXPECT_TRUE(leases.expired(5000).empty());
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
+}
+
+TEST(Leases, OnlyResumingStopsTheTimer) {
+  Leases leases = two();
+  leases.owner_node("n", kSecond, 1000, 10);
+  leases.add(extent(8192), kSession, "n", kSecond, kAllocation, 1000, 4096);
+  EXPECT_TRUE(leases.is_expired(kSession, 1010));
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
+  EXPECT_FALSE(leases.is_expired(kSession, 1010));
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
+}
+
+TEST(Leases, WhoIsThoughtDeadAndAnswersHasTheGraceAgain) {
+  Leases leases = two();
+  leases.renew(kSession, 500, 10);
+  EXPECT_TRUE(leases.timers_fit({})) << "no timer ran";
+  leases.owner_node("n", std::nullopt, 1000, 10);
+  leases.renew(kSession, 1010, 10);
+  EXPECT_FALSE(leases.is_expired(kSession, 1019));
+  EXPECT_TRUE(leases.is_expired(kSession, 1020));
+}
+
 TEST(Leases, AnotherNodeCannotResumeASession) {
   Leases leases = two();
   EXPECT_FALSE(leases.resume(kSession, "m", kSecond));

@@ -1,0 +1,440 @@
+// Of replicas: losses, councils, copies, parts that are made again.
+#include "script.h"
+
+namespace ocm::simulation {
+namespace {
+
+/// R on nodes 1 and 2, written by a program on each.
+struct Pair : Script {
+  Pair(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3) : Script(seed, broken, nodes) {
+    x = world.add_program(1);
+    y = world.add_program(2);
+    run(x, [this]() -> Task<void> {
+      auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
+      must(made.status(), "allocate");
+      of_x = made.value();
+      const Status put = co_await x->put(of_x, 1);
+      must(put, "put");
+      const Status published = co_await x->publish(*of_x, "r");
+      must(published, "publish");
+    });
+    run(y, [this]() -> Task<void> {
+      auto found = co_await y->attach("r", false);
+      must(found.status(), "attach");
+      of_y = found.value();
+      const Status put = co_await y->put(of_y, 2);
+      must(put, "put");
+    });
+  }
+  void both_put() {
+    start(x, [this]() -> Task<void> { (void)co_await x->put(of_x, 1); });
+    start(y, [this]() -> Task<void> { (void)co_await y->put(of_y, 2); });
+  }
+  /// Whatever was acknowledged is there, for handles old and new.
+  void look() {
+    for (const auto& program : {x, y}) {
+      const auto handle = program == x ? of_x : of_y;
+      run(program, [program, handle]() -> Task<void> {
+        for (int round = 0; round < 2; ++round) {
+          (void)co_await program->get(handle, 1);
+          (void)co_await program->get(handle, 2);
+          auto again = co_await program->attach("r", false);
+          if (again.is_ok()) (void)co_await program->get(again.value(), 2);
+          co_await program->env->sleep_ns(2000 * kMs);
+        }
+      });
+    }
+  }
+  /// The program on node 1 writes until it is acknowledged, while that on node 2 reads.
+  void write_and_read(uint64_t for_ms) {
+    const uint64_t until_ns = world.clock().now_ns() + for_ms * kMs;
+    start(x, [this, until_ns]() -> Task<void> {
+      Status put = Code::kDeadline;
+      while (!put.is_ok() && world.clock().now_ns() < until_ns) put = co_await x->put(of_x, 1);
+    });
+    run(y, [this, until_ns]() -> Task<void> {
+      while (world.clock().now_ns() < until_ns) {
+        (void)co_await y->get(of_y, 1);
+        co_await y->env->sleep_ns(10 * kMs);
+      }
+    });
+  }
+  std::shared_ptr<Program> x, y;
+  std::shared_ptr<Handle> of_x, of_y;
+};
+
+/// Finding 1a: both write while one node is cut off, and it is mended while requests lie in the streams.
+std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
+                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.world.cut_node(1);
+  pair.both_put();
+  pair.run_for_ms(seed % 2 == 0 ? 2600 : 3500);
+  pair.world.mend_node(1);
+  pair.run_for_ms(8000);
+  pair.look();
+  return pair.end(reached);
+}
+
+/// Finding 1b: one link is cut, and both its ends write.
+std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken,
+                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.world.cut_link(1, 2);
+  pair.both_put();
+  pair.run_for_ms(9000);
+  pair.world.mend_link(1, 2);
+  pair.run_for_ms(5000);
+  pair.look();
+  return pair.end(reached);
+}
+
+/// Finding 2: a copy on a home that is cut off from the voters, of a replica there that others overwrote.
+std::string copy_without_a_lease(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto writer = world.add_program(0), copier = world.add_program(3);
+  std::shared_ptr<Handle> written, seen, target;
+  const auto put = [&]() -> Task<void> {
+    const Status done = co_await writer->put(written, 1);
+    script.must(done, "put");
+  };
+  script.run(writer, [&]() -> Task<void> {
+    auto made = co_await writer->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    written = made.value();
+    const Status published = co_await writer->publish(*written, "x");
+    script.must(published, "publish");
+  });
+  script.run(writer, put);
+  script.run(copier, [&]() -> Task<void> {
+    auto attached = co_await copier->attach("x", false);
+    script.must(attached.status(), "attach");
+    seen = attached.value();
+    auto made = co_await copier->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    target = made.value();
+  });
+  script.run_for_ms(1000 * seed);
+  world.cut_link(0, 2);
+  world.cut_link(1, 2);
+  script.run(writer, put);
+  script.run(copier, [&]() -> Task<void> {
+    for (int i = 0; i < 8; ++i) (void)co_await copier->copy(seen, target, 1);
+  });
+  return script.end(reached);
+}
+
+/// Q1: one voter has not heard of a home for long; the others gave it votes that run.
+std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.world.cut_link(2, 3);
+  pair.run_for_ms(4000);
+  pair.world.cut_link(1, 2);
+  // The put fails a deadline later; until shortly before, the home has had votes.
+  pair.world.clock().in(1350 * kMs, [&pair] { pair.world.cut_node(2); });
+  pair.write_and_read(6000);
+  return pair.end(reached);
+}
+
+/// Q4: a replica is lost while its home is cut off, and then the council changes.
+std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.world.cut_node(2);
+  pair.write_and_read(6000);
+  pair.world.kill(4, true);
+  pair.run_for_ms(4000);
+  pair.world.mend_node(2);
+  pair.write_and_read(6000);
+  return pair.end(reached);
+}
+
+/// A majority of the voters restarts at once, and the coordinator goes on: nobody knows any more which
+/// replicas are old. Those that are left are given up (CAVEATS.md), and new ones are as good as ever.
+std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  const auto x = script.world.add_program(3);
+  std::shared_ptr<Handle> before;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate");
+    before = made.value();
+    const Status put = co_await x->put(before, 1);
+    script.must(put, "put");
+  });
+  script.world.kill(1, seed % 2 == 0);
+  script.world.kill(2, seed % 2 == 0);
+  script.run_for_ms(seed % 3 * 1000);
+  script.world.restart(1);
+  script.run_for_ms(seed % 4 * 500);
+  script.world.restart(2);
+  script.run_for_ms(25'000);
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate afterwards");
+    if (!made.is_ok()) co_return;
+    const Status put = co_await x->put(made.value(), 1);
+    script.must(put, "put afterwards");
+    const Status got = co_await x->get(made.value(), 1);
+    script.must(got, "get afterwards");
+  });
+  return script.end(reached);
+}
+
+/// The same where nobody has replicas: nothing is lost, so new ones need not wait.
+std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fault::Point>& broken,
+                                               std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  const auto x = script.world.add_program(3);
+  script.run_for_ms(3000);
+  for (const size_t node : {1, 2}) script.world.kill(node, seed % 2 == 0);
+  script.run_for_ms(500 * (seed % 3));
+  for (const size_t node : {1, 2}) script.world.restart(node);
+  script.run_for_ms(4500);
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate");
+    if (!made.is_ok()) co_return;
+    const Status put = co_await x->put(made.value(), 1);
+    script.must(put, "put");
+  });
+  return script.end(reached);
+}
+
+/// Q4: the coordinator is on the small side of a cut, the home and the majority on the other.
+std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Point>& broken,
+                                       std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  for (size_t small = 0; small < 2; ++small) {
+    for (size_t large = 2; large < 5; ++large) pair.world.cut_link(small, large);
+  }
+  pair.write_and_read(10'000);
+  return pair.end(reached);
+}
+
+/// Q4, S1: the coordinator ends between the steps that change the council, because a voter died; the homes go
+/// on.
+std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Point>& broken,
+                                         std::set<fault::State>* reached) {
+  Pair pair(seed, broken, 5);
+  pair.run_for_ms(2000);  // all five vote
+  const size_t when = 1 + seed % 4;
+  size_t accepted = 0;
+  pair.world.on_state = [&](fault::State state) {
+    if (state == fault::State::kCouncilAccepted && ++accepted == when) pair.world.cut_node(0);
+  };
+  pair.world.kill(4, true);
+  for (int i = 0; i < 15'000 && accepted < when; ++i) pair.run_for_ms(1);
+  if (accepted < when && broken.empty()) pair.world.violate("the council never changed");
+  pair.run_for_ms(seed % 3);
+  pair.world.kill(0, true);
+  pair.world.mend_node(0);
+  pair.run_for_ms(100);
+  pair.world.restart(0);
+  pair.run_for_ms(12'000);
+  pair.run(pair.x, [&]() -> Task<void> {
+    const Status put = co_await pair.x->put(pair.of_x, 1);
+    pair.must(put, "a put after the coordinator was restarted");
+  });
+  pair.look();
+  return pair.end(reached);
+}
+
+/// E1: the coordinator is cut off for some deadlines, and all the others live: it never decides alone.
+std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.run_for_ms(1000);
+  pair.world.cut_node(0);
+  pair.run_for_ms(1500 + 400 * (seed % 8));
+  pair.world.mend_node(0);
+  for (int ms = 0; ms < 2000; ++ms) {
+    pair.run_for_ms(1);
+    if (pair.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
+      pair.world.violate("E1: the coordinator decides alone, though all others live");
+  }
+  pair.both_put();
+  pair.look();
+  return pair.end(reached);
+}
+
+/// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
+/// again.
+struct Remaking : Script {
+  Remaking(uint64_t seed, const std::set<fault::Point>& broken, std::vector<size_t> homes = {1, 2})
+      : Script(seed, broken, 3 + homes.size()) {
+    writer = world.add_program(3);
+    reader = world.add_program(4);
+    run(writer, [this, homes]() -> Task<void> {
+      auto made = co_await writer->allocate(Layout::kReplicated, homes);
+      must(made.status(), "allocate");
+      written = made.value();
+      const Status put = co_await writer->put(written, 1);
+      must(put, "put");
+      const Status published = co_await writer->publish(*written, "r");
+      must(published, "publish");
+    });
+    run(reader, [this]() -> Task<void> {
+      auto found = co_await reader->attach("r", false);
+      must(found.status(), "attach");
+      read = found.value();
+    });
+  }
+  void write_for(uint64_t ms) {
+    const uint64_t until_ns = world.clock().now_ns() + ms * kMs;
+    stopped = false;
+    start(writer, [this, until_ns]() -> Task<void> {
+      for (size_t i = 0; world.clock().now_ns() < until_ns && !stopped; ++i)
+        (void)co_await writer->put(written, 1 + i % kCells);
+    });
+  }
+  /// The node comes back without its bytes.
+  void lose(size_t node) {
+    world.kill(node, true);
+    run_for_ms(300);
+    world.restart(node);
+  }
+  /// The newest bytes are there, for handles old and new.
+  void look(const std::shared_ptr<Program>& program, const std::shared_ptr<Handle>& handle) {
+    run(program, [this, program, handle]() -> Task<void> {
+      for (size_t cell = 1; cell <= kCells; ++cell) {
+        const Status old = co_await program->get(handle, cell);
+        must(old, "a get by an old handle");
+      }
+      auto fresh = co_await program->attach("r", false);
+      must(fresh.status(), "an attach");
+      if (!fresh.is_ok()) co_return;
+      for (size_t cell = 1; cell <= kCells; ++cell) {
+        const Status got = co_await program->get(fresh.value(), cell);
+        must(got, "a get by a new handle");
+      }
+    });
+  }
+  std::shared_ptr<Program> writer, reader;
+  std::shared_ptr<Handle> written, read;
+  bool stopped = false;
+  static constexpr size_t kCells = 20;  // in turn: what one put missed, the next one does not hide
+};
+
+/// Each node of a replica is lost once, one after the other, as in a restart of all.
+std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  part.world.on_state = [&](fault::State state) {  // no later put hides one that was missed
+    part.stopped = part.stopped || (state == fault::State::kReplicaRemade && seed % 2 == 0);
+  };
+  for (const size_t node : {1, 2}) {
+    // Programs know of the loss, and write, before there is room for the copy.
+    part.world.refuse(fault::Point::kHomeNoMemory, 4000 + 100 * (seed % 10));
+    part.write_for(11000);
+    part.lose(node);
+    part.run_for_ms(14000);
+    part.look(part.reader, part.read);
+    part.look(part.writer, part.written);
+  }
+  return part.end(reached);
+}
+
+/// The home that leads is cut off while its replica is frozen: it answers again, and the copy is made later.
+std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken,
+                             std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  bool was_cut = false;
+  part.world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaFrozen || was_cut) return;
+    was_cut = true;
+    for (const size_t node : {0, 1, 3, 4}) part.world.cut_link(2, node);
+  };
+  part.write_for(9000);
+  part.lose(1);
+  part.run_for_ms(3000 + 200 * (seed % 8));
+  for (const size_t node : {0, 1, 3, 4}) part.world.mend_link(2, node);
+  part.run_for_ms(16000);
+  if (!was_cut && broken.empty()) part.world.violate("the replica was never frozen");
+  part.look(part.reader, part.read);
+  part.look(part.writer, part.written);
+  part.lose(2);
+  part.run_for_ms(12000);
+  part.look(part.reader, part.read);
+  return part.end(reached);
+}
+
+/// One of three is lost, and the home that leads dies around the decision: whatever was decided, the other
+/// one and the spare home find out.
+std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Remaking part(seed, broken, {1, 2, 5});
+  const auto id_at = [&](size_t node) {
+    ExtentId found;
+    for (const auto& piece : part.written->memory->pieces) found = piece.node == node ? piece.id : found;
+    return found;
+  };
+  const size_t leader = id_at(2) < id_at(5) ? 2 : 5;
+  const fault::State when = seed % 2 == 0 ? fault::State::kPartPlanned : fault::State::kReplicaFrozen;
+  bool planned = false;
+  part.world.on_state = [&](fault::State state) {
+    if (planned || state != when) return;
+    planned = true;
+    if (seed % 4 == 0) part.world.cut_node(leader);
+  };
+  part.write_for(9000);
+  part.lose(1);
+  for (int i = 0; i < 15'000 && !planned; ++i) part.run_for_ms(1);
+  if (!planned && broken.empty()) part.world.violate("the part was never planned");
+  part.run_for_ms(seed % 8);
+  part.world.kill(leader, true);
+  part.world.mend_node(leader);
+  part.run_for_ms(20'000);
+  part.look(part.reader, part.read);
+  part.look(part.writer, part.written);
+  return part.end(reached);
+}
+
+/// The home that leads is lost right after the switch, before it has told anybody.
+std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Remaking part(seed, broken);
+  bool remade = false;
+  part.world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaRemade || remade) return;
+    remade = true;
+    part.world.cut_node(2);
+  };
+  part.write_for(3000);
+  part.lose(1);
+  part.run_for_ms(5000);
+  part.world.mend_node(2);
+  part.world.kill(2, true);
+  part.run_for_ms(9000);
+  if (remade) part.look(part.reader, part.read);
+  part.world.restart(2);
+  part.run_for_ms(6000);
+  return part.end(reached);
+}
+
+}  // namespace
+
+const std::vector<Schedule>& schedules_of_replicas() {
+  static const std::vector<Schedule> all{
+      {"one node is cut", one_node_cut, 6},
+      {"one link is cut", one_link_cut, 8},
+      {"a copy without a lease", copy_without_a_lease, 4},
+      {"one voter is no majority", one_voter_is_no_majority, 4},
+      {"a council remembers losses", council_remembers_losses, 4},
+      {"a majority restarts", majority_restarts, 12},
+      {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
+      {"the small side decides nothing", small_side_decides_nothing, 4},
+      {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
+      {"the coordinator is cut off", coordinator_is_cut_off, 8},
+      {"a part is made again", made_again, 8},
+      {"a frozen replica is cut off", cut_while_frozen, 8},
+      {"the node that leads dies deciding", leader_dies_deciding, 8},
+      {"the node that led is lost", lost_after_the_switch, 6},
+  };
+  return all;
+}
+
+}  // namespace ocm::simulation

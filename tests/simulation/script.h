@@ -1,0 +1,61 @@
+// A few nodes of the simulated cluster without random faults, and steps of programs: what schedules are written in.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+#include "schedules.h"
+
+namespace ocm::simulation {
+
+inline constexpr uint64_t kMs = 1'000'000;
+
+/// Not a list in braces: GCC 12 cannot have one in a co_await.
+template <class... Nodes>
+std::vector<size_t> on(Nodes... nodes) {
+  return {static_cast<size_t>(nodes)...};
+}
+
+/// A few nodes without random faults, and steps of programs.
+struct Script {
+  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3)
+      : world(options(seed, broken, nodes)) {
+    world.boot();
+  }
+  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes) {
+    WorldOptions out;
+    out.seed = seed;
+    out.nodes = nodes;
+    out.always = broken;
+    return out;
+  }
+  /// Started and not waited for.
+  template <class Step>
+  void start(const std::shared_ptr<Program>& program, Step step) {
+    const auto wrap = [](Step inner) -> Task<void> { co_await inner(); };
+    program->env->start(wrap(std::move(step)));
+  }
+  template <class Step>
+  void run(const std::shared_ptr<Program>& program, Step step) {
+    const auto wrap = [](Step inner) -> Task<void> { co_await inner(); };
+    world.run(program, wrap(std::move(step)));
+  }
+  void run_for_ms(uint64_t ms) { world.run_for(ms * kMs); }
+  void must(const Status& status, const char* what) {
+    if (!status.is_ok()) world.violate(std::string(what) + ": " + std::string(status.to_string()));
+  }
+  std::string end(std::set<fault::State>* reached) {
+    if (reached != nullptr) reached->insert(world.reached().begin(), world.reached().end());
+    std::string out;
+    for (const std::string& what : world.violations()) out += what + "\n";
+    return out;
+  }
+
+  World world;
+};
+
+}  // namespace ocm::simulation
