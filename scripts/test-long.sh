@@ -4,6 +4,7 @@ make test-long covers, beyond make test:
   simulation   whole daemons on virtual time by seed: programs' lives for 10^6 seconds, and the client's own code over the
                fake network for 300 hours
   models       the exhaustive checkers with their deep worlds, where tests/model has them
+  wheel        compiled whole by pip, instead of with the libraries that make test has compiled
   soak         100,000 random operations over three real nodes, every byte compared
   fuzzers      each decoder of bytes from outside for 60 seconds; corpora stay in build/fuzz/corpus
 It does not cover: clusters of several machines, InfiniBand, and the suites of make test and make test-sanitizers.
@@ -15,6 +16,7 @@ done
 for program in build/release/tests/model/*_model; do
   if [ -x "$program" ]; then suite "model: $(basename "$program")" "$program" --deep; fi
 done
+OCM_WHEEL_WHOLE=1 suite "wheel" run_python python/test_install.py
 export OCM_SOAK_OPS=${OCM_SOAK_OPS:-100000}
 suite "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
 suite "fuzzers" scripts/fuzz.sh 60

@@ -32,12 +32,15 @@ def run(*command: object, **options) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> pathlib.Path:
-    """Built from the tree, unless $OCM_WHEEL is one."""
+    """Built from the tree, unless $OCM_WHEEL is one. The rooms' libraries are those of the build under test, whose sources
+    and options are the same; $OCM_WHEEL_WHOLE, as in `make test-long`: all is compiled."""
     if "OCM_WHEEL" in os.environ:
         return pathlib.Path(os.environ["OCM_WHEEL"])
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", ROOT, "--no-build-isolation", "--no-deps", "--no-index", "-q", "-w", folder,
-        timeout=1500)
+    compiled = os.environ.get("OCM_BIN_DIR")
+    settings = [] if compiled is None or "OCM_WHEEL_WHOLE" in os.environ else ["-C", f"cmake.define.OCM_COMPILED={compiled}"]
+    run(sys.executable, "-m", "pip", "wheel", ROOT, *settings, "-C", f"build-dir={folder}/build", "--no-build-isolation",
+        "--no-deps", "--no-index", "-q", "-w", folder, timeout=1500)
     built, = folder.glob("oncilla-*.whl")
     return built
 

@@ -1,5 +1,7 @@
 // fabric/tcp: peers that stand still in the middle of an operation, and peers that are gone.
 #include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -69,6 +71,11 @@ TEST_F(TcpSlowPeerTest, AGetWaitsWhileItsProgramComputes) {
   std::this_thread::sleep_for(std::chrono::milliseconds(800));  // the program computes
   EXPECT_EQ(wait(*channel, op), Code::kOk);
   EXPECT_TRUE(buffer == bytes);
+  // It would end a connection whose peer computes for longer than that (both ends are tuned alike).
+  int timeout_ms = -1;
+  socklen_t length = sizeof(timeout_ms);
+  EXPECT_EQ(::getsockopt(channel->poll_on().fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &length), 0);
+  EXPECT_EQ(timeout_ms, 0);
 }
 
 TEST_F(TcpSlowPeerTest, APeerThatVanishesWhileItDoesNotReadIsNoticed) {
