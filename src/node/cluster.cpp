@@ -229,13 +229,20 @@ void Cluster::take_census() {
   constexpr size_t kLoggedMax = 32;
   const std::pair of(membership_->epoch(), names_.version());
   const uint64_t now = core_.now_ns();
-  if (of == census_of_ || now < census_next_ns_) return;
+  if ((of == census_of_ && !lost_untold_) || now < census_next_ns_) return;
   census_of_ = of;
   census_next_ns_ = now + kPauseNs;
   auto census = names_.census([this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+  // For as long as a home may take to say that a part was made again, only its former nodes are known.
+  std::erase_if(lost_, [&](const auto& one) { return !census.lost.contains(one.first); });
   size_t logged = 0;
+  lost_untold_ = false;
   for (const std::string& name : census.lost) {
-    if (!census_.lost.contains(name) && logged++ < kLoggedMax) log::warn("data_lost", {{"name", name}});
+    Lost& lost = lost_.try_emplace(name, Lost{now}).first->second;
+    if (lost.told) continue;
+    lost.told = now >= lost.since_ns + core_.config.failure_deadline_ns();
+    lost_untold_ = lost_untold_ || !lost.told;
+    if (lost.told && logged++ < kLoggedMax) log::warn("data_lost", {{"name", name}});
   }
   if (logged > kLoggedMax) log::warn("data_lost", {{"more_names", logged - kLoggedMax}});
   if (census.degraded > census_.degraded) log::warn("replicas_missing", {{"names", census.degraded}});

@@ -4,6 +4,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -143,6 +144,12 @@ class Cluster {
   std::set<std::string> reported_, awaited_;
   bool send_names_ = true;
   control::Names::Census census_;
+  struct Lost {
+    uint64_t since_ns = 0;
+    bool told = false;
+  };
+  std::map<std::string, Lost> lost_;  // the census's, and what the log has said of them
+  bool lost_untold_ = false;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
   std::set<SessionId> asking_;      // whose daemon is asked whether it has them

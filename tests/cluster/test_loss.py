@@ -151,7 +151,7 @@ def test_what_misses_a_replica_is_shown(cluster):
     single.publish("single", 0o606)
     cluster["n2"].kill()
     wait_for("the metrics tell", lambda: "oncilla_names_lost 2" in cluster["n1"].http_get("/metrics"))
-    assert "data_lost name=single" in cluster["n1"].log()
+    wait_for("the log names it", lambda: "data_lost name=single" in cluster["n1"].log())
     status = subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status", "--json"],
                             check=True, capture_output=True, text=True, timeout=20).stdout
     assert json.loads(status)["names_lost"] == 2
