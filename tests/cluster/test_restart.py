@@ -18,8 +18,9 @@ def used(node) -> int:
     return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
-def restart(cluster, name):
-    cluster[name].kill()
+def restart(cluster, name, how=signal.SIGKILL):
+    cluster[name].process.send_signal(how)
+    cluster[name].process.wait(15)
     cluster[name].start().wait_ready()
     cluster.wait_members(at=cluster[name])
 
@@ -42,6 +43,23 @@ def test_a_loss_is_confirmed_and_a_name_given_after_a_restart(cluster, own):
     writes(a, 3)
     a.publish("kept", 0o606)
     assert cluster.program(cluster[own]).attach("kept").holds(0, 3, MIB)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("own, other", [("n1", "n2"), ("n2", "n1")])
+def test_a_replica_on_the_programs_own_node_is_lost_and_made_again_after_a_restart(cluster, own, other, how):
+    a = cluster.program(cluster[own]).alloc(MIB, layout="replicated", nodes=[own, "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    restart(cluster, own, how)
+    writes(a, 2)
+    a.publish("kept", 0o606)
+    reader = cluster.program(cluster[other]).attach("kept")
+    assert reader.holds(0, 2, MIB)
+    wait_for("another replica", lambda: "replica_made_again" in cluster["n3"].log(), 20 * FAILURE_DEADLINE_S)
+    cluster["n3"].kill()
+    assert reader.holds(0, 2, MIB) and a.holds(0, 2, MIB)
+    writes(a, 3)
+    assert reader.holds(0, 3, MIB)
 
 
 def test_replicas_are_made_again_after_a_majority_of_voters_restarted_at_once(cluster):
