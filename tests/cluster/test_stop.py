@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -187,21 +189,13 @@ def test_what_has_one_copy_left_is_shown(make_cluster):
     assert "no other node has room" in n3.log()
 
 
-def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
-    cluster = make_cluster(extra=SOON)
+def rolling_restart(cluster, names: int):
+    """One node after the other; each waits until every copy is made again. `names`: how many are published."""
     n1, n2, n3 = cluster.nodes
-    seeds = {}
-    for nodes in (["n1", "n2"], ["n2", "n3"], ["n1", "n3"]):
-        for _ in range(2):
-            name = f"name{len(seeds)}"
-            seeds[name] = 10 + len(seeds)
-            publish(cluster, name, nodes, seeds[name])
-    while cluster.programs:
-        cluster.programs.pop().close()
 
     def whole(at):
         now = json.loads(ocm(at, "status", "--json").stdout or "{}")
-        return now.get("names") == len(seeds) and now["names_degraded"] == 0 and now["last_copies"] == []
+        return now.get("names") == names and now["names_degraded"] == 0 and now["last_copies"] == []
 
     for node in (n2, n3, n1):
         wait_for(f"{node.name} may stop", lambda at=node: stop_check(at, at.name) == SAFE)
@@ -212,7 +206,70 @@ def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
         for each in cluster.nodes:
             cluster.wait_members(at=each)
         wait_for("every copy is made again", lambda: all(whole(each) for each in cluster.nodes), 60)
+
+
+def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
+    cluster = make_cluster(extra=SOON)
+    seeds = {}
+    for nodes in (["n1", "n2"], ["n2", "n3"], ["n1", "n3"]):
+        for _ in range(2):
+            name = f"name{len(seeds)}"
+            seeds[name] = 10 + len(seeds)
+            publish(cluster, name, nodes, seeds[name])
+    while cluster.programs:
+        cluster.programs.pop().close()
+
+    rolling_restart(cluster, len(seeds))
     for each in cluster.nodes:
         program = cluster.program(each)
         for name, seed in seeds.items():
             assert program.attach(name).holds(0, seed, MIB)
+
+
+PAGE, PLACES = 4096, 16
+
+
+def write_on(handles: dict, lane: int, stop: threading.Event) -> dict:
+    """Through each handle to each place of the lane, over and over; what was acknowledged last, by name and place.
+    While its daemon is down a put may fail: it is tried again until it does not. A get never finds older bytes."""
+    newest, turn = {}, 0
+    while not stop.is_set() or turn < PLACES:
+        for name, handle in handles.items():
+            place, seed = (lane * PLACES + turn % PLACES) * PAGE, 1 + lane + 3 * turn
+            wait_for(f"a put to {name} is done", lambda: outcome(lambda: handle.fill(place, seed, PAGE)) is None, 60)
+            newest[name, place] = seed
+            assert outcome(lambda: handle.holds(place, seed, PAGE)) is not False, (name, place, seed)
+        turn += 1
+    return newest
+
+
+def test_programs_write_on_through_a_rolling_restart(make_cluster):
+    """On every node, so that each writes while its own daemon restarts."""
+    cluster = make_cluster(extra=SOON)
+    n1, n2, n3 = cluster.nodes
+    assert ocm(n1, "alloc", "three", "1MiB", "--layout", "replicated", "--extents", 3).returncode == 0
+    for first, second in (("n1", "n2"), ("n2", "n3"), ("n1", "n3")):
+        publish(cluster, f"{first} and {second}", [first, second], 1)
+    while cluster.programs:
+        cluster.programs.pop().close()
+    names = sorted(cluster.program(n1).session("names"))
+    assert len(names) == 4
+    old = []
+    for node in cluster.nodes:
+        program = cluster.program(node)
+        old.append({name: program.attach(name) for name in names})
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(old)) as pool:
+        writers = [pool.submit(write_on, handles, lane, stop) for lane, handles in enumerate(old)]
+        try:
+            rolling_restart(cluster, len(names))
+        finally:
+            stop.set()
+        newest = {key: seed for writer in writers for key, seed in writer.result().items()}
+    assert len(newest) == len(names) * len(old) * PLACES
+    for node, handles in zip(cluster.nodes, old):
+        program = cluster.program(node)
+        fresh = {name: program.attach(name) for name in names}
+        for (name, place), seed in newest.items():
+            assert fresh[name].holds(place, seed, PAGE), (node.name, name, place)
+            assert handles[name].holds(place, seed, PAGE), (node.name, name, place)
