@@ -12,8 +12,8 @@
  *    order; others in none.
  *  - Times are nanoseconds, lengths and offsets are bytes. A deadline of 0 means the session's default
  *    (the failure deadline, 3 s): it bounds the time without progress, not the whole transfer.
- *  - A buffer that the program may not touch is INVALID_ARGUMENT where the kernel copies (long puts and gets
- *    over tcp) and SIGSEGV elsewhere. What such a put leaves in its range is undefined.
+ *  - A buffer that the program may not touch is INVALID_ARGUMENT where the kernel copies (over tcp, long puts, and
+ *    long gets but for their beginning) and SIGSEGV elsewhere. What such a put leaves in its range is undefined.
  *  - A put or get that returned an error does nothing more to the program's buffer. After DEADLINE or
  *    PEER_LOST a put may have reached the memory in whole, in part or not at all, and what was sent may
  *    still land there while its node lives: put again, or get, to know. (ocm_op_wait's DEADLINE is not the

@@ -1,5 +1,7 @@
 """The C ABI through ctypes, as the tests' programs use it. Every failure raises OcmError(code name)."""
+import contextlib
 import ctypes as c
+import mmap
 import os
 import pathlib
 
@@ -115,6 +117,19 @@ def check(code: int) -> int:
     return code
 
 
+@contextlib.contextmanager
+def half_memory(count: int):
+    """The address of `count` bytes, of which the program may not touch the second half."""
+    with mmap.mmap(-1, count) as memory:
+        first = c.c_char.from_buffer(memory)
+        try:
+            if c.CDLL(None).mprotect(c.c_void_p(c.addressof(first) + count // 2), c.c_size_t(count // 2), 0) != 0:
+                raise OSError("mprotect")
+            yield c.addressof(first)
+        finally:
+            del first  # else the mapping cannot be closed
+
+
 class Allocation:
     def __init__(self, handle):
         self.handle = handle
@@ -139,6 +154,14 @@ class Allocation:
         """A put whose length need not fit the buffer: for bounds that must be refused before any byte moves."""
         buffer = c.create_string_buffer(16)
         check(lib().ocm_put(self.handle, offset, buffer, count))
+
+    def put_from(self, offset: int, address: int, count: int):
+        """Of memory that need not be this program's."""
+        check(lib().ocm_put(self.handle, offset, address, count))
+
+    def get_to_half(self, offset: int, count: int):
+        with half_memory(count) as address:
+            check(lib().ocm_get(self.handle, offset, address, count))
 
     def copy_from(self, offset: int, source: "Allocation", source_offset: int, count: int):
         place = lib().Place
@@ -170,6 +193,10 @@ class Allocation:
 
     def put_notify(self, offset: int, data: bytes, notify_offset: int, value: int):
         check(lib().ocm_put_notify(self.handle, offset, data, len(data), notify_offset, value))
+
+    def put_notify_half(self, offset: int, count: int, notify_offset: int, value: int):
+        with half_memory(count) as address:
+            check(lib().ocm_put_notify(self.handle, offset, address, count, notify_offset, value))
 
     def wait_at_least(self, offset: int, value: int, deadline_s: float) -> int:
         seen = c.c_uint64()

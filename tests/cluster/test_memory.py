@@ -104,6 +104,34 @@ def test_notified_put_wakes_a_waiter(shared, p):
     p.session("remove", "mailbox")
 
 
+def test_a_notified_put_of_memory_that_cannot_be_read_notifies_nobody(p):
+    """Its first half goes out before the fault is found, and the notification stands behind the rest."""
+    count = 8 * MIB
+    a = p.alloc(8 + count, nodes=["n2"], flags=DEDICATED)
+    for _ in range(5):
+        fails("INVALID_ARGUMENT", lambda: a.put_notify_half(8, count, 0, 1))
+        assert a.get(0, 8) == bytes(8)
+    a.put_notify(8, b"hello", 0, 1)
+    assert a.wait_at_least(0, 1, 10.0) == 1
+    assert a.get(8, 5) == b"hello"
+
+
+NOWHERE = 8
+
+
+@pytest.mark.parametrize("layout, nodes", [("single", ["n2"]), ("replicated", ["n2", "n3"])])
+def test_a_bad_pointer_is_the_callers_fault_and_no_nodes(shared, p, layout, nodes):
+    a = p.alloc(4 * MIB, layout=layout, nodes=nodes, flags=DEDICATED)
+    a.fill(0, 1, 4 * MIB)
+    for _ in range(3):
+        fails("INVALID_ARGUMENT", lambda: a.get_to_half(0, 4 * MIB))
+        fails("INVALID_ARGUMENT", lambda: a.put_from(0, NOWHERE, 4 * MIB))
+    a.fill(0, 2, 4 * MIB)
+    assert a.holds(0, 2, 4 * MIB)
+    assert sum(not extent["lost"] for extent in a.extents()) == len(nodes)
+    assert not any("replica_lost" in node.log_path.read_text() for node in shared.nodes)
+
+
 def test_a_published_name_outlives_its_program(shared, p):
     first = shared.program(shared["n2"])
     a = first.alloc(2 * MIB, layout="striped", nodes=["n1", "n3"])
