@@ -30,9 +30,9 @@ def reads(handle, seed: int) -> bool:
         return False
 
 
-def allocations_answered(node) -> int:
-    found = re.search(r'^oncilla_control_request_seconds_count\{request="allocate"\} (\d+)$', node.http_get("/metrics"), re.M)
-    return int(found.group(1))
+def answered(node, request: str) -> int:
+    found = re.search(rf'^oncilla_control_request_seconds_count\{{request="{request}"\}} (\d+)$', node.http_get("/metrics"), re.M)
+    return int(found.group(1)) if found else 0
 
 
 def open_extent(raw: RawProgram, extent: dict, access: int = 3) -> int:
@@ -49,17 +49,40 @@ def test_what_is_allocated_after_its_program_gave_up_is_given_back(cluster):
     hasty = cluster.program(cluster["n1"], deadline_s=0.1)
     before = used(n3)
     wait_for("its view shows that", lambda: hasty.nodes()["n3"]["used"] >= before)
-    answered = allocations_answered(cluster["n1"])
+    before_it = answered(cluster["n1"], "allocate")
     n2.signal(signal.SIGSTOP)
     try:
         with pytest.raises(OcmError) as caught:
             hasty.alloc(8 * MIB, flags=REMOTE | DEDICATED)
         assert caught.value.name == "DEADLINE"
-        wait_for("it was made on n3 all the same", lambda: allocations_answered(cluster["n1"]) > answered)
+        wait_for("it was made on n3 all the same", lambda: answered(cluster["n1"], "allocate") > before_it)
         wait_for("it is back, and the program did nothing", lambda: used(n3) == before, 4 * FAILURE_DEADLINE_S)
     finally:
         n2.signal(signal.SIGCONT)
     kept = hasty.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    kept.fill(0, 1, MIB)
+    assert kept.holds(0, 1, MIB)
+
+
+def test_a_hold_that_is_given_after_its_program_gave_up_is_given_back(make_cluster):
+    cluster = make_cluster(extra=("--failure-deadline-ms", "6000"))  # n2 answers late, and is not lost
+    n2, n3 = cluster["n2"], cluster["n3"]
+    owner = cluster.program(cluster["n1"])
+    owner.alloc(8 * MIB, nodes=["n2"], flags=DEDICATED).publish("held", 0o606)
+    hasty = cluster.program(n3, deadline_s=0.1)
+    before = answered(n3, "attach")
+    n2.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(OcmError) as caught:
+            hasty.attach("held", "r+hold")
+        assert caught.value.name == "DEADLINE"
+        assert answered(n3, "attach") == before
+    finally:
+        n2.signal(signal.SIGCONT)
+    wait_for("the answer comes", lambda: answered(n3, "attach") > before)
+    owner.session("remove", "held")
+    wait_for("nobody holds it", lambda: used(n2) == 0)
+    kept = hasty.alloc(MIB, nodes=["n2"], flags=DEDICATED)  # its session lives
     kept.fill(0, 1, MIB)
     assert kept.holds(0, 1, MIB)
 
