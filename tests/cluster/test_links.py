@@ -7,8 +7,10 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED
+from rawprogram import RawProgram
 
 MIB = 1 << 20
+PEER_LOST = -40
 
 
 @pytest.mark.parametrize("cut", ["both ways", "one way"])
@@ -70,9 +72,29 @@ def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes)
     assert seen.holds(0, 2, MIB)
     back = y.alloc(MIB, nodes=["n4"], flags=DEDICATED)
     back.fill(0, 3, MIB)
-    assert outcome(lambda: seen.copy_from(0, back, 0, MIB)) in (None, "PEER_LOST")
+    wait_for("a copy into them is done", lambda: outcome(lambda: seen.copy_from(0, back, 0, MIB)) is None)
+    for reader in (seen, r, cluster.program(n2).attach("replicas")):
+        assert reader.holds(0, 3, MIB)
     cluster.mend_pair(n1, n3)
     cluster.mend_pair(n2, n3)
+
+
+def test_no_copy_goes_into_a_replica_without_a_lease(netns_cluster):
+    cluster = netns_cluster
+    n3 = cluster["n3"]
+    a = cluster.program(cluster["n1"]).alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.publish("replicas", 0o606)
+    raw = RawProgram(n3)
+    raw.hello()
+    attached = raw.call("attach", name="replicas", access=3)["allocation"]["extents"]
+    target = next(extent for extent in attached if extent["node"] == "n3")
+    source = raw.call("allocate", bytes_total=MIB, flags=DEDICATED, nodes=["n3"])["allocation"]["extents"][0]
+    cluster.cut(n3)  # from all, so that it does not hear that its replica is lost
+    a.fill(0, 2, MIB)
+    refused = raw.call("copy", target=target, source=source, bytes_total=MIB)
+    assert refused["code"] == PEER_LOST and "lease" in refused["detail"], refused
+    raw.close()
+    cluster.mend(n3)
 
 
 def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes):
