@@ -165,12 +165,14 @@ class Handle:
 
 
 class Node:
-    def __init__(self, cluster: "Cluster", name: str, host: str, ports: list[int], namespace: str | None):
+    def __init__(self, cluster: "Cluster", name: str, host: str, ports: list[int], namespace: str | None,
+                 machine: str | None = None):
         self.cluster, self.name, self.host, self.namespace = cluster, name, host, namespace
+        self.machine = machine or name
         self.control, self.data, self.http = (f"{host}:{port}" for port in ports)
-        self.run_dir = cluster.directory / name
+        self.run_dir = cluster.directory / self.machine
         self.run_dir.mkdir(exist_ok=True)
-        self.log_path = cluster.directory / f"{name}.log"
+        self.log_path = cluster.directory / f"{self.machine}.log"
         self.process = None
 
     @property
@@ -280,24 +282,37 @@ class Cluster:
         self._ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
         self._ip("-n", self.switch, "link", "set", "br0", "up")
         for i, name in enumerate(names, 1):
-            space = f"{tag}-{name}"
-            self._ip("netns", "add", space)
-            self._ip("link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", f"to-{name}", "netns", self.switch)
-            self._ip("-n", self.switch, "link", "set", f"to-{name}", "master", "br0", "up")
-            self._ip("-n", space, "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
-            self._ip("-n", space, "link", "set", "eth0", "up")
-            self._ip("-n", space, "link", "set", "lo", "up")
-            self.nodes.append(Node(self, name, f"10.77.0.{i}", [7600, 7601, 7602], space))
+            self._add_machine(name, name, f"10.77.0.{i}")
+
+    def _add_machine(self, machine: str, name: str, host: str, hardware_address: str | None = None) -> "Node":
+        space = f"{self.switch.removesuffix('-sw')}-{machine}"
+        self._ip("netns", "add", space)
+        self.nodes.append(Node(self, name, host, [7600, 7601, 7602], space, machine))
+        self._ip("link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", f"to-{machine}", "netns", self.switch)
+        if hardware_address:
+            self._ip("-n", space, "link", "set", "eth0", "address", hardware_address)
+        self._ip("-n", self.switch, "link", "set", f"to-{machine}", "master", "br0", "up")
+        self._ip("-n", space, "addr", "add", f"{host}/24", "dev", "eth0")
+        self._ip("-n", space, "link", "set", "eth0", "up")
+        self._ip("-n", space, "link", "set", "lo", "up")
+        return self.nodes[-1]
+
+    def namesake(self, node: "Node") -> "Node":
+        """Another machine with the node's name and addresses, not started; the node itself is cut off."""
+        self.cut(node)
+        address = subprocess.run(node.in_namespace(["cat", "/sys/class/net/eth0/address"]), check=True,
+                                 capture_output=True, text=True, timeout=20).stdout.strip()
+        return self._add_machine(f"{node.name}-2", node.name, node.host, address)
 
     @staticmethod
     def _ip(*arguments):
         subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=20)
 
     def cut(self, node: "Node"):
-        self._ip("-n", self.switch, "link", "set", f"to-{node.name}", "down")
+        self._ip("-n", self.switch, "link", "set", f"to-{node.machine}", "down")
 
     def mend(self, node: "Node"):
-        self._ip("-n", self.switch, "link", "set", f"to-{node.name}", "up")
+        self._ip("-n", self.switch, "link", "set", f"to-{node.machine}", "up")
 
     def cut_one_way(self, sender: "Node", receiver: "Node"):
         """Nothing that `sender` sends reaches `receiver` any more; the other direction goes on."""

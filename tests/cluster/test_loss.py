@@ -1,5 +1,6 @@
 """Replicas that are given up: two writers on two sides of a cut never give up both, whoever asks and however late."""
 import json
+import os
 import subprocess
 import time
 
@@ -98,6 +99,37 @@ def test_a_writer_goes_on_while_a_link_stays_cut(netns_cluster):
     x.fill(0, 3, MIB)
     assert x.program.seconds < FAILURE_DEADLINE_S
     assert a.holds(0, 3, MIB)
+
+
+def test_a_namesake_of_a_cut_off_node_does_not_tell_its_replica_lost(make_cluster):
+    """It was started elsewhere, has the addresses and no such replica; who reads the old one may go on until its lease
+    is over."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    cluster = make_cluster(namespaces=True, extra=("--failure-deadline-ms", "3000"))  # time to start it
+    n3 = cluster["n3"]
+    a, (x,) = replicated(cluster, ["n3"])
+    former = a.program.nodes()["n3"]["partition"]
+    namesake = cluster.namesake(n3)
+    namesake.start().wait_ready()
+
+    def is_taken_for_n3():
+        seen = a.program.nodes()["n3"]
+        return seen["partition"] != former and seen["state"] == "alive"
+    wait_for("it is n3 now", is_taken_for_n3)
+    a.fill(0, 2, MIB)  # acknowledged once the old n3 can no longer serve its replica
+
+    def is_old():
+        return outcome(lambda: x.holds(0, 2, MIB)) is False
+    assert not is_old()
+    namesake.kill()
+    cluster.cut(namesake)
+    cluster.mend(n3)
+
+    def is_new():
+        assert not is_old()
+        return outcome(lambda: x.holds(0, 2, MIB)) is True
+    wait_for("it reads the other replica", is_new, 20 * FAILURE_DEADLINE_S)
 
 
 @pytest.mark.parametrize("sender, receiver", [("n2", "n3"), ("n3", "n2")])
