@@ -1,10 +1,14 @@
 """Lost replicas are made again by themselves: what was acknowledged stays, handles follow, and nothing is left over."""
+import datetime
+import json
 import re
+import subprocess
 import time
 
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from ocmlib import find_binary
 
 MIB = 1 << 20
 SOON = ("--replicas-again-after-ms", "300")  # a dead node's replicas
@@ -88,6 +92,35 @@ def test_writers_go_on_while_the_copy_is_made(make_cluster):
     for place, seed in newest.items():
         assert a.holds(place * MIB, seed, 4096), place
         assert other.holds(place * MIB, seed, 4096), place
+
+
+def times(node, event: str) -> list:
+    """When its daemon wrote so to its log."""
+    lines = node.log_path.read_text().splitlines()
+    return [datetime.datetime.fromisoformat(line.split()[0].rstrip("Z")) for line in lines if f" {event} " in line]
+
+
+def test_a_copy_keeps_to_its_rate_and_ocm_status_shows_it(make_cluster):
+    cluster = make_cluster(extra=(*SOON, "--replicas-bytes-per-second", str(8 * MIB), "--log-level", "debug"))
+    n1, n2, n3 = cluster.nodes
+    a = replicated(cluster, count=32 * MIB)
+
+    def status(*options):
+        return subprocess.run([find_binary("ocm"), "--socket", str(n1.socket_path), "status", *options], check=True,
+                              capture_output=True, text=True, timeout=20).stdout
+
+    n2.kill()
+    a.fill(0, 2, 4096)
+    wait_for("ocm status tells", lambda: re.search(r"one copy left, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
+    last, = json.loads(status("--json"))["last_copies"]
+    assert (last["node"], last["replicas_waiting"], last["replica_copy_bytes"]) == ("n3", 1, 32 * MIB)
+    assert 0 < last["replica_copy_bytes_done"] <= 32 * MIB
+    wait_made_again(cluster, 1)
+    took = times(n3, "replica_made_again")[0] - times(n3, "replica_copying")[-1]
+    assert took.total_seconds() >= 3  # 4, less what a clock may be set back
+    wait_for("and no more", lambda: json.loads(status("--json"))["last_copies"] == [])
+    n3.kill()
+    assert a.holds(0, 2, 4096)
 
 
 def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
