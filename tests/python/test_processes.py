@@ -4,6 +4,8 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +15,9 @@ import traceback
 import pytest
 
 import oncilla
+from ocmlib import find_binary
+
+CLUSTER_TESTS = pathlib.Path(__file__).resolve().parents[1] / "cluster"
 
 
 def in_child(check) -> None:
@@ -208,3 +213,32 @@ def test_calls_leak_no_references_and_no_descriptors(cluster):
     assert before == (sys.getrefcount(target), sys.getrefcount(source), count_descriptors(), threading.active_count(),
                       ours())
     assert before[-1] <= others
+
+
+TWO_LIBRARIES = """
+import sys
+import oncilla._core
+import ocmlib
+
+with oncilla.connect(sys.argv[1]) as pool:
+    block = pool.allocate(1 << 20, remote=True)
+    copy = ocmlib.Session(sys.argv[1])
+    mine = copy.alloc(1 << 20, nodes=["n2"])
+    mine.put(0, b"copy")
+    block[:4] = b"core"
+    assert mine.get(0, 4) == b"copy" and block[:4] == b"core"
+    copy.close()
+    assert block[:4] == b"core"
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if "liboncilla.so" in line}
+assert len(loaded) == 2, loaded
+print("done")
+"""
+
+
+def test_another_copy_of_the_library_is_loaded_beside_the_packages_own(cluster, tmp_path):
+    """As where the package comes from one build and liboncilla.so from another."""
+    shutil.copy(find_binary("liboncilla.so"), tmp_path / "liboncilla.so")
+    path = os.pathsep.join((os.environ["PYTHONPATH"], str(CLUSTER_TESTS)))
+    done = subprocess.run([sys.executable, "-c", TWO_LIBRARIES, str(cluster["n1"].socket_path)], capture_output=True,
+                          text=True, timeout=60, env={**os.environ, "PYTHONPATH": path, "OCM_BIN_DIR": str(tmp_path)})
+    assert done.stdout == "done\n", f"{done.returncode}: {done.stdout}{done.stderr}"
