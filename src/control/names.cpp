@@ -8,6 +8,15 @@
 #include "os/crypto.h"
 
 namespace ocm::control {
+namespace {
+
+template <class Message>
+ExtentId id_of(const Message& message) {
+  return {GlobalAddress(message.address()), message.generation()};
+}
+
+}  // namespace
+
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   if (uid == 0) return true;
   const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;
@@ -28,11 +37,19 @@ void Names::index(const wire::Allocation& allocation, bool add) {
   if (!has_replicas(allocation)) return;
   for (const auto& extent : allocation.extents()) {
     if (add) {
-      addresses_[extent.address()] = allocation.name();
+      replicas_[id_of(extent)] = allocation.name();
     } else {
-      addresses_.erase(extent.address());
+      replicas_.erase(id_of(extent));
     }
   }
+}
+
+bool Names::has_replicas_of_others(const wire::Allocation& allocation) const {
+  if (!has_replicas(allocation)) return false;
+  return std::any_of(allocation.extents().begin(), allocation.extents().end(), [&](const auto& extent) {
+    const auto known = replicas_.find(id_of(extent));
+    return known != replicas_.end() && known->second != allocation.name();
+  });
 }
 
 Status Names::publish(wire::Allocation allocation) {
@@ -66,6 +83,8 @@ Status Names::take(wire::Allocation allocation) {
   if (names_.size() >= names_max_) {
     return Status(Code::kLimit, "the cluster holds at most " + std::to_string(names_max_) + " names");
   }
+  if (has_replicas_of_others(allocation))
+    return Status(Code::kExists, "a replica of the allocation is published already, under another name");
   const uint32_t uid = allocation.owner_uid();
   const auto mine = by_uid_.find(uid);
   const size_t share = (names_max_ + 1) / 2;
@@ -183,7 +202,7 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
   if (known != ids_.end()) {
     wire::Allocation& mine = names_.at(known->second);
     wire::Allocation newer = mine;
-    if (take_newer(newer, allocation)) {
+    if (take_newer(newer, allocation) && !has_replicas_of_others(newer)) {
       index(mine, false);
       mine = std::move(newer);
       index(mine, true);
@@ -194,12 +213,12 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
 }
 
 bool Names::remake(const wire::PartRemade& remade) {
-  const auto where = addresses_.find(remade.was().address());
-  if (where == addresses_.end()) return false;
+  const auto where = replicas_.find(id_of(remade.was()));
+  if (where == replicas_.end()) return false;
   const auto it = names_.find(where->second);
   if (it == names_.end()) return false;
   wire::Allocation newer = it->second;
-  if (!replace_part(newer, remade)) return false;
+  if (!replace_part(newer, remade) || has_replicas_of_others(newer)) return false;
   index(it->second, false);
   it->second = std::move(newer);
   index(it->second, true);
@@ -209,8 +228,8 @@ bool Names::remake(const wire::PartRemade& remade) {
 }
 
 bool Names::lose_extent(const ExtentId& id) {
-  const auto where = addresses_.find(id.address.bits());
-  if (where == addresses_.end()) return false;
+  const auto where = replicas_.find(id);
+  if (where == replicas_.end()) return false;
   const auto it = names_.find(where->second);
   if (it == names_.end() || !mark_lost(it->second, id)) return false;
   ++version_;
@@ -225,8 +244,8 @@ bool Names::is_valid() const {
     ++by_uid[allocation.owner_uid()];
     if (!has_replicas(allocation)) continue;
     for (const auto& extent : allocation.extents()) {
-      const auto indexed = addresses_.find(extent.address());
-      if (indexed == addresses_.end() || indexed->second != name) return false;
+      const auto indexed = replicas_.find(id_of(extent));
+      if (indexed == replicas_.end() || indexed->second != name) return false;  // N6
     }
   }
   return ids_.size() == names_.size() && by_uid == by_uid_ && names_.size() <= names_max_;

@@ -11,6 +11,7 @@
 //      appended to a table is its owner's. What homes report was published under this rule, and is taken as
 //      it is, for X may not be known yet, or have come after `X~...`.
 //   N5 one uid has at most half of the names; root and the privileged user may have all.
+//   N6 a replica is of one name.
 #pragma once
 
 #include <cstdint>
@@ -97,13 +98,14 @@ class Names {
   const uint32_t privileged_;
   std::map<std::string, wire::Allocation> names_;
   std::unordered_map<std::string, std::string> ids_;     // allocation id -> name
-  std::unordered_map<uint64_t, std::string> addresses_;  // of extents that have replicas -> name
+  std::map<ExtentId, std::string> replicas_;             // extents of parts with replicas -> name
   std::unordered_map<uint32_t, size_t> by_uid_;          // how many names
   std::unordered_set<std::string> removed_;              // N2
   std::deque<std::string> removed_order_;
 
   Status take(wire::Allocation allocation);
   void index(const wire::Allocation& allocation, bool add);
+  bool has_replicas_of_others(const wire::Allocation& allocation) const;  // N6
   void note_removed(const std::string& allocation_id);
   wire::Allocation take_out(std::map<std::string, wire::Allocation>::iterator it);
 };

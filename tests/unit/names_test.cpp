@@ -216,6 +216,45 @@ TEST(Names, ALostReplicaIsMarkedAndCounted) {
   EXPECT_FALSE(listed().lost());
 }
 
+wire::Allocation replicated(const std::string& name, char id,
+                            const std::vector<std::pair<uint64_t, uint32_t>>& replicas) {
+  wire::Allocation out = allocation(name, id);
+  out.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  const wire::ExtentDescriptor extent = out.extents(0);
+  out.clear_extents();
+  for (const auto& [address, generation] : replicas) {
+    *out.add_extents() = extent;
+    out.mutable_extents(out.extents_size() - 1)->set_address(address);
+    out.mutable_extents(out.extents_size() - 1)->set_generation(generation);
+  }
+  return out;
+}
+
+TEST(Names, AnAddressThatIsUsedAgainIsAnotherReplica) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(replicated("x", '1', {{7, 1}, {99, 1}})).is_ok());
+  ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 1}));
+  ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {99, 2}})).is_ok());
+  EXPECT_TRUE(names.is_valid());
+  ASSERT_TRUE(remove(names, "x", 0).is_ok());
+  EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 2})) << "it is of y still";
+}
+
+TEST(Names, AReplicaIsOfOneName) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(replicated("x", '1', {{7, 1}, {99, 1}})).is_ok());
+  EXPECT_EQ(names.publish(replicated("y", '2', {{8, 1}, {99, 1}})).code(), Code::kExists);
+  EXPECT_EQ(names.merge(replicated("y", '2', {{8, 1}, {99, 1}})), Names::Merged::kConflict);
+  ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
+  wire::PartRemade again;
+  again.mutable_was()->set_address(8);
+  again.mutable_was()->set_generation(1);
+  *again.add_now() = names.find("x")->extents(0);
+  again.set_remade(1);
+  EXPECT_FALSE(names.remake(again)) << "the replica of another name";
+  EXPECT_TRUE(names.is_valid());
+}
+
 TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
   Names names(10), restarted(10);
   wire::Allocation a = allocation("x", '1');
