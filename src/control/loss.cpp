@@ -286,12 +286,31 @@ LossState LossLedger::state(uint64_t now_ns) const {
   return out;
 }
 
+bool LossLedger::may_be(const LossState::Part& part) const {
+  if (part.replicas.empty()) return false;
+  const ExtentId& first = part.replicas.front();
+  LossRequest learned;
+  learned.part = part.replicas;
+  learned.replica = first;
+  learned.lost = ids_of(part.lost);
+  learned.ended = part.ended;
+  if (!check(learned).is_ok()) return false;
+  const auto known = parts_.find(first);
+  if (known == parts_.end() ? parts_.size() >= kPartsMax : known->second.replicas != part.replicas)
+    return false;
+  return std::all_of(part.replicas.begin(), part.replicas.end(), [&](const ExtentId& id) {
+    const auto of = part_of_.find(id);
+    return of == part_of_.end() || of->second == first;
+  });
+}
+
 void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (const auto& [partition, left_ns] : state.votes_ns) {
     HomeVotes& votes = home(partition);
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
   }
   for (const auto& [first, theirs] : state.parts) {
+    if (!may_be(theirs)) continue;
     Part& part = parts_[first];
     part.replicas = theirs.replicas;
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
@@ -485,7 +504,8 @@ void LossAsker::after_learn(size_t needed, const Answers& answers) {
     if (answer.agreed) waits.push_back(answer.wait_ns);
   }
   if (OCM_MUTATION("minority-is-quiet") && !waits.empty()) needed = 1;
-  if (waits.size() < needed) return;
+  refused_ = waits.size() < needed;  // a pause, for the others may be asked at once in vain again and again
+  if (refused_) return;
   std::sort(waits.begin(), waits.end());
   wait_ns_ = waits[needed - 1];
   if (wait_ns_ == 0) outcome_ = Outcome::kLost;

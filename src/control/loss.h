@@ -157,6 +157,8 @@ class LossLedger {
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
   void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost, const std::optional<ExtentId>& ended);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
+  /// Well-formed, and no other part has a replica of it.
+  bool may_be(const LossState::Part& part) const;
   void forget_promises(uint64_t now_ns);
   HomeVotes& home(uint32_t partition);
 

@@ -214,6 +214,44 @@ TEST_F(One, ALossThatOnlyItNotedWaitsForTheVotesOfOthers) {
   EXPECT_EQ(v.lose(kStart + kLease, loss(next.council())).value().wait_ns(), kLease / 2);
 }
 
+TEST(LossAsker, PausesWhereAMinorityAnswersWhatItTells) {
+  LossAsker asker({replica(kHome), replica(kSibling)}, replica(kHome), 7);
+  LossAnswer answer;
+  answer.agreed = true;
+  answer.wait_ns = kLease;
+  asker.answered(2, {{"a", answer}, {"b", answer}});
+  asker.answered(2, {{"a", answer}, {"b", answer}});
+  ASSERT_EQ(asker.request("a").phase, LossRequest::Phase::kLearn);
+  asker.answered(2, {{"a", answer}, {"b", answer}});
+  EXPECT_FALSE(asker.was_refused());
+  EXPECT_EQ(asker.wait_ns(), kLease);
+  asker.answered(2, {{"a", answer}});
+  EXPECT_EQ(asker.outcome(), LossAsker::Outcome::kAsking);
+  EXPECT_TRUE(asker.was_refused());
+}
+
+TEST_F(One, LeavesOutPartsThatNoVoterKnew) {
+  const auto ref = [](wire::ExtentRef& out, ExtentId id) {
+    out.set_address(id.address.bits());
+    out.set_generation(id.generation);
+  };
+  const auto part = [&](wire::VoterState& state, const std::vector<ExtentId>& replicas) {
+    auto& added = *state.add_parts();
+    for (const ExtentId& id : replicas) ref(*added.add_replicas(), id);
+  };
+  auto next = council(2, {voter("a")});
+  part(*next.mutable_state(), {replica(kHome), replica(kSibling)});
+  part(*next.mutable_state(), {replica(kSibling), replica(9)});           // a replica of two parts
+  part(*next.mutable_state(), {replica(9, 8192), replica(kHome, 8192)});  // not in order
+  part(*next.mutable_state(), {replica(10), replica(11)});
+  auto& lost = *next.mutable_state()->mutable_parts(3);
+  ref(*lost.add_lost(), replica(12));  // none of it
+  lost.add_freed(false);
+  ASSERT_TRUE(v.install(kStart, next).is_ok());
+  EXPECT_TRUE(v.ledger().is_valid());
+  EXPECT_EQ(v.ledger().parts(), 1u);
+}
+
 TEST_F(One, RefusesACouncilThatDoesNotContinueItsOwn) {
   EXPECT_FALSE(v.install(kStart, council(2, {voter("a")}, {2})).is_ok());
   EXPECT_FALSE(v.install(kStart, council(1, {voter("a")}, {1, 2})).is_ok()) << "not newer";
