@@ -33,6 +33,11 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   return out;
 }
 
+/// Another daemon says so of an extent there: what is used of it as it came.
+bool is_extent_of(const wire::ExtentDescriptor& extent, const std::string& node) {
+  return extent.node() == node && extent.kind() < kKinds && extent.capability().size() == sizeof(Capability);
+}
+
 }  // namespace
 
 Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node,
@@ -43,6 +48,10 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     out.status = made.status();
     if (made.is_ok()) out.extent = std::move(made).value();
     cluster_.note_pool(node, pool, !made.is_ok());
+    co_return;
+  }
+  if (session->ended) {  // its homes were told already
+    out.status = Status(Code::kCancelled);
     co_return;
   }
   const std::string address = cluster_.address_of(node);
@@ -61,7 +70,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
   out.status = reply.status();
   if (reply.is_ok()) {
     out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-    if (out.extent.capability().size() != 16 || out.extent.node() != node) {
+    if (!is_extent_of(out.extent, node)) {
       out.status = Status(Code::kProtocol, "node " + node + " answered with a malformed extent");
     }
     cluster_.note_pool(node, reply.value().reserved().pool());
@@ -340,13 +349,14 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
 }
 
 Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {
+  if (session->ended) co_return;  // its homes were told already, and the orphan timer of this one runs
   wire::Envelope message;
   auto& resume = *message.mutable_session_resume();
   resume.set_session_id(id_field(session->id));
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
   session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
-  const auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;
@@ -354,6 +364,10 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
     control::HoldId hold;
     if (read_id(field, hold)) session->holds[hold].insert(node);
   }
+  auto& extents = *reply.value().mutable_session_extents()->mutable_extents();
+  extents.erase(std::remove_if(extents.begin(), extents.end(),
+                               [&](const auto& one) { return !is_extent_of(one.extent(), node); }),
+                extents.end());
   sessions_.report(*session, reply.value().session_extents());
 }
 
