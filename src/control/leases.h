@@ -7,10 +7,10 @@
 //   L1 an extent is owned by one session, by one name, or, once its name has ended, by its holders. What a
 //      session owns may be held only after publishing failed halfway; the holds are void then.
 //   L2 a session's orphan timer runs exactly while the daemon incarnation that vouched for it is known to be
-//      dead or replaced. resume() hands the session to another incarnation and stops the timer; nothing else
-//      does, for a request of the former may come late. What has run out is freed where the node, asked, says
-//      that it has no such session, or is dead and does not answer: a message that was missed, or a node that
-//      others cannot reach, takes nothing from a session that goes on.
+//      dead or replaced, or no member. resume() hands the session to another incarnation and stops the timer;
+//      nothing else does, for a request of the former may come late. What has run out is freed where the node,
+//      asked, says that it has no such session, or is dead and does not answer: a message that was missed, or
+//      a node that others cannot reach, takes nothing from a session that goes on.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
 //   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
 #pragma once
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -235,6 +236,13 @@ class Leases {
     if (it != owners_.end() && it->second.orphan_until_ns != kNoTimer)
       it->second.orphan_until_ns = now_ns + grace_ns;
   }
+  /// That vouch for what is here.
+  std::set<std::string> nodes() const {
+    std::set<std::string> out;
+    for (const auto& [session, owner] : owners_) out.insert(owner.node);
+    return out;
+  }
+
   /// Whose timer has run out.
   std::vector<SessionId> expired(uint64_t now_ns) const {
     std::vector<SessionId> out;
@@ -260,12 +268,12 @@ class Leases {
   size_t extents() const { return leases_.size(); }
   size_t sessions() const { return owners_.size(); }
 
-  /// L2, by the news of the nodes: their living incarnation, none of those that are dead.
+  /// L2, by the news of the nodes: their living incarnation, none of those that are dead. Of others nothing is known.
   bool timers_fit(const std::unordered_map<std::string, std::optional<Incarnation>>& nodes) const {
     return std::all_of(owners_.begin(), owners_.end(), [&](const auto& one) {
       const auto known = nodes.find(one.second.node);
-      const bool gone = known != nodes.end() && known->second != one.second.incarnation;
-      return gone == (one.second.orphan_until_ns != kNoTimer);
+      if (known == nodes.end()) return true;
+      return (known->second != one.second.incarnation) == (one.second.orphan_until_ns != kNoTimer);
     });
   }
   bool is_valid() const {

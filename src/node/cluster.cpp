@@ -108,6 +108,12 @@ Task<void> Cluster::beat() {
 }
 
 Task<void> Cluster::ask_for(Home::Orphan orphan) {
+  if (orphan.node == core_.name) {  // of a former run of this daemon
+    asking_.erase(orphan.session);
+    const bool has_it = has_session_ && has_session_(orphan.session);
+    home_.answered(orphan, has_it ? Home::Answer::kHasIt : Home::Answer::kHasItNot);
+    co_return;
+  }
   wire::Envelope message;
   auto& at = *message.mutable_session_at();
   at.set_session_id(id_field(orphan.session));
@@ -310,6 +316,8 @@ void Cluster::apply(wire::ClusterView view) {
   view_ = std::move(view);
   view_at_ns_ = core_.now_ns();
   rebuild_rooms();
+  if (!view_.coordinator().empty())
+    home_.members([this](const std::string& node) { return find(node) != nullptr; });
   if (!on_node_) return;
   for (const std::string& name : appeared) {
     if (const wire::NodeView* node = find(name)) on_node_(*node);

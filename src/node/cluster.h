@@ -55,6 +55,8 @@ class Cluster {
   bool settled() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
+  /// Says whether a program's session is here.
+  void on_asked(std::function<bool(const SessionId&)> has_session) { has_session_ = std::move(has_session); }
   /// The registry, for the status page; empty but at the coordinator.
   wire::NameList list_names(uint32_t uid) const;
   /// What a home said of its pool after a change. Freed bytes that are on their way back count as room, for
@@ -129,6 +131,7 @@ class Cluster {
   Quorum quorum_;
   std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;
+  std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member member_;
   wire::ClusterView view_;

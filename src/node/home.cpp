@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/fault.h"
 #include "base/units.h"
@@ -65,6 +66,7 @@ Status Home::init() {
   table_ = std::make_unique<memory::ExtentTable>(
       core_.partition, std::move(pools), std::span(&shared->generation[0], slots_), core_.env.has_threads());
   directory_ = std::make_unique<Directory>(*table_, core_.token, *core_.lease_until_ns);
+  nodes_[core_.name] = core_.incarnation;  // sessions of its former runs come with parts that are given here
   return {};
 }
 
@@ -230,6 +232,17 @@ void Home::add_published(const wire::Allocation& allocation) {
   }
 }
 
+bool Home::has_all_published(const wire::Allocation& allocation) const {
+  const auto known = published_.find(allocation.allocation_id());
+  if (known == published_.end()) return true;
+  std::set<ExtentId> all;
+  for (const auto& extent : allocation.extents()) all.insert(id_of(extent));
+  return std::all_of(known->second.extents().begin(), known->second.extents().end(), [&](const auto& extent) {
+    const auto here = published_extents_.find(id_of(extent));
+    return here == published_extents_.end() || here->second != known->first || all.contains(here->first);
+  });
+}
+
 void Home::erase_published(const std::string& allocation_id) {
   const auto known = published_.find(allocation_id);
   if (known == published_.end()) return;
@@ -287,8 +300,18 @@ void Home::end_session(const SessionId& session, const control::Incarnation& inc
 
 void Home::check_owner(const std::string& node, const control::Incarnation& incarnation) {
   const auto known = nodes_.find(node);
+  has_strangers_ = has_strangers_ || known == nodes_.end();
   if (known == nodes_.end() || known->second == incarnation) return;
   leases_.owner_node(node, known->second, core_.now_ns(), core_.config.orphan_grace_ns());
+}
+
+void Home::members(const std::function<bool(const std::string&)>& is_member) {
+  if (!has_strangers_) return;
+  has_strangers_ = false;
+  for (const std::string& node : leases_.nodes()) {
+    if (!nodes_.contains(node) && !is_member(node))
+      leases_.owner_node(node, std::nullopt, core_.now_ns(), core_.config.orphan_grace_ns());
+  }
 }
 
 void Home::free_session(const SessionId& session) {
@@ -345,6 +368,8 @@ Status Home::publish(const wire::PublishExtents& request) {
       if (extent.node() != core_.name || extent.lost()) continue;
       OCM_TRY(find(extent, Access::kReadWrite).status());
     }
+    if (!has_all_published(allocation))
+      return Status(Code::kExists, "the allocation is published here with other extents");
     add_published(allocation);
     published_attempt_[allocation.allocation_id()] = request.attempt();
   } else {
@@ -527,23 +552,34 @@ void Home::thaw(ExtentId id) {
   (void)table_->resume(id);
 }
 
-void Home::switch_over(ExtentId was, const wire::PartRemade& part) {
-  const auto own = std::find_if(part.now().begin(), part.now().end(), [this](const auto& one) {
+void Home::switch_over(ExtentId was, wire::PartRemade part) {
+  auto& all = *part.mutable_now();
+  const auto own = std::find_if(all.begin(), all.end(), [this](const auto& one) {
     return id_of(one).address.partition() == core_.partition;
   });
-  const ExtentId now = own == part.now().end() ? ExtentId() : id_of(*own);
+  const ExtentId now = own == all.end() ? ExtentId() : id_of(*own);
   if (planned_.erase(was) != 0) (void)table_->resume(now);
-  if (!table_->find(now).is_ok()) {  // the part that follows went on without it
+  const auto here = table_->find(now);
+  if (!here.is_ok()) {  // the part that follows went on without it
     (void)remove(was);
     return;
   }
+  *own = describe(*here.value());  // whoever leads need not know
   directory_->require_lease(now);
   remember(part, now);
   if (const auto named = published_extents_.find(was); named != published_extents_.end()) {
     const std::string allocation = named->second;
     published_extents_.erase(named);
     published_extents_[now] = allocation;
-    (void)control::replace_part(published_.at(allocation), part);
+    wire::Allocation& record = published_.at(allocation);
+    if (!control::replace_part(record, part)) {  // of a part that it does not know
+      for (auto& extent : *record.mutable_extents()) {
+        if (id_of(extent) != was) continue;
+        const uint32_t index = extent.part();
+        extent = *own;
+        extent.set_part(index);
+      }
+    }
   }
   leases_.rename(was, now);
   degraded_.erase(was);
@@ -591,13 +627,20 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
     return Status(Code::kInvalidArgument, "a replica is given to a session or a name");
   }
   if (named) {
-    OCM_TRY(check_name(request.published().name()));
-    OCM_TRY(control::check_parts(request.published()));
+    wire::Allocation record = request.published();
+    OCM_TRY(check_name(record.name()));
+    OCM_TRY(control::check_parts(record));
+    const auto own = std::find_if(record.extents().begin(), record.extents().end(),
+                                  [id](const auto& extent) { return id_of(extent) == id; });
+    if (own == record.extents().end())
+      return Status(Code::kInvalidArgument, "the name does not have the replica");
+    OCM_TRY(find(*own, Access::kReadWrite).status());
+    const auto known = published_.find(record.allocation_id());
+    if (known != published_.end()) (void)control::take_newer(record, known->second);
+    if (!has_all_published(record))
+      return Status(Code::kExists, "the allocation is published here with other extents");
     leases_.give_to_name(id, allocation);
     if (!told) return {};
-    const auto known = published_.find(request.published().allocation_id());
-    wire::Allocation record = request.published();
-    if (known != published_.end()) (void)control::take_newer(record, known->second);
     add_published(record);
   } else {
     if (over_.contains(over_key(session, request.owner_incarnation())))
@@ -626,7 +669,8 @@ std::vector<ExtentId> Home::formerly(ExtentId id) const {
 
 uint32_t Home::times_remade(ExtentId id) const {
   const auto former = formerly_.find(id);
-  return former == formerly_.end() ? 0 : remade_.at(former->second.front()).remade();
+  const wire::PartRemade* part = former == formerly_.end() ? nullptr : remade(former->second.front());
+  return part == nullptr ? 0 : part->remade();
 }
 
 ExtentId Home::present(ExtentId id) const {

@@ -81,7 +81,7 @@ class Home {
   Result<std::weak_ptr<fabric::ServedExtent>> freeze(ExtentId id);
   void thaw(ExtentId id);
   /// Ends the frozen replica here in favour of the one of `part.now` that is here.
-  void switch_over(ExtentId was, const wire::PartRemade& part);
+  void switch_over(ExtentId was, wire::PartRemade part);
   /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
   /// Errors: kInvalidArgument, kNotFound, kCancelled.
   Status give(const wire::GiveReplica& request, bool told = true);
@@ -107,6 +107,8 @@ class Home {
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
   /// the grace. It is to be asked whether it has them (L2 of control/leases.h).
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
+  /// All nodes that the coordinator knows: what others own here, who never joined, is an orphan's.
+  void members(const std::function<bool(const std::string&)>& is_member);
   struct Orphan {
     SessionId session;
     std::string node;
@@ -156,6 +158,9 @@ class Home {
   void forget_replica(ExtentId id);
   void add_published(const wire::Allocation& allocation);
   void erase_published(const std::string& allocation_id);
+  /// Whether it names the living extents that are published here as its own: else nobody would free the
+  /// others.
+  bool has_all_published(const wire::Allocation& allocation) const;
   /// The extent lives no more.
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
@@ -187,6 +192,7 @@ class Home {
   /// and attempts to publish that were undone.
   control::Recent over_{kOverMax};
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
+  bool has_strangers_ = false;  // something was given to sessions of nodes that are not there
   std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
   struct Degraded {
     std::vector<ExtentId> part, lost;

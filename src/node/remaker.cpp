@@ -64,6 +64,7 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
     if (plan == nullptr || id_of(plan->give().part().now(0)) != follows || following_.contains(id)) return;
     core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> { (void)co_await self.follow_plan(which); }(*this, id));
   });
+  cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
 }
 
