@@ -1,16 +1,60 @@
 #!/usr/bin/env bash
-# Runs every libFuzzer target for the given number of seconds, from its seeds and what earlier runs found: the corpora
-# are kept in $OCM_FUZZ_CORPUS (build/fuzz/corpus). Needs clang and libclang-rt-14-dev.
+# The libFuzzer targets; needs clang and libclang-rt-14-dev.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]   runs each for so long (60), from its seeds, the committed corpus
+#                                           (tests/fuzz/corpus) and what earlier runs found
+#   scripts/fuzz.sh merge [TARGET...]       makes the committed corpora anew: the few small inputs of the three that
+#                                           reach most beyond the seeds
+# What runs find stays in $OCM_FUZZ_CORPUS (.cache/fuzz, which git ignores and `make clean` leaves there).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-60}
+what=${1:-60}
+shift || true
 scripts/need.sh clang libclang-rt-14-dev
-scripts/build.sh fuzz fuzzers
-for target in build/fuzz/tests/fuzz/*_fuzz; do
-  name=$(basename "$target")
-  corpus=${OCM_FUZZ_CORPUS:-build/fuzz/corpus}/$name
-  mkdir -p "$corpus"
-  "$target" --write-seeds "$corpus"
-  echo "== $name"
-  "$target" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 "$corpus" 2>&1 | tail -12
+if [ $# -eq 0 ]; then set -- frame control units catalogue config connection program node; fi
+scripts/build.sh fuzz "${@/%/_fuzz}"
+folder=build/fuzz/tests/fuzz
+found=${OCM_FUZZ_CORPUS:-.cache/fuzz}
+
+# The inputs in the folders $3... that reach what the seeds of $1 do not, the most first, into the empty folder $2.
+choose() {
+  local target=$1 into=$2 scratch
+  shift 2
+  scratch=$(mktemp -d)
+  mkdir "$scratch/seeds" "$scratch/all"
+  "$target" --write-seeds "$scratch/seeds"
+  cp -r "$scratch/seeds" "$scratch/chosen"
+  for each in "$@"; do
+    if [ -d "$each" ]; then find "$each" -type f -size -3k -exec cp -t "$scratch/all" {} +; fi
+  done
+  "$target" -set_cover_merge=1 "$scratch/chosen" "$scratch/all" >"$scratch/log" 2>&1 || { tail -40 "$scratch/log"; exit 1; }
+  local bytes=0 count=0 size
+  while read -r file; do
+    if [ -e "$scratch/seeds/$file" ]; then continue; fi
+    size=$(stat -c %s "$scratch/chosen/$file")
+    if [ $((bytes + size)) -gt 12288 ] || [ "$count" -ge 30 ]; then continue; fi
+    bytes=$((bytes + size)) count=$((count + 1))
+    cp "$scratch/chosen/$file" "$into/${file:0:12}"
+  done < <(ls -tr "$scratch/chosen")
+  echo "$into: $count files, $bytes bytes"
+  rm -rf "$scratch"
+}
+
+for name in "$@"; do
+  target=$folder/${name}_fuzz
+  committed=tests/fuzz/corpus/$name
+  mkdir -p "$found/$name"
+  if [ "$what" = merge ]; then
+    fresh=$(mktemp -d)
+    choose "$target" "$fresh" "$committed" "$found/$name"
+    rm -rf "$committed"
+    mkdir -p "$(dirname "$committed")"
+    cp -r "$fresh" "$committed"
+    chmod 755 "$committed"
+    rm -rf "$fresh"
+  else
+    mkdir -p "$committed"
+    "$target" --write-seeds "$found/$name"
+    echo "== $name"
+    "$target" -max_total_time="$what" -timeout=10 -print_final_stats=1 "$found/$name" "$committed" 2>&1 | tail -12
+  fi
 done

@@ -6,7 +6,8 @@ make test-long covers, beyond make test:
   models       the exhaustive checkers with their deep worlds, where tests/model has them
   wheel        compiled whole by pip, instead of with the libraries that make test has compiled
   soak         100,000 random operations over three real nodes, every byte compared
-  fuzzers      each decoder of bytes from outside for 60 seconds; corpora stay in build/fuzz/corpus
+  fuzzers      each decoder of bytes from outside, and whole messages of hostile programs and nodes, for 60 seconds
+               each, from tests/fuzz/corpus; what they find stays in .cache/fuzz (scripts/fuzz.sh merge: into the former)
 It does not cover: clusters of several machines, InfiniBand, and the suites of make test and make test-sanitizers.
 TEXT
 export OCM_SIM_SECONDS=${OCM_SIM_SECONDS:-1000000}

@@ -41,6 +41,8 @@ class Env {
   virtual void fill_random(std::span<std::byte> out) = 0;
   /// False: nothing may run beside the control thread; what would, runs on it.
   virtual bool has_threads() const { return true; }
+  /// An exception left a coroutine that nobody waits for: our mistake.
+  virtual void task_failed(const char* what) { log::error("control_task_failed", {{"what", what}}); }
 
   template <class Id>
   Id random_id() {
@@ -55,9 +57,9 @@ class Env {
   }
 
   asio::io_context& context() { return context_; }
-  /// Starts a coroutine that nobody waits for. An exception that leaves it is our mistake: it is logged.
+  /// Starts a coroutine that nobody waits for; see task_failed().
   void spawn(Task<void> task) {
-    asio::co_spawn(context_, std::move(task), [](std::exception_ptr error) { report(error); });
+    asio::co_spawn(context_, std::move(task), [this](std::exception_ptr error) { report(error); });
   }
   template <class Function>
   void post(Function function) {
@@ -67,14 +69,14 @@ class Env {
   Task<void> join(std::vector<Task<void>> tasks);
 
  private:
-  static void report(const std::exception_ptr& error) {
+  void report(const std::exception_ptr& error) {
     if (!error) return;
     try {
       std::rethrow_exception(error);
     } catch (const std::exception& e) {
-      log::error("control_task_failed", {{"what", e.what()}});
+      task_failed(e.what());
     } catch (...) {
-      log::error("control_task_failed");
+      task_failed("not a std::exception");
     }
   }
 
@@ -104,7 +106,7 @@ inline Task<void> Env::join(std::vector<Task<void>> tasks) {
   Signal done(*this);
   size_t left = tasks.size();
   for (auto& task : tasks) {
-    asio::co_spawn(context_, std::move(task), [&left, &done](std::exception_ptr error) {
+    asio::co_spawn(context_, std::move(task), [this, &left, &done](std::exception_ptr error) {
       report(error);
       if (--left == 0) done.notify();
     });

@@ -1,147 +1,177 @@
-// node/service, as another daemon reaches it that knows the token: two nodes send what they like, and answer
-// what they like to the requests of this one.
+// A daemon, as others reach it that know the token: two nodes send what they like, and answer what they like
+// to the requests of this one, which is their coordinator, or a member of the cluster that one of them
+// coordinates.
 //
-// A node is trusted with the memory (docs/security.md), so nothing is asked of that; but the daemon lives,
-// and a program is served.
+// A node is trusted with the memory (docs/security.md), so nothing is asked of that. But the daemon lives and
+// serves a program; what it keeps is valid; and when those nodes are gone, its sessions have ended and what
+// its names lead to is removed, no byte is used.
+#include <deque>
+
 #include "daemon.h"
+#include "node_input.h"
+#include "records.h"
 
 using namespace ocm;
+using namespace ocm::fuzz::node_input;
+using wire::Envelope;
 
 namespace {
 
-constexpr uint8_t kAnswer = 4, kWait = 16, kProgram = 32;  // bits of `who`
+/// The body that answers a request; nothing: an empty reply does.
+Envelope::BodyCase answer_of(Envelope::BodyCase request) {
+  switch (request) {
+    case Envelope::kHeartbeat: return Envelope::kClusterView;
+    case Envelope::kReserve:
+    case Envelope::kShareReplica: return Envelope::kReserved;
+    case Envelope::kResolve: return Envelope::kPartRemade;
+    case Envelope::kSessionResume: return Envelope::kSessionExtents;
+    case Envelope::kLeaseVote: return Envelope::kLeaseGranted;
+    case Envelope::kLoseReplica: return Envelope::kReplicaLosing;
+    case Envelope::kSealCouncil: return Envelope::kCouncilPromise;
+    case Envelope::kHold: return Envelope::kHeld;
+    case Envelope::kDigest: return Envelope::kDigests;
+    case Envelope::kStopCheck: return Envelope::kStopCheckReply;
+    case Envelope::kReplicaQuery: return Envelope::kReplicaAnswer;
+    case Envelope::kStats: return Envelope::kStatsReply;
+    case Envelope::kAttach:
+    case Envelope::kNameRemove: return Envelope::kAllocation;
+    case Envelope::kNameList: return Envelope::kNames;
+    default: return Envelope::BODY_NOT_SET;
+  }
+}
 
-using Answers = std::vector<wire::Envelope>;
+/// The other two nodes, as this one reaches them.
+class Others {
+ public:
+  void will_say(Envelope answer, bool to_any) { answers_.push_back({std::move(answer), to_any}); }
+  /// They are gone. `coordinates`: there is another coordinator in the place of one, which is honest.
+  void leave(bool coordinates) {
+    answers_.clear();
+    gone_ = true;
+    coordinates_ = coordinates;
+  }
+  Result<Envelope> answer(const Envelope& request) {
+    if (gone_) return honest_answer(request);
+    const Envelope::BodyCase wanted = answer_of(request.body_case());
+    for (auto it = answers_.begin(); it != answers_.end(); ++it) {
+      const bool fits = it->message.body_case() == wanted;
+      if (!fits && !it->to_any) continue;
+      Envelope out = std::move(it->message);
+      answers_.erase(it);
+      if (fits) fuzz::reached(out);
+      return out;
+    }
+    return Status(Code::kPeerLost, "they say nothing");
+  }
 
-/// Answers with what the input says, one after the other.
+ private:
+  struct Answer {
+    Envelope message;
+    bool to_any;
+  };
+  Result<Envelope> honest_answer(const Envelope& request) const {
+    if (!coordinates_ || !request.has_heartbeat()) return Status(Code::kPeerLost, "they are gone");
+    Envelope out;
+    auto& view = *out.mutable_cluster_view();
+    view.set_epoch(~uint64_t{0});
+    view.set_cluster_id(~uint64_t{0});
+    view.set_coordinator("b");
+    *view.add_nodes() = request.heartbeat().self();
+    return out;
+  }
+
+  std::deque<Answer> answers_;
+  bool gone_ = false, coordinates_ = false;
+};
+
 class HostileLink final : public control::Link {
  public:
-  explicit HostileLink(std::shared_ptr<Answers> answers) : answers_(std::move(answers)) {}
-  control::Task<Result<wire::Envelope>> call(wire::Envelope, uint64_t) override {
-    if (answers_->empty()) co_return Status(Code::kPeerLost, "it says nothing");
-    wire::Envelope out = std::move(answers_->back());
-    answers_->pop_back();
-    co_return out;
+  explicit HostileLink(Others& others) : others_(others) {}
+  control::Task<Result<Envelope>> call(Envelope request, uint64_t) override {
+    co_return others_.answer(request);
   }
   void close(const Status&) override { open_ = false; }
   bool is_open() const override { return open_; }
 
  private:
-  std::shared_ptr<Answers> answers_;
+  Others& others_;
   bool open_ = true;
 };
 
-control::Task<Result<std::shared_ptr<control::Link>>> dial(std::shared_ptr<Answers> answers) {
-  co_return std::shared_ptr<control::Link>(std::make_shared<HostileLink>(std::move(answers)));
+control::Task<Result<std::shared_ptr<control::Link>>> dial(Others& others) {
+  co_return std::shared_ptr<control::Link>(std::make_shared<HostileLink>(others));
+}
+
+/// As a coordinator would that knows what this home has.
+void remove_published(fuzz::Env& env, fuzz::Daemon& daemon) {
+  std::vector<wire::Allocation> published;
+  for (const auto& [id, allocation] : daemon.home().published()) published.push_back(allocation);
+  for (wire::Allocation& allocation : published) {
+    Envelope remove;
+    *remove.mutable_publish_extents()->mutable_allocation() = std::move(allocation);
+    remove.mutable_publish_extents()->set_remove(true);
+    daemon.ask_as_node("b", std::move(remove));
+  }
+  env.run(0);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto input = fuzz::bytes_of(data, size);
-  const auto answers = std::make_shared<Answers>();
-  fuzz::Daemon daemon([answers](std::string, uint64_t) { return dial(answers); });
-  const auto honest = daemon.program(1000);
+  if (size == 0) return 0;
+  auto input = fuzz::bytes_of(data + 1, size - 1);
+  const bool is_member = (data[0] & 1) == kMember;
+  Others others;
+  fuzz::Env env;
+  fuzz::Known known;
+  fuzz::Daemon::Options options;
+  if (is_member) options.coordinator = "b";
+  fuzz::Daemon daemon(env, known, options, [&](std::string, uint64_t) { return dial(others); });
+  env.run(2 * fuzz::kHeartbeatNs);
+  std::shared_ptr<node::Program> programs[2];
+  int long_waits = 0;
   fuzz::Record next;
   for (int i = 0; i < 64 && fuzz::take(input, next); ++i) {
-    wire::Envelope message;
-    if (!wire::parse_control(next.bytes, message).is_ok()) continue;
-    daemon.resolve(message);
-    if ((next.who & kAnswer) != 0) {
-      answers->push_back(std::move(message));
+    std::shared_ptr<node::Program>& program = programs[next.who & 1];
+    const std::string node = (next.who & 1) != 0 ? "b" : "c";
+    Envelope message;
+    const bool parsed = wire::parse_control(next.bytes, message).is_ok();
+    if (daemon.cluster().quorum().newest().id() != 0) known.learn(daemon.cluster().quorum().newest());
+    known.resolve(message);
+    if (!parsed) {
+    } else if ((next.who & kAnswer) != 0) {
+      others.will_say(std::move(message), (next.who & kAny) != 0);
     } else if ((next.who & kProgram) != 0) {
-      daemon.ask(honest, std::move(message));
+      if (!program) {
+        program = std::make_shared<node::Program>();
+        program->uid = 1000 + (next.who & 1);
+      }
+      if (message.has_stop_check() || message.has_stats_reply())
+        daemon.get((message.has_stop_check() ? "/stop-check?node=" : "/status?node=") + node, 0);
+      else
+        daemon.ask(program, std::move(message));
     } else {
-      daemon.ask_as_node((next.who & 1) != 0 ? "b" : "c", std::move(message));
+      daemon.ask_as_node(node, std::move(message));
     }
-    daemon.env().run((next.who & kWait) != 0 ? 100'000'000 : 0);
+    env.run((next.who & kLong) != 0 && ++long_waits <= 4 ? 2 * fuzz::kDeadlineNs
+            : (next.who & kWait) != 0                    ? fuzz::kHeartbeatNs
+                                                         : 0);
+    if ((next.who & kEnd) == 0 || !program) continue;
+    daemon.end(program);
+    program.reset();
   }
-  daemon.env().run(4'000'000'000);
-  bool answered = false;
-  wire::Envelope request;
-  request.mutable_cluster();
-  const auto another = daemon.program(1001);
-  daemon.ask(another, std::move(request), [&](const wire::Envelope& reply) { answered = reply.code() == 0; });
-  daemon.env().run(0);
-  OCM_ASSERT(answered);
-  daemon.end(another);
-  daemon.end(honest);
-  daemon.env().run(4'000'000'000);
+  daemon.check_served(1002);
+  daemon.check_valid();
+  for (const char* path : {"/metrics", "/status"}) daemon.get(path, 0);
+  for (auto& program : programs) {
+    if (program) daemon.end(program);
+  }
+  others.leave(is_member);
+  env.run(fuzz::kAllOverNs);
+  if (!is_member) fuzz::remove_names(env, daemon);
+  remove_published(env, daemon);
+  env.run(fuzz::kAllOverNs);
+  daemon.check_valid();
+  daemon.check_unused();
   return 0;
-}
-
-std::vector<std::string> fuzz::seeds() {
-  wire::Envelope beat, reserve, release, publish, end, resume, hold, vote, seal, propose, install, allocate, attach,
-      reserved, stats, lose, goodbye;
-  auto& self = *beat.mutable_heartbeat()->mutable_self();
-  self.set_name("b");
-  self.set_partition(9);
-  self.set_state(1);
-  self.set_incarnation(std::string(16, 'i'));
-  self.set_control_address("127.0.0.1:2");
-  auto& pool = *self.add_pools();
-  pool.set_bytes_total(1 << 20);
-  auto& published = *beat.mutable_heartbeat()->add_published();
-  published.set_allocation_id(std::string(16, 'p'));
-  published.set_name("x");
-  published.set_bytes_total(4096);
-  auto& extent = *published.add_extents();
-  extent.set_node("b");
-  extent.set_address(uint64_t{9} << 40 | 4096);
-  extent.set_generation(1);
-  extent.set_bytes(4096);
-  extent.set_capability(std::string(16, 'k'));
-  auto& wanted = *reserve.mutable_reserve();
-  wanted.set_session_id(std::string(16, 's'));
-  wanted.set_owner_node("b");
-  wanted.set_owner_incarnation(std::string(16, 'i'));
-  wanted.set_allocation_id(std::string(16, 'p'));
-  wanted.set_bytes_total(4096);
-  wanted.set_uid(1000);
-  release.mutable_release()->set_address(0);
-  *publish.mutable_publish_extents()->mutable_allocation() = published;
-  end.mutable_session_end()->set_session_id(std::string(16, 's'));
-  resume.mutable_session_resume()->set_session_id(std::string(16, 's'));
-  resume.mutable_session_resume()->set_owner_node("b");
-  resume.mutable_session_resume()->set_owner_incarnation(std::string(16, 'i'));
-  hold.mutable_hold()->set_session_id(std::string(16, 's'));
-  hold.mutable_hold()->set_hold_id(std::string(16, 'h'));
-  hold.mutable_hold()->set_owner_node("b");
-  hold.mutable_hold()->set_owner_incarnation(std::string(16, 'i'));
-  hold.mutable_hold()->add_extents()->set_address(0);
-  vote.mutable_lease_vote()->set_partition(9);
-  seal.mutable_seal_council()->mutable_ballot()->set_round(2);
-  auto& propose_council = *propose.mutable_propose_council();
-  propose_council.mutable_ballot()->set_round(2);
-  propose_council.mutable_next()->mutable_council()->set_id(6);
-  propose_council.mutable_next()->mutable_council()->add_voters()->set_name("b");
-  propose_council.mutable_next()->add_bases()->set_id(5);
-  auto& voter = *install.mutable_install_council()->mutable_council()->add_voters();
-  voter.set_name("b");
-  install.mutable_install_council()->mutable_council()->set_id(5);
-  auto& step = *lose.mutable_lose_replica();
-  step.set_phase(1);
-  for (const uint64_t partition : {7, 9}) step.add_part()->set_address(partition << 40 | 4096);
-  *step.mutable_replica() = step.part(1);
-  goodbye.mutable_goodbye()->set_node("b");
-  allocate.mutable_allocate()->set_bytes_total(4096);
-  allocate.mutable_allocate()->add_nodes("b");
-  attach.mutable_attach()->set_name("x");
-  attach.mutable_attach()->set_access(1);
-  attach.mutable_attach()->set_hold(true);
-  *reserved.mutable_reserved()->mutable_extent() = extent;
-  stats.mutable_stats();
-  const auto say = [](std::initializer_list<std::pair<int, const wire::Envelope*>> all) {
-    std::string out;
-    for (const auto& [who, message] : all) out += fuzz::record(static_cast<uint8_t>(who), *message);
-    return out;
-  };
-  return {say({{1, &beat},
-               {kAnswer, &reserved},
-               {kProgram, &allocate},
-               {kProgram, &attach},
-               {1 + kWait, &goodbye}}),
-          say({{1, &reserve}, {1, &publish}, {1, &hold}, {0, &release}, {1, &end}}),
-          say({{1, &reserve}, {0, &resume}, {1, &resume}, {1, &release}, {1 + kWait, &stats}}),
-          say({{1, &beat}, {1, &vote}, {1, &lose}, {1, &seal}, {1, &propose}, {1, &install}, {0 + kWait, &vote}})};
 }

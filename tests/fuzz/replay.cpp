@@ -1,11 +1,13 @@
 // Drives a fuzz target without libFuzzer:
-//   TARGET                      its seeds and 20,000 mutations of them, the same every time
-//   TARGET --mutations N        N of them
-//   TARGET FILE...              these inputs (a crash that libFuzzer found)
-//   TARGET --write-seeds DIR    writes the seeds as a corpus for libFuzzer
+//   TARGET --mutations N CORPUS its seeds, the files in the folder, and N mutations of both, the same every
+//   time TARGET FILE...              these inputs (a crash that libFuzzer found) TARGET --write-seeds DIR
+//   writes the seeds as a corpus for libFuzzer TARGET --tell               its seeds, and what the target has
+//   to tell of them
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -51,29 +53,45 @@ std::string mutate(std::string text, const std::vector<std::string>& seeds, std:
   return text;
 }
 
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> read_folder(const char* folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code none;  // a target without a corpus
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> out;
+  for (const auto& path : paths) out.push_back(read(path));
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> seeds = ocm::fuzz::seeds();
-  uint64_t mutations = 20'000;
+  std::vector<std::string> inputs = ocm::fuzz::seeds();
   if (argc == 3 && std::strcmp(argv[1], "--write-seeds") == 0) {
-    for (size_t i = 0; i < seeds.size(); ++i) {
-      std::ofstream(std::string(argv[2]) + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::ofstream(std::string(argv[2]) + "/seed" + std::to_string(i), std::ios::binary) << inputs[i];
     }
     return 0;
   }
-  if (argc == 3 && std::strcmp(argv[1], "--mutations") == 0) {
-    mutations = std::strtoull(argv[2], nullptr, 10);
-  } else if (argc > 1) {
-    for (int i = 1; i < argc; ++i) {
-      std::ifstream file(argv[i], std::ios::binary);
-      run({std::istreambuf_iterator<char>(file), {}});
-    }
+  if (argc == 2 && std::strcmp(argv[1], "--tell") == 0) {
+    for (const std::string& input : inputs) run(input);
+    std::fputs(ocm::fuzz::tell == nullptr ? "" : ocm::fuzz::tell().c_str(), stdout);
     return 0;
   }
-  for (const std::string& seed : seeds) run(seed);
+  if (argc != 4 || std::strcmp(argv[1], "--mutations") != 0) {
+    for (int i = 1; i < argc; ++i) run(read(argv[i]));
+    return 0;
+  }
+  const uint64_t mutations = std::strtoull(argv[2], nullptr, 10);
+  for (std::string& input : read_folder(argv[3])) inputs.push_back(std::move(input));
+  for (const std::string& input : inputs) run(input);
   std::mt19937_64 random(1);
-  for (uint64_t i = 0; i < mutations; ++i) run(mutate(seeds[random() % seeds.size()], seeds, random));
-  std::printf("%zu seeds, %llu mutations\n", seeds.size(), static_cast<unsigned long long>(mutations));
+  for (uint64_t i = 0; i < mutations; ++i) run(mutate(inputs[random() % inputs.size()], inputs, random));
+  std::printf("%zu inputs, %llu mutations\n", inputs.size(), static_cast<unsigned long long>(mutations));
   return 0;
 }
