@@ -57,8 +57,19 @@ struct Bits128 {
   std::array<std::byte, 16> bytes{};
   auto operator<=>(const Bits128&) const = default;
 };
-/// Names a session in the whole cluster.
+/// Names a session in the whole cluster. Its last four bytes are the uid that opened it: who proves the key
+/// of this id, which its daemon gave to that user only, proves the uid with it.
 using SessionId = Bits128<struct SessionTag>;
+inline constexpr size_t kSessionUidAt = 12;
+inline SessionId with_uid(SessionId random, uint32_t uid) {
+  __builtin_memcpy(random.bytes.data() + kSessionUidAt, &uid, sizeof(uid));
+  return random;
+}
+inline uint32_t uid_of(const SessionId& session) {
+  uint32_t uid = 0;
+  __builtin_memcpy(&uid, session.bytes.data() + kSessionUidAt, sizeof(uid));
+  return uid;
+}
 /// Names an allocation in the whole cluster.
 using AllocationId = Bits128<struct AllocationTag>;
 /// The secret that opens an extent. Never logged, never compared with ==: see os/crypto.h.

@@ -47,7 +47,7 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
 class Copier::Worker {
  public:
   explicit Worker(Copier& copier) : copier_(copier), core_(copier.core_), home_(copier.home_) {
-    who_.session = os::random_id<SessionId>();
+    who_.session = with_uid(os::random_id<SessionId>(), 0);  // for all users: it takes nobody's share
     who_.session_key = home_.directory().session_key(who_.session);
     who_.tls = {core_.config.tls_ca, core_.config.tls_cert, core_.config.tls_key};
   }

@@ -110,7 +110,7 @@ Task<void> Remaker::run() {
 
 Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
   job_ = job;
-  job->session = core_.env.random_id<SessionId>();
+  job->session = with_uid(core_.env.random_id<SessionId>(), 0);
   job->allocation = core_.env.random_id<AllocationId>();
   while (job->steps.next() != Remake::Step::kDone && job->steps.next() != Remake::Step::kOver) {
     const Remake::Step now = job->steps.next();

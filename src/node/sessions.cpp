@@ -34,7 +34,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   out.session = std::make_shared<Session>();
   Session& session = *out.session;
   if (hello.resume_session().empty()) {
-    session.id = core_.env.random_id<SessionId>();
+    session.id = with_uid(core_.env.random_id<SessionId>(), uid);
   } else {
     if (!read_id(hello.resume_session(), session.id) ||
         !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(session.id)))) {

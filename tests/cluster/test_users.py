@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_for
+from harness import outcome, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
 from rawprogram import CONTROL_VERSION, RawProgram, encode, varint
 
@@ -148,6 +148,37 @@ def test_a_user_has_half_of_the_sessions_and_connections(make_cluster):
     wait_for("the place is free", lambda: held[2].call("session_hello", version=CONTROL_VERSION)["code"] == 0)
     for program in (*held[1:], beyond):
         program.close()
+
+
+def test_a_user_has_half_of_the_data_connections_of_a_home(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start()
+    cluster["n2"].start(["--limit-connections", "5"])
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2)
+
+    def far(uid):
+        program = cluster.program(cluster["n1"], uid=uid)
+        return program.alloc(4096, nodes=["n2"], flags=DEDICATED)  # reached by a data connection of this program
+    bobs = [far(BOB) for _ in range(4)]
+    for allocation in bobs[:3]:
+        allocation.fill(0, 1, 4096)
+    for _ in range(2):  # it stays so, and nothing is thought lost
+        with pytest.raises(OcmError) as caught:
+            bobs[3].fill(0, 1, 4096)
+        assert caught.value.name == "LIMIT"
+        assert "node n2: this user has 3 data connections" in caught.value.detail
+        assert "[limits] connections" in caught.value.detail
+    for uid in (ALICE, None):
+        allocation = far(uid)
+        allocation.fill(0, 2, 4096)
+        assert allocation.holds(0, 2, 4096)
+    assert error_of(far(None).fill, 0, 1, 4096) == "LIMIT"  # they are all taken
+    assert bobs[0].holds(0, 1, 4096)
+    bobs[0].program.close()
+    wait_for("the place is free", lambda: outcome(lambda: bobs[3].fill(0, 3, 4096)) != "LIMIT")
+    assert bobs[3].holds(0, 3, 4096)
 
 
 def padded(program, body: str, count: int, **fields):

@@ -99,7 +99,7 @@ class Peer {
   Directory directory_;
   ServerStats stats_;
   tcp::Fences fences_;
-  tcp::Places places_{64};
+  tcp::Places places_{64, 0};
   os::Fd mine_;
   std::unique_ptr<tcp::Scratch> scratch_ = std::make_unique<tcp::Scratch>();
   std::unique_ptr<tcp::Connection> connection_;

@@ -35,6 +35,13 @@ TEST(GlobalAddress, KeepsPartitionAndOffsetApart) {
   EXPECT_EQ(GlobalAddress(address.bits()), address);
 }
 
+TEST(SessionIds, TellTheirUid) {
+  const SessionId id = with_uid(SessionId{}, 4294967294u);
+  EXPECT_EQ(uid_of(id), 4294967294u);
+  EXPECT_EQ(id.bytes[kSessionUidAt - 1], std::byte{0});
+  EXPECT_EQ(uid_of(with_uid(id, 0)), 0u);
+}
+
 TEST(Codes, EveryCodeHasANameAndAText) {
   for (int number = -100; number <= 0; ++number) {
     if (!is_code(number)) continue;

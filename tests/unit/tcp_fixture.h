@@ -79,9 +79,9 @@ class TcpTest : public ::testing::Test {
     ASSERT_TRUE(started.is_ok()) << started.status().to_string();
     server = std::move(started).value();
   }
-  Credentials credentials() {
+  Credentials credentials(uint32_t uid = 0) {
     Credentials who;
-    who.session = os::random_id<SessionId>();
+    who.session = with_uid(os::random_id<SessionId>(), uid);
     who.session_key = directory.session_key(who.session);
     return who;
   }

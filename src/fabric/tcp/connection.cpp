@@ -302,12 +302,13 @@ void Connection::reply(const FrameHeader& to, uint64_t operand) {
   wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
 }
 
-void Connection::refuse(const FrameHeader& to, Code code) {
+void Connection::refuse(const FrameHeader& to, Code code, uint64_t share) {
   last_code_ = code;
   stats_.failed(code);
   FrameHeader header;
   header.type = FrameType::kError;
   header.tag = to.tag;
+  header.offset = share;
   header.operand = static_cast<uint64_t>(static_cast<int64_t>(code));
   wire::encode_frame(header, tx_.append(kFrameHeaderBytes));
 }
@@ -359,9 +360,11 @@ void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
     return;
   }
   // After the fence: a route's older connection ends in any case, and with it its place.
-  if (!places_.take()) {
+  const uint32_t uid = uid_of(route_.session);
+  seat_->place = places_.take(uid);
+  if (!seat_->place) {
     count(stats_.refused);
-    refuse(header, Code::kLimit);
+    refuse(header, Code::kLimit, places_.has_its_share(uid) ? places_.share() : 0);
     state_ = State::kClosing;
     return;
   }

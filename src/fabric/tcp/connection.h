@@ -116,9 +116,9 @@ class Connection {
   /// seat_->in_use is held.
   void close() {
     if (state_ == State::kClosed) return;
-    if (state_ == State::kOpen) places_.give();
     state_ = State::kClosed;
     seat_->fd = -1;
+    seat_->place = {};
     stream_.close();
     tx_.clear();
     fences_.leave(route_, seat_);
@@ -154,14 +154,15 @@ class Connection {
   /// kNotFound, and with kFlagChained the code of the request before it.
   Code admit(const wire::FrameHeader& header, uint64_t bytes, std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
-  void refuse(const wire::FrameHeader& to, Code code);
+  /// `share`: for kLimit, how many connections this peer's user may have, if that is why.
+  void refuse(const wire::FrameHeader& to, Code code, uint64_t share = 0);
   void answered();
 
   Stream stream_;
   ExtentDirectory& directory_;
   ServerStats& stats_;
   Fences& fences_;
-  Places& places_;  // one is taken while kOpen
+  Places& places_;  // seat_ has one while kOpen
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
   std::string refusal_;

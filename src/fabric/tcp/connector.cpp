@@ -47,13 +47,21 @@ class Talk {
     if (header.type == FrameType::kError) {
       const auto code = static_cast<int64_t>(header.operand);
       if (code >= 0 || code < -1000 || !is_code(static_cast<int>(code))) return not_ours();
-      return Status(static_cast<Code>(code));
+      return refused(static_cast<Code>(code), header.offset);
     }
     if (header.type != type || header.length != payload.size()) return not_ours();
     return read(payload);
   }
 
  private:
+  /// `share`: see FrameType::kError.
+  static Status refused(Code code, uint64_t share) {
+    if (code != Code::kLimit) return code;
+    if (share == 0) return Status(code, "the home takes no more data connections ([limits] connections)");
+    return Status(code,
+                  "this user has " + std::to_string(share) +
+                      " data connections, all that one user may have of the home's ([limits] connections)");
+  }
   static Status not_ours() { return Status(Code::kProtocol, "the peer is no Oncilla data server"); }
   Status lost(ssize_t n) const {
     if (n == -EPROTO) return Status(Code::kAuth, "TLS: " + stream_.refusal());

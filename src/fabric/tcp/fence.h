@@ -23,6 +23,7 @@
 #include <mutex>
 
 #include "base/ids.h"
+#include "fabric/tcp/places.h"
 
 namespace ocm::fabric::tcp {
 
@@ -32,6 +33,7 @@ struct Seat {
   /// Set before the one who fences waits for `in_use`, so that a busy connection does not keep it out.
   std::atomic<bool> fenced{false};
   int fd = -1;  // under in_use; -1: closed
+  Place place;  // under in_use; of a connection that proved itself
 };
 
 /// Whose connection: the session, and which of its ways here. Route 0: none, nothing is fenced.
@@ -59,6 +61,7 @@ class Fences {
     older->fenced.store(true, std::memory_order_release);
     const std::lock_guard lock(older->in_use);
     if (older->fd >= 0) ::shutdown(older->fd, SHUT_RDWR);  // its thread wakes up and closes it
+    older->place = {};                                     // `seat` finds one, whatever that thread does now
     return true;
   }
 

@@ -1,28 +1,81 @@
 // How many connections of one server may be open: those that proved themselves. Strangers take no place here;
 // a worker bounds them by itself (worker.h).
 //
+// Invariants
+//   P1 at most `most` are taken, and by one uid at most half; root and the server's own user may have all.
 // Threads: any.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 namespace ocm::fabric::tcp {
 
-class Places {
+class Places;
+
+/// One of them, as long as it lives. Empty: none.
+class Place {
  public:
-  explicit Places(uint32_t most) : most_(most) {}
-  /// False: all are taken.
-  bool take() {
-    if (taken_.fetch_add(1, std::memory_order_relaxed) < most_) return true;
-    give();
-    return false;
+  Place() = default;
+  Place(Places& of, uint32_t uid) : of_(&of), uid_(uid) {}
+  Place(Place&& other) noexcept : of_(std::exchange(other.of_, nullptr)), uid_(other.uid_) {}
+  Place& operator=(Place&& other) noexcept {
+    std::swap(of_, other.of_);
+    std::swap(uid_, other.uid_);
+    return *this;
   }
-  void give() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+  ~Place();
+  explicit operator bool() const { return of_ != nullptr; }
 
  private:
-  const uint32_t most_;
-  std::atomic<uint32_t> taken_{0};
+  Places* of_ = nullptr;
+  uint32_t uid_ = 0;
 };
+
+class Places {
+ public:
+  /// `own_uid`: besides root the one who may have all.
+  Places(uint32_t most, uint32_t own_uid) : most_(most), own_uid_(own_uid) {}
+
+  /// Empty: all are taken, or the uid has its share().
+  Place take(uint32_t uid) {
+    const std::lock_guard lock(mutex_);
+    if (taken_ >= most_) return {};
+    uint32_t& mine = by_uid_[uid];
+    if (!is_privileged(uid) && mine >= share()) return {};
+    ++mine;
+    ++taken_;
+    return {*this, uid};
+  }
+  /// True if the uid has all that it may have, and others may have more.
+  bool has_its_share(uint32_t uid) {
+    const std::lock_guard lock(mutex_);
+    const auto mine = by_uid_.find(uid);
+    return !is_privileged(uid) && mine != by_uid_.end() && mine->second >= share();
+  }
+  uint32_t share() const { return most_ / 2 + most_ % 2; }
+
+ private:
+  friend class Place;
+  bool is_privileged(uint32_t uid) const { return uid == 0 || uid == own_uid_; }
+  void give(uint32_t uid) {
+    const std::lock_guard lock(mutex_);
+    --taken_;
+    const auto mine = by_uid_.find(uid);
+    if (--mine->second == 0) by_uid_.erase(mine);
+  }
+
+  const uint32_t most_;
+  const uint32_t own_uid_;
+  std::mutex mutex_;  // guards the rest
+  uint32_t taken_ = 0;
+  std::unordered_map<uint32_t, uint32_t> by_uid_;
+};
+
+inline Place::~Place() {
+  if (of_ != nullptr) of_->give(uid_);
+}
 
 }  // namespace ocm::fabric::tcp

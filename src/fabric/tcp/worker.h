@@ -9,6 +9,8 @@
 //      strangers never shut a client out.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -29,9 +31,9 @@ struct ServerShared {
   ExtentDirectory& directory;
   ServerStats& stats;
   std::shared_ptr<TlsContext> tls;  // null: plain
+  Places places{options.max_connections, ::geteuid()};
   Fences fences;
   os::Fd listener;
-  Places places{options.max_connections};
   std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
 };
 
