@@ -13,6 +13,8 @@
 //      a node that others cannot reach, takes nothing from a session that goes on.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
 //   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
+//   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
+//      bounded for each session only.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +29,7 @@
 
 #include "base/fault.h"
 #include "base/ids.h"
+#include "control/allowance.h"
 
 namespace ocm::control {
 
@@ -34,6 +37,8 @@ using Incarnation = Bits128<struct IncarnationTag>;
 using HoldId = Bits128<struct HoldTag>;
 /// Of one session at one home.
 inline constexpr size_t kHeldExtentsMax = size_t{1} << 20;
+/// What a hold takes at its home and of its session's daemon.
+inline constexpr size_t held_bytes(size_t extents) { return 256 + extents * sizeof(ExtentId); }
 
 struct ExtentHash {
   size_t operator()(const ExtentId& id) const noexcept { return std::hash<GlobalAddress>{}(id.address); }
@@ -51,6 +56,9 @@ struct Lease {
 
 class Leases {
  public:
+  explicit Leases(uint32_t privileged = 0, size_t held_bytes_max = kUserBytesMax)
+      : privileged_(privileged), held_bytes_max_(held_bytes_max) {}
+
   void add(ExtentId id, const SessionId& session, const std::string& node, const Incarnation& incarnation,
            const AllocationId& allocation, uint32_t uid, uint64_t bytes) {
     leases_[id] = Lease{allocation, session, uid, bytes};
@@ -158,6 +166,15 @@ class Leases {
     const size_t before = known == owners_.end() ? 0 : known->second.held;
     if (extents.size() > kHeldExtentsMax - before)
       return Status(Code::kLimit, "a session holds at most " + std::to_string(kHeldExtentsMax) + " extents");
+    const uint32_t uid = uid_of(session);
+    const auto mine = uid_held_bytes_.find(uid);
+    const size_t used_bytes = mine == uid_held_bytes_.end() ? 0 : mine->second;
+    if (uid != 0 && uid != privileged_ && held_bytes(extents.size()) > held_bytes_max_ - used_bytes) {
+      return Status(Code::kLimit, "the holds of uid " + std::to_string(uid) + " take " +
+                                      std::to_string(used_bytes) + " of the " +
+                                      std::to_string(held_bytes_max_) +
+                                      " bytes that one user's may take of a node; free some attached memory");
+    }
     std::vector<ExtentId> held, missing;
     for (const ExtentId& extent : extents) {
       const auto it = leases_.find(extent);
@@ -168,6 +185,7 @@ class Leases {
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
     Owner& owner = owner_of(session, node, incarnation);
     owner.held += held.size();
+    uid_held_bytes_[uid] += held_bytes(held.size());
     owner.holds.emplace(id, std::move(held));
     return missing;
   }
@@ -183,6 +201,9 @@ class Leases {
       if (it != leases_.end() && --it->second.holders == 0 && it->second.name_ended) free.push_back(extent);
     }
     owner->second.held -= hold->second.size();
+    const auto mine = uid_held_bytes_.find(uid_of(session));
+    mine->second -= held_bytes(hold->second.size());
+    if (mine->second == 0) uid_held_bytes_.erase(mine);
     owner->second.holds.erase(hold);
     forget_if_empty(owner);
     return free;
@@ -279,11 +300,13 @@ class Leases {
   bool is_valid() const {
     size_t owned = 0;
     std::unordered_map<ExtentId, uint32_t, ExtentHash> holders;
+    std::unordered_map<uint32_t, size_t> bytes_held;
     for (const auto& [session, owner] : owners_) {
       if (owner.extents.empty() && owner.holds.empty()) return false;
       size_t held = 0;
       for (const auto& [id, extents] : owner.holds) {
         held += extents.size();
+        bytes_held[uid_of(session)] += held_bytes(extents.size());
         for (const ExtentId& extent : extents) ++holders[extent];
       }
       if (held != owner.held) return false;
@@ -300,7 +323,7 @@ class Leases {
       if (lease.holders != (held == holders.end() ? 0 : held->second)) return false;
       if (lease.name_ended && (lease.session || lease.holders == 0)) return false;
     }
-    return owned == with_session;
+    return owned == with_session && bytes_held == uid_held_bytes_;
   }
 
  private:
@@ -333,9 +356,12 @@ class Leases {
     return it->second;
   }
 
+  const uint32_t privileged_;
+  const size_t held_bytes_max_;
   std::unordered_map<ExtentId, Lease, ExtentHash> leases_;
   std::unordered_map<SessionId, Owner> owners_;
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
+  std::unordered_map<uint32_t, size_t> uid_held_bytes_;
 };
 
 }  // namespace ocm::control

@@ -83,7 +83,8 @@ std::shared_ptr<control::Allowance> Doors::allowance_of(uint32_t uid) {
   std::erase_if(allowances_, [](const auto& entry) { return entry.second.expired(); });
   auto& known = allowances_[uid];
   auto allowance = known.lock();
-  if (!allowance) known = allowance = std::make_shared<control::Allowance>(control::Allowance{kUserBytesMax});
+  if (!allowance)
+    known = allowance = std::make_shared<control::Allowance>(control::Allowance{control::kUserBytesMax});
   return allowance;
 }
 

@@ -7,7 +7,7 @@
 //      that silent ones never shut a daemon out. They do not count towards [limits] connections.
 //   V3 programs and daemons are counted apart, and one uid has at most half of the programs' connections;
 //      root and the daemon's own user may have all.
-//   V4 the connections of any other uid take at most kUserBytesMax of memory together (control/allowance.h).
+//   V4 the connections of any other uid take at most control::kUserBytesMax of memory together.
 // Threads: the loop's.
 #pragma once
 
@@ -37,7 +37,6 @@ class Doors {
  private:
   static constexpr uint64_t kProveNs = 5'000'000'000;
   static constexpr size_t kUnprovedMax = 128;
-  static constexpr size_t kUserBytesMax = size_t{256} << 20;
   struct Unproved {
     control::Connection* connection;
     uint64_t since_ns;

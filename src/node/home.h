@@ -4,6 +4,8 @@
 // Threads: the loop's; the table and the directory below are thread-safe.
 #pragma once
 
+#include <unistd.h>
+
 #include <list>
 #include <map>
 #include <functional>
@@ -176,7 +178,7 @@ class Home {
   uint32_t slots_ = 0;
   std::unique_ptr<memory::ExtentTable> table_;
   std::unique_ptr<Directory> directory_;
-  control::Leases leases_;
+  control::Leases leases_{::geteuid()};
   /// Reservations under way; cancelled ones are undone as soon as they are there.
   struct Making {
     SessionId session;

@@ -230,6 +230,29 @@ TEST(LeasesHold, IsBoundedForEachSession) {
   EXPECT_TRUE(leases.hold(kOther, "m", kFirst, kNext, {extent(0)}).is_ok());
 }
 
+TEST(LeasesHold, OfOneUserTakeABoundedPart) {
+  constexpr uint32_t kPrivileged = 700;
+  Leases leases(kPrivileged, 2 * held_bytes(1));
+  leases.add(extent(0), kSession, "n", kFirst, kAllocation, 7, 100);
+  leases.to_name(extent(0));
+  const auto hold = [&](uint32_t uid, char session, char its) {
+    return leases.hold(with_uid(id<SessionId>(session), uid), "m", kFirst, id<HoldId>(its), {extent(0)})
+        .status()
+        .code();
+  };
+  EXPECT_EQ(hold(8, 'r', '1'), Code::kOk);
+  EXPECT_EQ(hold(8, 'o', '2'), Code::kOk) << "another session of the same user";
+  EXPECT_EQ(hold(8, 'p', '3'), Code::kLimit);
+  EXPECT_EQ(hold(9, 'r', '4'), Code::kOk) << "another user";
+  for (const uint32_t uid : {0u, kPrivileged}) {
+    for (const char its : {'5', '6', '7'}) EXPECT_EQ(hold(uid, 'r', its), Code::kOk) << uid;
+  }
+  EXPECT_TRUE(leases.is_valid());
+  leases.end_hold(with_uid(id<SessionId>('r'), 8), id<HoldId>('1'));
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_EQ(hold(8, 'p', '3'), Code::kOk);
+}
+
 TEST(Leases, ALateEndOfAnEarlierIncarnationIsNone) {
   Leases leases = two();
   EXPECT_TRUE(leases.is_ended_by(kSession, kFirst));
