@@ -81,9 +81,13 @@ Check check_nodes(const std::vector<ocm_node_info>& nodes) {
 }
 
 /// `why` none can be reached, as the daemon says.
-Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::string& why) {
+Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::string& why, bool alone) {
   for (const ocm_node_info& node : nodes) {
     if (!node.coordinator) continue;
+    if (alone) {
+      return {"coordinator", Verdict::kWarn, std::string(node.name) + ": alone, in a cluster of its own",
+              "if it belongs to others, set [cluster] coordinator in oncillad.toml to the address of theirs"};
+    }
     if (node.state == OCM_NODE_ALIVE || node.state == OCM_NODE_DRAINING) {
       return {"coordinator", Verdict::kOk, node.name, ""};
     }
@@ -214,19 +218,19 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
     return checks;
   }
   checks.push_back({"daemon", Verdict::kOk, "answers", ""});
+  Result<NodeStatus> status = fetch_node_status(http_address(globals, http));
   Result<std::vector<ocm_node_info>> nodes = list_nodes(session->get());
   if (nodes.is_ok()) {
     checks.push_back(check_nodes(nodes.value()));
     const Status names = list_names(session->get(), "").status();
-    checks.push_back(check_coordinator(nodes.value(), std::string(names.message())));
+    const bool alone = status.is_ok() && is_alone(status.value());
+    checks.push_back(check_coordinator(nodes.value(), std::string(names.message()), alone));
     checks.push_back(check_heartbeats(nodes.value()));
     checks.push_back(check_pools(nodes.value()));
   } else {
     checks.push_back(
         {"nodes", Verdict::kFail, std::string(nodes.status().message()), "look at the daemon's log"});
   }
-  const std::string address = http_address(globals, http);
-  Result<NodeStatus> status = fetch_node_status(address);
   if (!status.is_ok()) {
     checks.push_back(check_nofile(0, 0));
     checks.push_back(

@@ -8,6 +8,7 @@
 #include "cli/http.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "os/address.h"
 
 namespace ocm::cli {
 namespace {
@@ -108,6 +109,12 @@ std::string last_copies_text(const PeerView& node) {
                      (node.replicas_waiting == 1 ? " part has" : " parts have") + " one copy left";
   if (node.copy_bytes != 0) text += ", copying " + percent(node.copy_bytes_done, node.copy_bytes);
   return text + " (on " + printable(node.name) + ")";
+}
+
+bool is_alone(const NodeStatus& status) {
+  if (status.peers.size() != 1 || status.coordinator != status.name) return false;
+  const std::string& control = status.peers.front().control;
+  return !control.empty() && !os::is_loopback(control.substr(0, control.rfind(':')));
 }
 
 std::string http_address(const Globals& globals, const std::string& asked) {

@@ -65,6 +65,8 @@ Result<NodeStatus> parse_node_status(const std::string& text);
 Result<NodeStatus> fetch_node_status(const std::string& address, const std::string& node = "");
 /// "replicas: 3 parts have one copy left, copying 40 % (on n3)"; empty if none has, or the node is dead.
 std::string last_copies_text(const PeerView& node);
+/// True for a node that others could reach, and that has none beside it: it coordinates a cluster of its own.
+bool is_alone(const NodeStatus& status);
 /// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.
 std::string http_address(const Globals& globals, const std::string& asked);
 /// True if `address` is such a socket, where the daemon knows who asks.

@@ -82,12 +82,11 @@ const ocm_node_info* coordinator_of(const std::vector<ocm_node_info>& nodes) {
   return it == nodes.end() ? nullptr : &*it;
 }
 
-/// The nodes with parts that have one copy left; none if the daemon's HTTP socket does not answer.
-std::vector<PeerView> nodes_with_last_copies(const Globals& globals) {
-  auto status = fetch_node_status(http_address(globals, ""));
-  if (!status.is_ok()) return {};
-  std::erase_if(status->peers, [](const PeerView& node) { return last_copies_text(node).empty(); });
-  return std::move(status->peers);
+/// The nodes with parts that have one copy left.
+std::vector<PeerView> nodes_with_last_copies(const NodeStatus& status) {
+  std::vector<PeerView> out = status.peers;
+  std::erase_if(out, [](const PeerView& node) { return last_copies_text(node).empty(); });
+  return out;
 }
 
 int run(const Globals& globals, bool json) {
@@ -102,7 +101,10 @@ int run(const Globals& globals, bool json) {
     lost += (*names)[i].lost ? 1 : 0;
     degraded += (*names)[i].replicas_missing != 0 ? 1 : 0;
   }
-  const std::vector<PeerView> last_copies = nodes_with_last_copies(globals);
+  // Empty if the daemon's HTTP socket does not answer.
+  const Result<NodeStatus> fetched = fetch_node_status(http_address(globals, ""));
+  const NodeStatus status = fetched.is_ok() ? fetched.value() : NodeStatus{};
+  const std::vector<PeerView> last_copies = nodes_with_last_copies(status);
   const ocm_node_info* coordinator = coordinator_of(nodes.value());
   const int code = coordinator == nullptr ? kExitNoCluster : kExitOk;
 
@@ -149,6 +151,8 @@ int run(const Globals& globals, bool json) {
   if (coordinator == nullptr) {
     puts(nodes->size() == 1 ? "alone: no coordinator"
                             : "no coordinator: of the other nodes nothing new is known");
+  } else if (is_alone(status)) {
+    puts("alone: coordinator of its own cluster, 1 node");
   }
   return code;
 }

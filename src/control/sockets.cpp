@@ -81,10 +81,6 @@ std::string HostPort::to_string() const {
   return host.find(':') == std::string::npos ? host + ":" + port : "[" + host + "]:" + port;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 bool is_wildcard(const std::string& host) {
   if (host == "*") return true;
   sockaddr_in v4{};

@@ -21,9 +21,6 @@ struct HostPort {
   std::string to_string() const;
 };
 
-/// True if the host is a loopback address or "localhost".
-bool is_loopback(const std::string& host);
-
 /// True for a host that means every interface.
 bool is_wildcard(const std::string& host);
 /// True if both texts stand for one place: equal, or the same port and an address in common. False where the

@@ -23,6 +23,7 @@
 #include "control/sockets.h"
 #include "control/tls.h"
 #include "memory/dram/dram_backend.h"
+#include "os/address.h"
 #include "os/crypto.h"
 #include "os/fd.h"
 #include "os/tls.h"
@@ -193,7 +194,7 @@ Status check_address(const char* key, const std::string& address, const Config& 
   const auto parsed = control::HostPort::parse(address);
   if (!parsed.is_ok())
     return Status(Code::kInvalidArgument, std::string(key) + ": " + std::string(parsed.status().message()));
-  if (control && config.token_file.empty() && !control::is_loopback(parsed.value().host)) {
+  if (control && config.token_file.empty() && !os::is_loopback(parsed.value().host)) {
     return Status(Code::kAuth, std::string(key) + " " + address +
                                    " is reachable from other hosts: give [security] token_file");
   }

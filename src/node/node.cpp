@@ -18,6 +18,7 @@
 #include "fabric/ucx/server.h"
 #include "node/doors.h"
 #include "node/remaker.h"
+#include "os/address.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
 
@@ -95,6 +96,18 @@ Result<os::Secret> load_token(const Config& config) {
   auto secret = os::Secret::copy(os::bytes_of(text));
   ::explicit_bzero(text.data(), text.size());
   return secret;
+}
+
+/// A forgotten coordinator splits a cluster, and both halves work.
+void warn_of_own_cluster(const Core& core) {
+  if (core.config.embedded || !core.config.coordinator.empty()) return;
+  const auto where = control::HostPort::parse(core.control_address);
+  if (!where.is_ok() || os::is_loopback(where.value().host)) return;
+  log::warn("own_cluster",
+            {{"coordinator", core.control_address},
+             {"why",
+              "no [cluster] coordinator is configured: this node is the coordinator of a cluster of its own; "
+              "set it to the address of the cluster's coordinator, or to this one if that is meant"}});
 }
 
 }  // namespace
@@ -281,6 +294,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                                             ? "this node"
                                             : impl->core.config.coordinator},
                         {"dram_bytes", impl->core.config.dram_bytes}});
+  warn_of_own_cluster(impl->core);
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }
 

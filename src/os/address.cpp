@@ -17,4 +17,8 @@ std::string peer_host(int fd) {
   return host;
 }
 
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+}
+
 }  // namespace ocm::os

@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 def ocm(node, *arguments):
     environment = {**os.environ, "OCM_SOCKET": str(node.socket_path), "OCM_HTTP": node.http}
-    return subprocess.run([str(find_binary("ocm")), *map(str, arguments)], env=environment, capture_output=True,
+    return subprocess.run(node.in_namespace([find_binary("ocm"), *arguments]), env=environment, capture_output=True,
                           text=True, timeout=60)
 
 
@@ -57,7 +57,7 @@ def wrong_token(tmp_path):
 # ---- the coordinator
 
 
-@pytest.mark.parametrize("how,says", [("refused", "refused"), ("silent", "no answer"),
+@pytest.mark.parametrize("how,says", [("refused", "refused"), ("silent", "no answer"), ("no such name", "cannot resolve"),
                                       ("not the coordinator", "not the coordinator"), ("wrong token", "token")])
 def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how, says):
     cluster = make_cluster(names=("n1", "n2"))
@@ -65,7 +65,7 @@ def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how
     cluster.nodes.append(lost)
     silent = socket.create_server(("127.0.0.1", 0))
     target = {"refused": f"127.0.0.1:{free_ports(1)[0]}", "silent": f"127.0.0.1:{silent.getsockname()[1]}",
-              "not the coordinator": cluster["n2"].control, "wrong token": cluster["n1"].control}[how]
+              "no such name": "no-such-host.invalid:7600", "not the coordinator": cluster["n2"].control, "wrong token": cluster["n1"].control}[how]
     lost.start(["--coordinator", target, *(wrong_token(tmp_path) if how == "wrong token" else [])]).wait_ready()
     failed = 'oncilla_heartbeats_total{what="failed"}'
     wait_for("it tries again and again", lambda: metric(lost, failed) >= 5, 30)
@@ -87,6 +87,35 @@ def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how
         assert "node=lost" in refused and "peer=127.0.0.1" in refused and "token" in refused
         assert metric(cluster["n1"], "oncilla_auth_failures_total") >= 4
         assert len(lines(lost, "peer_refused")) <= 1
+
+
+def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), namespaces=True, start=False)
+    n1, n2 = cluster.nodes
+    for node in cluster.nodes:
+        arguments = node.arguments()
+        at = arguments.index("--coordinator")
+        del arguments[at:at + 2]  # as if [cluster] coordinator were forgotten
+        node.arguments = lambda extra=(), arguments=arguments: [*arguments, *extra]
+        node.start().wait_ready()
+        [said] = wait_for("it says so", lambda: lines(node, "own_cluster"))
+        assert " warn " in said and node.control in said and "[cluster] coordinator" in said
+        status = ocm(node, "status")
+        assert status.returncode == 0 and "alone: coordinator of its own cluster, 1 node" in status.stdout
+        found = doctor(node)["coordinator"]
+        assert found["verdict"] == "WARN" and "alone" in found["found"] and "[cluster] coordinator" in found["mend"]
+    n2.stop()
+    n2.start(["--coordinator", n1.control]).wait_ready()
+    cluster.wait_members(2, at=n1)
+    assert len(lines(n2, "own_cluster")) == 1  # that of its first start
+    for node in cluster.nodes:
+        assert "alone" not in ocm(node, "status").stdout and doctor(node)["coordinator"]["verdict"] == "OK"
+
+
+def test_a_node_that_listens_on_this_host_only_may_be_alone(make_cluster):
+    node = make_cluster(names=("n1",))["n1"]
+    assert not lines(node, "own_cluster") and "alone" not in ocm(node, "status").stdout
+    assert doctor(node)["coordinator"]["verdict"] == "OK"
 
 
 def test_members_without_their_coordinator_do_not_call_others_alive(cluster):
