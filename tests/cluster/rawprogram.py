@@ -4,11 +4,13 @@
     raw.hello()
     reply = raw.call("copy", target=..., bytes_total=1 << 40)   # a dict; "code" is 0 or an ocm_status
     raw.send("copy", ...)                # without waiting; receive() gives replies as they come
+    RawNode(node, "n9", token).call("attach", uid=0, ...)   # the same to a daemon, as a node that has the token
 
 Messages are dicts by the field names of src/wire/control.proto, which is read here: nothing is generated.
 """
 import array
 import contextlib
+import hmac
 import os
 import pathlib
 import re
@@ -133,12 +135,15 @@ def acting_as(uid: int | None, directory: pathlib.Path):
 
 class RawProgram:
     def __init__(self, node, uid: int | None = None, deadline_s: float = 20.0):
-        self.socket = socket.socket(socket.AF_UNIX)
+        self._take(socket.socket(socket.AF_UNIX), deadline_s)
+        with acting_as(uid, node.socket_path.parent):
+            self.socket.connect(node.socket_path.name)
+
+    def _take(self, connection: socket.socket, deadline_s: float):
+        self.socket = connection
         self.socket.settimeout(deadline_s)
         self.fds = []  # descriptors that came with replies, oldest first
         self.ids = 0
-        with acting_as(uid, node.socket_path.parent):
-            self.socket.connect(node.socket_path.name)
 
     def send_bytes(self, data: bytes):
         self.socket.sendall(data)
@@ -182,3 +187,17 @@ class RawProgram:
         for fd in self.fds:
             os.close(fd)
         self.fds = []
+
+
+class RawNode(RawProgram):
+    """Proves the cluster token to the daemon of `node` as a node called `name`; without TLS."""
+
+    def __init__(self, node, name: str, token: bytes, deadline_s: float = 20.0):
+        host, port = node.control.rsplit(":", 1)
+        self._take(socket.create_connection((host, int(port))), deadline_s)
+        nonce = os.urandom(16)
+        challenge = self.call("node_hello", version=CONTROL_VERSION, node=name, nonce=nonce,
+                              incarnation=os.urandom(16))["node_challenge"]
+        said = b"oncilla client" + name.encode() + nonce + challenge["nonce"]
+        reply = self.call("node_proof", proof=hmac.digest(token, said, "sha256"))
+        assert reply["code"] == 0, reply

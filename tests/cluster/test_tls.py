@@ -27,11 +27,12 @@ def make_ca(folder, name):
     (folder / f"{name}.pem").chmod(0o644)
 
 
-def make_certificate(folder, ca, name, common_name=None, sans="", days="2"):
+def make_certificate(folder, ca, name, common_name=None, sans="", days="2", usage=""):
     """In NAME.pem and NAME.key; `sans` such as "DNS:a,IP:10.0.0.1"; days "-1": it has expired."""
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={common_name or name}",
             "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
-    (folder / f"{name}.ext").write_text(f"subjectAltName={sans}\n" if sans else "")
+    (folder / f"{name}.ext").write_text((f"subjectAltName={sans}\n" if sans else "") +
+                                        (f"extendedKeyUsage={usage}\n" if usage else ""))
     openssl("x509", "-req", "-in", folder / f"{name}.csr", "-CA", folder / f"{ca}.pem", "-CAkey", folder / f"{ca}.key",
             "-CAcreateserial", "-days", days, "-extfile", folder / f"{name}.ext", "-out", folder / f"{name}.pem")
     (folder / f"{name}.key").chmod(0o600)
@@ -55,6 +56,8 @@ def certificates(tmp_path_factory):
     make_certificate(folder, "ours", "nameless", common_name="nobody in particular")
     make_certificate(folder, "ours", "no-dns-match", common_name="n2", sans="DNS:elsewhere")  # CN is not looked at then
     make_certificate(folder, "ours", "expired", common_name="n2", days="-1")
+    for usage in ("serverAuth", "clientAuth"):
+        make_certificate(folder, "ours", usage, common_name="n2", usage=usage)
     return folder
 
 
@@ -170,6 +173,8 @@ UNFIT = {  # what others would refuse, and the word that says why
     "of another authority": ("ours", "stranger", "issuer"),
     "of another node": ("ours", "n3", "neither name nor address of n2"),
     "without a name": ("ours", "nameless", "neither name nor address of n2"),
+    "for servers only": ("ours", "serverAuth", "purpose"),
+    "for clients only": ("ours", "clientAuth", "purpose"),
     "with other names": ("ours", "no-dns-match", "neither name nor address of n2"),
 }
 

@@ -1,5 +1,6 @@
 """Several users on one cluster: what one of them may see of the others, do to them and take from them."""
 import base64
+import hmac
 import json
 import os
 import select
@@ -11,11 +12,12 @@ import pytest
 
 from harness import outcome, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, RawProgram, encode, varint
+from rawprogram import CONTROL_VERSION, RawNode, RawProgram, encode, varint
 
 MIB = 1 << 20
 ALICE, BOB = 61001, 61002
-LIMIT = -65
+LIMIT, PERMISSION = -65, -24
+QUEUE_FULL = -4
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
@@ -104,6 +106,36 @@ def test_modes_say_what_others_may_do(shared):
     alice.close(), bob.close()
 
 
+def test_root_of_any_node_is_root_of_the_clusters_memory(shared):
+    alice, root = shared.program(shared["n1"], uid=ALICE), shared.program(shared["n2"])
+    a = alice.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("private", 0o600)
+    b = root.attach("private")
+    assert b.holds(0, 1, MIB)
+    b.fill(0, 2, MIB)
+    assert a.holds(0, 2, MIB)
+    root.session("remove", "private")
+    alice.close(), root.close()
+
+
+def test_who_has_the_token_opens_everything(shared):
+    token = shared.token_file.read_bytes()
+    alice, bob = shared.program(shared["n1"], uid=ALICE), RawProgram(shared["n1"], uid=BOB)
+    welcome = bob.hello()
+    assert hmac.digest(token, b"oncilla session key" + welcome["session_id"], "sha256") == welcome["session_key"]
+    alice.alloc(MIB, nodes=["n1"], flags=DEDICATED).publish("private", 0o600)
+    node = RawNode(shared["n1"], "anybody", token)
+    assert node.call("attach", name="private", access=3, uid=BOB)["code"] == PERMISSION
+    [extent] = done(node.call("attach", name="private", access=3, uid=ALICE))["allocation"]["extents"]
+    which = {"address": extent["address"], "generation": extent["generation"], "access": 3}
+    assert bob.call("open_extent", capability=bytes(16), **which)["code"] != 0
+    done(bob.call("open_extent", capability=extent["capability"], **which))
+    found = done(node.call("name_remove", name="private", uid=0))["allocation"]["allocation_id"]
+    done(node.call("name_remove", name="private", uid=0, allocation_id=found))
+    node.close(), bob.close(), alice.close()
+
+
 def test_a_quota_is_one_users_own(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-user", f"{BOB}={8 * MIB}"])
     alice, bob = cluster.program(cluster["n1"], uid=ALICE), cluster.program(cluster["n1"], uid=BOB)
@@ -150,6 +182,21 @@ def test_a_user_has_half_of_the_sessions_and_connections(make_cluster):
         program.close()
 
 
+def test_root_has_all_sessions_and_connections(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "4", "--limit-connections", "6"])
+    wait_for("nobody else is there", lambda: json.loads(cluster["n1"].http_get("/status"))["session_count"] == 0)
+    held = [RawProgram(cluster["n1"]) for _ in range(6)]
+    for program in held[:4]:
+        program.hello()
+    refused = held[4].call("session_hello", version=CONTROL_VERSION)
+    assert refused["code"] == LIMIT and "at most 4 sessions" in refused["detail"]
+    beyond = RawProgram(cluster["n1"])
+    with pytest.raises(ConnectionError):
+        beyond.hello()
+    for program in (*held, beyond):
+        program.close()
+
+
 def test_a_user_has_half_of_the_data_connections_of_a_home(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), start=False)
     cluster["n1"].start()
@@ -179,6 +226,39 @@ def test_a_user_has_half_of_the_data_connections_of_a_home(make_cluster):
     bobs[0].program.close()
     wait_for("the place is free", lambda: outcome(lambda: bobs[3].fill(0, 3, 4096)) != "LIMIT")
     assert bobs[3].holds(0, 3, 4096)
+
+
+def test_a_user_has_a_bounded_number_of_copies_under_way(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--failure-deadline-ms", "10000"])
+    cluster.let_others_in()
+    bobs = [RawProgram(cluster["n1"], uid=BOB) for _ in range(5)]
+    alice = RawProgram(cluster["n1"], uid=ALICE)
+    for program in (*bobs, alice):
+        program.hello()
+
+    def extent(program, node):
+        return done(program.call("allocate", bytes_total=4096, flags=DEDICATED, nodes=[node]))["allocation"]["extents"][0]
+    near, far = extent(bobs[0], "n1"), extent(bobs[0], "n2")
+    mine, source = extent(alice, "n1"), extent(alice, "n1")
+    cluster["n2"].signal(signal.SIGSTOP)
+    for program in bobs:
+        for _ in range(250):
+            program.send("copy", target=far, source=near, bytes_total=4096)
+    of = {program.socket: program for program in bobs}
+    refused = []
+    while len(refused) < 5 * 250 - 1024:
+        ready = select.select(of, [], [], 8)[0]
+        assert ready, f"{len(refused)} were refused"
+        refused += [of[socket].receive() for socket in ready]
+    assert all(r["code"] == QUEUE_FULL and "copies of this user" in r["detail"] for r in refused)
+    done(alice.call("copy", target=mine, source=source, bytes_total=4096))
+    assert not select.select(of, [], [], 0)[0]  # the others are under way
+    cluster["n2"].signal(signal.SIGCONT)
+    for _ in range(1024):
+        socket = select.select(of, [], [], 20)[0][0]
+        done(of[socket].receive())
+    for program in (*bobs, alice):
+        program.close()
 
 
 def padded(program, body: str, count: int, **fields):

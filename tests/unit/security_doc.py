@@ -1,4 +1,9 @@
-"""docs/security.md names a test for what it states: each of them must exist."""
+"""docs/security.md names a test for what it states: each of them must exist, and each statement must have one.
+
+A statement is a bullet, or a paragraph, under any heading but the first. It names a test, or says "No test: " and why;
+one that ends with a colon introduces the others. "At worst" begins a statement, so that it cannot hide behind another's
+test. Tables and commands are not looked at.
+"""
 import pathlib
 import re
 import sys
@@ -20,12 +25,43 @@ def is_there(file: str, test: str) -> bool:
     return re.search(rf"^TEST(?:_[FP])?\({re.escape(suite)}, {re.escape(case)}\)", text, re.M) is not None
 
 
+def statements(text: str) -> list:
+    """Those under "## " headings, each as one line."""
+    under = text[text.index("\n## "):]
+    blocks = re.split(r"\n\s*\n|\n(?=- )", re.sub(r"^##.*$", "\n", under, flags=re.M))
+    return [" ".join(block.split()) for block in blocks
+            if block.strip() and not block.lstrip("\n").startswith(("|", "    "))]
+
+
+def unproved(text: str) -> list:
+    """What is wrong with the statements of a document."""
+    out = []
+    for said in statements(text):
+        words = f"docs/security.md: \"{said[:60]}...\""
+        if "At worst" in said.removeprefix("- ")[1:]:
+            out.append(f"{words}: begin a paragraph with \"At worst\"")
+        if not said.endswith(":") and not NAMED.search(said) and "No test: " not in said:
+            out.append(f"{words}: name the test that shows it, or say \"No test: \" and why")
+    return out
+
+
+def check_itself():
+    good = ("x\n## A\nBoth hold:\n\n- one: `tests/a.py::test_b`;\n  more\n- two. No test: why.\n\n| a |\n\n    command\n\n"
+            "At worst: all. No test: why.\n")
+    assert statements(good)[1] == "- one: `tests/a.py::test_b`; more" and len(statements(good)) == 4
+    assert unproved(good) == []
+    for bad in ("No claim.", "- a bullet\n- two: `tests/a.py`", "`tests/a.py` shows it. At worst: all.", "So. No test."):
+        assert len(unproved("x\n## A\n" + bad)) == 1, bad
+
+
 def main() -> int:
-    named = NAMED.findall((ROOT / "docs/security.md").read_text())
-    missing = sorted({f"{file}::{test}" for file, test in named if not is_there(file, test)})
-    print("\n".join(f"docs/security.md names {name}, which is not there" for name in missing) or
-          f"docs/security.md: {len(named)} tests are there")
-    return 1 if missing or len(named) < 20 else 0
+    check_itself()
+    text = (ROOT / "docs/security.md").read_text()
+    named = NAMED.findall(text)
+    wrong = sorted({f"docs/security.md names {file}::{test}, which is not there" for file, test in named
+                    if not is_there(file, test)}) + unproved(text)
+    print("\n".join(wrong) or f"docs/security.md: {len(named)} tests are there, {len(statements(text))} statements")
+    return 1 if wrong or len(named) < 20 else 0
 
 
 if __name__ == "__main__":
