@@ -263,9 +263,15 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   }
   if (--it->second.handles > 0) co_return Status();
-  const HeldAllocation held = std::move(it->second);
+  HeldAllocation held = std::move(it->second);
   session->allocations.erase(it);
-  if (!held.owned) co_return Status();
+  if (!held.owned && !held.claimed_quota_bytes) co_return Status();
+  if (!held.owned) {  // P4: no home has been heard yet; each frees what it knows to be the session's
+    for (auto& extent : *held.allocation.mutable_extents()) {
+      extent.clear_capability();
+      session->given_back.insert(extent.address());
+    }
+  }
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
   sessions_.refund(session->uid, held.quota_bytes);
   if (held.allocation.extents_size() == 1) {

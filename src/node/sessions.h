@@ -49,6 +49,7 @@ struct Session {
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
+  std::unordered_set<uint64_t> given_back;  // what it freed before its home had reported it
   size_t restored_bytes = 0;    // of receipts
   std::set<std::string> homes;  // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked

@@ -110,8 +110,21 @@ std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>&
   world.restart(1);
   script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
   script.run_for_ms(seed % 2 == 0 ? 2500 : 9000);  // less, and more than the grace
+  const bool freed = seed % 4 > 1;
+  if (freed) {
+    script.run(program, [&]() -> Task<void> {
+      for (const auto& handle : handles) {
+        const Status done = co_await program->free(handle);
+        script.must(done, "free what its home has not reported");
+      }
+    });
+  }
   world.mend_link(1, 2);
   script.run_for_ms(4500);
+  if (freed) {
+    world.check_unused();
+    return script.end(reached);
+  }
   script.run(program, [&]() -> Task<void> {
     const Status put = co_await program->put(handles[0], 0);
     script.must(put, "put when the link is back");
