@@ -348,6 +348,7 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   const std::set<std::string> homes = session->homes;
   sessions_.remove(session);
   sessions_.begin_end(session->id);
+  while (session->telling > 0) co_await core_.env.sleep_ns(1'000'000);  // heard after the end, it would undo it
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes) tasks.push_back(end_at(session, node));
   co_await core_.env.join(std::move(tasks));
@@ -362,7 +363,9 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
   session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
+  ++session->telling;
   auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  --session->telling;
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;
@@ -401,6 +404,7 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
     if (node.name() != core_.name) tasks.push_back(resume_at(session, node.name(), node.control_address()));
   }
   co_await core_.env.join(std::move(tasks));
+  session->resuming = false;
 }
 
 void Allocator::node_appeared(const wire::NodeView& node) {

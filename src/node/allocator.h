@@ -27,7 +27,7 @@ class Allocator {
   Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
   /// Tells every home that the session is over; goes on until each has heard it or is gone.
   control::Task<void> end_session(std::shared_ptr<Session> session);
-  /// A session that resumed: asks the homes what they hold for it.
+  /// A session that resumed: asks the homes what they hold for it, and ends its `resuming`.
   control::Task<void> resume(std::shared_ptr<Session> session);
   /// A home that was not known when sessions resumed may hold something for them.
   void node_appeared(const wire::NodeView& node);

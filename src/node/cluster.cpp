@@ -118,7 +118,8 @@ Task<void> Cluster::ask_for(Home::Orphan orphan) {
   auto& at = *message.mutable_session_at();
   at.set_session_id(id_field(orphan.session));
   at.set_node(core_.name);
-  at.set_owner_incarnation(id_field(orphan.incarnation));
+  // Of a node that the coordinator does not reach, any run may have taken the session up.
+  if (orphan.lives) at.set_owner_incarnation(id_field(orphan.incarnation));
   const Status told = co_await tell_home(orphan.node, std::move(message));
   asking_.erase(orphan.session);
   const bool has_not = told.code() == Code::kNotFound;

@@ -62,6 +62,9 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
   } else if (program->session->ended) {
     reply = Reply(Status(Code::kCancelled));
   } else {
+    // What the homes report comes first, and a silent one is waited for no longer than for any answer.
+    while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
+      co_await core_.env.sleep_ns(1'000'000);
     reply = co_await session_request(program->session, std::move(request));
   }
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
@@ -84,7 +87,11 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   }
   program->session = session;
   if (program->proved) program->proved();
-  if (opened.value().resumed) co_await allocator_.resume(session);
+  // Not waited for: a program that gave up its hello would end the session, and with it all that it holds.
+  if (opened.value().resumed) {
+    session->resuming = true;
+    core_.env.spawn(allocator_.resume(session));
+  }
   Reply reply;
   auto& welcome = *reply.message.mutable_session_welcome();
   const auto key = home_.directory().session_key(session->id);

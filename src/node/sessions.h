@@ -46,6 +46,8 @@ struct Session {
   std::string program;
   bool ended = false;
   bool resumed = false;  // its daemon restarted under it
+  bool resuming = false;  // the homes have not been told of that yet
+  size_t telling = 0;     // that are being told
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;

@@ -279,3 +279,39 @@ def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(
         writes(a, 2)
         a.free()
         wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
+
+
+def test_a_silent_node_takes_nothing_from_a_session_that_goes_on(cluster):
+    """Its daemon tells all nodes that it does; a program that waits no longer than it wants to loses nothing by that."""
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2, deadline_s=0.5)
+    a = program.alloc(MIB, nodes=["n1"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    n3.signal(signal.SIGSTOP)
+    n2.kill()
+    n2.start().wait_ready()
+    wait_for("n3 is known to be dead", lambda: "node_dead" in n1.log())
+    n3.signal(signal.SIGCONT)
+    wait_for("it is read", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 10 * FAILURE_DEADLINE_S)
+    writes(a, 2)
+    assert used(n1) == MIB
+
+
+def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_programs_have(make_cluster):
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    cluster = make_cluster(namespaces=True, extra=["--orphan-grace-ms", "1000"])
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    cluster.cut_pair(n1, n2)
+    n2.kill()
+    n2.start().wait_ready()
+    wait_for("n3 asks n2", lambda: n3.log().count("orphan_vouched_for") > 1)
+    assert "orphan_freed" not in n3.log()
+    cluster.mend_pair(n1, n2)
+    cluster.wait_members(at=n3)
+    writes(a, 2)
+    a.free()
+    wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
