@@ -1,4 +1,5 @@
 """Fixtures: a shared loopback cluster for tests that break nothing, a fresh one for those that do."""
+import functools
 import os
 import pathlib
 import signal
@@ -50,7 +51,13 @@ def cluster(make_cluster):
 
 
 @pytest.fixture
-def netns_cluster(make_cluster):
+def make_netns_cluster(make_cluster):
+    """The same, each node in a network namespace of its own."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
-    return make_cluster(namespaces=True)
+    return functools.partial(make_cluster, namespaces=True)
+
+
+@pytest.fixture
+def netns_cluster(make_netns_cluster):
+    return make_netns_cluster()

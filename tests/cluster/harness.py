@@ -311,14 +311,14 @@ class Cluster:
     def cut(self, node: "Node"):
         self._ip("-n", self.switch, "link", "set", f"to-{node.machine}", "down")
 
-    def mend(self, node: "Node"):
+    def restore(self, node: "Node"):
         self._ip("-n", self.switch, "link", "set", f"to-{node.machine}", "up")
 
     def cut_one_way(self, sender: "Node", receiver: "Node"):
         """Nothing that `sender` sends reaches `receiver` any more; the other direction goes on."""
         self._ip("-n", sender.namespace, "route", "add", "blackhole", f"{receiver.host}/32")
 
-    def mend_one_way(self, sender: "Node", receiver: "Node"):
+    def restore_one_way(self, sender: "Node", receiver: "Node"):
         self._ip("-n", sender.namespace, "route", "del", "blackhole", f"{receiver.host}/32")
 
     def cut_pair(self, a: "Node", b: "Node"):
@@ -326,9 +326,9 @@ class Cluster:
         self.cut_one_way(a, b)
         self.cut_one_way(b, a)
 
-    def mend_pair(self, a: "Node", b: "Node"):
-        self.mend_one_way(a, b)
-        self.mend_one_way(b, a)
+    def restore_pair(self, a: "Node", b: "Node"):
+        self.restore_one_way(a, b)
+        self.restore_one_way(b, a)
 
     def program(self, node: "Node", deadline_s: float = 0, uid: int | None = None) -> Program:
         """With `uid` as that user, which takes root."""

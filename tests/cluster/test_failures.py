@@ -371,7 +371,7 @@ def test_two_nodes_cut_off_from_each_other(netns_cluster):
     assert local.holds(0, 2, MIB)
     wait_for("n3 is declared dead", lambda: p.nodes()["n3"]["state"] == "dead")
     assert p.alloc(MIB, nodes=["n1"])
-    cluster.mend(cluster["n3"])
+    cluster.restore(cluster["n3"])
     wait_for("n3 is alive again", lambda: p.nodes()["n3"]["state"] == "alive", 30)
     assert p.alloc(MIB, nodes=["n3"])
 
@@ -391,7 +391,7 @@ def test_a_replica_behind_a_cut_link_never_answers_with_old_bytes(netns_cluster)
             assert b.holds(0, 2, MIB)
         except OcmError as error:
             assert error.name in ("PEER_LOST", "LOST", "REVOKED")
-    cluster.mend(cluster["n3"])
+    cluster.restore(cluster["n3"])
     fresh = cluster.program(cluster["n1"])
     assert fresh.attach("cut").holds(0, 2, MIB)
 

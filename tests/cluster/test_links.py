@@ -1,5 +1,4 @@
 """One link cut, or one direction of it, while everybody still reaches somebody."""
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,17 +29,15 @@ def test_a_cut_link_is_an_error_to_who_uses_it_and_to_nobody_else(netns_cluster,
     assert b.holds(0, 1, MIB)
     assert all(node["state"] == "alive" for node in q.nodes().values())  # the coordinator hears both
     if cut == "both ways":
-        cluster.mend_pair(n2, n3)
+        cluster.restore_pair(n2, n3)
     else:
-        cluster.mend_one_way(n2, n3)
+        cluster.restore_one_way(n2, n3)
     wait_for("the link is used again", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 20 * FAILURE_DEADLINE_S)
 
 
 @pytest.fixture
-def four_nodes(make_cluster):
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
-    return make_cluster(names=("n1", "n2", "n3", "n4"), namespaces=True)
+def four_nodes(make_netns_cluster):
+    return make_netns_cluster(names=("n1", "n2", "n3", "n4"))
 
 
 def written_and_read(cluster, homes):
@@ -75,8 +72,8 @@ def test_a_copy_never_takes_old_bytes_from_a_replica_without_a_lease(four_nodes)
     wait_for("a copy into them is done", lambda: outcome(lambda: seen.copy_from(0, back, 0, MIB)) is None)
     for reader in (seen, r, cluster.program(n2).attach("replicas")):
         assert reader.holds(0, 3, MIB)
-    cluster.mend_pair(n1, n3)
-    cluster.mend_pair(n2, n3)
+    cluster.restore_pair(n1, n3)
+    cluster.restore_pair(n2, n3)
 
 
 def test_no_copy_goes_into_a_replica_without_a_lease(netns_cluster):
@@ -94,7 +91,7 @@ def test_no_copy_goes_into_a_replica_without_a_lease(netns_cluster):
     refused = raw.call("copy", target=target, source=source, bytes_total=MIB)
     assert refused["code"] == PEER_LOST and "lease" in refused["detail"], refused
     raw.close()
-    cluster.mend(n3)
+    cluster.restore(n3)
 
 
 def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes):
@@ -110,8 +107,8 @@ def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes
         time.sleep(0.1)
         cluster.cut(n1)
         time.sleep(1.5 * FAILURE_DEADLINE_S)
-        cluster.mend_pair(n1, n2)
-        cluster.mend(n1)
+        cluster.restore_pair(n1, n2)
+        cluster.restore(n1)
         assert put.result() in (None, "PEER_LOST")
     wait_for("it can write again", lambda: outcome(lambda: a.fill(0, 3, MIB)) is None)
     assert not any(word in node.log() for node in cluster.nodes for word in ("replica_lost", "replica_dropped"))

@@ -166,9 +166,9 @@ def test_a_replica_that_was_dropped_stays_for_who_reads_it_through_a_pointer(net
     before = used(n3)
     cluster.cut(n3)
     part.fill(0, 2, MIB)  # acknowledged without n3's replica
-    cluster.mend(n3)
+    cluster.restore(n3)
     wait_for("n3 hears of it", lambda: "replica_dropped" in n3.log(), 20 * FAILURE_DEADLINE_S)
-    # Checked: from the other replica, once the mended link carries that.
+    # Checked: from the other replica, once the restored link carries that.
     wait_for("a get brings the new bytes", lambda: reads(held, 2), 20 * FAILURE_DEADLINE_S)
     assert held.peek(MIB) == seen
     assert used(n3) == before

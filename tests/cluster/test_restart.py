@@ -1,5 +1,4 @@
 """Programs whose daemon is killed and started again: what they hold of other nodes is theirs as before."""
-import os
 import signal
 import threading
 import time
@@ -254,11 +253,9 @@ def test_a_restarted_coordinator_answers_for_names_once_their_homes_have_reporte
 
 
 @pytest.mark.parametrize("program_ends", [False, True])
-def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(make_cluster, program_ends):
+def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(make_netns_cluster, program_ends):
     """Its link to the restarted daemon is cut for longer than the grace, and everybody else reaches both."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
-    cluster = make_cluster(namespaces=True, extra=["--orphan-grace-ms", "1000"])
+    cluster = make_netns_cluster(extra=["--orphan-grace-ms", "1000"])
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n2)
     a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
@@ -271,7 +268,7 @@ def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(
     cluster.wait_members(at=n3)
     time.sleep(3)  # the grace, and three times of that
     assert "orphan_freed" not in n3.log()
-    cluster.mend_pair(n2, n3)
+    cluster.restore_pair(n2, n3)
     if program_ends:
         wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
     else:
@@ -297,10 +294,8 @@ def test_a_silent_node_takes_nothing_from_a_session_that_goes_on(cluster):
     assert used(n1) == MIB
 
 
-def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_programs_have(make_cluster):
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
-    cluster = make_cluster(namespaces=True, extra=["--orphan-grace-ms", "1000"])
+def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_programs_have(make_netns_cluster):
+    cluster = make_netns_cluster(extra=["--orphan-grace-ms", "1000"])
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n2)
     a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
@@ -310,7 +305,7 @@ def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_pro
     n2.start().wait_ready()
     wait_for("n3 asks n2", lambda: n3.log().count("orphan_vouched_for") > 1)
     assert "orphan_freed" not in n3.log()
-    cluster.mend_pair(n1, n2)
+    cluster.restore_pair(n1, n2)
     cluster.wait_members(at=n3)
     writes(a, 2)
     a.free()
