@@ -8,15 +8,6 @@
 #include "os/crypto.h"
 
 namespace ocm::control {
-namespace {
-
-template <class Message>
-ExtentId id_of(const Message& message) {
-  return {GlobalAddress(message.address()), message.generation()};
-}
-
-}  // namespace
-
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   if (uid == 0) return true;
   const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;
@@ -50,6 +41,14 @@ bool Names::has_replicas_of_others(const wire::Allocation& allocation) const {
     const auto known = replicas_.find(id_of(extent));
     return known != replicas_.end() && known->second != allocation.name();
   });
+}
+
+bool Names::replace(wire::Allocation& mine, wire::Allocation newer) {
+  if (has_replicas_of_others(newer)) return false;
+  index(mine, false);
+  mine = std::move(newer);
+  index(mine, true);
+  return true;
 }
 
 Status Names::publish(wire::Allocation allocation) {
@@ -202,11 +201,7 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
   if (known != ids_.end()) {
     wire::Allocation& mine = names_.at(known->second);
     wire::Allocation newer = mine;
-    if (take_newer(newer, allocation) && !has_replicas_of_others(newer)) {
-      index(mine, false);
-      mine = std::move(newer);
-      index(mine, true);
-    }
+    if (take_newer(newer, allocation)) (void)replace(mine, std::move(newer));
     return Merged::kKnown;
   }
   return take(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
@@ -218,10 +213,7 @@ bool Names::remake(const wire::PartRemade& remade) {
   const auto it = names_.find(where->second);
   if (it == names_.end()) return false;
   wire::Allocation newer = it->second;
-  if (!replace_part(newer, remade) || has_replicas_of_others(newer)) return false;
-  index(it->second, false);
-  it->second = std::move(newer);
-  index(it->second, true);
+  if (!replace_part(newer, remade) || !replace(it->second, std::move(newer))) return false;
   if (it->second.layout() == static_cast<uint32_t>(Layout::kSequence))
     fault::reached(fault::State::kSequenceRemade);
   return true;

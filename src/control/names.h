@@ -106,6 +106,8 @@ class Names {
   Status take(wire::Allocation allocation);
   void index(const wire::Allocation& allocation, bool add);
   bool has_replicas_of_others(const wire::Allocation& allocation) const;  // N6
+  /// The record of a name by a newer one of its own. False: N6 forbids it.
+  bool replace(wire::Allocation& mine, wire::Allocation newer);
   void note_removed(const std::string& allocation_id);
   wire::Allocation take_out(std::map<std::string, wire::Allocation>::iterator it);
 };

@@ -140,7 +140,7 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
 
 bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) {
   if (!has_replicas(allocation) || remade.now_size() == 0) return false;
-  const ExtentId was{GlobalAddress(remade.was().address()), remade.was().generation()};
+  const ExtentId was = id_of(remade.was());
   auto& extents = *allocation.mutable_extents();
   int first = -1;
   for (int i = 0; i < extents.size() && first < 0; ++i) {
@@ -201,7 +201,7 @@ std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId
   for (const auto& extent : allocation.extents()) {
     if (!is_extent(extent, id) || extent.vacant()) continue;
     for (const auto& other : allocation.extents()) {
-      if (other.part() == extent.part() && !other.vacant()) out.push_back({GlobalAddress(other.address()), other.generation()});
+      if (other.part() == extent.part() && !other.vacant()) out.push_back(id_of(other));
     }
     break;
   }

@@ -22,6 +22,12 @@
 
 namespace ocm::control {
 
+/// Of a message that has an extent's address and generation.
+template <class Message>
+ExtentId id_of(const Message& message) {
+  return {GlobalAddress(message.address()), message.generation()};
+}
+
 /// True where an extent may go and its bytes stay.
 bool has_replicas(const wire::Allocation& allocation);
 

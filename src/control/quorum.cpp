@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "control/parts.h"
 
 namespace ocm::control {
 namespace {
@@ -16,8 +17,6 @@ bool has(const wire::Council& council, const std::string& name, const std::strin
     return voter.name() == name && voter.incarnation() == incarnation;
   });
 }
-
-ExtentId id_of(const wire::ExtentRef& ref) { return {GlobalAddress(ref.address()), ref.generation()}; }
 
 void set_ref(const ExtentId& id, wire::ExtentRef& out) {
   out.set_address(id.address.bits());

@@ -14,6 +14,7 @@
 #include "control/env.h"
 #include "control/leases.h"
 #include "control/membership.h"
+#include "control/parts.h"
 #include "control/tls.h"
 #include "node/config.h"
 #include "node/metrics.h"
@@ -66,14 +67,7 @@ template <class Id>
 std::string id_field(const Id& id) {
   return std::string(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
 }
-inline ExtentId extent_id(uint64_t address, uint32_t generation) {
-  return ExtentId{GlobalAddress(address), generation};
-}
-/// Of a message that has both.
-template <class Message>
-ExtentId id_of(const Message& message) {
-  return extent_id(message.address(), message.generation());
-}
+using control::id_of;
 inline wire::ExtentRef ref_of(ExtentId id) {
   wire::ExtentRef out;
   out.set_address(id.address.bits());
