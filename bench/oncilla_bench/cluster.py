@@ -12,7 +12,8 @@ import time
 
 from . import paths, programs
 
-DRAM_BYTES = 128 << 30  # a budget, not memory: pages are taken at first touch, and 1 GiB at most is touched
+# A budget, not memory: pages are taken at first touch, and 1 GiB at most is touched. A daemon offers no more than there is.
+DRAM_BYTES = min(128 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 class Cluster:
