@@ -1,7 +1,9 @@
 #include "node/http.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <asio/buffer.hpp>
 #include <asio/write.hpp>
 
@@ -38,36 +40,51 @@ std::string format(const HttpServer::Answer& answer, bool with_body) {
 }  // namespace
 
 HttpServer::HttpServer(control::Loop& loop, os::Fd socket, Handler handler)
-    : shared_(std::make_shared<Shared>(Shared{loop, std::move(handler), 0, {}})),
+    : shared_(std::make_shared<Shared>(Shared{loop, std::move(handler), {}})),
       acceptor_(std::make_shared<control::Acceptor>(loop, std::move(socket))) {}
 
 void HttpServer::start() {
   acceptor_->start([shared = shared_](os::Fd socket) { accept(shared, std::move(socket)); });
 }
 
+bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const Open&)>& which) {
+  if (static_cast<size_t>(std::count_if(open.begin(), open.end(), which)) < most) return true;
+  const auto oldest = std::find_if(open.begin(), open.end(), [&](const Open& one) { return !one.asked && which(one); });
+  if (oldest == open.end()) return false;
+  asio::error_code ignored;
+  oldest->stream->close(ignored);
+  open.erase(oldest);
+  return true;
+}
+
+HttpServer::Open* HttpServer::Shared::find(const Stream& stream) {
+  const auto one = std::find_if(open.begin(), open.end(), [&](const Open& other) { return other.stream == stream; });
+  return one == open.end() ? nullptr : &*one;
+}
+
 void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
-  if (shared->connections >= kConnectionsMax || !os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
+  if (!os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
   ucred peer{};
   socklen_t length = sizeof(peer);
   std::optional<uint32_t> uid;
   const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
   if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
-  if (uid) {
-    const auto mine = shared->by_uid.find(*uid);
-    if (mine != shared->by_uid.end() && mine->second >= kConnectionsMax / 2) return;
-    ++shared->by_uid[*uid];
+  const auto is_trusted = [](const Open& one) { return one.uid && (*one.uid == 0 || *one.uid == ::geteuid()); };
+  const Open fresh{std::make_shared<asio::posix::stream_descriptor>(shared->loop.context()), uid};
+  if (uid && !is_trusted(fresh)) {
+    if (!shared->make_room(kConnectionsMax / 2, [&](const Open& one) { return one.uid == uid; })) return;
+    if (!shared->make_room(kConnectionsMax / 4 * 3, [&](const Open& one) { return !is_trusted(one); })) return;
   }
-  ++shared->connections;
-  shared->loop.spawn(serve(shared, std::move(socket), uid));
+  if (!shared->make_room(kConnectionsMax, [](const Open&) { return true; })) return;
+  fresh.stream->assign(socket.release());
+  shared->open.push_back(fresh);
+  shared->loop.spawn(serve(shared, fresh.stream));
 }
 
 void HttpServer::stop() { acceptor_->stop(); }
 
-control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd socket,
-                                      std::optional<uint32_t> uid) {
-  // Shared with the timer, whose handler may run after this frame is gone.
-  const auto stream = std::make_shared<asio::posix::stream_descriptor>(shared->loop.context(), socket.get());
-  socket.release();
+control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream stream) {
+  // The timer's handler may run after this frame is gone.
   asio::steady_timer timer(shared->loop.context(), kPatience);
   timer.async_wait([stream](const asio::error_code& cancelled) {
     asio::error_code ignored;
@@ -81,7 +98,9 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd soc
                                                       asio::redirect_error(asio::use_awaitable, error));
     request.append(piece, n);
   }
-  if (!error) {
+  Open* const open = shared->find(stream);
+  if (!error && open != nullptr) {
+    open->asked = true;
     Answer answer;
     const bool head = request.starts_with("HEAD ");
     if (request.size() > kRequestBytesMax) {
@@ -93,15 +112,14 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, os::Fd soc
     } else {
       Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
       asked.path = request.substr(start, request.find(' ', start) - start);
-      asked.uid = uid;
+      asked.uid = open->uid;
       answer = co_await shared->handler(std::move(asked));
     }
     const std::string out = format(answer, !head);
     co_await asio::async_write(*stream, asio::buffer(out), asio::redirect_error(asio::use_awaitable, error));
   }
   timer.cancel();
-  --shared->connections;
-  if (uid && --shared->by_uid[*uid] == 0) shared->by_uid.erase(*uid);
+  shared->open.remove_if([&](const Open& one) { return one.stream == stream; });
 }
 
 }  // namespace ocm::node

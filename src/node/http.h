@@ -1,16 +1,18 @@
 // GET /metrics, /status, /healthz and /readyz, on the control thread: small, read-only, one answer for a
 // connection.
 //
-// Served twice: over TCP, where nobody knows who asks, and on a Unix socket, where the kernel says which
-// user. Limits of each: 8 KiB of request, 64 connections, of which one user has half at most, 5 s for one.
+// Served twice: over TCP, where nobody knows who asks, and on a Unix socket, where the kernel says which user. Limits
+// of each: 8 KiB of request, 5 s for one, 64 connections. Of these one user has half at most, and all users but root
+// and the daemon's own three quarters. Where one is over a limit, the oldest whose request is not there yet makes
+// room, so that silent ones shut nobody out.
 // Threads: the loop's.
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "control/sockets.h"
 
@@ -34,15 +36,23 @@ class HttpServer {
   void stop();
 
  private:
+  using Stream = std::shared_ptr<asio::posix::stream_descriptor>;
+  struct Open {
+    Stream stream;
+    std::optional<uint32_t> uid;
+    bool asked = false;  // its request is there
+  };
   struct Shared {
     control::Loop& loop;
     Handler handler;
-    size_t connections = 0;
-    std::unordered_map<uint32_t, size_t> by_uid;
+    std::list<Open> open;  // the oldest first
+    /// Closes the oldest of `which` if there are `most` or more. False if all of them have asked.
+    bool make_room(size_t most, const std::function<bool(const Open&)>& which);
+    /// Null if it was closed to make room.
+    Open* find(const Stream& stream);
   };
   static void accept(const std::shared_ptr<Shared>& shared, os::Fd socket);
-  static control::Task<void> serve(std::shared_ptr<Shared> shared, os::Fd socket,
-                                   std::optional<uint32_t> uid);
+  static control::Task<void> serve(std::shared_ptr<Shared> shared, Stream stream);
 
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<control::Acceptor> acceptor_;

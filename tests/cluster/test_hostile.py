@@ -1,4 +1,5 @@
 """Bytes from outside are hostile: garbage at every port, wrong secrets, limits. The daemon lives on."""
+import contextlib
 import os
 import random
 import re
@@ -11,7 +12,7 @@ import pytest
 
 from harness import wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
-from rawprogram import RawProgram
+from rawprogram import RawProgram, acting_as
 
 MIB = 1 << 20
 
@@ -227,6 +228,30 @@ def test_a_page_of_lies_moves_no_counter_by_more_than_a_machine_could(make_clust
             memory.write(struct.pack("<Q", lie))
         assert before <= moved(cluster["n1"]) < 1 << 53
     assert "oncilla_sessions 1" in cluster["n1"].http_get("/metrics")
+
+
+def test_silent_http_connections_shut_nobody_out(shared):
+    node = shared["n1"]
+    address, _, port = node.http.rpartition(":")
+    with contextlib.ExitStack() as held:
+        for _ in range(200):  # three times of what it serves at once
+            held.enter_context(socket.create_connection((address, int(port))))
+        assert node.http_get("/healthz") == "ok\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_two_users_do_not_take_the_operators_http_socket(cluster):
+    node = cluster["n1"]
+    cluster.let_others_in()
+    with contextlib.ExitStack() as held:
+        for uid in (61001, 61002):
+            for _ in range(64):
+                silent = held.enter_context(socket.socket(socket.AF_UNIX))
+                with acting_as(uid, node.run_dir):
+                    silent.connect("http.sock")
+        assert node.status()["pools"]
+        check = subprocess.run([find_binary("ocm"), "-s", node.socket_path, "stop-check", "n1"], capture_output=True, text=True)
+        assert check.returncode == 0, check.stdout + check.stderr
 
 
 def test_taking_many_pages_at_once_does_not_hold_up_the_daemon(make_cluster):
