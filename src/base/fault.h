@@ -27,6 +27,9 @@ namespace ocm::fault {
   X(kShrinksAlone, "mutation.alone")        /* E1: who is cut off takes all others for dead */  \
   X(kLostByOne, "mutation.lost_by_one")     /* Q1: one voter's word is enough */                \
   X(kRemovedForgotten, "mutation.removed")  /* N2: a removed name comes back */                 \
+  X(kHomeForgetsRemoval, "mutation.home_forgets") /* N2: a name that one home has freed comes back from another */ \
+  X(kUnnameNotTold, "mutation.unname")      /* N7: a name stays of which its program was never told */ \
+  X(kFenceOpen, "mutation.fence")           /* G2: what was given up is applied after what came later */ \
   X(kHoldIgnored, "mutation.hold_ignored")  /* L4: a name's end frees what is held */           \
   X(kEndNotRepeated, "mutation.end_once")   /* P2: a session's end is told once */              \
   X(kUndoNotRepeated, "mutation.undo_once") /* a failed publish is undone where it is heard */  \
@@ -47,6 +50,8 @@ namespace ocm::fault {
   X(kSessionEndRepeated, "the end of a session was repeated")                         \
   X(kToldLater, "a home was told late that a name is gone")                           \
   X(kRemovedReported, "a home brought a removed name")                                \
+  X(kUnnamed, "a program ended that did not know whether it had published")          \
+  X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")    \
   X(kPublishUndone, "a publish failed halfway")                                       \
   X(kUndoOfEnded, "a failed publish gave back to a session that had ended")           \
   X(kLateReserve, "a reservation came after its session's end, or its undoing")       \

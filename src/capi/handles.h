@@ -114,7 +114,7 @@ class HandleTable {
   Slot& slot(uint32_t index) {
     return chunks_[index / kChunkSlots].load(std::memory_order_relaxed)[index % kChunkSlots];
   }
-  bool grow() {
+  [[gnu::noinline]] bool grow() {  // reserve() without it is short enough to be inlined
     const uint32_t count = count_.load(std::memory_order_relaxed);
     if (count / kChunkSlots == kChunksMax) return false;
     auto* chunk = new (std::nothrow) Slot[kChunkSlots];

@@ -184,7 +184,8 @@ void end_operation(OpObject& object, uint64_t handle) {
   ops.release(Ops::index_of(handle));
 }
 
-int put_long_way(ocm_allocation* handle, uint64_t offset, const void* source, uint64_t bytes) {
+// Not a part of what calls them, which would save registers for them first.
+[[gnu::noinline]] int put_long_way(ocm_allocation* handle, uint64_t offset, const void* source, uint64_t bytes) {
   return guarded([&] {
     client::Allocation* object = find(handle);
     if (object == nullptr) return fail_handle(handle);
@@ -196,7 +197,7 @@ int put_long_way(ocm_allocation* handle, uint64_t offset, const void* source, ui
   });
 }
 
-int get_long_way(ocm_allocation* handle, uint64_t offset, void* target, uint64_t bytes) {
+[[gnu::noinline]] int get_long_way(ocm_allocation* handle, uint64_t offset, void* target, uint64_t bytes) {
   return guarded([&] {
     client::Allocation* object = find(handle);
     if (object == nullptr) return fail_handle(handle);

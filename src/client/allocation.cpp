@@ -75,7 +75,7 @@ Status Allocation::attach(Session& session, const std::string& name, Access acce
 }
 
 void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags) {
-  Extent& extent = piece.slab->extent();
+  Extent& extent = *piece.slab->extent;
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
   kind_ = Kind::kDram;
   access_ = Access::kReadWrite;
@@ -83,7 +83,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   base_ = piece.offset;
   slab_ = piece.slab;
   piece_ = piece.index;
-  binding_.store(piece.slab->lease->bindings.back().get(), std::memory_order_release);
+  binding_.store(piece.slab->binding, std::memory_order_release);
   session_ = &session;
   if (extent.on_this_host()) {
     if (std::byte* data = extent.data_now()) use_directly(extent, data);
@@ -207,6 +207,13 @@ std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {
   return {0, extent(index).descriptor().bytes};
 }
 
+namespace {
+/// What was asked may have been done.
+bool is_unanswered(Code code) {
+  return code == Code::kNoCoordinator || code == Code::kDeadline || code == Code::kNoDaemon || code == Code::kPeerLost;
+}
+}  // namespace
+
 Status Allocation::publish(const std::string& name, uint32_t mode) {
   if (access_ != Access::kReadWrite) return Status(Code::kPermission, "attached for reading only");
   if (published()) return Status(Code::kExists, "the allocation has the name " + lease_->name);
@@ -216,9 +223,14 @@ Status Allocation::publish(const std::string& name, uint32_t mode) {
   publish.set_name(name);
   publish.set_mode(mode);
   publish.set_allocation_id(lease_->id.bytes.data(), lease_->id.bytes.size());
-  OCM_TRY(session_->call(request).status());
-  lease_->name = name;
-  return {};
+  // Shown to the daemon's next run if this one ends before it answers.
+  const bool in_doubt = std::exchange(lease_->may_be_named, true);
+  session_->doubt_name(lease_->id, true);
+  const Status done = session_->call(request).status();
+  lease_->may_be_named = !done.is_ok() && (in_doubt || is_unanswered(done.code()));
+  session_->doubt_name(lease_->id, lease_->may_be_named);
+  if (done.is_ok()) lease_->name = name;
+  return done;
 }
 
 Status Allocation::move_to_own_extent() {

@@ -4,12 +4,10 @@
 #include "control.pb.h"
 
 namespace ocm::client {
-Result<std::vector<NameInfo>> list_names(Session& session, const std::string& prefix) {
-  wire::Envelope request;
-  request.mutable_name_list()->set_prefix(prefix);
-  OCM_TRY_ASSIGN(const Reply reply, session.call(request));
-  std::vector<NameInfo> names;
-  for (const wire::Allocation& one : reply.message->names().allocations()) {
+namespace {
+
+void append_names(const wire::NameList& page, std::vector<NameInfo>& names) {
+  for (const wire::Allocation& one : page.allocations()) {
     NameInfo info;
     info.name = one.name();
     info.shape = {one.bytes_total(), one.chunk_bytes(), one.extents_count(),
@@ -20,6 +18,21 @@ Result<std::vector<NameInfo>> list_names(Session& session, const std::string& pr
     info.lost = one.lost();
     info.replicas_missing = one.lost() ? 0 : one.lost_count();
     names.push_back(std::move(info));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<NameInfo>> list_names(Session& session, const std::string& prefix) {
+  std::vector<NameInfo> names;
+  for (bool more = true; more;) {
+    wire::Envelope request;
+    request.mutable_name_list()->set_prefix(prefix);
+    if (!names.empty()) request.mutable_name_list()->set_after(names.back().name);
+    OCM_TRY_ASSIGN(const Reply reply, session.call(request));
+    const wire::NameList& page = reply.message->names();
+    more = page.more() && page.allocations_size() > 0;
+    append_names(page, names);
   }
   return names;
 }

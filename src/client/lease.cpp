@@ -273,11 +273,18 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
 }
 
 Status return_lease(Session& session, const ReturnedLease& lease) {
-  session.drop_receipt(lease.id);
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
   request.mutable_free()->set_hold_id(lease.hold_id);
-  const Status status = session.call(request).status();
+  request.mutable_free()->set_may_be_named(lease.may_be_named);
+  Status status = session.call(request).status();
+  // The receipt goes last: a daemon that starts anew has to know what is freed.
+  bool later = false;
+  while (status.code() == Code::kNoDaemon && !later) {
+    later = session.free_later(lease.id, lease.hold_id);
+    if (!later) status = session.call(request).status();
+  }
+  if (!later) session.drop_receipt(lease.id);
   if (status.code() == Code::kNotFound) {
     for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, part));
   }

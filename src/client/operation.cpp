@@ -107,9 +107,8 @@ void Operation::step_locked(bool first) {
   if (state == State::kConfirming) return conclude_confirmed();
   if (state == State::kResolving && !(first && resolved())) return;
   bool posted = false;
-  Cut cut;
-  while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && next_cut(cut)) {
-    issue(cut);
+  while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && has_more()) {
+    issue(next_cut());
     posted = true;
   }
   if (posted) {
@@ -168,10 +167,13 @@ uint64_t Operation::call_patience_ns() const {
   return std::max(session_->call_deadline_ns(), leases_ns);
 }
 
-bool Operation::next_cut(Cut& cut) {
+bool Operation::has_more() {
   while (!exhausted_ && run_.bytes == 0) exhausted_ = !runs_.next(run_);
-  if (exhausted_) return false;
-  cut = Cut{};
+  return !exhausted_;
+}
+
+Operation::Cut Operation::next_cut() {
+  Cut cut;
   uint64_t bytes = std::min(run_.bytes, kLegBytesMax);
   // What lies on this host at both ends is left whole: threads share the long copies.
   const auto here = [this](const End& end, const Binding* binding) {
@@ -197,7 +199,7 @@ bool Operation::next_cut(Cut& cut) {
   run_.target = run_.target.after(bytes);
   run_.source = run_.source.after(bytes);
   run_.bytes -= bytes;
-  return true;
+  return cut;
 }
 
 void Operation::issue(const Cut& cut) {
@@ -268,6 +270,7 @@ void Operation::issue_to(Cut cut) {
       if (const Code stored = target_after(cut); stored != Code::kOk) fail_cut(cut, false, stored);
       return;
     }
+    if (more_legs_ == nullptr) inline_legs_.make(head_ & (kInlineLegs - 1));
     Leg& fresh = leg(head_);
     fresh.op.~Op();
     new (&fresh.op) fabric::Op{};

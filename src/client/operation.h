@@ -102,9 +102,26 @@ class Operation {
     uint64_t posted_ns = 0;  // puts to replicas
     bool done() const { return call != nullptr ? call->done.load(std::memory_order_acquire) : op.done(); }
   };
-  static constexpr uint32_t kInlineLegs = 4;
-  static constexpr uint32_t kWindowLegs = 128;
+  static constexpr uint32_t kInlineLegs = 4, kWindowLegs = 128;  // powers of two
   static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
+  /// Each is made when it is first used: most operations have one.
+  class InlineLegs {
+   public:
+    InlineLegs() {}  // NOLINT: `legs_` is not made here
+    ~InlineLegs() {
+      while (made_ > 0) legs_[--made_].~Leg();
+    }
+    Leg* data() { return legs_; }
+    void make(uint32_t index) {
+      for (; made_ <= index; ++made_) new (&legs_[made_]) Leg();
+    }
+
+   private:
+    union {
+      Leg legs_[kInlineLegs];
+    };
+    uint32_t made_ = 0;
+  };
   /// A replica whose home may know of a part that was made again.
   struct Suspect {
     Allocation* allocation = nullptr;
@@ -115,7 +132,9 @@ class Operation {
   };
 
   void step_locked(bool first);
-  bool next_cut(Cut& cut);
+  /// Of the runs, something is not cut yet.
+  bool has_more();
+  Cut next_cut();
   void issue(const Cut& cut);
   void issue_to(Cut cut);
   void settle(Leg& leg);
@@ -162,7 +181,7 @@ class Operation {
   bool resolved();
   void sleep(os::Deadline deadline);
   uint32_t in_flight() const { return head_ - tail_; }
-  Leg& leg(uint32_t number) { return legs_[number % window_]; }
+  Leg& leg(uint32_t number) { return legs_[number & (window_ - 1)]; }
 
   std::mutex mutex_;
   std::atomic<State> state_{State::kIdle};
@@ -193,7 +212,7 @@ class Operation {
   uint32_t restarts_ = 0;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
   uint64_t number_ = 0;
-  std::array<Leg, kInlineLegs> inline_legs_;
+  InlineLegs inline_legs_;
 };
 
 }  // namespace ocm::client

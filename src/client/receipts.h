@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -31,11 +33,34 @@ class Receipts {
     const auto kept = kept_.find(id);
     if (kept != kept_.end() && --kept->second.handles == 0) kept_.erase(kept);
   }
+  /// One handle less, as soon as a daemon is told of it. `hold`: the handle's, if it had one.
+  void free_later(const AllocationId& id, const std::string& hold) {
+    const auto kept = kept_.find(id);
+    if (kept == kept_.end()) return;
+    kept->second.freed.push_back(hold);
+    kept->second.known_to = 0;
+  }
+  /// `run` was told of all of them.
+  void told(uint64_t run) {
+    for (auto it = kept_.begin(); it != kept_.end();) {
+      Kept& kept = it->second;
+      if (kept.known_to == run) kept.handles -= static_cast<uint32_t>(std::exchange(kept.freed, {}).size());
+      it = kept.handles == 0 ? kept_.erase(it) : std::next(it);
+    }
+  }
   void clear() { kept_.clear(); }
+
+  /// Its publishing is not answered, or is.
+  void doubt_name(const AllocationId& id, bool doubt) {
+    const auto kept = kept_.find(id);
+    if (kept != kept_.end()) kept->second.may_be_named = doubt;
+  }
 
   struct Shown {
     std::string bytes;
     uint32_t handles = 0;
+    bool may_be_named = false;
+    std::vector<std::string> freed;
   };
   /// Some of what `run` does not know, at least one if there is any; it counts as known from now on.
   std::vector<Shown> take_unknown_to(uint64_t run, size_t bytes_max) {
@@ -46,7 +71,7 @@ class Receipts {
       bytes += kept.bytes.size();
       if (!out.empty() && bytes > bytes_max) break;
       kept.known_to = run;
-      out.push_back({kept.bytes, kept.handles});
+      out.push_back({kept.bytes, kept.handles, kept.may_be_named, kept.freed});
     }
     return out;
   }
@@ -56,6 +81,8 @@ class Receipts {
     std::string bytes;
     uint32_t handles = 0;
     uint64_t known_to = 0;
+    bool may_be_named = false;
+    std::vector<std::string> freed;  // each one of `handles`
   };
   std::unordered_map<AllocationId, Kept> kept_;
 };

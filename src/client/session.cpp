@@ -42,7 +42,7 @@ class Session::SlabsFromDaemon final : public SlabSource {
     (void)return_lease(session_, granted);
   }
   bool usable(const Slab& slab) override {
-    const Extent& extent = slab.extent();
+    const Extent& extent = *slab.extent;
     return extent.on_this_host() ? extent.check_local() == Code::kOk : !extent.avoided(os::now_ns());
   }
 
@@ -134,7 +134,10 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   if (failed.is_ok() && (*fresh)->who().session != now->who().session) receipts_.clear();
   while (failed.is_ok()) {  // until none is left, and none comes before daemon_ is the new one
     const auto shown = receipts_.take_unknown_to((*fresh)->run(), kShownBytesMax);
-    if (shown.empty()) break;
+    if (shown.empty()) {
+      receipts_.told((*fresh)->run());
+      break;
+    }
     lock.unlock();
     failed = show_receipts(**fresh, shown);
     lock.lock();
@@ -160,6 +163,8 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     auto& next = *request.mutable_session_restore()->add_shown();
     next.set_receipt(one.bytes);
     next.set_handles(one.handles);
+    next.set_may_be_named(one.may_be_named);
+    for (const std::string& hold : one.freed) next.add_freed(hold);
   }
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
   OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to.control().start(request, deadline));
@@ -185,6 +190,18 @@ void Session::keep_receipt(const AllocationId& id, const std::string& receipt,
 void Session::renew_receipt(const AllocationId& id, const std::string& receipt) {
   std::lock_guard lock(mutex_);
   receipts_.renew(id, receipt);
+}
+
+void Session::doubt_name(const AllocationId& id, bool doubt) {
+  std::lock_guard lock(mutex_);
+  receipts_.doubt_name(id, doubt);
+}
+
+bool Session::free_later(const AllocationId& id, const std::string& hold) {
+  std::lock_guard lock(mutex_);
+  if (!daemon_->lost().load(std::memory_order_acquire) && !daemon_->control().failed()) return false;
+  receipts_.free_later(id, hold);
+  return true;
 }
 
 void Session::drop_receipt(const AllocationId& id) {

@@ -56,6 +56,10 @@ class Session {
   /// they get any request about it.
   void keep_receipt(const AllocationId& id, const std::string& receipt, const std::shared_ptr<Daemon>& from);
   void renew_receipt(const AllocationId& id, const std::string& receipt);
+  /// Its publishing is not answered, or is: shown with the receipt.
+  void doubt_name(const AllocationId& id, bool doubt);
+  /// The daemon's next run is told that a handle has ended. False if a daemon is there by now: ask it.
+  bool free_later(const AllocationId& id, const std::string& hold);
   /// A handle has ended.
   void drop_receipt(const AllocationId& id);
 

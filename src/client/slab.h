@@ -44,9 +44,10 @@ constexpr uint64_t class_bytes(uint32_t index) {
 class Slab {
  public:
   Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t pieces);
-  Extent& extent() const { return *lease->extents[0]; }
 
   const std::unique_ptr<Lease> lease;
+  const Binding* const binding;  // the lease's, and its one extent
+  Extent* const extent;
   const uint32_t class_index;
   const uint32_t pieces;
   // Guarded by the class' lock.

@@ -8,6 +8,17 @@
 #include "os/crypto.h"
 
 namespace ocm::control {
+namespace {
+
+/// Sets the default, too. Errors: kInvalidArgument.
+Status check_mode(wire::Allocation& allocation) {
+  if (allocation.mode() == 0) allocation.set_mode(kModeDefault);
+  if ((allocation.mode() & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
+  return {};
+}
+
+}  // namespace
+
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   if (uid == 0) return true;
   const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;
@@ -52,6 +63,16 @@ bool Names::replace(wire::Allocation& mine, wire::Allocation newer) {
 }
 
 Status Names::publish(wire::Allocation allocation) {
+  const auto mine = names_.find(allocation.name());
+  if (mine != names_.end() && mine->second.allocation_id() == allocation.allocation_id()) {
+    if (allocation.owner_uid() != 0 && allocation.owner_uid() != mine->second.owner_uid())
+      return Status(Code::kExists, "the allocation is published already, by another user");
+    OCM_TRY(check_mode(allocation));
+    mine->second.set_mode(allocation.mode());
+    return {};
+  }
+  if (removed_.contains(allocation.allocation_id()))
+    return Status(Code::kRevoked, "the allocation was published before, and removed");
   const std::string whole = allocation.name().substr(0, allocation.name().find('~'));
   const wire::Allocation* known = whole != allocation.name() ? find(whole) : nullptr;
   if (known != nullptr) {
@@ -71,8 +92,7 @@ Status Names::take(wire::Allocation allocation) {
     return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
   }
   OCM_TRY(check_parts(allocation));
-  if (allocation.mode() == 0) allocation.set_mode(kModeDefault);
-  if ((allocation.mode() & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
+  OCM_TRY(check_mode(allocation));
   if (names_.contains(allocation.name()))
     return Status(Code::kExists, "the name " + allocation.name() + " is taken");
   const auto known = ids_.find(allocation.allocation_id());
@@ -120,14 +140,15 @@ Result<wire::Allocation> Names::attach(const std::string& name, Access access, u
   return out;
 }
 
-Result<wire::NameList> Names::list(const std::string& prefix, uint32_t uid, const Gone& gone) const {
+wire::NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid, const Gone& gone) const {
   wire::NameList out;
-  for (auto it = names_.lower_bound(prefix); it != names_.end() && it->first.starts_with(prefix); ++it) {
+  const auto first = after < prefix ? names_.lower_bound(prefix) : names_.upper_bound(after);
+  for (auto it = first; it != names_.end() && it->first.starts_with(prefix); ++it) {
     const wire::Allocation& found = it->second;
     if (!may_access(found.mode(), found.owner_uid(), uid, Access::kRead)) continue;
     if (static_cast<size_t>(out.allocations_size()) >= kNamesListedMax) {
-      return Status(Code::kTooLarge,
-                    "more than " + std::to_string(kNamesListedMax) + " names; list with a longer prefix");
+      out.set_more(true);
+      break;
     }
     wire::Allocation& entry = *out.add_allocations();
     entry.set_name(found.name());
@@ -255,6 +276,11 @@ Names::Census Names::census(const Gone& gone) const {
     out.degraded += misses ? 1 : 0;
   }
   return out;
+}
+
+const wire::Allocation* Names::find_id(const std::string& allocation_id) const {
+  const auto known = ids_.find(allocation_id);
+  return known == ids_.end() ? nullptr : find(known->second);
 }
 
 const wire::Allocation* Names::find(const std::string& name) const {

@@ -12,6 +12,8 @@
 //      it is, for X may not be known yet, or have come after `X~...`.
 //   N5 one uid has at most half of the names; root and the privileged user may have all.
 //   N6 a replica is of one name.
+//   N7 what a program published without an answer it may publish again; if it frees it or ends before it had one,
+//      there is no such name once the coordinator answers its daemon.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +45,15 @@ class Names {
   explicit Names(size_t names_max, uint32_t privileged = 0)
       : names_max_(names_max), privileged_(privileged) {}
 
-  /// Takes the allocation under its `name`, whose owner becomes that of N4.
-  /// Errors: kInvalidArgument, kExists, kLimit, kPermission.
+  /// Takes the allocation under its `name`, whose owner becomes that of N4. If it has that name, it gets the mode.
+  /// Errors: kInvalidArgument, kExists, kLimit, kPermission, kRevoked (it was removed).
   Status publish(wire::Allocation allocation);
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
   Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
-  /// What `uid` may read, without extents. `gone` says which of those are lost. Errors: kTooLarge (more than
-  /// kNamesListedMax).
+  /// What `uid` may read, without extents, in the order of the names: the first kNamesListedMax after `after`. `gone`
+  /// says which extents are lost.
   using Gone = std::function<bool(const wire::ExtentDescriptor&)>;
-  Result<wire::NameList> list(const std::string& prefix, uint32_t uid, const Gone& gone) const;
+  wire::NameList list(const std::string& prefix, const std::string& after, uint32_t uid, const Gone& gone) const;
   /// The id of the allocation that `uid` may remove from the name. Errors: kNotFound, kPermission.
   Result<std::string> removable(const std::string& name, uint32_t uid) const;
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound (also where the name is another
@@ -61,8 +63,7 @@ class Names {
   /// any more: it was removed meanwhile, and the name may be another's.
   bool forget(const std::string& name, const std::string& allocation_id);
 
-  /// Another node knows that it was removed. Gives the allocation if a home has brought its name back: to be
-  /// freed.
+  /// It was removed, or shall be without a name. Gives the allocation if it has one: to be freed.
   std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
   bool was_removed(const std::string& allocation_id) const { return removed_.contains(allocation_id); }
   /// What is remembered, the oldest first.
@@ -78,6 +79,8 @@ class Names {
   bool lose_extent(const ExtentId& id);
 
   const wire::Allocation* find(const std::string& name) const;
+  /// Null if it has no name.
+  const wire::Allocation* find_id(const std::string& allocation_id) const;
   /// What misses something. Cost: a look at every extent of every name.
   struct Census {
     size_t degraded = 0;         // names that miss a replica, and no bytes

@@ -14,6 +14,8 @@ using control::Task;
 namespace {
 
 constexpr int kPlansMax = 6;
+/// What is told again and again is given up then.
+constexpr uint64_t kGiveUpNs = 600'000'000'000;
 /// Releases that wait for their nodes; what is beyond is freed at its session's end.
 constexpr size_t kReleasesWaitingMax = 65536;
 
@@ -151,6 +153,11 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     }
     auto planned = control::place(wanted, cluster_.rooms(), core_.name, excluded);
     if (!planned.is_ok()) {
+      if (planned.status().code() == Code::kUnknownNode && cluster_.may_learn_of_nodes() && !session->ended) {
+        co_await core_.env.sleep_ns(5'000'000);
+        --attempt;
+        continue;
+      }
       if (last.is_ok() || failed.empty()) last = planned.status();
       if (last.code() != Code::kPoolFull || refreshed) break;
       refreshed = true;  // the view may be older than somebody's free
@@ -257,14 +264,17 @@ Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents ex
   --unheard_;
 }
 
-Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) {
+Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named) {
   const auto it = session->allocations.find(id);
   if (it == session->allocations.end()) {
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   }
+  // It was told so, and the program has not heard it.
+  if (it->second.named && may_be_named) it->second.may_be_named = true;
   if (--it->second.handles > 0) co_return Status();
   HeldAllocation held = std::move(it->second);
   session->allocations.erase(it);
+  unname_if_in_doubt(*session, id, held);
   if (!held.owned && !held.claimed_quota_bytes) co_return Status();
   if (!held.owned) {  // P4: no home has been heard yet; each frees what it knows to be the session's
     for (auto& extent : *held.allocation.mutable_extents()) {
@@ -275,12 +285,16 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id) 
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
   sessions_.refund(session->uid, held.quota_bytes);
   if (held.allocation.extents_size() == 1) {
-    co_await release(session, Extents(1, held.allocation.extents(0)));
+    Extents only;
+    only.push_back(std::move(*held.allocation.mutable_extents(0)));
+    co_await release(session, std::move(only));
     co_return Status();
   }
   std::map<std::string, Extents> by_node;
-  for (const auto& extent : held.allocation.extents()) {
-    if (!extent.lost()) by_node[extent.node()].push_back(extent);  // a vote frees what was given up
+  for (auto& extent : *held.allocation.mutable_extents()) {
+    if (extent.lost()) continue;  // a vote frees what was given up
+    Extents& there = by_node[extent.node()];
+    there.push_back(std::move(extent));
   }
   std::vector<Task<void>> tasks;
   for (auto& [node, extents] : by_node) tasks.push_back(release(session, std::move(extents)));
@@ -305,6 +319,10 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     const auto held = session.allocations.find(id);
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
     if (!held->second.owned) return Status(Code::kInvalidArgument, "a part is published");
+    if (held->second.may_be_named) {
+      return Status(Code::kInvalidArgument,
+                    "a part may be published, for nothing was heard of that: publish it under the same name to know");
+    }
     if (!held->second.is_whole()) {
       return Status(Code::kUnsupported, "the daemon restarted and does not know the layout of a part");
     }
@@ -319,8 +337,29 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   return joined;
 }
 
+void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& id, const HeldAllocation& held) {
+  // Of what it has attached a program says so in vain, unless it might remove the name.
+  const bool may_remove = session.uid == 0 || session.uid == held.allocation.owner_uid();
+  if (held.may_be_named && may_remove) core_.env.spawn(unname(id, session.uid));
+}
+
+Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
+  const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
+  if (fault::at(fault::Point::kUnnameNotTold)) co_return;
+  fault::reached(fault::State::kUnnamed);
+  wire::Envelope request;
+  auto& remove = *request.mutable_name_remove();
+  remove.set_allocation_id(id_field(id));
+  remove.set_uid(uid);
+  remove.set_again(true);
+  while (core_.now_ns() < give_up_ns && !core_.draining) {
+    const auto reply = co_await cluster_.ask_coordinator(request);
+    if (reply.status().code() != Code::kNoCoordinator) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+}
+
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
-  constexpr uint64_t kGiveUpNs = 600'000'000'000;
   const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
   const auto incarnation = [this, &node]() -> std::string {
     const wire::NodeView* known = cluster_.find(node);
@@ -345,6 +384,9 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   session->ended = true;
   home_.end_session(session->id, core_.incarnation);
   cluster_.note_pool(core_.name, home_.pool(Kind::kDram));
+  for (const auto& [id, held] : session->allocations) {
+    unname_if_in_doubt(*session, id, held);
+  }
   const std::set<std::string> homes = session->homes;
   sessions_.remove(session);
   sessions_.begin_end(session->id);
@@ -377,7 +419,12 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   extents.erase(std::remove_if(extents.begin(), extents.end(),
                                [&](const auto& one) { return !is_extent_of(one.extent(), node); }),
                 extents.end());
+  Extents freed;  // when this home could not be told
+  for (const auto& one : extents) {
+    if (session->given_back.contains(one.extent().address())) freed.push_back(one.extent());
+  }
   sessions_.report(*session, reply.value().session_extents());
+  if (!freed.empty()) co_await release(session, std::move(freed));
 }
 
 Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {

@@ -20,8 +20,8 @@ class Allocator {
 
   control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request);
-  /// One handle of the program's ends.
-  control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id);
+  /// One handle of the program's ends. `may_be_named`: as far as it knows; then it has no name, if it is the user's.
+  control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named);
   /// Makes one allocation of several that the session holds; they are the session's no more.
   /// Errors: kInvalidArgument, kUnsupported, kTooLarge, kRevoked.
   Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
@@ -53,6 +53,9 @@ class Allocator {
   /// The same, when the node is heard again.
   control::Task<void> resume_later(std::shared_ptr<Session> session, std::string node);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
+  /// Nobody was told that it has a name, and nobody will be: it has none, as soon as the coordinator answers.
+  void unname_if_in_doubt(const Session& session, const AllocationId& id, const HeldAllocation& held);
+  control::Task<void> unname(AllocationId id, uint32_t uid);
 
   Core& core_;
   Home& home_;

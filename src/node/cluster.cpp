@@ -368,13 +368,19 @@ bool Cluster::settled() const {
   return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
 }
 
-wire::NameList Cluster::list_names(uint32_t uid) const {
-  auto listed = names_now("", uid);
-  return listed.is_ok() ? std::move(listed).value() : wire::NameList();
+bool Cluster::may_learn_of_nodes() const {
+  return !core_.config.embedded && !knows_all_names() && (is_coordinator() || !settled());
 }
 
-Result<wire::NameList> Cluster::names_now(const std::string& prefix, uint32_t uid) const {
-  return names_.list(prefix, uid, [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+wire::NameList Cluster::list_names(uint32_t uid) const {
+  wire::NameListRequest all;
+  all.set_uid(uid);
+  return names_now(all);
+}
+
+wire::NameList Cluster::names_now(const wire::NameListRequest& request) const {
+  return names_.list(request.prefix(), request.after(), request.uid(),
+                     [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
 }
 
 void Cluster::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
@@ -477,10 +483,8 @@ Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
       co_return out;
     }
     case wire::Envelope::kNameList: {
-      auto listed = names_now(request.name_list().prefix(), request.name_list().uid());
-      if (!listed.is_ok()) co_return listed.status();
       wire::Envelope out;
-      *out.mutable_names() = std::move(listed).value();
+      *out.mutable_names() = names_now(request.name_list());
       co_return out;
     }
     default: co_return Status(Code::kProtocol, "not a request to a coordinator");
@@ -549,6 +553,7 @@ void Cluster::note_report(const wire::Heartbeat& beat) {
   for (const std::string& node : beat.nodes_known()) await(node);
 }
 
+/// Whoever was there is heard by then.
 bool Cluster::knows_all_names() const {
   return core_.now_ns() >= started_ns_ + core_.config.failure_deadline_ns();
 }
@@ -574,6 +579,15 @@ Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64
 }
 
 Task<Reply> Cluster::publish(wire::PublishRequest request) {
+  const std::string id = request.allocation().allocation_id();
+  while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);  // asked before, without an answer
+  telling_.insert(id);
+  Reply reply = co_await publish_once(std::move(request));
+  telling_.erase(id);
+  co_return reply;
+}
+
+Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   wire::Allocation allocation = request.allocation();
   allocation.set_name(request.name());
   allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
@@ -611,11 +625,16 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
 
 Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
   Reply reply;
-  while (request.again() && removing_.contains(request.allocation_id()))
-    co_await core_.env.sleep_ns(5'000'000);
-  if (request.again() && names_.was_removed(request.allocation_id())) {
-    *reply.message.mutable_allocation()->mutable_allocation_id() = request.allocation_id();
-    co_return reply;
+  if (request.again()) {
+    const std::string id = request.allocation_id();
+    while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);
+    const wire::Allocation* named = names_.find_id(id);
+    if (named == nullptr) {
+      if (!names_.was_removed(id)) co_await remove_unknown(id);
+      reply.message.mutable_allocation()->set_allocation_id(id);
+      co_return reply;
+    }
+    request.set_name(named->name());
   }
   const auto found = names_.removable(request.name(), request.uid());
   if (!found.is_ok()) co_return found.status();
@@ -627,7 +646,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
     co_return removed.status();
   }
   reply.message.mutable_allocation()->set_allocation_id(removed.value().allocation_id());
-  removing_.insert(request.allocation_id());
+  telling_.insert(request.allocation_id());
   std::vector<Task<void>> tasks;
   bool later = false;
   // A home that cannot be told now reports the name when it is back, and is told then.
@@ -635,8 +654,17 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
   co_await core_.env.join(std::move(tasks));
   if (later) co_await tell_witnesses(removed.value().allocation_id());
-  removing_.erase(request.allocation_id());
+  telling_.erase(request.allocation_id());
   co_return reply;
+}
+
+Task<void> Cluster::remove_unknown(std::string allocation_id) {
+  fault::reached(fault::State::kUnknownRemoved);
+  (void)names_.remember_removed(allocation_id);
+  // Its homes report it when they are back, maybe to another run of the coordinator.
+  telling_.insert(allocation_id);
+  co_await tell_witnesses(allocation_id);
+  telling_.erase(allocation_id);
 }
 
 Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {
@@ -657,9 +685,13 @@ Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {
 }
 
 Status Cluster::told(const wire::PublishExtents& what) {
-  if (!what.remove() || what.allocation().extents_size() > 0) return home_.publish(what);
-  (void)names_.remember_removed(what.allocation().allocation_id());
-  return {};
+  const bool has_extents = what.allocation().extents_size() > 0;
+  const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
+  // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
+  // start anew before it has.
+  if (what.remove() && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
+    (void)names_.remember_removed(what.allocation().allocation_id());
+  return done;
 }
 
 Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {

@@ -53,11 +53,13 @@ class Cluster {
   }
   /// False while this daemon has just started and does not know the others yet.
   bool settled() const;
+  /// This daemon, or the coordinator that it is, has started so lately that living nodes may be unknown yet.
+  bool may_learn_of_nodes() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
   /// Says whether a program's session is here.
   void on_asked(std::function<bool(const SessionId&)> has_session) { has_session_ = std::move(has_session); }
-  /// The registry, for the status page; empty but at the coordinator.
+  /// The first names of the registry, for the status page; empty but at the coordinator.
   wire::NameList list_names(uint32_t uid) const;
   /// What a home said of its pool after a change. Freed bytes that are on their way back count as room, for
   /// the home waits for them; `full`: it did, in vain.
@@ -112,7 +114,9 @@ class Cluster {
   bool knows_all_names() const;
   void note_report(const wire::Heartbeat& beat);
   control::Task<control::Reply> publish(wire::PublishRequest request);
+  control::Task<control::Reply> publish_once(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
+  control::Task<void> remove_unknown(std::string allocation_id);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
   /// Has the other living nodes remember a removal that a home has not heard of.
@@ -123,7 +127,7 @@ class Cluster {
   bool gone(const wire::ExtentDescriptor& extent) const;
   /// Counts the names that miss something, and logs those whose bytes are lost. The coordinator only.
   void take_census();
-  Result<wire::NameList> names_now(const std::string& prefix, uint32_t uid) const;
+  wire::NameList names_now(const wire::NameListRequest& request) const;
 
   Core& core_;
   Home& home_;
@@ -156,7 +160,7 @@ class Cluster {
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
   std::set<SessionId> asking_;      // whose daemon is asked whether it has them
-  std::set<std::string> removing_;  // allocations whose homes are being told
+  std::set<std::string> telling_;   // allocations whose homes are being told of their name
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;

@@ -439,7 +439,7 @@ void Home::drop(ExtentId id) {
 
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
                      const std::optional<ExtentId>& ended) {
-  if (!find_frozen_too(id).is_ok()) return false;
+  if (!is_here(id)) return false;
   if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty()) return true;
   Degraded& known = degraded_[id];

@@ -91,6 +91,8 @@ class Home {
   void discard(ExtentId id) { (void)remove(id); }
   /// It lives here, and is not frozen.
   bool has(ExtentId id) const { return table_->find(id).is_ok(); }
+  /// The same, also frozen.
+  bool is_here(ExtentId id) const { return find_frozen_too(id).is_ok(); }
   /// The name's allocation that has this extent of this home; null if none has.
   const wire::Allocation* published_with(ExtentId id) const;
   /// The former ids of a replica of this home, the oldest first.

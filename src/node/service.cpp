@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "control/parts.h"
 #include "node/report.h"
@@ -130,7 +131,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       if (!read_id(request.free().allocation_id(), id)) co_return Status(Code::kInvalidArgument);
       control::HoldId hold;
       if (read_id(request.free().hold_id(), hold)) co_await holds_.end(session, hold);
-      co_return co_await allocator_.free(session, id);
+      co_return co_await allocator_.free(session, id, request.free().may_be_named());
     }
     case wire::Envelope::kJoin: {
       auto joined = allocator_.join(*session, request.join());
@@ -172,10 +173,22 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kSessionRestore: {
       const Status restored = sessions_.restore(*session, request.session_restore());
       remaker_.look_again();
+      if (!session->freed.empty()) core_.env.spawn(free_restored(session));
       co_return restored;
     }
     case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
     default: co_return Status(Code::kProtocol, "not a request of a program");
+  }
+}
+
+Task<void> Service::free_restored(std::shared_ptr<Session> session) {
+  while (session->resuming && !session->ended) co_await core_.env.sleep_ns(1'000'000);
+  while (!session->freed.empty() && !session->ended) {
+    const Session::Freed freed = std::move(session->freed.back());
+    session->freed.pop_back();
+    control::HoldId hold;
+    if (read_id(freed.hold_id, hold)) co_await holds_.end(session, hold);
+    (void)co_await allocator_.free(session, freed.id, false);
   }
 }
 
@@ -194,21 +207,28 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const auto it = session->allocations.find(id);
   if (it == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
-  if (!it->second.owned) co_return Status(Code::kExists, "the allocation is published");
-  if (!it->second.is_whole()) {
+  HeldAllocation& asked = it->second;
+  // The program may not have heard that it was done; and after this daemon restarted no home may have said whose it is.
+  const bool same_again = asked.named && asked.allocation.name() == request.name();
+  if (!asked.owned && !same_again && !(asked.claimed_quota_bytes && asked.may_be_named))
+    co_return Status(Code::kExists, "the allocation is published");
+  if (same_again && asked.allocation.mode() == request.mode()) co_return Status();
+  if (asked.publishing) co_return Status(Code::kExists, "the allocation is being published");
+  if (!asked.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
   }
   wire::Envelope message;
   auto& out = *message.mutable_publish();
   out.set_name(request.name());
   out.set_mode(request.mode());
-  *out.mutable_allocation() = it->second.allocation;
+  *out.mutable_allocation() = asked.allocation;
   out.mutable_allocation()->set_owner_uid(session->uid);
   out.set_session_id(id_field(session->id));
   out.set_owner_node(core_.name);
   out.set_owner_incarnation(id_field(core_.incarnation));
-  it->second.owned = false;  // while it is under way, nothing frees it from here
-  auto reply = co_await cluster_.ask_coordinator(message);
+  const bool in_doubt = std::exchange(asked.may_be_named, true);
+  asked.publishing = true;
+  auto reply = co_await ask_until_answered(session, message);
   auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return reply.status();
   bool moved = reply.status().code() == Code::kRevoked;
@@ -218,15 +238,19 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     if (again == session->allocations.end()) co_return reply.status();
     *message.mutable_publish()->mutable_allocation() = again->second.allocation;
     message.mutable_publish()->mutable_allocation()->set_owner_uid(session->uid);
-    reply = co_await cluster_.ask_coordinator(std::move(message));
+    reply = co_await ask_until_answered(session, std::move(message));
     again = session->allocations.find(id);
     if (again == session->allocations.end()) co_return reply.status();
   }
-  if (!reply.is_ok()) {
-    again->second.owned = true;
-    co_return reply.status();
-  }
+  again->second.publishing = false;
+  const bool unanswered = reply.status().code() == Code::kNoCoordinator;
+  again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered);
+  if (!reply.is_ok()) co_return reply.status();
+  again->second.owned = false;
+  again->second.named = true;
+  again->second.claimed_quota_bytes.reset();
   again->second.allocation.set_name(request.name());
+  again->second.allocation.set_mode(request.mode());
   session->bytes_held -= std::min(session->bytes_held, again->second.quota_bytes);
   sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
   again->second.quota_bytes = 0;
@@ -269,18 +293,19 @@ Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelop
   const auto found = co_await cluster_.ask_coordinator(request);
   if (!found.is_ok()) co_return found.status();
   remove.set_allocation_id(found.value().allocation().allocation_id());
-  // A request without an answer may have been executed: the coordinator knows when it is asked again.
+  co_return body_of(co_await ask_until_answered(std::move(session), std::move(request)));
+}
+
+Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session, wire::Envelope request) {
   const uint64_t give_up_ns = core_.deadline_ns();
-  auto removed = co_await cluster_.ask_coordinator(request);
-  remove.set_again(true);
-  for (bool last = false; !last && removed.status().code() == Code::kNoCoordinator && !session->ended;) {
+  auto reply = co_await cluster_.ask_coordinator(request);
+  if (request.has_name_remove()) request.mutable_name_remove()->set_again(true);
+  for (bool last = false; !last && reply.status().code() == Code::kNoCoordinator && !session->ended;) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     last = core_.now_ns() >= give_up_ns;
-    auto again = co_await cluster_.ask_coordinator(request);
-    if (again.status().code() == Code::kNotFound) break;  // another run of it, which cannot know
-    removed = std::move(again);
+    reply = co_await cluster_.ask_coordinator(request);
   }
-  co_return body_of(std::move(removed));
+  co_return std::move(reply);
 }
 
 Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {

@@ -56,11 +56,16 @@ class Service {
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
+  /// What was asked without an answer may have been executed: the coordinator knows when it is asked again. It is
+  /// asked again once at least. Errors: kNoCoordinator, and the coordinator's.
+  control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session, wire::Envelope request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
   /// Each replica that is given up is copied again: a user has few of those given up whose node lives.
   /// Returns when the node is not alive, too. Errors: kLimit.
   control::Task<Status> allow_loss(uint32_t uid, std::string node);
+  /// What the program freed while this daemon was away.
+  control::Task<void> free_restored(std::shared_ptr<Session> session);
   /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
   wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);

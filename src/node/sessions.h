@@ -23,6 +23,7 @@
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
 #include "node/core.h"
+#include "os/crypto.h"
 #include "os/memory.h"
 
 namespace ocm::node {
@@ -34,6 +35,9 @@ struct HeldAllocation {
   uint32_t handles = 1;      // of the program: it may attach what it has
   /// A receipt says that it is owned, and so much charged; no home has said so yet (P4).
   std::optional<uint64_t> claimed_quota_bytes;
+  bool publishing = false;    // a request to publish it is under way
+  bool named = false;         // it was published here, as allocation.name()
+  bool may_be_named = false;  // and was not answered, or one before was not (N7 of control/names.h)
 
   /// False: only homes told of it, extent by extent, after this daemon restarted.
   bool is_whole() const { return allocation.bytes_total() != 0; }
@@ -52,6 +56,11 @@ struct Session {
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
   std::unordered_set<uint64_t> given_back;  // what it freed before its home had reported it
+  struct Freed {
+    AllocationId id;
+    std::string hold_id;  // empty: none
+  };
+  std::vector<Freed> freed;  // handles that ended while this daemon was away, as the program shows
   size_t restored_bytes = 0;    // of receipts
   std::set<std::string> homes;  // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
@@ -63,7 +72,8 @@ struct Session {
 
 class Sessions {
  public:
-  explicit Sessions(Core& core) : core_(core) {}
+  explicit Sessions(Core& core)
+      : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
 
   /// Takes a new session, or one that resumes with its key. Gives the session and the page's descriptor.
   /// Errors: kLimit, kAuth, kExists, kProtocol, kDraining, kNoFds.
@@ -107,7 +117,10 @@ class Sessions {
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
 
+  os::Digest mac_of(const SessionId& session, std::string_view record) const;
+
   Core& core_;
+  const os::Hmac receipt_mac_;  // of a key made of the token: the library keeps it where core dumps have it
   Moved moved_;
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
   std::unordered_set<SessionId> ending_;

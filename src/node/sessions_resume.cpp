@@ -19,20 +19,22 @@ namespace {
 /// Of all receipts that a session shows: 300,000 small allocations, or 256 of the longest sequences.
 constexpr size_t kRestoredBytesMax = size_t{256} << 20;
 
-os::Digest mac_of(const Core& core, const SessionId& session, std::string_view record) {
-  return os::hmac_sha256(core.token, {os::bytes_of("oncilla receipt"), session.bytes, os::bytes_of(record)});
-}
-
 }  // namespace
+
+os::Digest Sessions::mac_of(const SessionId& session, std::string_view record) const {
+  return receipt_mac_({session.bytes, os::bytes_of(record)});
+}
 
 std::string Sessions::receipt(const SessionId& session, const HeldAllocation& held) const {
   if (core_.config.embedded) return {};
   wire::HeldRecord record;
-  *record.mutable_allocation() = held.allocation;
   record.set_owned(held.owned || held.claimed_quota_bytes.has_value());
   record.set_quota_bytes(held.claimed_quota_bytes.value_or(held.quota_bytes));
+  // Lent and not changed: a copy takes longer than the rest.
+  record.unsafe_arena_set_allocated_allocation(const_cast<wire::Allocation*>(&held.allocation));
   const std::string bytes = record.SerializeAsString();
-  const os::Digest mac = mac_of(core_, session, bytes);
+  (void)record.unsafe_arena_release_allocation();
+  const os::Digest mac = mac_of(session, bytes);
   return std::string(reinterpret_cast<const char*>(mac.data()), mac.size()) + bytes;
 }
 
@@ -52,7 +54,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (bytes.size() < sizeof(os::Digest)) return refused;
   const std::string_view record_bytes = bytes.substr(sizeof(os::Digest));
   if (!os::equal_secrets(os::bytes_of(bytes.substr(0, sizeof(os::Digest))),
-                         mac_of(core_, session.id, record_bytes))) {
+                         mac_of(session.id, record_bytes))) {
     return refused;
   }
   wire::HeldRecord record;
@@ -61,10 +63,16 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
       !read_id(record.allocation().allocation_id(), id) || record.allocation().bytes_total() == 0) {
     return refused;
   }
+  const size_t freed_bytes = static_cast<size_t>(shown.freed_size()) * sizeof(Session::Freed);
+  if (freed_bytes > kRestoredBytesMax - session.restored_bytes)
+    return Status(Code::kLimit, "the session shows more than it may hold after a restart");
+  session.restored_bytes += freed_bytes;
+  for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
     (void)control::take_grant(known->second.allocation, record.allocation());
     known->second.handles = std::max(known->second.handles, shown.handles());
+    known->second.may_be_named = known->second.may_be_named || shown.may_be_named();
     return {};
   }
   if (bytes.size() > kRestoredBytesMax - session.restored_bytes) {
@@ -75,6 +83,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   held.allocation = std::move(*record.mutable_allocation());
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
+  held.may_be_named = shown.may_be_named();
   if (record.owned()) {
     held.claimed_quota_bytes = record.quota_bytes();
     if (absorb(session, held)) own(session, held);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,20 @@ Id random_id() {
 
 /// HMAC-SHA256(key, parts one after the other).
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts);
+
+/// The same for a key that is used often: a third of the time. Threads: one at a time.
+class Hmac {
+ public:
+  explicit Hmac(std::span<const std::byte> key);
+  ~Hmac();
+  Hmac(const Hmac&) = delete;
+  Hmac& operator=(const Hmac&) = delete;
+  Digest operator()(std::initializer_list<std::span<const std::byte>> parts) const;
+
+ private:
+  struct Context;
+  const std::unique_ptr<Context> context_;
+};
 
 /// Time depends on the length only. False if the lengths differ.
 bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b);

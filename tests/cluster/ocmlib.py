@@ -257,7 +257,7 @@ class Session:
 
         def visit(info, _):
             i = info.contents
-            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "extents": i.extents, "lost": i.lost}
+            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "extents": i.extents, "lost": i.lost, "mode": i.mode}
             return True
         check(lib().ocm_name_list(self.handle, prefix.encode(), NAME_VISIT(visit), None))
         return out

@@ -310,3 +310,32 @@ def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_pro
     writes(a, 2)
     a.free()
     wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
+
+
+@pytest.mark.parametrize("restarted", ["n1", "n3"])
+def test_a_node_is_named_at_once_after_a_restart(cluster, restarted):
+    """The coordinator hears of n2 again with its next heartbeat only, and n3 from the coordinator."""
+    node = cluster[restarted]
+    node.kill()
+    node.start().wait_ready()
+    cluster.program(node).alloc(MIB, nodes=["n2"], flags=DEDICATED).fill(0, 1, MIB)
+    assert outcome(lambda: cluster.program(node).alloc(MIB, nodes=["n9"])) == "UNKNOWN_NODE"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_what_is_freed_while_the_daemon_is_away_is_given_back(cluster, how):
+    n1, n2, n3 = cluster.nodes
+    program, other = cluster.program(n3), cluster.program(n1)
+    single = program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    copies = program.alloc(MIB, layout="replicated", nodes=["n1", "n2"], flags=DEDICATED)
+    kept = program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    kept.fill(0, 1, MIB)
+    other.alloc(MIB, nodes=["n2"], flags=DEDICATED).publish("x", 0o606)
+    held = program.attach("x", "r+hold")
+    other.session("remove", "x")
+    n3.stop() if how == signal.SIGTERM else n3.kill()
+    for one in (single, copies, held):
+        assert outcome(one.free) is None
+    n3.start().wait_ready()
+    wait_for("all but what was kept is free", lambda: used(n1) == 0 and used(n2) == MIB, 10 * FAILURE_DEADLINE_S)
+    assert outcome(lambda: kept.holds(0, 1, MIB)) is True

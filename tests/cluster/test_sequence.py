@@ -55,7 +55,7 @@ def test_a_sequence_over_three_nodes_is_one_allocation(cluster):
         assert handle.load(offset, LENGTHS[first]) == whole[offset:offset + LENGTHS[first]]
         assert error_of(lambda: handle.load(sum(LENGTHS[:first + 1]), 1)) == "UNSUPPORTED"
     assert reader.session("names")["sequence"] == {"bytes": sum(LENGTHS), "layout": 3, "extents": len(LENGTHS),
-                                                   "lost": False}
+                                                   "lost": False, "mode": 0o600}
     reader.session("remove", "sequence")
     wait_for("all is free", lambda: all(pool_used(cluster[n].status()) == 0 for n in NODES))
 

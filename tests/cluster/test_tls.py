@@ -222,13 +222,14 @@ def test_both_ends_say_why_tls_failed(make_cluster, certificates):
     in_logs(cluster, n2=["peer_refused", "CN=n1", "certificate"], n1=["127.0.0.1", "unknown ca"])
 
 
-def test_a_node_with_anothers_certificate_does_not_join(make_cluster, certificates):
-    """Node n3's certificate, and a daemon that does not check its own."""
+@pytest.mark.parametrize("certificate", ["n3", "program"])
+def test_a_node_with_anothers_certificate_does_not_join(make_cluster, certificates, certificate):
+    """Node n3's certificate or a program's, and a daemon that does not check its own."""
     cluster = make_cluster(names=("n1", "n2"), start=False)
     cluster["n1"].start(flags(certificates, "ours", "n1")).wait_ready()
-    refused = raw_hello(cluster, certificates, "n3", node="n2")
+    refused = raw_hello(cluster, certificates, certificate, node="n2")
     assert "neither the name n2 nor the address 127.0.0.1" in refused
-    in_logs(cluster, n1=["peer_refused", "n2", "n3"])
+    in_logs(cluster, n1=["peer_refused", "n2", certificate])
 
 
 def raw_hello(cluster, certificates, certificate, node):

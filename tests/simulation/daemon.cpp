@@ -209,6 +209,18 @@ Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, u
   co_return std::shared_ptr<control::Link>(link);
 }
 
+bool Daemon::is_let_in(uint64_t program, uint64_t connection) {
+  std::shared_ptr<fabric::tcp::Seat>& seat = seats_[connection];
+  if (seat == nullptr) {  // its hello
+    seat = std::make_shared<fabric::tcp::Seat>();
+    fabric::tcp::RouteKey key;
+    key.route = program;
+    const std::lock_guard lock(seat->in_use);
+    if (!fences_.enter(key, connection, seat)) seat->fenced.store(true);
+  }
+  return !seat->fenced.load();
+}
+
 WordResult Daemon::serve(const WordOp& op) {
   WordResult out;
   const Access access = op.reads() ? Access::kRead : Access::kReadWrite;

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "fabric/tcp/fence.h"
 #include "node/allocator.h"
 #include "node/copier.h"
 #include "node/holds.h"
@@ -68,13 +69,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   uint64_t run() const { return options_.run; }
   /// On its environment, at once. What a data server does with an operation.
   WordResult serve(const WordOp& op);
-  /// A data connection of a program: what an older one of it sent is not applied any more once this is here.
-  bool fence(uint64_t program, uint64_t connection) {
-    uint64_t& newest = connections_[program];
-    if (connection < newest) return false;
-    newest = connection;
-    return true;
-  }
+  /// Something came over this data connection of a program. False: it is not applied, for a newer one is here.
+  bool is_let_in(uint64_t program, uint64_t connection);
 
   std::shared_ptr<SimEnv> env;
   std::unique_ptr<node::Core> core;
@@ -99,7 +95,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   Network& network_;
   const Options options_;
   node::ServedStats served_;
-  std::unordered_map<uint64_t, uint64_t> connections_;
+  fabric::tcp::Fences fences_;
+  std::map<uint64_t, std::shared_ptr<fabric::tcp::Seat>> seats_;  // by connection
 };
 
 }  // namespace ocm::simulation

@@ -146,9 +146,19 @@ void Invariants::losses_agree() {
     if (!voter.ledger().is_valid()) violate("R2: the ledger of " + name_of(node) + " is not valid");
     if (voter.votes()) all.push_back({voter.council().id(), voter.ledger().state(daemon->env->now_ns())});
   }
+  // R8: a voter that heard so of all of them has forgotten the part, and who asks late decides anew, about nothing.
+  const auto lives = [this](const ExtentId& replica) {
+    for (size_t node = 0; node < world_.nodes(); ++node) {
+      const auto daemon = world_.daemon(node);
+      if (daemon && daemon->home->is_here(replica)) return true;
+    }
+    return false;
+  };
   std::map<ExtentId, std::set<ExtentId>> lost;  // by the first replica of the part
   for (const Known& known : all) {
     for (const auto& [first, part] : known.state.parts) {
+      for (const auto& one : part.lost) world_.decided_lost.insert(one.id);
+      if (std::none_of(part.replicas.begin(), part.replicas.end(), lives)) continue;
       for (const auto& one : part.lost) lost[first].insert(one.id);
       if (lost[first].size() >= part.replicas.size()) violate("R2: every replica of a part was decided lost");
       for (const Known& other : all) {

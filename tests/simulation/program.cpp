@@ -81,7 +81,7 @@ Task<Status> Program::greet() {
   if (session_ && daemon->run() == session_run_) co_return Status();
   session_run_ = daemon->run();
   session_ = std::make_shared<node::Program>();
-  session_->uid = 1000;
+  session_->uid = uid();
   session_->pid = static_cast<uint32_t>(number_);
   wire::Envelope request;
   auto& hello = *request.mutable_session_hello();
@@ -115,6 +115,7 @@ Task<Status> Program::show_receipts() {
   for (const auto& handle : handles) {
     auto& one = shown[handle->memory->allocation.allocation_id()];
     one.set_receipt(handle->receipt);
+    one.set_may_be_named(handle->memory->state == Memory::State::kPublishing);
     one.set_handles(one.handles() + 1);
   }
   if (shown.empty()) co_return Status();
@@ -211,7 +212,7 @@ Task<WordResult> Program::word(size_t node, WordOp op) {
     }
     daemon->env->deliver([served = std::weak_ptr(daemon), op, channel, program, answer] {
       const auto alive = served.lock();
-      if (alive && alive->fence(program, channel->id)) answer(alive->serve(op));
+      if (alive && alive->is_let_in(program, channel->id)) answer(alive->serve(op));
     });
   });
   const bool answered = co_await env->wait(call, env->now_ns() + world_.deadline_ns());
@@ -430,8 +431,6 @@ void Program::lost_all(const Handle& handle, size_t part) {
   const Memory& memory = *handle.memory;
   if (world_.may_be_removed(memory) && handle.hold_id.empty()) return;
   if (!handle.owned && handle.hold_id.empty() && memory.state != Memory::State::kPublished) return;
-  if (memory.state != Memory::State::kPublished && world_.counts["orphans freed"] != 0)
-    return;  // its owner was cut off for longer than the grace
   // A hold is one of the replicas' homes that answered; what no name has and no hold is freed.
   std::vector<Memory::Piece> pieces, now;  // of the part; what it is now, as far as a program knows
   for (const Memory::Piece& piece : memory.pieces) {
@@ -443,10 +442,13 @@ void Program::lost_all(const Handle& handle, size_t part) {
   const bool asked =
       std::any_of(pieces.begin(), pieces.end(), [](const Memory::Piece& piece) { return piece.drop_asked; });
   if (world_.may_be_removed(memory) && asked) return;
-  const auto lived = [&](const Memory::Piece& piece) { return world_.life(piece.node) == piece.life; };
+  const bool named = memory.state == Memory::State::kPublished;
+  const auto lived = [&](const Memory::Piece& piece) {
+    return world_.life(piece.node) == piece.life && (named || !world_.may_be_orphaned(node_, piece.node));
+  };
   const bool never_killed = std::all_of(pieces.begin(), pieces.end(), lived);
   const bool spared =
-      std::any_of(now.begin(), now.end(), [&](const Memory::Piece& p) { return lived(p) && !p.drop_asked; });
+      std::any_of(now.begin(), now.end(), [&](const Memory::Piece& p) { return lived(p) && !world_.given_up(p); });
   if (!never_killed && !spared) return;
   std::string what = "W2: every replica is gone, and a node was never lost: of \"" + memory.name +
                      "\", state " + std::to_string(static_cast<int>(memory.state)) +

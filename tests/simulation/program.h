@@ -30,6 +30,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   size_t node() const { return node_; }
   size_t number() const { return number_; }
+  uint32_t uid() const { return is_root_ ? 0 : 1000 + static_cast<uint32_t>(number_ % world_.users()); }
+  void be_root() { is_root_ = true; }
   bool ended() const { return ended_; }
   /// Its connection closes, whatever it was doing.
   void die();
@@ -105,6 +107,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   World& world_;
   const size_t node_, number_;
+  bool is_root_ = false;
   bool ended_ = false;
   bool opening_ = false;
   uint64_t session_run_ = 0;  // the daemon that knows the session

@@ -38,6 +38,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   memory.allocation = reply.value().allocation();
   memory.layout = layout;
   memory.cells.resize(world_.writers() + 1);
+  memory.owner = uid();
   bind(*handle, memory.allocation);
   handle->owned = true;
   handle->receipt = memory.allocation.receipt();
@@ -53,14 +54,19 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
 
 Task<Status> Program::publish(Handle& handle, std::string name) {
   const std::shared_ptr<Memory> memory = handle.memory;
-  if (memory->state != Memory::State::kHeld) co_return Code::kExists;
+  const bool again = memory->state == Memory::State::kPublishing && memory->name == name;
+  if (memory->state != Memory::State::kHeld && !again) co_return Code::kExists;
   memory->name = name;
+  if (!again) memory->is_private = world_.users() > 1 && below(3) == 0;
+  const uint64_t life = world_.life(node_);
   memory->state = Memory::State::kPublishing;
   wire::Envelope request;
   request.mutable_publish()->set_name(name);
+  request.mutable_publish()->set_mode(memory->is_private ? 0600 : 0606);
   request.mutable_publish()->set_allocation_id(memory->allocation.allocation_id());
   const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
   if (!reply.is_ok()) {
+    if (reply.status().code() == Code::kNoCoordinator) memory->asked_for = {node_, life};
     ++world_.counts["publishes failed"];
     co_return reply.status();  // it may be there all the same
   }
@@ -85,7 +91,7 @@ void Program::check_not_there(const std::string& name, const std::shared_ptr<Mem
   if (began_ns <= settled_ns || !world_.daemon(0)) return;
   const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
     const Memory::Piece& piece = expected->pieces[i];
-    return world_.life(piece.node) == piece.life && !piece.drop_asked;
+    return world_.life(piece.node) == piece.life && !world_.given_up(piece);
   });
   if (spared) world_.violate("W4: the name " + name + " is not there");
 }
@@ -108,6 +114,8 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
         memory->removed_ns > world_.coordinator_since_ns()) {
       world_.violate("W4: the name " + name + " was removed and is there");
     }
+    if (memory->is_private && memory->owner != uid())
+      world_.violate("N3: uid " + std::to_string(uid()) + " opened another user's " + name);
     auto handle = std::make_shared<Handle>();
     handle->memory = memory;
     handle->hold_id = found.hold_id();
@@ -136,9 +144,14 @@ Task<Status> Program::remove(std::string name) {
     const auto removed = world_.memories.find(reply.value().allocation().allocation_id());
     if (removed == world_.memories.end()) co_return Code::kInternal;
     removal->concluded = true;
+    if (removed->second->owner != uid())
+      world_.violate("N4: uid " + std::to_string(uid()) + " removed another user's " + name);
     removed->second->state = Memory::State::kRemoved;
     removed->second->removed_ns = world_.clock().now_ns();
     ++world_.counts["removed"];
+  } else if (reply.status().code() == Code::kPermission) {
+    removal->concluded = true;
+    ++world_.counts["refused to another user"];
   } else if (reply.status().code() == Code::kNotFound) {
     removal->concluded = true;
     check_not_there(name, expected, began_ns, world_.removals[name] > 1);
@@ -147,11 +160,13 @@ Task<Status> Program::remove(std::string name) {
 }
 
 Task<Status> Program::free(std::shared_ptr<Handle> handle) {
-  handles.erase(std::remove(handles.begin(), handles.end(), handle), handles.end());
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(handle->memory->allocation.allocation_id());
   request.mutable_free()->set_hold_id(handle->hold_id);
+  request.mutable_free()->set_may_be_named(handle->memory->state == Memory::State::kPublishing);
   const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  // Last: a daemon that starts anew meanwhile has to know what is freed.
+  handles.erase(std::remove(handles.begin(), handles.end(), handle), handles.end());
   co_return reply.status();
 }
 
@@ -162,7 +177,11 @@ Task<Result<std::shared_ptr<Handle>>> Program::join(std::vector<std::shared_ptr<
   auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
   const Code code = reply.status().code();
   // A daemon that restarted calls nothing owned before a home has said so (P4 of node/sessions.h).
-  const bool unsettled = code == Code::kInvalidArgument && world_.life(node_) > 0;
+  // Nor may what was published without an answer be joined.
+  const bool in_doubt = std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+    return part->memory->state == Memory::State::kPublishing;
+  });
+  const bool unsettled = code == Code::kInvalidArgument && (world_.life(node_) > 0 || in_doubt);
   if (unsettled || code == Code::kRevoked || code == Code::kUnsupported || is_lost_answer(code)) {
     // Joined all the same, perhaps: it ends with the session.
     for (const auto& part : parts)
@@ -193,6 +212,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::join(std::vector<std::shared_ptr<
     handles.erase(std::remove(handles.begin(), handles.end(), parts[number]), handles.end());
   }
   memory.newest = handle->places;
+  memory.owner = uid();
   handle->owned = true;
   handle->receipt = memory.allocation.receipt();
   handles.push_back(handle);
@@ -251,6 +271,8 @@ Task<void> Program::step() {
   } else if (dice < 86) {
     if (handle->owned && handle->memory->state == Memory::State::kHeld)
       (void)co_await publish(*handle, "name" + std::to_string(below(kNames)));
+    else if (handle->owned && handle->memory->state == Memory::State::kPublishing)
+      (void)co_await publish(*handle, handle->memory->name);
   } else if (dice < 95) {
     if (handles.size() < kHandlesMax)
       (void)co_await attach("name" + std::to_string(below(kNames)), below(3) == 0);
@@ -320,6 +342,11 @@ Task<void> Program::probe() {
     const auto attached = co_await attach(memory->name, false);
     if (world_.may_be_removed(*memory)) continue;
     ++world_.counts["names probed"];
+    if (memory->is_private && memory->owner != uid()) {
+      if (attached.status().code() != Code::kPermission)
+        world_.violate("N3: another user's " + memory->name + ": " + std::string(attached.status().to_string()));
+      continue;
+    }
     must(attached.status(), "an attach of " + memory->name);
   }
 }
@@ -344,7 +371,7 @@ bool Program::must_be_there(const Handle& handle, size_t cell) const {
     if (piece.part == part) all = all && lived(piece);
   for (const size_t place : memory.newest) {
     const Memory::Piece& piece = memory.pieces[place];
-    if (piece.part == part) spared = spared || (lived(piece) && !piece.drop_asked);
+    if (piece.part == part) spared = spared || (lived(piece) && !world_.given_up(piece));
   }
   return all || spared;
 }

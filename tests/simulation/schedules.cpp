@@ -312,6 +312,55 @@ std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
+/// P2: a home is told of a session's end on a connection that breaks.
+std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  script.run(program, [&]() -> Task<void> {
+    const auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+  });
+  world.cut_link(1, 2);
+  world.end_program(*program);
+  script.run_for_ms(100 + 400 * seed);
+  world.ways().drop_parked();
+  world.ways().reset(1, 2);
+  world.mend_link(1, 2);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// G2: a put that was given up arrives after the next one, which took another connection.
+std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  const auto put = [&]() -> Task<void> {
+    const Status written = co_await program->put(handle, 1);
+    script.must(written, "put");
+  };
+  script.run(program, [&]() -> Task<void> {
+    const auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  script.run(program, put);
+  world.cut_link(1, 2);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->put(handle, 1); });
+  script.run_for_ms(4000);
+  world.mend_link(1, 2);
+  script.run(program, put);
+  script.run_for_ms(1000);
+  script.run(program, [&]() -> Task<void> {
+    const Status read = co_await program->get(handle, 1);  // W1
+    script.must(read, "get");
+  });
+  return script.end(reached);
+}
+
 /// A daemon has no descriptor for the connection on which it would tell a home what ended.
 std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& broken,
                                   std::set<fault::State>* reached) {
@@ -358,6 +407,8 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"an answer comes late", answer_comes_late, 4},
       {"a publish comes late", publish_comes_late, 6},
       {"a removal comes late", removal_comes_late, 8},
+      {"an end is not heard", end_is_not_heard, 6},
+      {"a put comes late", put_comes_late, 6},
       {"no descriptor to tell it", no_descriptor_to_tell, 4},
   };
   return all;
@@ -366,7 +417,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
 const std::vector<Schedule>& schedules() {
   static const std::vector<Schedule> all = [] {
     std::vector<Schedule> out = schedules_of_replicas();
-    out.insert(out.end(), schedules_of_sessions().begin(), schedules_of_sessions().end());
+    for (const auto* more : {&schedules_of_sessions(), &schedules_of_names()}) out.insert(out.end(), more->begin(), more->end());
     return out;
   }();
   return all;

@@ -18,6 +18,7 @@ struct Schedule {
 };
 const std::vector<Schedule>& schedules_of_sessions();
 const std::vector<Schedule>& schedules_of_replicas();
+const std::vector<Schedule>& schedules_of_names();
 /// All of them.
 const std::vector<Schedule>& schedules();
 

@@ -86,16 +86,16 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
 
   /// True if it was finished before the deadline.
   Task<bool> wait(std::shared_ptr<Waiter> waiter, uint64_t deadline_ns) {
-    const uint64_t left_ns = deadline_ns > now_ns() ? deadline_ns - now_ns() : 0;
-    clock_.in(scale(left_ns, 1'000'000, rate_ppm_) + 2, [weak = std::weak_ptr(waiter)] {
-      const auto late = weak.lock();
-      if (!late || late->done) return;
-      late->expired = true;
-      late->signal.notify();
-      late->env.touch();
-    });
+    wake_at(waiter, deadline_ns);
     while (!waiter->done && !waiter->expired) co_await waiter->signal.wait();
     co_return waiter->done;
+  }
+
+  /// From now on.
+  void set_drift(int64_t drift_ppm) {
+    base_ns_ = now_ns();
+    start_ns_ = clock_.now_ns();
+    rate_ppm_ = 1'000'000 + drift_ppm;
   }
 
   /// From outside: runs `what` in this environment when it runs next.
@@ -119,6 +119,17 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   }
 
  private:
+  void wake_at(const std::shared_ptr<Waiter>& waiter, uint64_t deadline_ns) {
+    const uint64_t left_ns = deadline_ns > now_ns() ? deadline_ns - now_ns() : 0;
+    clock_.in(scale(left_ns, 1'000'000, rate_ppm_) + 2, [weak = std::weak_ptr(waiter), deadline_ns] {
+      const auto late = weak.lock();
+      if (!late || late->done) return;
+      if (late->env.now_ns() < deadline_ns) return late->env.wake_at(late, deadline_ns);  // it runs slower now
+      late->expired = true;
+      late->signal.notify();
+      late->env.touch();
+    });
+  }
   static uint64_t scale(uint64_t ns, int64_t times, int64_t by) {
     return static_cast<uint64_t>(static_cast<__int128>(ns) * times / by);
   }
@@ -126,8 +137,8 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   Clock& clock_;
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
   std::mt19937_64 random_;
-  const int64_t rate_ppm_;
-  const uint64_t start_ns_, base_ns_;
+  int64_t rate_ppm_;
+  uint64_t start_ns_, base_ns_;
   bool stopped_ = false;
 };
 

@@ -38,7 +38,7 @@ World::World(const WorldOptions& options)
       writers_(kWritersMax),
       heard_ns_(options.nodes * options.nodes),
       silent_ns_(options.nodes * options.nodes) {
-  for (Slot& slot : nodes_) slot.drift_ppm = static_cast<int64_t>(below(48'000)) - 24'000;
+  for (Slot& slot : nodes_) slot.drift_ppm = drift_of_a_clock();
   fault::install(this);
 }
 
@@ -181,6 +181,15 @@ std::shared_ptr<Program> World::add_program(size_t node) {
   return programs_.back();
 }
 
+void World::change_clock(size_t node) {
+  nodes_[node].drift_ppm = drift_of_a_clock();
+  disturb("another speed of the clock of " + name_of(node));
+  if (nodes_[node].daemon) nodes_[node].daemon->env->set_drift(nodes_[node].drift_ppm);
+  for (const auto& program : programs_) {
+    if (program->node() == node && !program->ended()) program->env->set_drift(nodes_[node].drift_ppm);
+  }
+}
+
 void World::random_fault() {
   if (ending_ || clock_.now_ns() > 1000 * kSecond + options_.fault_seconds * kSecond) return;
   const uint64_t lasts_ns = 100'000'000 + below(below(4) == 0 ? 4'500'000'000 : 2'500'000'000);
@@ -192,6 +201,7 @@ void World::random_fault() {
     });
   };
   const size_t node = below(nodes_.size());
+  if (below(6) == 0) change_clock(node);
   const size_t other = (node + 1 + below(nodes_.size() - 1)) % nodes_.size();
   const uint64_t dice = below(100);
   if (dice < 20) {
@@ -230,6 +240,16 @@ void World::random_fault() {
     }
     if (!living.empty()) {
       const auto victim = living[below(living.size())];
+      if (options_.programs_stand_still && below(2) == 0) {
+        disturb("a program stands still");
+        ++nodes_[victim->node()].stops_ever;
+        victim->env->set_stopped(true);
+        later(lasts_ns, [weak = victim->env->weak_from_this()] {
+          if (const auto env = weak.lock()) env->set_stopped(false);
+        });
+        clock_.in(200'000'000 + below(3'000'000'000), [this] { random_fault(); });
+        return;
+      }
       disturb("a program dies");
       end_program(*victim);
       if (programs_.size() + 3 < kWritersMax) {  // the janitor comes too
@@ -326,7 +346,14 @@ void World::finish() {
     program->handles.clear();
   }
   run_for(3 * deadline_ns());
+  for (const auto& [id, memory] : memories) {
+    if (memory->state != Memory::State::kPublishing || !memory->asked_for) continue;
+    const auto [node, asked_in] = *memory->asked_for;
+    if (life(node) == asked_in && nodes_[0].daemon->cluster->registry().find_id(id) != nullptr)
+      violate("W7: nobody was told of the name " + memory->name + ", and it is there");
+  }
   const auto janitor = add_program(1 % nodes_.size());
+  janitor->be_root();
   bool clean = false;
   for (int round = 0; round < 5 && !clean; ++round) {
     run(janitor, janitor->sweep(clean));

@@ -50,9 +50,12 @@ struct Memory {
   std::vector<size_t> newest;    // of them, as far as a program knows
   std::vector<uint32_t> remade;  // by part: how often, so far
   std::vector<Cell> cells;
+  uint32_t owner = 0;  // uid
+  bool is_private = false;  // as published: its owner's alone
   std::string name;
   State state = State::kHeld;
   uint64_t removed_ns = 0;
+  std::optional<std::pair<size_t, uint64_t>> asked_for;  // a name, without an answer: by this node in this life
   bool probed = false;  // at the end, by its name
 
   bool replicated() const {
@@ -79,6 +82,8 @@ struct WorldOptions {
   uint64_t seed = 1;
   size_t nodes = 5;
   size_t programs_per_node = 1;
+  size_t users = 1;  // of the programs, in turn
+  bool programs_stand_still = false;
   bool random_faults = true;
   bool kill_coordinator = true;
   bool kill_among_faults = false;  // else only when no other is under way
@@ -135,6 +140,7 @@ class World final : public Network, public fault::Hook {
   uint64_t deadline_ns() const { return 1'500'000'000; }
   size_t nodes() const { return nodes_.size(); }
   size_t writers() const { return writers_; }
+  size_t users() const { return options_.users; }
   size_t programs() const { return programs_.size(); }  // so far: their numbers are from 1
   uint64_t life(size_t node) const { return nodes_[node].life; }
   /// Everything that could disturb this node's daemon.
@@ -153,6 +159,9 @@ class World final : public Network, public fault::Hook {
   void note(uint64_t what, uint64_t a, uint64_t b = 0);
   std::vector<std::shared_ptr<Memory>> published;
   std::set<ExtentId> given;  // with every allocation so far
+  std::set<ExtentId> decided_lost;  // as voters knew, so far
+  /// The voters decided it, or may just have.
+  bool given_up(const Memory::Piece& piece) const { return piece.drop_answered || decided_lost.contains(piece.id); }
   std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
 
   const std::vector<std::string>& violations() const { return violations_; }
@@ -177,10 +186,13 @@ class World final : public Network, public fault::Hook {
   void disturb(const std::string& what);
   void calm();
   void random_fault();
+  void change_clock(size_t node);
   void check_state();
   void measure_silence();
   void finish();
   uint64_t below(uint64_t bound) { return random_() % bound; }
+  /// Parts in a million: two clocks differ in less than a twentieth.
+  int64_t drift_of_a_clock() { return static_cast<int64_t>(below(48'000)) - 24'000; }
 
   const WorldOptions options_;
   Clock clock_;

@@ -35,6 +35,8 @@ WorldOptions options_of(uint64_t seed) {
   options.kill_coordinator = seed % 2 == 0;
   options.kill_among_faults = seed % 3 == 0;
   options.programs_per_node = 1 + seed % 4 / 3;
+  options.users = options.programs_per_node;
+  options.programs_stand_still = number_from("OCM_SIM_STAND_STILL", 0) != 0;
   return options;
 }
 

@@ -34,6 +34,26 @@ TEST(Names, ANameLeadsToOneAllocation) {
   EXPECT_EQ(names.publish(allocation("y", '1')).code(), Code::kExists);
 }
 
+TEST(Names, WhatIsPublishedAgainHasItsNameOrWasRemoved) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  EXPECT_TRUE(names.publish(allocation("x", '1', 1000, 0604)).is_ok());
+  EXPECT_EQ(names.find("x")->mode(), 0604u);
+  EXPECT_EQ(names.publish(allocation("x", '1', 1001)).code(), Code::kExists);
+  EXPECT_EQ(names.size(), 1u);
+  EXPECT_EQ(names.find_id(std::string(16, '1')), names.find("x"));
+  ASSERT_TRUE(remove(names, "x", 1000).is_ok());
+  EXPECT_EQ(names.publish(allocation("x", '1')).code(), Code::kRevoked);
+  EXPECT_EQ(names.find_id(std::string(16, '1')), nullptr);
+}
+
+TEST(Names, AnIdThatHasNoNameHasNoneFromThenOn) {
+  Names names(10);
+  EXPECT_FALSE(names.remember_removed(std::string(16, '1')).has_value());
+  EXPECT_EQ(names.publish(allocation("x", '1')).code(), Code::kRevoked);
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
+}
+
 TEST(Names, AFailedPublishForgetsItsOwnNameOnly) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
@@ -126,15 +146,17 @@ TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
   EXPECT_EQ(publish('5', 1000), Code::kLimit);
   EXPECT_EQ(publish('5', 1001), Code::kOk);
   ASSERT_TRUE(remove(names, "1", 1000).is_ok());
-  EXPECT_EQ(publish('1', 1000), Code::kOk);  // given back
-  EXPECT_TRUE(names.forget("1", std::string(16, '1')));
-  EXPECT_EQ(publish('1', 1000), Code::kOk);
-  for (const char id : {'1', '2', '3', '4', '5'}) ASSERT_TRUE(remove(names, std::string(1, id), 0).is_ok());
+  EXPECT_EQ(publish('6', 1000), Code::kOk);  // given back
+  EXPECT_TRUE(names.forget("6", std::string(16, '6')));
+  EXPECT_EQ(publish('6', 1000), Code::kOk);
+  for (const char id : {'2', '3', '4', '5', '6'}) ASSERT_TRUE(remove(names, std::string(1, id), 0).is_ok());
+  char first = 'a';
   for (const uint32_t all : {0u, kDaemon}) {
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(publish(static_cast<char>('a' + i), all), Code::kOk);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(publish(static_cast<char>(first + i), all), Code::kOk);
     EXPECT_EQ(publish('z', all), Code::kLimit);
     for (int i = 0; i < 8; ++i)
-      ASSERT_TRUE(remove(names, std::string(1, static_cast<char>('a' + i)), 0).is_ok());
+      ASSERT_TRUE(remove(names, std::string(1, static_cast<char>(first + i)), 0).is_ok());
+    first = 'A';
   }
 }
 
@@ -144,13 +166,30 @@ TEST(Names, ListsByPrefixWithoutCapabilities) {
   ASSERT_TRUE(names.publish(allocation("t.b", '2', 1000, 0600)).is_ok());
   ASSERT_TRUE(names.publish(allocation("u", '3', 1000, 0604)).is_ok());
   const auto none_gone = [](const wire::ExtentDescriptor&) { return false; };
-  const auto others = names.list("t.", 5, none_gone);
-  ASSERT_TRUE(others.is_ok());
-  ASSERT_EQ(others.value().allocations_size(), 1);
-  EXPECT_EQ(others.value().allocations(0).name(), "t.a");
-  EXPECT_EQ(others.value().allocations(0).extents_count(), 1u);
-  EXPECT_EQ(others.value().allocations(0).extents_size(), 0);
-  EXPECT_EQ(names.list("", 1000, none_gone).value().allocations_size(), 3);
+  const auto others = names.list("t.", "", 5, none_gone);
+  ASSERT_EQ(others.allocations_size(), 1);
+  EXPECT_EQ(others.allocations(0).name(), "t.a");
+  EXPECT_EQ(others.allocations(0).extents_count(), 1u);
+  EXPECT_EQ(others.allocations(0).extents_size(), 0);
+  EXPECT_EQ(names.list("", "", 1000, none_gone).allocations_size(), 3);
+}
+
+TEST(Names, ManyAreListedPageByPage) {
+  Names names(2 * kNamesListedMax);
+  const auto none_gone = [](const wire::ExtentDescriptor&) { return false; };
+  for (size_t i = 0; i < kNamesListedMax + 5; ++i) {
+    wire::Allocation one = allocation("n" + std::to_string(i), '1', 0);
+    one.set_allocation_id(std::string(8, 'x') + (std::to_string(i) + "........").substr(0, 8));
+    ASSERT_TRUE(names.publish(std::move(one)).is_ok());
+  }
+  const auto first = names.list("n", "", 0, none_gone);
+  ASSERT_EQ(first.allocations_size(), static_cast<int>(kNamesListedMax));
+  EXPECT_TRUE(first.more());
+  const auto rest = names.list("n", first.allocations().rbegin()->name(), 0, none_gone);
+  EXPECT_EQ(rest.allocations_size(), 5);
+  EXPECT_FALSE(rest.more());
+  EXPECT_LT(first.allocations().rbegin()->name(), rest.allocations(0).name());
+  EXPECT_EQ(names.list("o", "n1", 0, none_gone).allocations_size(), 0);
 }
 
 TEST(Names, RebuiltFromWhatTheHomesReport) {
@@ -205,7 +244,7 @@ TEST(Names, ALostReplicaIsMarkedAndCounted) {
   a.mutable_extents(1)->set_address(99);
   ASSERT_TRUE(names.publish(a).is_ok());
   const auto listed = [&] {
-    return names.list("", 0, [](const wire::ExtentDescriptor&) { return false; }).value().allocations(0);
+    return names.list("", "", 0, [](const wire::ExtentDescriptor&) { return false; }).allocations(0);
   };
   EXPECT_EQ(listed().lost_count(), 0u);
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 1}));

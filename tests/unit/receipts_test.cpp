@@ -21,8 +21,10 @@ Config config() {
 
 /// One run of a daemon.
 struct OneRun {
-  explicit OneRun(std::string_view token) : core(config(), loop), sessions(core) {
+  explicit OneRun(std::string_view token) : core(config(), loop), sessions(with(token)) {}
+  Core& with(std::string_view token) {
     core.token = std::move(os::Secret::copy(os::bytes_of(token))).value();
+    return core;
   }
   std::shared_ptr<Session> open(const Session* before = nullptr) {
     wire::SessionHello hello;

@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/fault.h"
 #include "base/ids.h"
 #include "fabric/tcp/places.h"
 
@@ -58,7 +59,7 @@ class Fences {
       newest = {attempt, seat};
     }
     if (older == nullptr) return true;
-    older->fenced.store(true, std::memory_order_release);
+    if (!fault::at(fault::Point::kFenceOpen)) older->fenced.store(true, std::memory_order_release);
     const std::lock_guard lock(older->in_use);
     if (older->fd >= 0) ::shutdown(older->fd, SHUT_RDWR);  // its thread wakes up and closes it
     older->place = {};                                     // `seat` finds one, whatever that thread does now

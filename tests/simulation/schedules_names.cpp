@@ -1,0 +1,239 @@
+// Of names whose requests get no answer.
+#include "script.h"
+
+namespace ocm::simulation {
+namespace {
+
+/// The coordinator stands still, is killed, or is cut off from the program's daemon while it publishes.
+enum class Silence { kStands, kKilled, kCutOff };
+
+void silence(World& world, Silence how) {
+  if (how == Silence::kStands) world.stop(0);
+  if (how == Silence::kKilled) world.kill(0, false);
+  if (how == Silence::kCutOff) world.cut_link(0, 1);
+}
+void end_silence(World& world, Silence how) {
+  if (how == Silence::kStands) world.resume(0);
+  if (how == Silence::kKilled) world.restart(0);
+  if (how == Silence::kCutOff) world.mend_link(0, 1);
+}
+
+/// A program that publishes and is told that no coordinator answers.
+struct Unanswered {
+  Unanswered(uint64_t seed, const std::set<fault::Point>& broken)
+      : script(seed, broken), how(static_cast<Silence>(seed % 3)), program(script.world.add_program(1)) {
+    script.run(program, [&]() -> Task<void> {
+      auto made = co_await program->allocate(Layout::kStriped, on(1, 2));
+      script.must(made.status(), "allocate");
+      handle = made.value();
+    });
+    script.start(program, [&]() -> Task<void> { told = co_await program->publish(*handle, "x"); });
+    script.world.run_for(60'000 * (seed / 3));
+    silence(script.world, how);
+    script.run_for_ms(6000);
+  }
+  Status attached() {
+    Status out;
+    const auto other = script.world.add_program(2);
+    script.run(other, [&]() -> Task<void> {
+      const auto found = co_await other->attach("x", false);
+      out = found.status();
+    });
+    script.world.end_program(*other);
+    return out;
+  }
+
+  Script script;
+  const Silence how;
+  const std::shared_ptr<Program> program;
+  std::shared_ptr<Handle> handle;
+  Status told = Code::kDeadline;
+};
+
+/// N7: the program ends, or frees what it published.
+std::string nobody_knows_of_a_name(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Unanswered with(seed, broken);
+  World& world = with.script.world;
+  const bool well = with.told.is_ok();
+  const bool frees = seed % 2 == 0 && !well;
+  if (frees) {
+    const auto free = [&]() -> Task<void> { (void)co_await with.program->free(with.handle); };
+    with.script.start(with.program, free);
+    with.script.run_for_ms(3000);
+  } else {
+    world.end_program(*with.program);
+  }
+  end_silence(world, with.how);
+  with.script.run_for_ms(8000);
+  if (well) {
+    with.script.must(with.attached(), "attach what was published");
+    return with.script.end(reached);
+  }
+  with.script.must(with.attached().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
+                   "no name of which nobody was told");
+  world.check_unused();
+  return with.script.end(reached);
+}
+
+/// N7: it publishes again, under the same name.
+std::string published_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Unanswered with(seed, broken);
+  Script& script = with.script;
+  end_silence(script.world, with.how);
+  script.run_for_ms(3000);
+  if (!with.told.is_ok()) {
+    script.run(with.program, [&]() -> Task<void> {
+      const Status again = co_await with.program->publish(*with.handle, "x");
+      script.must(again, "publish again");
+    });
+  }
+  script.world.end_program(*with.program);
+  script.run_for_ms(8000);
+  script.must(with.attached(), "attach what was published");
+  const auto last = script.world.add_program(1);
+  script.run(last, [&]() -> Task<void> {
+    const Status removed = co_await last->remove("x");
+    script.must(removed, "remove");
+  });
+  script.run_for_ms(3000);
+  script.world.check_unused();
+  return script.end(reached);
+}
+
+/// N7: it frees what it publishes before it has an answer, or its daemon is another run when it does, or it joins it.
+std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle, other;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    other = made.value();
+  });
+  const auto publish = [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); };
+  const auto free = [&]() -> Task<void> { (void)co_await program->free(handle); };
+  world.stop(0);
+  script.start(program, publish);
+  switch (seed % 3) {
+    case 0:
+      script.run_for_ms(100);
+      script.start(program, free);
+      break;
+    case 1:
+      script.run_for_ms(8000);  // until it was told so
+      world.kill(1, false);
+      world.restart(1);
+      script.run_for_ms(3000);
+      script.start(program, free);
+      break;
+    default: {
+      script.run_for_ms(8000);  // until it was told so
+      std::vector<std::shared_ptr<Handle>> parts{handle, other};
+      script.run(program, [&]() -> Task<void> {
+        const auto joined = co_await program->join(parts);
+        script.must(joined.status().code() == Code::kInvalidArgument ? Code::kOk : Code::kInternal, "no join");
+      });
+      script.start(program, free);
+    }
+  }
+  script.run_for_ms(1000);
+  world.resume(0);
+  script.run_for_ms(8000);
+  const auto last = world.add_program(2);
+  script.run(last, [&]() -> Task<void> {
+    const auto found = co_await last->attach("x", false);
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no name of what was freed");
+  });
+  world.end_program(*program);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// N7: one home of two has heard of the name, then the coordinator and the program end.
+std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(seed % 2 == 0 ? Layout::kStriped : Layout::kReplicated, on(2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.cut_link(0, 3);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
+  script.run_for_ms(200);
+  world.kill(0, false);
+  world.ways().drop_parked();
+  world.end_program(*program);
+  world.restart(0);
+  script.run_for_ms(1000 * seed);
+  world.mend_link(0, 3);
+  script.run_for_ms(10'000);
+  const auto last = world.add_program(2);
+  script.run(last, [&]() -> Task<void> {
+    const auto found = co_await last->attach("x", false);
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no half of a name");
+  });
+  world.end_program(*last);
+  script.run_for_ms(3000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// N2: one home has freed its part, another one is away, the coordinator starts anew, and nobody asks again. Or the
+/// only home is away (odd seeds), and the next run does not know the name when it is asked again.
+std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const bool one_home = seed % 2 == 1;
+  const auto program = world.add_program(1);
+  script.run(program, [&]() -> Task<void> {
+    const auto homes = one_home ? on(3) : on(2, 3);
+    auto made = co_await program->allocate(one_home ? Layout::kSingle : Layout::kStriped, homes);
+    script.must(made.status(), "allocate");
+    const Status published = co_await program->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  world.cut_link(0, 3);
+  Status told = Code::kDeadline;
+  script.start(program, [&]() -> Task<void> { told = co_await program->remove("x"); });
+  script.run_for_ms(200);
+  if (!one_home) world.end_program(*program);
+  world.kill(0, false);
+  world.ways().drop_parked();
+  world.restart(0);
+  script.run_for_ms(6000);
+  world.mend_link(0, 3);
+  script.run_for_ms(8000);
+  const auto other = world.add_program(2);
+  script.run(other, [&]() -> Task<void> {
+    auto found = co_await other->attach("x", false);
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no name that was removed");
+  });
+  if (one_home) script.must(told, "remove");
+  script.run_for_ms(1000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+}  // namespace
+
+const std::vector<Schedule>& schedules_of_names() {
+  static const std::vector<Schedule> all{
+      {"nobody knows of a name", nobody_knows_of_a_name, 24},
+      {"published again", published_again, 24},
+      {"in doubt meanwhile", in_doubt_meanwhile, 6},
+      {"half a name", half_a_name, 6},
+      {"removed at a restart", removed_at_a_restart, 6},
+  };
+  return all;
+}
+
+}  // namespace ocm::simulation
