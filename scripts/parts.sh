@@ -1,25 +1,36 @@
 # Sourced by the scripts that run tests: how long each part took, printed at the end beside the budget of
 # tests/budget.txt. The budget is for two cores and an empty compiler cache; it is printed, not enforced, for the
-# machine may be busy.
+# machine may be busy. Where OCM_FAILED names a file, the end of what each failing suite printed is appended to it.
 declare -a part_names=() part_seconds=()
 
 part() {  # NAME COMMAND...: what the parts after it need; its failure ends the run
-  local name=$1 start=$SECONDS
-  shift
-  echo "== $name"
-  part_names+=("$name")
-  part_seconds+=("failed")
-  "$@"
+  local start=$SECONDS
+  begin_part "$1"
+  printed "$@" || return
   part_seconds[-1]=$((SECONDS - start))
 }
 
 suite() {  # NAME COMMAND...: one run tells of every suite that fails; all_passed afterwards
-  local name=$1 start=$SECONDS
-  shift
-  echo "== $name"
-  part_names+=("$name")
+  local start=$SECONDS
+  begin_part "$1"
+  if printed "$@"; then part_seconds[-1]=$((SECONDS - start)); fi
+}
+
+begin_part() {  # NAME
+  echo "== $1"
+  part_names+=("$1")
   part_seconds+=("failed")
-  if "$@"; then part_seconds[-1]=$((SECONDS - start)); fi
+}
+
+printed() {  # NAME COMMAND...
+  local name=$1 kept failed=0
+  shift
+  if [ -z "${OCM_FAILED:-}" ]; then "$@"; return; fi
+  kept=$(mktemp)
+  "$@" 2>&1 | tee "$kept" || failed=1
+  if [ "$failed" -ne 0 ]; then { echo "== failed: $name"; grep -v '(Skipped)$' "$kept" | tail -n 60; } >> "$OCM_FAILED"; fi
+  rm -f "$kept"
+  return "$failed"
 }
 
 all_passed() { [[ ! " ${part_seconds[*]} " == *" failed "* ]]; }
