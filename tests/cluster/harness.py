@@ -34,6 +34,15 @@ def wait_for(what: str, condition, deadline_s: float = 15.0):
         time.sleep(0.02)
 
 
+def settled(measure, quiet_s: float = 0.5):
+    """What it measures when it has not changed for a while: what others have freed is on its way back until then."""
+    def same():
+        first = measure()
+        time.sleep(quiet_s)
+        return (first,) if measure() == first else None
+    return wait_for("it changes no more", same)[0]
+
+
 def outcome(action):
     """The error's name, or what the action gave."""
     try:

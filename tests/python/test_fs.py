@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 import pytest
-from harness import wait_for
+from harness import settled, wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ocmlib import find_binary
@@ -317,7 +317,7 @@ def test_a_file_appears_when_it_is_closed_and_only_then(files, folder, small_par
 
 
 def test_what_is_not_closed_well_leaves_nothing(files, folder, small_parts):
-    before = used_bytes(files)
+    before = settled(lambda: used_bytes(files))
     with pytest.raises(ZeroDivisionError):
         with files.open(f"{folder}/x", "wb") as file:
             file.write(pattern(200_000))
@@ -447,7 +447,7 @@ def run(code: str, cluster, *arguments: str) -> subprocess.Popen:
 
 
 def test_a_writer_that_dies_leaves_no_file_and_no_memory(cluster, files, folder):
-    before = used_bytes(files)
+    before = settled(lambda: used_bytes(files))
     process = run("""
         import sys, time, oncilla.fs
         fs = oncilla.fs.OcmFileSystem(socket=sys.argv[1])

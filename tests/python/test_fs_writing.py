@@ -10,7 +10,7 @@ import warnings
 import fsspec
 import pandas
 import pytest
-from harness import wait_for
+from harness import settled, wait_for
 
 import oncilla.fs
 from oncilla import _fs_file
@@ -178,7 +178,7 @@ def test_close_raises_where_nobody_heeded_the_failed_write(files, text):
 
 
 def test_a_writer_takes_nothing_more_after_a_failed_write(files):
-    before = used_bytes(files)
+    before = settled(lambda: used_bytes(files))
     file = files.open(PATH, "wb")
     with pytest.raises(OSError):
         too_much(lambda line: file.write(line.encode()))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import oncilla
-from harness import wait_for
+from harness import settled, wait_for
 from tables import Program, assert_same, fresh, numbered
 
 MIB = 1 << 20
@@ -50,7 +50,7 @@ def test_a_table_larger_than_any_node_is_spread(make_cluster):
 def test_no_room_says_what_is_missing_and_leaves_nothing(make_cluster):
     cluster = make_cluster(3, budget=8 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         with pytest.raises(oncilla.PoolFull, match="big.*free|big.*missing") as caught:
             pool.table("big").put(wide(40), group_rows=MIB // 8)
         assert caught.value.code == "POOL_FULL" and caught.value.scope == "allocation"
@@ -78,7 +78,7 @@ def test_dropped_tables_give_their_memory_back(make_cluster):
 def test_a_writer_killed_in_a_load_leaves_no_name_and_no_memory(make_cluster):
     cluster = make_cluster(3, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         with Program(cluster["n2"].socket_path, """
             def data():
                 batch = pa.record_batch({"x": pa.array(range(10_000))})
@@ -100,7 +100,7 @@ def test_an_appender_killed_in_its_load_leaves_the_table_as_it_was(make_cluster)
     cluster = make_cluster(2, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
         table = pool.table("kept").put(numbered(10))
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         with Program(cluster["n2"].socket_path, """
             batch = pa.record_batch({"k": range(1000), "v": range(1000), "s": ["x"] * 1000})
             def data():
@@ -121,7 +121,7 @@ def test_an_appender_killed_in_its_load_leaves_the_table_as_it_was(make_cluster)
 def test_a_reader_killed_in_a_scan_keeps_nothing(make_cluster, reader_node):
     cluster = make_cluster(2, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         pool.table("read").put(wide(16), nodes="n1", group_rows=MIB // 8)
         with Program(cluster[reader_node].socket_path, """
             batches = pool.table("read").select(batch_rows=1000).batches()
@@ -139,7 +139,7 @@ def test_a_reader_killed_in_a_scan_keeps_nothing(make_cluster, reader_node):
 def test_a_table_dropped_under_a_reader_of_another_program_is_read_to_its_end(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         for node in ("n1", "n2"):
             pool.table("dropped").put(wide(8), nodes=node, group_rows=MIB // 8)
             with Program(cluster["n2"].socket_path, """
@@ -220,7 +220,7 @@ def test_replicas_go_on_answering(make_cluster, packed):
 def test_a_reader_without_memory_to_widen_a_column_lets_go_of_all(make_cluster):
     cluster = make_cluster(1, budget=64 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = used_bytes(pool)
+        before = settled(lambda: used_bytes(pool))
         numbers = pa.array(range(500_000), pa.int64())
         table = pool.table("packed").put({"a": numbers, "b": numbers}, packed=True)
         with Program(cluster["n1"].socket_path, """
