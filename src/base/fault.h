@@ -31,6 +31,8 @@ namespace ocm::fault {
   X(kUnnameNotTold, "mutation.unname")      /* N7: a name stays of which its program was never told */ \
   X(kFenceOpen, "mutation.fence")           /* G2: what was given up is applied after what came later */ \
   X(kHoldIgnored, "mutation.hold_ignored")  /* L4: a name's end frees what is held */           \
+  X(kLateResumeTaken, "mutation.late_resume") /* P2: a session that ended begins again at a home */ \
+  X(kHelloEnds, "mutation.hello")           /* P5: a hello in vain ends the session */ \
   X(kEndNotRepeated, "mutation.end_once")   /* P2: a session's end is told once */              \
   X(kUndoNotRepeated, "mutation.undo_once") /* a failed publish is undone where it is heard */  \
   X(kUndoByName, "mutation.undo_by_name")   /* a failed publish takes another's name */         \
@@ -53,6 +55,11 @@ namespace ocm::fault {
   X(kUnnamed, "a program ended that did not know whether it had published")          \
   X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")    \
   X(kPublishUndone, "a publish failed halfway")                                       \
+  X(kSessionTakenUp, "a program came again whose hello had been answered in vain")    \
+  X(kPublishedAgain, "what has its name already was published again")                  \
+  X(kNameConflict, "a home brought a name that another allocation has got meanwhile")  \
+  X(kOwnerCorrected, "what owns a part changed while it was made again")               \
+  X(kLateResume, "a session was resumed at a home after its end")                     \
   X(kUndoOfEnded, "a failed publish gave back to a session that had ended")           \
   X(kLateReserve, "a reservation came after its session's end, or its undoing")       \
   X(kLatePublish, "a publish came after it was undone")                               \

@@ -19,6 +19,14 @@ Status check_mode(wire::Allocation& allocation) {
 
 }  // namespace
 
+std::string name_in_conflict(const wire::Allocation& allocation) {
+  const std::string& id = allocation.allocation_id();
+  const std::string end = ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4));
+  size_t bytes = std::min(allocation.name().size(), kNameBytesMax - end.size());
+  while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80) --bytes;  // whole characters
+  return allocation.name().substr(0, bytes) + end;
+}
+
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   if (uid == 0) return true;
   const uint32_t bits = uid == owner ? (mode >> 6) & 7 : mode & 7;
@@ -208,12 +216,11 @@ std::optional<wire::Allocation> Names::remember_removed(const std::string& alloc
   return take_out(names_.find(known->second));
 }
 
-bool Names::forget(const std::string& name, const std::string& allocation_id) {
+std::optional<wire::Allocation> Names::forget(const std::string& name, const std::string& allocation_id) {
   const auto it = names_.find(name);
-  if (it == names_.end()) return false;
-  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName)) return false;
-  (void)take_out(it);
-  return true;
+  if (it == names_.end()) return std::nullopt;
+  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName)) return std::nullopt;
+  return take_out(it);
 }
 
 Names::Merged Names::merge(const wire::Allocation& allocation) {
@@ -225,7 +232,11 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
     if (take_newer(newer, allocation)) (void)replace(mine, std::move(newer));
     return Merged::kKnown;
   }
-  return take(allocation).is_ok() ? Merged::kAdded : Merged::kConflict;
+  if (const wire::Allocation* holder = find(allocation.name()); holder == nullptr)
+    return take(allocation).is_ok() ? Merged::kAdded : Merged::kRefused;
+  wire::Allocation renamed = allocation;
+  renamed.set_name(name_in_conflict(allocation));
+  return take(std::move(renamed)).is_ok() ? Merged::kRenamed : Merged::kRefused;
 }
 
 bool Names::remake(const wire::PartRemade& remade) {

@@ -2,7 +2,8 @@
 // each name that has extents there and send it again to a coordinator that started anew.
 //
 // Invariants
-//   N1 a name leads to at most one allocation, and an allocation has at most one name.
+//   N1 a name leads to at most one allocation, and an allocation has at most one name. Where a home brings a name that
+//      another allocation has got meanwhile, its own is known by name_in_conflict(): it is neither hidden nor kept for ever.
 //   N2 a removed allocation's id stays in a bounded list, so that a home that was away does not bring it
 //      back. Where a home has not heard of it, other nodes have the id, too, and show it to a coordinator
 //      that started anew.
@@ -37,6 +38,9 @@ inline constexpr uint32_t kModeDefault = 0600;
 inline constexpr size_t kNamesListedMax = 8192;
 
 /// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
+/// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c.
+std::string name_in_conflict(const wire::Allocation& allocation);
+
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
 
 class Names {
@@ -59,9 +63,9 @@ class Names {
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound (also where the name is another
   /// allocation's), kPermission.
   Result<wire::Allocation> remove(const std::string& name, const std::string& allocation_id, uint32_t uid);
-  /// Forgets a name whose publishing failed halfway; no trace stays. False if the allocation does not have it
-  /// any more: it was removed meanwhile, and the name may be another's.
-  bool forget(const std::string& name, const std::string& allocation_id);
+  /// Forgets a name whose publishing failed halfway; no trace stays. Gives the allocation as it is now; nothing if it
+  /// does not have the name any more: it was removed meanwhile, and the name may be another's.
+  std::optional<wire::Allocation> forget(const std::string& name, const std::string& allocation_id);
 
   /// It was removed, or shall be without a name. Gives the allocation if it has one: to be freed.
   std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
@@ -69,8 +73,9 @@ class Names {
   /// What is remembered, the oldest first.
   const std::deque<std::string>& removed() const { return removed_order_; }
 
-  enum class Merged { kKnown, kAdded, kRemoved, kConflict };
-  /// A home reports what it holds. kRemoved: the home shall free it. kConflict: the name is another's.
+  enum class Merged { kKnown, kAdded, kRemoved, kRenamed, kRefused };
+  /// A home reports what it holds. kRemoved: the home shall free it. kRenamed: the name is another's, so that it is known
+  /// as name_in_conflict() from now on. kRefused: there is no room for it, or it is no allocation.
   Merged merge(const wire::Allocation& allocation);
 
   /// A part was made again. True if it was one of a published allocation.

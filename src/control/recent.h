@@ -8,6 +8,9 @@
 
 namespace ocm::control {
 
+/// Of sessions, allocations and attempts that are over.
+inline constexpr size_t kOverMax = 65536;
+
 class Recent {
  public:
   explicit Recent(size_t max) : max_(max) {}
@@ -21,7 +24,6 @@ class Recent {
     ids_.erase(order_.front());
     order_.pop_front();
   }
-  void erase(const std::string& id) { ids_.erase(id); }
   bool contains(const std::string& id) const { return ids_.contains(id); }
 
  private:

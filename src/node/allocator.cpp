@@ -388,13 +388,16 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
     unname_if_in_doubt(*session, id, held);
   }
   const std::set<std::string> homes = session->homes;
-  sessions_.remove(session);
-  sessions_.begin_end(session->id);
-  while (session->telling > 0) co_await core_.env.sleep_ns(1'000'000);  // heard after the end, it would undo it
+  sessions_.end(session);
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes) tasks.push_back(end_at(session, node));
   co_await core_.env.join(std::move(tasks));
-  sessions_.ended(session->id);
+}
+
+Task<void> Allocator::end_unless_taken_up(std::shared_ptr<Session> session) {
+  const size_t hellos = session->hellos;
+  co_await core_.env.sleep_ns(core_.config.failure_deadline_ns() + core_.config.orphan_grace_ns());
+  if (session->waiting && session->hellos == hellos) co_await end_session(session);
 }
 
 Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {
@@ -405,9 +408,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
   session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
-  ++session->telling;
   auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
-  --session->telling;
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;

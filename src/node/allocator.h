@@ -27,6 +27,8 @@ class Allocator {
   Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
   /// Tells every home that the session is over; goes on until each has heard it or is gone.
   control::Task<void> end_session(std::shared_ptr<Session> session);
+  /// Its program closed the connection before it had the answer to its hello: it may come again, with all it holds.
+  control::Task<void> end_unless_taken_up(std::shared_ptr<Session> session);
   /// A session that resumed: asks the homes what they hold for it, and ends its `resuming`.
   control::Task<void> resume(std::shared_ptr<Session> session);
   /// A home that was not known when sessions resumed may hold something for them.

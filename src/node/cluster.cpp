@@ -517,8 +517,17 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
         fault::reached(fault::State::kRemovedReported);
         core_.env.spawn(tell_until_heard(name, removal(allocation)));
         break;
-      case control::Names::Merged::kConflict:
-        log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}});
+      case control::Names::Merged::kRenamed: {
+        fault::reached(fault::State::kNameConflict);
+        wire::PublishExtents renamed;
+        *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
+        renamed.set_attempt(core_.env.random_number());
+        log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
+        for (const std::string& node : homes_of(allocation)) core_.env.spawn(tell_until_heard(node, renamed));
+        break;
+      }
+      case control::Names::Merged::kRefused:
+        log::warn("name_refused", {{"name", allocation.name()}, {"node", name}});
         break;
       default: break;
     }
@@ -592,8 +601,22 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   allocation.set_name(request.name());
   allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
   allocation.set_access(0);
+  const wire::Allocation* known = names_.find_id(allocation.allocation_id());
+  const uint32_t mode = known == nullptr ? 0 : known->mode();
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
   if (!taken.is_ok()) co_return taken;
+  if (known != nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
+    fault::reached(fault::State::kPublishedAgain);
+    std::vector<Task<void>> tasks;
+    if (known->mode() != mode) {
+      wire::PublishExtents changed;
+      *changed.mutable_allocation() = *known;
+      changed.set_attempt(core_.env.random_number());
+      for (const std::string& node : homes_of(*known)) tasks.push_back(tell_until_heard(node, changed));
+    }
+    co_await core_.env.join(std::move(tasks));
+    co_return Status();
+  }
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
   Status first;
   const auto tell = [](Cluster& cluster, std::string node, wire::Envelope message,
@@ -611,14 +634,18 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
     fault::reached(fault::State::kSequencePublished);
   if (first.is_ok()) co_return Status();
   fault::reached(fault::State::kPublishUndone);
-  if (!names_.forget(request.name(), allocation.allocation_id())) co_return first;  // the removal frees it
+  const auto now = names_.forget(request.name(), allocation.allocation_id());
+  if (!now) co_return first;  // the removal frees it
   auto& undo = *message.mutable_publish_extents();
   undo.set_undo(true);
   undo.set_session_id(request.session_id());
   undo.set_owner_node(request.owner_node());
   undo.set_owner_incarnation(request.owner_incarnation());
   std::vector<Task<void>> back;
-  for (const std::string& node : homes_of(allocation)) back.push_back(tell_until_heard(node, undo));
+  std::set<std::string> homes;
+  for (std::string& node : homes_of(allocation)) homes.insert(std::move(node));
+  for (std::string& node : homes_of(*now)) homes.insert(std::move(node));  // parts may have been made again meanwhile
+  for (const std::string& node : homes) back.push_back(tell_until_heard(node, undo));
   co_await core_.env.join(std::move(back));
   co_return first;
 }
@@ -701,7 +728,7 @@ Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what
     *message.mutable_publish_extents() = what;
     const Status status = co_await tell_home(node, std::move(message));
     if (status.is_ok()) co_return;
-    log::warn(what.undo() ? "undo_not_told" : "remove_not_told", {{"node", node}, {"why", status.message()}});
+    log::warn(what.undo() ? "undo_not_told" : what.remove() ? "remove_not_told" : "name_not_told", {{"node", node}, {"why", status.message()}});
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
   }
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated))) co_return;

@@ -324,7 +324,10 @@ void Home::free_session(const SessionId& session) {
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
                                   const control::Incarnation& incarnation) {
   wire::SessionExtents out;
-  over_.erase(over_key(session, id_field(incarnation)));
+  if (over_.contains(over_key(session, id_field(incarnation))) && !fault::at(fault::Point::kLateResumeTaken)) {
+    fault::reached(fault::State::kLateResume);
+    return out;
+  }
   if (!leases_.resume(session, node, incarnation)) return out;
   fault::reached(fault::State::kSessionResumed);
   check_owner(node, incarnation);
@@ -372,25 +375,34 @@ Status Home::publish(const wire::PublishExtents& request) {
       return Status(Code::kExists, "the allocation is published here with other extents");
     add_published(allocation);
     published_attempt_[allocation.allocation_id()] = request.attempt();
-  } else {
+  }
+  std::vector<wire::ExtentDescriptor> here_of;
+  for (const auto& extent : allocation.extents()) {
+    if (extent.node() == core_.name) here_of.push_back(extent);
+  }
+  if (request.remove() || request.undo()) {
+    // Parts of it may have been made again here, of which the coordinator had not heard.
+    if (const auto known = published_.find(allocation.allocation_id()); known != published_.end()) {
+      for (const auto& extent : known->second.extents()) {
+        if (extent.node() == core_.name && published_extents_.contains(id_of(extent))) here_of.push_back(extent);
+      }
+    }
     erase_published(allocation.allocation_id());
   }
-  for (const auto& extent : allocation.extents()) {
-    if (extent.node() != core_.name) continue;
+  for (const wire::ExtentDescriptor& extent : here_of) {
     const ExtentId was = id_of(extent);
     const ExtentId id = present(was);
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
     if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite))) continue;
-    if (const wire::PartRemade* part = remade(was);
-        part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended))) {
-      on_part_freed_(*part);
-    }
+    const wire::PartRemade* part = remade(was);
+    if (part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended))) on_part_freed_(*part);
     if (request.remove() || (request.undo() && ended)) {
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
-      if (leases_.to_session(id, session, request.owner_node(), incarnation))
-        check_owner(request.owner_node(), incarnation);
+      if (!leases_.to_session(id, session, request.owner_node(), incarnation)) continue;
+      check_owner(request.owner_node(), incarnation);
+      if (part != nullptr && on_part_given_) on_part_given_(*part, id);
     } else {
       leases_.to_name(id);
     }
@@ -645,6 +657,7 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
   } else {
     if (over_.contains(over_key(session, request.owner_incarnation())))
       return Status(Code::kCancelled, "the session is over");
+    unpublish(id);
     leases_.give(id, allocation, session, request.owner_node(), incarnation);
     check_owner(request.owner_node(), incarnation);
   }
@@ -716,14 +729,16 @@ std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
 
 void Home::answered(const Orphan& asked, Answer answer) {
   if (orphan(asked.session) != asked) return;
-  if (answer == Answer::kHasIt) {
+  // It may have ended there since.
+  const bool over = asked.lives && over_.contains(over_key(asked.session, id_field(asked.incarnation)));
+  if (answer == Answer::kHasIt && !over) {
     fault::reached(fault::State::kOrphanVouched);
     log::info("orphan_vouched_for", {{"session", to_hex(asked.session).substr(0, 8)}, {"node", asked.node}});
     if (asked.lives)
       leases_.resume(asked.session, asked.node, asked.incarnation);
     else
       leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
-  } else if (answer == Answer::kHasItNot || !asked.lives) {
+  } else if (answer != Answer::kNone || over || !asked.lives) {
     free_orphan(asked.session);
   }
 }

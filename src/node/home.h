@@ -95,6 +95,8 @@ class Home {
   bool is_here(ExtentId id) const { return find_frozen_too(id).is_ok(); }
   /// The name's allocation that has this extent of this home; null if none has.
   const wire::Allocation* published_with(ExtentId id) const;
+  /// The replica here that `id` became; itself otherwise.
+  ExtentId present(ExtentId id) const;
   /// The former ids of a replica of this home, the oldest first.
   std::vector<ExtentId> formerly(ExtentId id) const;
   /// How often the part of this replica of this home was made again.
@@ -106,6 +108,8 @@ class Home {
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
+  /// Called with a part made again that a failed publish gave back to its session, and its extent here.
+  void on_part_given(std::function<void(const wire::PartRemade&, ExtentId)> hook) { on_part_given_ = std::move(hook); }
   void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
@@ -156,8 +160,6 @@ class Home {
   Status remove(ExtentId id);
   /// Also a frozen one.
   Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
-  /// The replica here that `id` became; itself otherwise.
-  ExtentId present(ExtentId id) const;
   void remember(const wire::PartRemade& part, ExtentId here);
   void forget_replica(ExtentId id);
   void add_published(const wire::Allocation& allocation);
@@ -191,10 +193,9 @@ class Home {
   std::list<Making> making_;
   std::optional<Orphan> orphan(const SessionId& session) const;
   void free_orphan(const SessionId& session);
-  static constexpr size_t kOverMax = 65536;
   /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
   /// and attempts to publish that were undone.
-  control::Recent over_{kOverMax};
+  control::Recent over_{control::kOverMax};
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
   bool has_strangers_ = false;  // something was given to sessions of nodes that are not there
   std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
@@ -211,6 +212,7 @@ class Home {
   std::function<void(ExtentId)> on_removed_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartRemade&)> on_part_freed_;
+  std::function<void(const wire::PartRemade&, ExtentId)> on_part_given_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;

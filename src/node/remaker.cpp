@@ -66,6 +66,7 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
+  home_.on_part_given([this](const wire::PartRemade& part, ExtentId here) { part_given(part, here); });
 }
 
 void Remaker::start() { core_.env.spawn(run()); }
@@ -428,29 +429,41 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
     job.follows.set_remade(home_.times_remade(job.was) + 1);
     job.follows.set_allocation_id(id_field(lease->allocation));
   }
+  std::optional<wire::GiveReplica> out = owner_of(here);
+  if (!out) return std::nullopt;  // removed: freed() comes
+  *out->mutable_part() = job.follows;
+  if (out->has_published()) (void)control::replace_part(*out->mutable_published(), job.follows);
+  return out;
+}
+
+std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
+  const control::Lease* lease = home_.lease(here);
+  if (lease == nullptr) return std::nullopt;
   wire::GiveReplica out;
-  *out.mutable_part() = job.follows;
-  if (lease->session) {
-    const auto owner = home_.vouching(*lease->session);
-    if (!owner) return std::nullopt;
-    out.set_session_id(id_field(*lease->session));
-    out.set_owner_node(owner->node);
-    out.set_owner_incarnation(id_field(owner->incarnation));
-  } else if (const wire::Allocation* published = home_.published_with(here)) {
+  if (!lease->session) {
+    const wire::Allocation* published = home_.published_with(here);
+    if (published == nullptr) return std::nullopt;
     *out.mutable_published() = *published;
-    (void)control::replace_part(*out.mutable_published(), job.follows);
-  } else {
-    return std::nullopt;  // removed: freed() comes
+    return out;
   }
+  const auto owner = home_.vouching(*lease->session);
+  if (!owner) return std::nullopt;
+  out.set_session_id(id_field(*lease->session));
+  out.set_owner_node(owner->node);
+  out.set_owner_incarnation(id_field(owner->incarnation));
   return out;
 }
 
 Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   const auto request = next_part(*job);
   if (!request) co_return false;
+  const bool to_name = request->has_published();
+  const bool changed = job->given_to != to_name;  // who owns it, since they heard
+  job->given_to = to_name;
   bool all = true;
   for (auto* homes : {&job->spares, &job->peers}) {
     for (Spare& home : *homes) {
+      home.given = home.given && !changed;
       if (!home.given) home.given = co_await give_to(home, *request);
       all = all && home.given;
     }
@@ -484,6 +497,7 @@ void Remaker::switch_over(Job& job) {
   }
   const bool named = lease != nullptr && !lease->session;
   home_.switch_over(job.was, job.follows);
+  if (job.given_to.value_or(named) != named) part_given(job.follows, id_of(job.now));
   log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                    {"now", id_of(job.now).address.to_string()},
                                    {"bytes", job.bytes},
@@ -539,6 +553,21 @@ void Remaker::part_freed(const wire::PartRemade& part) {
     wire::Envelope message;
     set_extent(extent, *message.mutable_release());
     core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), std::move(message)));
+  }
+}
+
+void Remaker::part_given(const wire::PartRemade& part, ExtentId here) {
+  const auto owner = owner_of(here);
+  if (!owner) return;
+  fault::reached(fault::State::kOwnerCorrected);
+  wire::Envelope message;
+  auto& give = *message.mutable_give_replica() = *owner;
+  *give.mutable_part() = part;
+  for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {  // the new ones; the peers hear it themselves
+    const wire::ExtentDescriptor& extent = part.now(i);
+    if (extent.node() == core_.name) continue;
+    *give.mutable_replica() = ref_of(id_of(extent));
+    core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), message));
   }
 }
 

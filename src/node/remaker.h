@@ -84,6 +84,7 @@ class Remaker {
     std::vector<Spare> peers;  // the homes of the other living replicas
     wire::PartRemade follows;
     bool planned = false;      // others may have heard of it
+    std::optional<bool> given_to;  // a name, or a session: as the others were told
     uint64_t bytes = 0, copied_bytes = 0;
   };
 
@@ -115,6 +116,10 @@ class Remaker {
   bool is_gone(const std::string& node, uint32_t partition) const;
   void remade(const wire::PartRemade& part);
   void part_freed(const wire::PartRemade& part);
+  /// The new replicas are owned by whom the one here is owned by.
+  void part_given(const wire::PartRemade& part, ExtentId here);
+  /// A request that gives something to its owner; nothing if nobody owns it.
+  std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
   Status plan(wire::PlanPart plan);
   /// A5. Returns when the second id answers, or the replica is gone.
   control::Task<Status> follow_plan(ExtentId id);

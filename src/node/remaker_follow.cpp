@@ -48,7 +48,11 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   following_.erase(id);
   if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
   const wire::PartRemade part = home_.plan_of(id)->give().part();
+  const bool given_to_name = home_.plan_of(id)->give().has_published();
   home_.switch_over(id, part);
+  const ExtentId now = home_.present(id);
+  if (const control::Lease* lease = home_.lease(now); lease != nullptr && lease->session.has_value() == given_to_name)
+    part_given(part, now);
   remade(part);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
   co_return Status();

@@ -64,6 +64,7 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
     reply = Reply(Status(Code::kCancelled));
   } else {
     // What the homes report comes first, and a silent one is waited for no longer than for any answer.
+    program->session->heard = true;
     while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
       co_await core_.env.sleep_ns(1'000'000);
     reply = co_await session_request(program->session, std::move(request));
@@ -73,23 +74,23 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
 }
 
 void Service::program_ended(const std::shared_ptr<Program>& program) {
-  if (program->session) core_.env.spawn(allocator_.end_session(program->session));
+  const std::shared_ptr<Session>& session = program->session;
+  if (!session) return;
+  session->waiting = session->resumed && !session->heard && !fault::at(fault::Point::kHelloEnds);
+  core_.env.spawn(session->waiting ? allocator_.end_unless_taken_up(session) : allocator_.end_session(session));
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
   if (program->session) co_return Status(Code::kProtocol, "the session is open");
+  auto generations = home_.share_generations();
+  if (!generations.is_ok()) co_return generations.status();
   auto opened = sessions_.open(request, program->uid, program->pid);
   if (!opened.is_ok()) co_return opened.status();
   const std::shared_ptr<Session> session = opened.value().session;
-  auto generations = home_.share_generations();
-  if (!generations.is_ok()) {
-    sessions_.remove(session);
-    co_return generations.status();
-  }
   program->session = session;
   if (program->proved) program->proved();
   // Not waited for: a program that gave up its hello would end the session, and with it all that it holds.
-  if (opened.value().resumed) {
+  if (session->resumed && session->hellos == 1) {
     session->resuming = true;
     core_.env.spawn(allocator_.resume(session));
   }

@@ -19,6 +19,52 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
     return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) +
                                        "; the daemon speaks " + std::to_string(wire::kControlVersion));
   }
+  std::shared_ptr<Session> session;
+  if (!hello.resume_session().empty()) {
+    SessionId id;
+    if (!read_id(hello.resume_session(), id) ||
+        !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(id)))) {
+      return Status(Code::kAuth, "wrong resume key");
+    }
+    if (over_.contains(hello.resume_session())) return Status(Code::kAuth, "the session has ended; open a new one");
+    if (const auto known = sessions_.find(id); known != sessions_.end()) {
+      session = known->second;
+      if (!session->waiting || session->uid != uid) return Status(Code::kExists, "the session is open");
+      fault::reached(fault::State::kSessionTakenUp);
+    } else {
+      OCM_TRY(check_room(uid));
+      session = std::make_shared<Session>();
+      session->id = id;
+      session->resumed = true;
+    }
+  } else {
+    OCM_TRY(check_room(uid));
+    session = std::make_shared<Session>();
+    session->id = with_uid(core_.env.random_id<SessionId>(), uid);
+  }
+  if (fault::at(fault::Point::kSessionNoFds)) return Code::kNoFds;
+  Opened out;
+  OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
+  OCM_TRY_ASSIGN(os::Mapping page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
+  if (session->page.data() != nullptr) look_at_page(*session);
+  session->page = std::move(page);
+  session->moved = {};
+  session->moved_at_ns = core_.now_ns();
+  session->uid = uid;
+  session->pid = pid;
+  session->waiting = false;
+  ++session->hellos;
+  session->program.clear();
+  for (const char c : hello.program().substr(0, 64)) session->program += c >= ' ' && c <= '~' ? c : '?';
+  if (sessions_.emplace(session->id, session).second) {
+    ++uid_sessions_[uid];
+    ++core_.metrics.sessions_total;
+  }
+  out.session = std::move(session);
+  return out;
+}
+
+Status Sessions::check_room(uint32_t uid) const {
   if (sessions_.size() >= core_.config.sessions) {
     return Status(Code::kLimit, "node " + core_.name + " holds at most " +
                                     std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
@@ -30,32 +76,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
                                     " sessions, all that one user may have of node " + core_.name + "'s " +
                                     std::to_string(core_.config.sessions) + " ([limits] sessions)");
   }
-  Opened out;
-  out.session = std::make_shared<Session>();
-  Session& session = *out.session;
-  if (hello.resume_session().empty()) {
-    session.id = with_uid(core_.env.random_id<SessionId>(), uid);
-  } else {
-    if (!read_id(hello.resume_session(), session.id) ||
-        !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(session.id)))) {
-      return Status(Code::kAuth, "wrong resume key");
-    }
-    if (ending_.contains(session.id)) return Status(Code::kAuth, "the session has ended; open a new one");
-    if (sessions_.contains(session.id)) return Status(Code::kExists, "the session is open");
-    out.resumed = true;
-  }
-  session.resumed = out.resumed;
-  session.uid = uid;
-  session.pid = pid;
-  for (const char c : hello.program().substr(0, 64)) session.program += c >= ' ' && c <= '~' ? c : '?';
-  if (fault::at(fault::Point::kSessionNoFds)) return Code::kNoFds;
-  OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
-  OCM_TRY_ASSIGN(session.page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
-  session.moved_at_ns = core_.now_ns();
-  sessions_.emplace(session.id, out.session);
-  ++uid_sessions_[uid];
-  ++core_.metrics.sessions_total;
-  return out;
+  return {};
 }
 
 void Sessions::look_at_page(Session& session) {
@@ -82,7 +103,8 @@ Moved Sessions::moved() {
   return moved_;
 }
 
-void Sessions::remove(const std::shared_ptr<Session>& session) {
+void Sessions::end(const std::shared_ptr<Session>& session) {
+  over_.insert(id_field(session->id));
   for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
   session->allocations.clear();
   look_at_page(*session);

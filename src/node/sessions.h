@@ -1,15 +1,15 @@
 // The sessions of this host's programs: who they are, what they hold, and their end.
 //
 // Invariants
-//   P1 an allocation is in its session's table exactly while its extents are owed back: published and
-//   attached
+//   P1 an allocation is in its session's table exactly while its extents are owed back: published and attached
 //      ones are there too, marked, and are not freed with the session.
-//   P2 the end of the connection is the end of the session: every home that holds something of it is told,
-//   again
-//      and again until it has answered or is gone.
+//   P2 the end of the connection is the end of the session: every home that holds something of it is told, again
+//      and again until it has answered or is gone. What has ended begins no more in this run.
 //   P3 one uid has at most half of the sessions; root and the daemon's own user may have all.
 //   P4 what a receipt says of a session that resumed is believed, but for one thing: the session owns an
 //      allocation only if a home says so of one of its extents. It may have been published or freed since.
+//   P5 a session that resumed ends with the connection only if its program has said something in it. One that gave up
+//      its hello, because this daemon stood still, comes again and finds the session, for deadline and grace.
 // Threads: the loop's.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "control/recent.h"
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
 #include "node/core.h"
@@ -51,7 +52,9 @@ struct Session {
   bool ended = false;
   bool resumed = false;  // its daemon restarted under it
   bool resuming = false;  // the homes have not been told of that yet
-  size_t telling = 0;     // that are being told
+  bool heard = false;     // its program had the answer to its hello, and said more
+  bool waiting = false;   // for its program, which closed the connection before it was heard
+  size_t hellos = 0;
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
@@ -75,19 +78,16 @@ class Sessions {
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
 
-  /// Takes a new session, or one that resumes with its key. Gives the session and the page's descriptor.
-  /// Errors: kLimit, kAuth, kExists, kProtocol, kDraining, kNoFds.
+  /// Takes a new session, or one that resumes with its key, once in this run or while it waits for its program. Gives
+  /// the session and the page's descriptor.
+  /// Errors: kLimit, kAuth (also where it has ended), kExists, kProtocol, kDraining, kNoFds.
   struct Opened {
     std::shared_ptr<Session> session;
     os::Fd page;
-    bool resumed = false;
   };
   Result<Opened> open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid);
-  void remove(const std::shared_ptr<Session>& session);
-  /// Between these the session's homes hear of its end, and it is not taken up again: what it makes then
-  /// would end with it.
-  void begin_end(const SessionId& id) { ending_.insert(id); }
-  void ended(const SessionId& id) { ending_.erase(id); }
+  /// It is over: this run does not take it up again, for its homes, once told, do not either.
+  void end(const std::shared_ptr<Session>& session);
 
   /// Charges the user's quota. Errors: kQuota.
   Status charge(uint32_t uid, uint64_t bytes);
@@ -112,6 +112,8 @@ class Sessions {
   void settle(Session& session);
 
  private:
+  /// May `uid` have one more? Errors: kLimit.
+  Status check_room(uint32_t uid) const;
   void look_at_page(Session& session);
   Status restore_one(Session& session, const wire::SessionRestore::Shown& shown);
   bool absorb(Session& session, const HeldAllocation& held);
@@ -123,7 +125,7 @@ class Sessions {
   const os::Hmac receipt_mac_;  // of a key made of the token: the library keeps it where core dumps have it
   Moved moved_;
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
-  std::unordered_set<SessionId> ending_;
+  control::Recent over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
   std::unordered_map<uint32_t, size_t> uid_sessions_;
 };

@@ -182,6 +182,34 @@ def test_a_receipt_is_good_for_its_own_session_only(cluster):
         raw.close()
 
 
+def test_a_program_that_gave_up_its_hello_comes_again(cluster):
+    """As when the daemon stands still right after a restart."""
+    n1, n2 = cluster["n1"], cluster["n2"]
+    first = RawProgram(n1)
+    welcome = first.hello()
+    assert first.call("allocate", bytes_total=MIB, nodes=["n2"], flags=DEDICATED)["code"] == 0
+    n1.kill()
+    n1.start().wait_ready()
+    cluster.wait_members(at=n1)
+    first.close()
+    resume = {"resume_session": welcome["session_id"], "resume_key": welcome["resume_key"]}
+
+    def comes_again():
+        """None while the daemon has not noticed that the last one is gone."""
+        raw = RawProgram(n1)
+        answer = raw.hello(**resume)
+        return raw if answer and answer["session_id"] == welcome["session_id"] else raw.close()
+    for _ in range(2):
+        wait_for("it is taken", comes_again).close()
+    again = wait_for("it is taken", comes_again)
+    time.sleep(3 * FAILURE_DEADLINE_S)
+    assert used(n2) == MIB and len(n1.status()["sessions"]) == 1
+    assert again.call("allocate", bytes_total=MIB, nodes=["n2"], flags=DEDICATED)["code"] == 0
+    again.close()
+    wait_for("all is free", lambda: used(n2) == 0)
+    assert not n1.status()["sessions"]
+
+
 def test_a_removed_name_does_not_come_back_with_its_home_after_the_coordinator_restarts(cluster):
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n1)

@@ -138,6 +138,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const bool parsed = wire::parse_control(next.bytes, message).is_ok();
     if (daemon.cluster().quorum().newest().id() != 0) known.learn(daemon.cluster().quorum().newest());
     known.resolve(message);
+    if (message.has_session_hello()) daemon.sign_former(*message.mutable_session_hello());
     if (!parsed) {
     } else if ((next.who & kAnswer) != 0) {
       others.will_say(std::move(message), (next.who & kAny) != 0);

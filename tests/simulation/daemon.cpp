@@ -15,6 +15,11 @@ struct Call : Waiter {
   wire::Envelope reply;
 };
 
+/// A sender that has no answer says it again; what takes something each time is asked for anew instead.
+bool may_be_repeated(const wire::Envelope& request) {
+  return !request.has_reserve() && !request.has_share_replica() && !request.has_copy();
+}
+
 /// A stream between two daemons, as its caller sees it. Closing it ends the calls, and not what was sent.
 class SimLink final : public control::Link, public std::enable_shared_from_this<SimLink> {
  public:
@@ -33,16 +38,21 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
     const uint64_t id = next_++;
     calls_[id] = call;
     request.set_id(id);
-    there_->send([&network = network_, to = to_, to_run = to_run_, from = from_, back = back_,
-                  link = weak_from_this(), env = env_.weak_from_this(),
-                  message = std::make_shared<wire::Envelope>(std::move(request))] {
-      arrive(network, to, to_run, from, back, link, env, std::move(*message));
-    });
+    send(request);
+    request.set_id(0);  // nobody waits for its answer
+    if (may_be_repeated(request) && network_.ways().repeats()) send(std::move(request));
     (void)co_await env_.wait(call, deadline_ns);
     calls_.erase(id);
     if (!call->done) co_return Status(Code::kDeadline, "no answer within the deadline");
     if (!call->status.is_ok()) co_return call->status;
     co_return std::move(call->reply);
+  }
+  void send(wire::Envelope request) {
+    there_->send([&network = network_, to = to_, to_run = to_run_, from = from_, back = back_,
+                  link = weak_from_this(), env = env_.weak_from_this(),
+                  message = std::make_shared<wire::Envelope>(std::move(request))] {
+      arrive(network, to, to_run, from, back, link, env, std::move(*message));
+    });
   }
   void close(const Status& why) override {
     open_ = false;

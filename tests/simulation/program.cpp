@@ -90,8 +90,9 @@ Task<Status> Program::greet() {
   hello.set_resume_session(session_id_);
   hello.set_resume_key(resume_key_);
   const bool taken_up = !session_id_.empty();
-  auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
+  auto reply = co_await call(std::move(request), world_.deadline_ns());
   if (!reply.is_ok()) {
+    if (reply.status().code() == Code::kAuth) world_.violate("P5: the session of a living program is over");
     // As when a connection that could not greet is closed.
     const auto now = world_.daemon(node_);
     if (now && session_ && now->run() == session_run_) {

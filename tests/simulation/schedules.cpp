@@ -88,6 +88,82 @@ std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& b
   return script.end(reached);
 }
 
+/// A daemon stands still as soon as it is back; its program gives up its hello, comes again, and has what it had.
+std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await program->put(handle, 0);
+    script.must(put, "put");
+  });
+  world.kill(1, false);
+  script.run_for_ms(300);
+  world.restart(1);
+  world.stop(1);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
+  script.run_for_ms(2500 + 100 * seed);
+  world.resume(1);
+  const bool comes_again = seed % 3 != 0;
+  if (comes_again) {
+    script.run_for_ms(300 * (seed % 3));
+    script.run(program, [&]() -> Task<void> {
+      (void)co_await program->attach("nothing", false);
+      const Status put = co_await program->put(handle, 0);
+      script.must(put, "put after a hello in vain");
+    });
+    script.run_for_ms(8000);
+    script.run(program, [&]() -> Task<void> {
+      const Status put = co_await program->put(handle, 0);
+      script.must(put, "put later");
+    });
+  }
+  world.end_program(*program);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A session's resumption lies in a stream until the session has ended, and another connection told that.
+std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kStriped, on(0, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.kill(1, false);
+  script.run_for_ms(300);
+  world.restart(1);
+  script.run_for_ms(1500);
+  const auto other = world.add_program(1);
+  script.run(other, [&]() -> Task<void> {  // so that there is a connection
+    auto made = co_await other->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    const Status freed = co_await other->free(made.value());
+    script.must(freed, "free");
+  });
+  world.ways().cut(1, 2);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
+  script.run_for_ms(500);
+  world.cut_link(0, 2);
+  script.run_for_ms(3000);
+  world.end_program(*program);
+  world.mend_link(0, 2);  // it has returned: told over a new connection
+  script.run_for_ms(1000 + 200 * seed);
+  world.ways().mend(1, 2);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 /// A session resumes, and a home that it cannot reach hears of that late, or is asked for it before.
 std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
                                     std::set<fault::State>* reached) {
@@ -400,6 +476,8 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a failed publish leaks", failed_publish_leaks, 4},
       {"a failed publish takes a name", failed_publish_takes_a_name, 2},
       {"a resuming session ends", resuming_session_ends, 4},
+      {"a hello is given up", hello_is_given_up, 9},
+      {"a resumption comes late", resumption_comes_late, 12},
       {"a resumption is not heard", resumption_is_not_heard, 8},
       {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 2},
       {"a removed name is reported", removed_name_is_reported, 3},

@@ -1,4 +1,5 @@
 // Of names whose requests get no answer.
+#include "control/names.h"
 #include "script.h"
 
 namespace ocm::simulation {
@@ -223,6 +224,108 @@ std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& br
   return script.end(reached);
 }
 
+/// A part is made again while its allocation is published, which fails in the end.
+std::string made_again_while_published(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken, 6);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    std::vector<std::shared_ptr<Handle>> parts;
+    for (const size_t second : {3, 4}) {
+      auto made = co_await program->allocate(Layout::kReplicated, on(2, second));
+      script.must(made.status(), "allocate");
+      const Status put = co_await program->put(made.value(), 0);
+      script.must(put, "put");
+      parts.push_back(made.value());
+    }
+    auto joined = co_await program->join(parts);
+    script.must(joined.status(), "join");
+    handle = joined.value();
+  });
+  world.kill(3, false);
+  script.run(program, [&]() -> Task<void> {
+    const Status put = co_await program->put(handle, 0);
+    script.must(put, "put without a replica");
+  });
+  script.run_for_ms(20 * seed);
+  world.cut_link(0, 4);
+  script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
+  script.run_for_ms(3500);
+  if (seed % 2 == 0) world.end_program(*program);
+  script.run_for_ms(1500);
+  world.mend_link(0, 4);
+  script.run_for_ms(8000);
+  if (seed % 2 != 0) world.end_program(*program);
+  script.run_for_ms(8000);
+  bool clean = false;
+  const auto last = world.add_program(2);
+  script.run(last, [&]() -> Task<void> {
+    const auto removed = co_await last->remove("x");  // it may have been done in time
+    clean = removed.is_ok() || removed.code() == Code::kNotFound;
+  });
+  if (!clean) world.violate("the name is neither there nor gone");
+  world.end_program(*last);
+  script.run_for_ms(3000);
+  world.restart(3);
+  script.run_for_ms(1000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A home stands still while the coordinator starts anew and another allocation gets its name.
+std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto first = world.add_program(1), second = world.add_program(2);
+  std::shared_ptr<Handle> handle;
+  const auto publish = [&](const std::shared_ptr<Program>& program, size_t home) {
+    script.run(program, [&]() -> Task<void> {
+      auto made = co_await program->allocate(Layout::kSingle, on(home));
+      script.must(made.status(), "allocate");
+      if (!handle) handle = made.value();
+      const Status published = co_await program->publish(*made.value(), "x");
+      script.must(published, "publish");
+    });
+  };
+  publish(first, 3);
+  world.stop(3);
+  world.kill(0, seed % 2 == 0);
+  script.run_for_ms(500);
+  world.restart(0);
+  script.run_for_ms(6000);
+  publish(second, 2);
+  world.resume(3);
+  script.run_for_ms(1000 + 500 * seed);
+  wire::Allocation other = handle->memory->allocation;
+  other.set_name("x");
+  const std::string found_as = control::name_in_conflict(other);
+  script.run(first, [&]() -> Task<void> {
+    const auto attached = co_await first->attach(found_as, false);
+    script.must(attached.status(), "attach by the other name");
+    if (attached.is_ok()) {
+      const Status put = co_await first->put(attached.value(), 0);
+      script.must(put, "put");
+    }
+  });
+  if (seed % 3 == 0) {  // its home knows the other name, too
+    world.kill(0, false);
+    world.restart(0);
+    script.run_for_ms(6000);
+  }
+  script.run(first, [&]() -> Task<void> {
+    for (const char* name : {"x", found_as.c_str()}) {
+      const Status removed = co_await first->remove(name);
+      script.must(removed, "remove");
+    }
+  });
+  world.end_program(*first);
+  world.end_program(*second);
+  script.run_for_ms(3000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_names() {
@@ -232,6 +335,8 @@ const std::vector<Schedule>& schedules_of_names() {
       {"in doubt meanwhile", in_doubt_meanwhile, 6},
       {"half a name", half_a_name, 6},
       {"removed at a restart", removed_at_a_restart, 6},
+      {"two of one name", two_of_one_name, 6},
+      {"made again while published", made_again_while_published, 24},
   };
   return all;
 }

@@ -35,11 +35,12 @@ class Ways {
              std::function<void()> broke);
   /// Breaks every connection between two nodes: what is in them arrives no more.
   void reset(size_t a, size_t b);
-  /// One message in `odds` takes up to `late_ns`.
+  /// One message in `odds` takes up to `late_ns`, and one in `odds` of those that may be repeated comes twice.
   void set_late(uint64_t odds, uint64_t late_ns) {
     late_odds_ = odds;
     late_ns_ = late_ns;
   }
+  bool repeats() { return late_odds_ != 0 && random_() % late_odds_ == 0; }
 
  private:
   friend class Pipe;

@@ -365,10 +365,31 @@ void World::finish() {
   check_unused();
 }
 
+void World::tell_of_what_is_left(size_t node) const {
+  const node::Home& home = *nodes_[node].daemon->home;
+  for (const auto& [id, memory] : memories) {
+    for (const Memory::Piece& piece : memory->pieces) {
+      if (piece.node != node || !home.is_here(piece.id)) continue;
+      const control::Lease* lease = home.lease(piece.id);
+      const auto owner = lease != nullptr && lease->session ? home.vouching(*lease->session) : std::nullopt;
+      const wire::Allocation* named = home.published_with(piece.id);
+      const auto& registry = nodes_[0].daemon->cluster->registry();
+      std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %u holders\n",
+                  static_cast<int>(memory->layout), static_cast<int>(memory->state), memory->name.c_str(),
+                  owner ? owner->node.c_str() : "no session", named != nullptr ? named->name().c_str() : "",
+                  registry.find_id(id) != nullptr    ? "named"
+                  : registry.was_removed(id) ? "removed"
+                                             : "unknown",
+                  lease != nullptr ? lease->holders : 0);
+    }
+  }
+}
+
 void World::check_unused() {
   for (size_t node = 0; node < nodes_.size(); ++node) {
     const uint64_t used = nodes_[node].daemon->home->pool(Kind::kDram).bytes_used();
     if (used != 0) violate("W7: " + std::to_string(used) + " bytes are used on " + name_of(node));
+    if (used != 0 && trace) tell_of_what_is_left(node);
   }
 }
 

@@ -123,6 +123,7 @@ class World final : public Network, public fault::Hook {
   }
   /// W7: nothing is used on any node.
   void check_unused();
+  void tell_of_what_is_left(size_t node) const;
   /// In the middle of what it does.
   void end_program(Program& program);
 

@@ -34,9 +34,9 @@ WorldOptions options_of(uint64_t seed) {
   options.nodes = 5 + seed % 3;
   options.kill_coordinator = seed % 2 == 0;
   options.kill_among_faults = seed % 3 == 0;
-  options.programs_per_node = 1 + seed % 4 / 3;
-  options.users = options.programs_per_node;
-  options.programs_stand_still = number_from("OCM_SIM_STAND_STILL", 0) != 0;
+  options.programs_per_node = 1 + seed % 4 / 2;
+  options.users = 1 + seed % 4 / 3;
+  options.programs_stand_still = true;
   return options;
 }
 
@@ -52,6 +52,7 @@ class Simulation : public testing::Test {
   Simulation() { log::configure(log::Level::kOff, log::Format::kLogfmt); }
 };
 
+/// Each life is led twice: the same seed gives the same digest.
 TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   const uint64_t only = number_from("OCM_SIM_SEED", 0);
   if (only != 0) log::configure(log::Level::kDebug, log::Format::kLogfmt);
@@ -73,6 +74,11 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     EXPECT_EQ(violations_of(world), "") << "OCM_SIM_SEED=" << seed;
     reached.insert(world.reached().begin(), world.reached().end());
     for (const auto& [what, count] : world.counts) counts[what] += count;
+    if (only == 0 && seconds == 0) {
+      World again(options_of(seed));
+      again.live();
+      EXPECT_EQ(again.digest(), world.digest()) << "the same seed gives another life, seed " << seed;
+    }
     std::printf("seed %llu: digest %016llx\n", static_cast<unsigned long long>(seed),
                 static_cast<unsigned long long>(world.digest()));
   }
@@ -87,18 +93,6 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   for (uint32_t i = 0; i < static_cast<uint32_t>(fault::State::kCount); ++i) {
     const auto state = static_cast<fault::State>(i);
     EXPECT_TRUE(reached.contains(state)) << "never: " << fault::state_name(state);
-  }
-}
-
-TEST_F(Simulation, TheSameSeedGivesTheSameLife) {
-  for (uint64_t seed = 1; seed <= kSeeds / 6 + 1; ++seed) {
-    uint64_t digests[2];
-    for (uint64_t& digest : digests) {
-      World world(options_of(seed));
-      world.live();
-      digest = world.digest();
-    }
-    EXPECT_EQ(digests[0], digests[1]) << "seed " << seed;
   }
 }
 

@@ -258,11 +258,12 @@ TEST_F(NodeTest, CopiesBetweenItsOwnExtents) {
   ::munmap(to, kMiB);
 }
 
-TEST_F(NodeTest, ASessionIsTakenUpAgainOnlyWithItsKey) {
+TEST_F(NodeTest, ASessionIsTakenUpAgainOnlyWithItsKeyAndNeverOnceItHasEnded) {
   start();
   std::string id, key;
   {
     Program p = program();
+    ASSERT_EQ(p.allocate(kMiB).code(), 0);
     id = welcome_.session_welcome().session_id();
     key = welcome_.session_welcome().resume_key();
   }
@@ -275,9 +276,9 @@ TEST_F(NodeTest, ASessionIsTakenUpAgainOnlyWithItsKey) {
   EXPECT_EQ(wrong.call(m).code(), code(Code::kAuth));
   m.mutable_session_hello()->set_resume_key(key);
   Program right(std::move(node_->connect_local()).value());
-  const auto welcome = right.call(m);
-  ASSERT_EQ(welcome.code(), 0) << welcome.detail();
-  EXPECT_EQ(welcome.session_welcome().session_id(), id);
+  const auto refused = right.call(m);
+  EXPECT_EQ(refused.code(), code(Code::kAuth));
+  EXPECT_NE(refused.detail().find("ended"), std::string::npos) << refused.detail();
 }
 
 TEST_F(NodeTest, StopEndsItsConnections) {
