@@ -323,7 +323,10 @@ class Leases {
       if (lease.holders != (held == holders.end() ? 0 : held->second)) return false;
       if (lease.name_ended && (lease.session || lease.holders == 0)) return false;
     }
-    return owned == with_session && bytes_held == uid_held_bytes_;
+    const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
+      return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
+    });
+    return bounded && owned == with_session && bytes_held == uid_held_bytes_;
   }
 
  private:

@@ -272,7 +272,10 @@ bool Names::is_valid() const {
       if (indexed == replicas_.end() || indexed->second != name) return false;  // N6
     }
   }
-  return ids_.size() == names_.size() && by_uid == by_uid_ && names_.size() <= names_max_;
+  const bool shared = std::all_of(by_uid.begin(), by_uid.end(), [this](const auto& one) {
+    return one.first == 0 || one.first == privileged_ || one.second <= (names_max_ + 1) / 2;  // N5
+  });
+  return shared && ids_.size() == names_.size() && by_uid == by_uid_ && names_.size() <= names_max_;
 }
 
 Names::Census Names::census(const Gone& gone) const {

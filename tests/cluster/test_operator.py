@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -87,6 +88,19 @@ def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how
         assert "node=lost" in refused and "peer=127.0.0.1" in refused and "token" in refused
         assert metric(cluster["n1"], "oncilla_auth_failures_total") >= 4
         assert len(lines(lost, "peer_refused")) <= 1
+
+
+def test_a_node_whose_name_another_has_says_so(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"))
+    second = Node(cluster, "n2", "127.0.0.1", free_ports(3), None, machine="n2-too")
+    cluster.nodes.append(second)
+    second.start().wait_ready()
+    wait_for("it tries again and again", lambda: metric(second, 'oncilla_heartbeats_total{what="failed"}') >= 5, 30)
+    [said] = lines(second, "join_refused")  # at once, and then rarely
+    assert " error " in said and "n2" in said and cluster["n1"].control in said
+    code, body = get(second, "/readyz")
+    assert code == 503 and "n2" in body
+    assert metric(cluster["n1"], "oncilla_has_coordinator") == 1 and get(cluster["n2"], "/readyz")[0] == 200
 
 
 def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_cluster):
@@ -198,6 +212,24 @@ def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
     for s in open_now:
         s.close()
     wait_for("there is room again", lambda: ocm(n1, "alloc", "again", 4096, "--nodes", "n2").returncode == 0)
+
+
+def test_connections_that_cannot_be_accepted_are_told_of_rarely(make_cluster):
+    n1 = make_cluster(names=("n1",))["n1"]
+    pid = n1.process.pid
+    limit = subprocess.run(["prlimit", "--pid", str(pid), "--nofile", "--output=SOFT,HARD", "--noheadings"], check=True,
+                           capture_output=True, text=True).stdout.split()
+    open_now = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+    subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={open_now}:{limit[1]}"], check=True)
+    waiting = [socket.create_connection(n1.control.rsplit(":", 1)) for _ in range(3)]
+    wait_for("it says so", lambda: lines(n1, "accept_failed"))
+    time.sleep(1)  # it tries ten times a second
+    [said] = lines(n1, "accept_failed")
+    assert " warn " in said and "Too many open files" in said
+    subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={limit[0]}:{limit[1]}"], check=True)
+    assert get(n1, "/healthz") == (200, "ok\n")
+    for s in waiting:
+        s.close()
 
 
 @pytest.mark.parametrize("extra,wanted", [([], None), (["--limit-extents", "30000"], "30000")])

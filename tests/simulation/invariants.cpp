@@ -109,8 +109,14 @@ void Invariants::voters_are_of_their_councils() {
     const auto daemon = world_.daemon(node);
     if (!daemon) continue;
     const control::Voter& voter = daemon->cluster->quorum().voter();
-    if (voter.votes() && !is_of(voter.council(), *daemon->core))
+    if (!voter.votes()) continue;
+    if (!is_of(voter.council(), *daemon->core))
       violate("Q5: " + name_of(node) + " votes in a council of another run");
+    Followed& known = followed_[daemon->run()];
+    const uint64_t id = voter.council().id();
+    if (known.votes_in != id && !known.voted_in.insert(id).second)
+      violate("Q3: " + name_of(node) + " votes again in a council that it left");
+    known.votes_in = id;
   }
 }
 

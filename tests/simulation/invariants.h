@@ -30,12 +30,12 @@ class Invariants {
  private:
   void lost_replicas_are_not_served();         // Q1
   void leases_stand_on_votes();                // Q2
-  void one_council_votes();                    // Q3, Q4
-  void voters_are_of_their_councils();         // Q5
+  void one_council_votes();                    // Q4
+  void voters_are_of_their_councils();         // Q3, Q5
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
-  void homes_are_valid();                      // T1 to T3, L1, L2, L4
-  void names_are_valid();                      // N1
+  void homes_are_valid();                      // T1 to T3, L1, L2, L4, L5
+  void names_are_valid();                      // N1, N5, N6
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2
   void former_replicas_are_silent();           // M3
@@ -49,6 +49,8 @@ class Invariants {
   std::set<std::string> told_;
   struct Followed {
     wire::Council council;
+    uint64_t votes_in = 0;
+    std::set<uint64_t> voted_in;
     std::vector<ExtentId> replicas;
   };
   std::map<uint64_t, Followed> followed_;  // by the daemon's run
