@@ -1,4 +1,4 @@
-// One finding of `ocm doctor`: what was looked at, what is there, and how to mend it.
+// One finding of `ocm doctor`: what was looked at, what is there, and how to fix it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Check {
   std::string name;
   Verdict verdict = Verdict::kOk;
   std::string found;
-  std::string mend;  // empty when there is nothing to mend
+  std::string fix;  // what to do; empty when nothing is wrong
 };
 
 /// A daemon's limit of open files, and for how many extents. 0 and 0: no daemon says, so this user's limit.

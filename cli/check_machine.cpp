@@ -50,7 +50,7 @@ Check check_memlock() {
   check.found = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
   if (limit.rlim_cur < 64 * kMiB && access("/sys/class/infiniband", F_OK) == 0) {
     check.verdict = Verdict::kWarn;
-    check.mend = "RDMA registers what it serves: set LimitMEMLOCK=infinity in the unit";
+    check.fix = "RDMA registers what it serves: set LimitMEMLOCK=infinity in the unit";
   }
   return check;
 }
@@ -60,7 +60,7 @@ Check check_maps() {
   Check check{"mappings", Verdict::kOk, "vm.max_map_count " + std::to_string(count), ""};
   if (count < 65530) {
     check.verdict = Verdict::kWarn;
-    check.mend = "each extent that is in use takes one: `sysctl vm.max_map_count=262144`";
+    check.fix = "each extent that is in use takes one: `sysctl vm.max_map_count=262144`";
   }
   return check;
 }
@@ -70,12 +70,12 @@ Check check_memory() {
   Check check{"memory", Verdict::kOk, format_bytes(available) + " available of " + format_bytes(total), ""};
   if (available * 20 < total) {
     check.verdict = Verdict::kWarn;
-    check.mend = "less than 5 % is left: offer less (dram in oncillad.toml), or end what uses it";
+    check.fix = "less than 5 % is left: offer less (dram in oncillad.toml), or end what uses it";
   }
   if (number_in("/proc/sys/vm/overcommit_memory", 0) == 2) {
     check.verdict = Verdict::kWarn;
     check.found += "; vm.overcommit_memory is 2";
-    check.mend = "large extents may be refused: `sysctl vm.overcommit_memory=0`";
+    check.fix = "large extents may be refused: `sysctl vm.overcommit_memory=0`";
   }
   return check;
 }
@@ -88,7 +88,7 @@ Check check_cgroup() {
   check.found = format_bytes(bytes) + " for this control group";
   if (bytes < kGiB) {
     check.verdict = Verdict::kWarn;
-    check.mend = "extents count against it and exceeding it ends the daemon: offer less, or raise memory.max";
+    check.fix = "extents count against it and exceeding it ends the daemon: offer less, or raise memory.max";
   }
   return check;
 }
@@ -113,7 +113,7 @@ Check check_hugepages() {
       check.found += ", " + std::to_string(value) + " free";
       if (value == 0) {
         check.verdict = Verdict::kWarn;
-        check.mend =
+        check.fix =
             "allocations that ask for huge pages fail now: `sysctl vm.nr_hugepages=N` with a larger N";
       }
     }
@@ -146,7 +146,7 @@ Check check_shm() {
   Check check{"/dev/shm", Verdict::kOk, format_bytes(bytes), ""};
   if (bytes < 256 * kMiB) {
     check.verdict = Verdict::kWarn;
-    check.mend =
+    check.fix =
         "UCX wants more (Oncilla's own shm does not use it): `mount -o remount,size=2G /dev/shm`, or "
         "--shm-size for a container";
   }
@@ -174,12 +174,12 @@ Check check_clock() {
   Check check{"clock", Verdict::kOk, text, ""};
   if (ns > 500) {
     check.verdict = Verdict::kWarn;
-    check.mend =
+    check.fix =
         "deadlines cost that much: choose a faster clock source (tsc, kvm-clock) if the machine has one";
   }
   if (backwards) {
     check.verdict = Verdict::kFail;
-    check.mend = "the monotonic clock went backwards: deadlines cannot work on this kernel";
+    check.fix = "the monotonic clock went backwards: deadlines cannot work on this kernel";
   }
   return check;
 }
@@ -196,7 +196,7 @@ Check check_backlog() {
   Check check{"listen backlog", Verdict::kOk, "net.core.somaxconn " + std::to_string(backlog), ""};
   if (backlog < 512) {
     check.verdict = Verdict::kWarn;
-    check.mend = "many programs that connect at once are refused: `sysctl net.core.somaxconn=4096`";
+    check.fix = "many programs that connect at once are refused: `sysctl net.core.somaxconn=4096`";
   }
   return check;
 }
@@ -218,7 +218,7 @@ Check check_nofile(uint64_t descriptors_max, uint64_t extents_max) {
     if (limit.rlim_max < 1024) check.verdict = Verdict::kFail;
   }
   if (check.verdict != Verdict::kOk) {
-    check.mend = "each extent takes one: set LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
+    check.fix = "each extent takes one: set LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
   }
   return check;
 }

@@ -1,4 +1,4 @@
-// `ocm doctor`: what is wrong with this machine and its cluster, and how to mend it.
+// `ocm doctor`: what is wrong with this machine and its cluster, and how to fix it.
 #include <stdio.h>
 
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ void print_json(const std::vector<Check>& checks, bool failed) {
     list.push_back({{"check", check.name},
                     {"verdict", verdict_name(check.verdict)},
                     {"found", check.found},
-                    {"mend", check.mend}});
+                    {"fix", check.fix}});
   }
   puts(Json{{"ok", !failed}, {"checks", list}}.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
@@ -41,7 +41,7 @@ void print_table(const std::vector<Check>& checks) {
                         : check.verdict == Verdict::kWarn ? Color::kYellow
                                                           : Color::kRed;
     table.add({colored(color, verdict_name(check.verdict)), check.name, check.found});
-    if (!check.mend.empty()) table.add({"", "", "-> " + check.mend});
+    if (!check.fix.empty()) table.add({"", "", "-> " + check.fix});
   }
   table.print();
 }

@@ -50,12 +50,14 @@ void print_table(const std::vector<ocm_name_info>& names) {
     std::string name = printable(info.name);
     if (info.lost) name = colored(Color::kRed, name + " (lost)");
     const std::string missing = std::to_string(info.replicas_missing);
-    if (info.replicas_missing != 0) name = colored(Color::kYellow, name + " (degraded: " + missing + " missing)");
+    if (info.replicas_missing != 0)
+      name = colored(Color::kYellow, name + " (degraded: " + missing + " missing)");
     table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes),
                kind_name(static_cast<Kind>(info.kind)), layout_name(static_cast<Layout>(info.layout)),
-               info.replicas_missing == 0 ? std::to_string(info.extents)
-                                          : std::to_string(info.extents - std::min(info.extents, info.replicas_missing)) +
-                                                " of " + std::to_string(info.extents),
+               info.replicas_missing == 0
+                   ? std::to_string(info.extents)
+                   : std::to_string(info.extents - std::min(info.extents, info.replicas_missing)) + " of " +
+                         std::to_string(info.extents),
                name});
   }
   if (!table.is_empty()) table.print();

@@ -382,7 +382,7 @@ typedef struct ocm_name_info {
   uint32_t extents;
   uint32_t owner_uid;
   uint32_t mode;
-  bool lost; /* part of it was on a node that died */
+  bool lost;                 /* part of it was on a node that died */
   uint32_t replicas_missing; /* of `extents`: given up, or on a node that is gone; 0 if it is lost */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \

@@ -1,7 +1,6 @@
 // What the parts of oncilla._core share: the session's holder, errors as exceptions, and leaving the GIL.
 //
-// Ownership: SessionHandle closes the session when the last who holds it lets go. Allocations, and arrays
-// that
+// Ownership: SessionHandle closes the session when the last who holds it lets go. Allocations, and arrays that
 //            point into cluster memory, hold it: they outlive `pool.close()`, which refuses new work only.
 // Threads:   everything here under the GIL, except where said otherwise.
 #pragma once

@@ -185,7 +185,8 @@ void end_operation(OpObject& object, uint64_t handle) {
 }
 
 // Not a part of what calls them, which would save registers for them first.
-[[gnu::noinline]] int put_long_way(ocm_allocation* handle, uint64_t offset, const void* source, uint64_t bytes) {
+[[gnu::noinline]] int put_long_way(ocm_allocation* handle, uint64_t offset, const void* source,
+                                   uint64_t bytes) {
   return guarded([&] {
     client::Allocation* object = find(handle);
     if (object == nullptr) return fail_handle(handle);

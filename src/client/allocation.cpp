@@ -210,7 +210,8 @@ std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {
 namespace {
 /// What was asked may have been done.
 bool is_unanswered(Code code) {
-  return code == Code::kNoCoordinator || code == Code::kDeadline || code == Code::kNoDaemon || code == Code::kPeerLost;
+  return code == Code::kNoCoordinator || code == Code::kDeadline || code == Code::kNoDaemon ||
+         code == Code::kPeerLost;
 }
 }  // namespace
 

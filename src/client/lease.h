@@ -44,7 +44,7 @@ struct Lease {
   std::mutex rebinding;                                  // guards those two once an allocation has the lease
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
-  std::string hold_id;  // empty: the memory goes with its name
+  std::string hold_id;        // empty: the memory goes with its name
   bool may_be_named = false;  // it was published, without an answer
   uint32_t owner_uid = 0;
   uint32_t mode = 0;  // 0: not published
@@ -72,7 +72,8 @@ struct ReturnedLease {
   std::vector<AllocationId> parts;  // of an unpublished one
 
   ReturnedLease(const AllocationId& granted) : id(granted) {}  // NOLINT: most have no more
-  explicit ReturnedLease(Lease& lease) : id(lease.id), hold_id(std::move(lease.hold_id)), may_be_named(lease.may_be_named) {
+  explicit ReturnedLease(Lease& lease)
+      : id(lease.id), hold_id(std::move(lease.hold_id)), may_be_named(lease.may_be_named) {
     if (lease.name.empty()) parts = std::move(lease.parts);
   }
 };

@@ -11,7 +11,8 @@ Slab::Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t p
     : lease(std::move(granted)),
       binding(lease->bindings.empty() ? nullptr : lease->bindings.back().get()),
       extent(lease->extents.empty() ? nullptr : lease->extents.front().get()),
-      class_index(size_class_index), pieces(piece_count) {
+      class_index(size_class_index),
+      pieces(piece_count) {
   free.reserve(pieces);
   for (uint32_t i = pieces; i-- > 0;) free.push_back(static_cast<uint16_t>(i));
 }

@@ -37,7 +37,8 @@ Status check(const LossRequest& request) {
   };
   if (!has(part, request.replica) && !lives_beside(request.replica))
     return bad("the replica is not of the part, and none that follows it");
-  if (request.ended && !lives_beside(*request.ended)) return bad("what follows a part lives where one of it did");
+  if (request.ended && !lives_beside(*request.ended))
+    return bad("what follows a part lives where one of it did");
   if (request.lost.size() >= part.size()) return bad("one replica of a part is never lost");
   for (size_t i = 0; i < request.lost.size(); ++i) {
     const auto seen = std::span(request.lost).first(i);
@@ -71,10 +72,10 @@ void merge(LossState& into, const LossState& from) {
     LossState::Part& mine = it->second;
     const size_t decided = mine.lost.size() + (mine.ended ? 1 : 0);
     const size_t decided_there = theirs.lost.size() + (theirs.ended ? 1 : 0);
-    const bool newer = OCM_MUTATION("merge-the-lower-ballot")
-                           ? theirs.accepted_at < mine.accepted_at
-                           : decided_there > decided ||
-                                 (decided_there == decided && theirs.accepted_at > mine.accepted_at);
+    const bool newer =
+        OCM_MUTATION("merge-the-lower-ballot")
+            ? theirs.accepted_at < mine.accepted_at
+            : decided_there > decided || (decided_there == decided && theirs.accepted_at > mine.accepted_at);
     if (newer) {
       mine.accepted_at = theirs.accepted_at;
       mine.accepted = theirs.accepted;
@@ -82,7 +83,8 @@ void merge(LossState& into, const LossState& from) {
     for (size_t i = mine.lost.size(); i < theirs.lost.size(); ++i) mine.lost.push_back(theirs.lost[i]);
     if (theirs.ended && !OCM_MUTATION("merge-without-the-end")) mine.ended = theirs.ended;
     for (const LossState::Lost& lost : theirs.lost) {
-      for (LossState::Lost& known : mine.lost) known.freed = known.freed || (known.id == lost.id && lost.freed);
+      for (LossState::Lost& known : mine.lost)
+        known.freed = known.freed || (known.id == lost.id && lost.freed);
     }
   }
 }
@@ -157,7 +159,8 @@ void LossLedger::forget_promises(uint64_t now_ns) {
   // An accept that follows an older promise is refused (R5), so this one may be forgotten.
   for (auto it = parts_.begin(); it != parts_.end();) {
     const Part& part = it->second;
-    const bool idle = part.lost.empty() && !part.ended && part.accepted_at.round == 0 && now_ns > part.promised_ns + 2 * lease_ns_;
+    const bool idle = part.lost.empty() && !part.ended && part.accepted_at.round == 0 &&
+                      now_ns > part.promised_ns + 2 * lease_ns_;
     if (!idle) {
       ++it;
       continue;
@@ -190,7 +193,8 @@ Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRe
 bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const {
   return std::any_of(part.replicas.begin(), part.replicas.end(), [&](const ExtentId& id) {
     const auto voted = homes_.find(id.address.partition());
-    return id != replica && !has(ids_of(part.lost), id) && voted != homes_.end() && now_ns < voted->second.until_ns;
+    return id != replica && !has(ids_of(part.lost), id) && voted != homes_.end() &&
+           now_ns < voted->second.until_ns;
   });
 }
 
@@ -201,7 +205,8 @@ void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>&
   if (ends) part.ended = ended;
   for (size_t i = part.lost.size(); i < lost.size(); ++i) {
     const auto voted = homes_.find(lost[i].address.partition());
-    part.lost.push_back({lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
+    part.lost.push_back(
+        {lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
   }
   part.promised = part.accepted_at = {};  // of an instance that is decided
   part.accepted = {};
@@ -216,13 +221,13 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   const bool after_end = (request.ended && known.size() > request.lost.size()) ||
                          (part->ended && request.lost.size() > known.size()) ||
                          (request.ended && part->ended && *request.ended != *part->ended);
-  if (after_end)
-    return Status(Code::kInvalidArgument, "another end was decided of the part");
+  if (after_end) return Status(Code::kInvalidArgument, "another end was decided of the part");
   learn(now_ns, *part, request.lost, request.ended);
   LossAnswer out;
   out.at_ns = now_ns;
   // The instance is the present one.
-  const bool now = request.lost.size() == part->lost.size() && (!part->ended || OCM_MUTATION("decide-after-the-end"));
+  const bool now =
+      request.lost.size() == part->lost.size() && (!part->ended || OCM_MUTATION("decide-after-the-end"));
   switch (request.phase) {
     case Phase::kPrepare:
       if (!now || (request.ballot < part->promised && !OCM_MUTATION("promise-twice"))) break;
@@ -232,8 +237,9 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       break;
     case Phase::kAccept: {
       const bool late = now_ns > request.promised_at_ns + lease_ns_ || now_ns < request.promised_at_ns;  // R5
-      const bool last = part->lost.size() + 1 >= part->replicas.size() && has(part->replicas, request.replica);  // R2
-      const bool alone = !has_living_sibling(now_ns, *part, request.replica);                            // R4
+      const bool last =
+          part->lost.size() + 1 >= part->replicas.size() && has(part->replicas, request.replica);  // R2
+      const bool alone = !has_living_sibling(now_ns, *part, request.replica);                      // R4
       if (!now || (late && !OCM_MUTATION("accept-late")) || last ||
           (alone && !OCM_MUTATION("accept-without-a-sibling")) || has(request.lost, request.replica) ||
           (request.ballot < part->promised && !OCM_MUTATION("accept-below-the-promise")))
@@ -254,8 +260,10 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   for (const Lost& lost : part->lost) {
     out.lost.push_back(lost.id);
     if (lost.id != request.replica) continue;
-    if (OCM_MUTATION("quiet-at-once")) out.wait_ns = 0;
-    else out.wait_ns = lost.freed || lost.quiet_ns <= now_ns ? 0 : lost.quiet_ns - now_ns;  // R7
+    if (OCM_MUTATION("quiet-at-once"))
+      out.wait_ns = 0;
+    else
+      out.wait_ns = lost.freed || lost.quiet_ns <= now_ns ? 0 : lost.quiet_ns - now_ns;  // R7
   }
   return out;
 }
@@ -316,8 +324,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
     learn(now_ns, part, ids_of(theirs.lost), theirs.ended);
     const bool same = theirs.lost.size() == part.lost.size() && theirs.ended == part.ended;
-    if (same && theirs.accepted_at > part.accepted_at &&
-        !OCM_MUTATION("install-without-accepted")) {
+    if (same && theirs.accepted_at > part.accepted_at && !OCM_MUTATION("install-without-accepted")) {
       part.accepted_at = theirs.accepted_at;
       part.accepted = theirs.accepted;
       part.promised = std::max(part.promised, part.accepted_at);
@@ -330,7 +337,8 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (auto& [first, part] : parts_) {
     for (Lost& lost : part.lost) {
       const auto voted = homes_.find(lost.id.address.partition());
-      lost.quiet_ns = std::max(lost.quiet_ns, voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns);
+      lost.quiet_ns =
+          std::max(lost.quiet_ns, voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns);
     }
   }
 }
@@ -390,7 +398,8 @@ LossAsker::LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by)
   prepare();
 }
 
-LossAsker LossAsker::ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor, uint64_t by) {
+LossAsker LossAsker::ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
+                            uint64_t by) {
   LossAsker out(std::move(part), successor, by);
   out.lost_ = std::move(lost);
   return out;
@@ -445,7 +454,8 @@ void LossAsker::answered(size_t needed, const Answers& answers) {
   }
   if (ends() && lost_.size() != known && !ended_) return overtaken();
   if (phase_ == Phase::kLearn) return after_learn(needed, answers);
-  if (lost_.size() != known || ended_.has_value() != knew_end) return prepare();  // the instance was decided by another
+  if (lost_.size() != known || ended_.has_value() != knew_end)
+    return prepare();  // the instance was decided by another
   if (phase_ == Phase::kPrepare)
     after_prepare(needed, answers);
   else

@@ -51,22 +51,22 @@ struct LossRequest {
   enum class Phase : uint8_t { kPrepare = 1, kAccept = 2, kLearn = 3 };
   Phase phase = Phase::kPrepare;
   std::vector<ExtentId> part;
-  ExtentId replica;               // kAccept: to be decided; kLearn: asked about. Not of the part: what follows it (R9)
+  ExtentId replica;  // kAccept: to be decided; kLearn: asked about. Not of the part: what follows it (R9)
   std::vector<ExtentId> lost;     // decided, in the order of the instances
   std::optional<ExtentId> ended;  // decided after them: what follows
   Ballot ballot;
-  uint64_t promised_at_ns = 0;    // kAccept: LossAnswer::at_ns of this voter's promise
+  uint64_t promised_at_ns = 0;  // kAccept: LossAnswer::at_ns of this voter's promise
 };
 
 struct LossAnswer {
   bool agreed = false;
-  Ballot promised;                // the highest that the voter saw in this instance
-  Ballot accepted_at;             // round 0: nothing accepted in this instance
+  Ballot promised;     // the highest that the voter saw in this instance
+  Ballot accepted_at;  // round 0: nothing accepted in this instance
   ExtentId accepted;
-  std::vector<ExtentId> lost;     // decided, as this voter learned
+  std::vector<ExtentId> lost;  // decided, as this voter learned
   std::optional<ExtentId> ended;
-  uint64_t at_ns = 0;             // the voter's clock
-  uint64_t wait_ns = 0;           // kLearn: until none of its votes lets anybody read the replica (R7)
+  uint64_t at_ns = 0;    // the voter's clock
+  uint64_t wait_ns = 0;  // kLearn: until none of its votes lets anybody read the replica (R7)
 };
 
 /// What one voter hands to the voters after it.
@@ -82,8 +82,9 @@ struct LossState {
     Ballot accepted_at;
     ExtentId accepted;
   };
-  std::map<ExtentId, Part> parts;         // by the first replica
-  std::map<uint32_t, uint64_t> votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
+  std::map<ExtentId, Part> parts;  // by the first replica
+  std::map<uint32_t, uint64_t>
+      votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
 };
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
@@ -113,7 +114,8 @@ class LossLedger {
     std::vector<Watched> watched;
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
-  Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed, std::span<const ExtentId> gone);
+  Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
+             std::span<const ExtentId> gone);
   /// Errors: kInvalidArgument (malformed), kPeerLost (R3), kLimit.
   Result<LossAnswer> answer(uint64_t now_ns, const LossRequest& request);
 
@@ -155,7 +157,8 @@ class LossLedger {
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);
   Status check_leases(const Part* known, const LossRequest& request) const;
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
-  void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost, const std::optional<ExtentId>& ended);
+  void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost,
+             const std::optional<ExtentId>& ended);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
   /// Well-formed, and no other part has a replica of it.
   bool may_be(const LossState::Part& part) const;
@@ -163,9 +166,9 @@ class LossLedger {
   HomeVotes& home(uint32_t partition);
 
   uint64_t lease_ns_;
-  std::map<ExtentId, Part> parts_;          // by the first replica
-  std::map<ExtentId, ExtentId> part_of_;    // replica -> first replica
-  std::map<uint32_t, HomeVotes> homes_;     // also of votes that are over
+  std::map<ExtentId, Part> parts_;        // by the first replica
+  std::map<ExtentId, ExtentId> part_of_;  // replica -> first replica
+  std::map<uint32_t, HomeVotes> homes_;   // also of votes that are over
 };
 
 /// One attempt to have a replica lost, or a part ended: the requests, round by round.
@@ -182,7 +185,8 @@ class LossAsker {
   /// `by`: random, not 0.
   LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by);
   /// To end a part of which no more than `lost` is decided, in that order. kEnded may be in favour of another.
-  static LossAsker ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor, uint64_t by);
+  static LossAsker ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
+                          uint64_t by);
   /// Begins anew: the voters are others.
   void restart();
   LossRequest request(const std::string& voter) const;

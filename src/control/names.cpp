@@ -21,9 +21,11 @@ Status check_mode(wire::Allocation& allocation) {
 
 std::string name_in_conflict(const wire::Allocation& allocation) {
   const std::string& id = allocation.allocation_id();
-  const std::string end = ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4));
+  const std::string end =
+      ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4));
   size_t bytes = std::min(allocation.name().size(), kNameBytesMax - end.size());
-  while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80) --bytes;  // whole characters
+  while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80)
+    --bytes;  // whole characters
   return allocation.name().substr(0, bytes) + end;
 }
 
@@ -148,7 +150,8 @@ Result<wire::Allocation> Names::attach(const std::string& name, Access access, u
   return out;
 }
 
-wire::NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid, const Gone& gone) const {
+wire::NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid,
+                           const Gone& gone) const {
   wire::NameList out;
   const auto first = after < prefix ? names_.lower_bound(prefix) : names_.upper_bound(after);
   for (auto it = first; it != names_.end() && it->first.starts_with(prefix); ++it) {
@@ -185,7 +188,8 @@ Result<std::string> Names::removable(const std::string& name, uint32_t uid) cons
   return it->second.allocation_id();
 }
 
-Result<wire::Allocation> Names::remove(const std::string& name, const std::string& allocation_id, uint32_t uid) {
+Result<wire::Allocation> Names::remove(const std::string& name, const std::string& allocation_id,
+                                       uint32_t uid) {
   OCM_TRY_ASSIGN(const std::string id, removable(name, uid));
   if (id != allocation_id && !fault::at(fault::Point::kRemoveByName))
     return Status(Code::kNotFound, "another allocation is named " + name + " by now");
@@ -219,7 +223,8 @@ std::optional<wire::Allocation> Names::remember_removed(const std::string& alloc
 std::optional<wire::Allocation> Names::forget(const std::string& name, const std::string& allocation_id) {
   const auto it = names_.find(name);
   if (it == names_.end()) return std::nullopt;
-  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName)) return std::nullopt;
+  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName))
+    return std::nullopt;
   return take_out(it);
 }
 

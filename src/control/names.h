@@ -57,7 +57,8 @@ class Names {
   /// What `uid` may read, without extents, in the order of the names: the first kNamesListedMax after `after`. `gone`
   /// says which extents are lost.
   using Gone = std::function<bool(const wire::ExtentDescriptor&)>;
-  wire::NameList list(const std::string& prefix, const std::string& after, uint32_t uid, const Gone& gone) const;
+  wire::NameList list(const std::string& prefix, const std::string& after, uint32_t uid,
+                      const Gone& gone) const;
   /// The id of the allocation that `uid` may remove from the name. Errors: kNotFound, kPermission.
   Result<std::string> removable(const std::string& name, uint32_t uid) const;
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound (also where the name is another
@@ -105,10 +106,10 @@ class Names {
   uint64_t version_ = 0;
   const uint32_t privileged_;
   std::map<std::string, wire::Allocation> names_;
-  std::unordered_map<std::string, std::string> ids_;     // allocation id -> name
-  std::map<ExtentId, std::string> replicas_;             // extents of parts with replicas -> name
-  std::unordered_map<uint32_t, size_t> by_uid_;          // how many names
-  std::unordered_set<std::string> removed_;              // N2
+  std::unordered_map<std::string, std::string> ids_;  // allocation id -> name
+  std::map<ExtentId, std::string> replicas_;          // extents of parts with replicas -> name
+  std::unordered_map<uint32_t, size_t> by_uid_;       // how many names
+  std::unordered_set<std::string> removed_;           // N2
   std::deque<std::string> removed_order_;
 
   Status take(wire::Allocation allocation);

@@ -56,7 +56,8 @@ bool is_readers(const wire::Allocation& allocation) {
 }
 
 /// `from` at the place of `into`.
-void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into, const wire::ExtentDescriptor& from) {
+void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into,
+                const wire::ExtentDescriptor& from) {
   const uint32_t part = into.part();
   if (!from.node().empty() && is(allocation, Layout::kSequence)) add_home(from, allocation);
   into = from;
@@ -165,7 +166,8 @@ bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) 
 }
 
 bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
-  if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size()) return false;
+  if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size())
+    return false;
   bool changed = false;
   const bool lower = is_readers(from) && !is_readers(into);
   for (int i = 0; i < into.extents_size(); ++i) {

@@ -7,19 +7,17 @@
 // the home serve it. The coordinator is needed to change the council and for nothing else here.
 //
 // Invariants
-//   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before
-//   it
-//      learned of the loss, or the home freed the replica; each later vote names the replica, and the home
-//      frees it before the vote counts. Two majorities share a voter, so no home serves a replica that was
-//      answered as lost.
-//   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a
-//      twentieth less. The clocks only need the same speed.
+//   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before it
+//      learned of the loss, or the home freed the replica; each later vote names the replica, and the home frees it
+//      before the vote counts. Two majorities share a voter, so no home serves a replica that was answered as lost.
+//   Q2 a voter grants for a lease length from when it answers; the home counts from when it asked, and a twentieth
+//      less. The clocks only need the same speed.
 //   Q3 a voter votes in one council: the newest that it installed, and not at all once that is sealed
 //      (control/succession.h).
 //   Q4 a council acts only after a majority of the council before it was sealed, and what those voters knew
 //      (decisions, what they accepted, running votes) is with every voter of the new one.
-//   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that
-//      was made with it.
+//   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that was made
+//      with it.
 //   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
 #pragma once
 

@@ -48,7 +48,19 @@ namespace ocm::control {
 
 class Remake {
  public:
-  enum class Step : uint8_t { kReserve, kCopy, kCompare, kFreeze, kDecide, kGive, kSwitch, kThaw, kRelease, kDone, kOver };
+  enum class Step : uint8_t {
+    kReserve,
+    kCopy,
+    kCompare,
+    kFreeze,
+    kDecide,
+    kGive,
+    kSwitch,
+    kThaw,
+    kRelease,
+    kDone,
+    kOver
+  };
 
   /// While programs write: so often, and until no more than this differs.
   static constexpr uint16_t kRoundsMax = 5;

@@ -138,7 +138,8 @@ Status Connection::take(wire::Envelope message, size_t bytes) {
   if (message.body_case() != wire::Envelope::kHeartbeat) loop_.stay_awake();
   Charge charge(options_.allowance);
   const bool fits = charge.resize(bytes * kParsedBytesPerByte);
-  const bool many = answering_ >= options_.outstanding_max || answering_bytes_ + bytes > options_.outstanding_bytes_max;
+  const bool many =
+      answering_ >= options_.outstanding_max || answering_bytes_ + bytes > options_.outstanding_bytes_max;
   if (many || !fits) {
     Reply full(fits ? Status(Code::kQueueFull, "too many requests under way on one connection")
                     : Status(Code::kQueueFull, std::string(over_allowance().message())));

@@ -5,13 +5,12 @@
 // Invariants
 //   R1 every call() returns: with a reply, at its deadline, or when the connection closes.
 //   R2 a request gets exactly one reply, unless the connection closed before.
-//   R3 what a peer sends ends at most its own connection: malformed or oversized frames close it; requests
-//   beyond
-//      `outstanding_max`, or of more than `outstanding_bytes_max` together, are answered kQueueFull; a peer
-//      that does not read is closed at `queued_bytes_max`.
+//   R3 what a peer sends ends at most its own connection: malformed or oversized frames close it; requests beyond
+//      `outstanding_max`, or of more than `outstanding_bytes_max` together, are answered kQueueFull; a peer that does
+//      not read is closed at `queued_bytes_max`.
 //   R4 until trust() a frame is at most `untrusted_bytes_max` long.
-//   R5 what it keeps for its peer is charged to `allowance`: a request that does not fit is answered
-//      kQueueFull; a frame that is half there, or a reply, ends the connection.
+//   R5 what it keeps for its peer is charged to `allowance`: a request that does not fit is answered kQueueFull; a
+//      frame that is half there, or a reply, ends the connection.
 // Threads: the loop's only. Lifetime: shared; the reader holds it while open.
 #pragma once
 

@@ -2,7 +2,7 @@
 // and tests/conformance holds them all to it.
 //
 // Threads: any thread may call anything; a channel serialises inside. Nothing here blocks except
-// attach(): a thread that waits calls progress(), and when it has spun long enough polls poll_fd().
+// attach(): a thread that waits calls progress(), and when it has spun long enough polls poll_on().
 #pragma once
 
 #include <array>

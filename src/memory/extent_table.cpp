@@ -440,8 +440,8 @@ bool ExtentTable::Core::is_valid() const {
       static_cast<uint64_t>(std::count_if(generations_.begin(), generations_.end(), [](const auto& g) {
         return g.load(std::memory_order_relaxed) != 0;
       }));
-  return occupied + suspended == live_.size() && fresh_slot_ == live_.size() + creating_ + free_slots_.size() &&
-         gaps_.is_valid() &&
+  return occupied + suspended == live_.size() &&
+         fresh_slot_ == live_.size() + creating_ + free_slots_.size() && gaps_.is_valid() &&
          gaps_.free_length() + all_live_bytes + creating_bytes == kPartitionBytes - kAddressPageBytes;
 }
 

@@ -61,7 +61,7 @@ class Extent {
 
  private:
   friend class ExtentTable;
-  bool retired_ = false;         // the table's
+  bool retired_ = false;          // the table's
   std::weak_ptr<Extent> sharer_;  // the table's
   std::atomic<bool> suspended_{false};
   std::atomic<bool> revoked_{false};

@@ -320,8 +320,9 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
     if (!held->second.owned) return Status(Code::kInvalidArgument, "a part is published");
     if (held->second.may_be_named) {
-      return Status(Code::kInvalidArgument,
-                    "a part may be published, for nothing was heard of that: publish it under the same name to know");
+      return Status(
+          Code::kInvalidArgument,
+          "a part may be published, for nothing was heard of that: publish it under the same name to know");
     }
     if (!held->second.is_whole()) {
       return Status(Code::kUnsupported, "the daemon restarted and does not know the layout of a part");
@@ -337,7 +338,8 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   return joined;
 }
 
-void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& id, const HeldAllocation& held) {
+void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& id,
+                                   const HeldAllocation& held) {
   // Of what it has attached a program says so in vain, unless it might remove the name.
   const bool may_remove = session.uid == 0 || session.uid == held.allocation.owner_uid();
   if (held.may_be_named && may_remove) core_.env.spawn(unname(id, session.uid));

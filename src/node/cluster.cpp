@@ -75,7 +75,8 @@ wire::NodeView Cluster::self_view() const {
   wire::NodeView out;
   out.set_name(core_.name);
   out.set_partition(core_.partition);
-  out.set_state(static_cast<uint32_t>(core_.draining || core_.stopping ? NodeState::kDraining : NodeState::kAlive));
+  out.set_state(
+      static_cast<uint32_t>(core_.draining || core_.stopping ? NodeState::kDraining : NodeState::kAlive));
   out.set_incarnation(id_field(core_.incarnation));
   out.set_control_address(core_.control_address);
   out.set_http_address(core_.http_address);
@@ -358,8 +359,9 @@ const wire::NodeView* Cluster::find(const std::string& node) const {
 }
 
 const wire::NodeView* Cluster::find_partition(uint32_t partition) const {
-  const auto it = std::find_if(view_.nodes().begin(), view_.nodes().end(),
-                               [partition](const wire::NodeView& node) { return node.partition() == partition; });
+  const auto it =
+      std::find_if(view_.nodes().begin(), view_.nodes().end(),
+                   [partition](const wire::NodeView& node) { return node.partition() == partition; });
   return it == view_.nodes().end() ? nullptr : &*it;
 }
 
@@ -522,7 +524,8 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
         wire::PublishExtents renamed;
         *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
         renamed.set_attempt(core_.env.random_number());
-        log::warn("name_conflict", {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
+        log::warn("name_conflict",
+                  {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
         for (const std::string& node : homes_of(allocation)) core_.env.spawn(tell_until_heard(node, renamed));
         break;
       }
@@ -605,7 +608,8 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   const uint32_t mode = known == nullptr ? 0 : known->mode();
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
   if (!taken.is_ok()) co_return taken;
-  if (known != nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
+  if (known !=
+      nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
     fault::reached(fault::State::kPublishedAgain);
     std::vector<Task<void>> tasks;
     if (known->mode() != mode) {
@@ -644,7 +648,8 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   std::vector<Task<void>> back;
   std::set<std::string> homes;
   for (std::string& node : homes_of(allocation)) homes.insert(std::move(node));
-  for (std::string& node : homes_of(*now)) homes.insert(std::move(node));  // parts may have been made again meanwhile
+  for (std::string& node : homes_of(*now))
+    homes.insert(std::move(node));  // parts may have been made again meanwhile
   for (const std::string& node : homes) back.push_back(tell_until_heard(node, undo));
   co_await core_.env.join(std::move(back));
   co_return first;
@@ -728,10 +733,14 @@ Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what
     *message.mutable_publish_extents() = what;
     const Status status = co_await tell_home(node, std::move(message));
     if (status.is_ok()) co_return;
-    log::warn(what.undo() ? "undo_not_told" : what.remove() ? "remove_not_told" : "name_not_told", {{"node", node}, {"why", status.message()}});
+    log::warn(what.undo()     ? "undo_not_told"
+              : what.remove() ? "remove_not_told"
+                              : "name_not_told",
+              {{"node", node}, {"why", status.message()}});
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
   }
-  if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated))) co_return;
+  if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
+    co_return;
   fault::reached(fault::State::kToldLater);
   if (later != nullptr) *later = true;
   ++unheard_count_;

@@ -73,7 +73,8 @@ class Cluster {
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node);
   /// Returns once nobody can read a replica any more that was given up. Errors: kLost (it was not), kDeadline.
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, ExtentId replica) {
-    co_return co_await quorum_.lose(std::move(part), replica, core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+    co_return co_await quorum_.lose(std::move(part), replica,
+                                    core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// Ends a part, of which no more than `lost` is decided. Errors: Quorum::end().
   control::Task<Status> end_part(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor) {
@@ -159,8 +160,8 @@ class Cluster {
   bool lost_untold_ = false;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
-  std::set<SessionId> asking_;      // whose daemon is asked whether it has them
-  std::set<std::string> telling_;   // allocations whose homes are being told of their name
+  std::set<SessionId> asking_;     // whose daemon is asked whether it has them
+  std::set<std::string> telling_;  // allocations whose homes are being told of their name
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;

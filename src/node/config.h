@@ -38,7 +38,7 @@ struct Config {
   uint64_t nvme_bytes = 0;
   uint64_t gpu_bytes = 0;
   // [replicas]
-  uint64_t replica_again_after_ms = 30'000;                // a node is gone so long: its replicas are made elsewhere
+  uint64_t replica_again_after_ms = 30'000;  // a node is gone so long: its replicas are made elsewhere
   uint64_t replica_bytes_per_second = uint64_t{1} << 29;  // of copies that this node leads; 0: no limit
   bool replica_wait_at_stop = true;                       // a stop waits while it would take a last copy
   // [limits]

@@ -211,7 +211,8 @@ control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRe
     const auto reply = co_await peers_.call(address, std::move(message), give_up_ns);
     status = reply.status();
     if (status.code() == Code::kDeadline)
-      status = Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
+      status =
+          Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
   }
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);

@@ -44,7 +44,7 @@ struct Core {
   std::string http_address;
   bool coordinates = false;                    // [cluster] coordinator stands for this node
   std::vector<wire::FabricAddress> addresses;  // of the data servers
-  /// Replicas are served until then: renewed by every answered heartbeat.
+  /// Replicas are served until then: renewed by the council's votes (node/quorum.h).
   /// In the table that programs of this host map too.
   std::atomic<uint64_t>* lease_until_ns = nullptr;
   bool draining = false;

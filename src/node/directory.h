@@ -2,10 +2,10 @@
 //
 // Invariants
 //   D1 an extent is served by at most one ServedExtent, shared by all connections.
-//   D2 revoke() marks it before the extent leaves the table's generation: no op passes after a free was
-//   answered.
-//   D3 it is kept until revoke(), so that connections hold it only while an operation uses it: a reader that
-//   sits idle does not keep the pages of a removed extent.
+//   D2 the extent leaves the table's generation first, and revoke() marks it then: an open() in between finds that it
+//      is gone. A free is answered after both, so no op passes after its answer.
+//   D3 it is kept until revoke(), so that connections hold it only while an operation uses it: a reader that sits
+//      idle does not keep the pages of a removed extent.
 // Threads: any.
 #pragma once
 

@@ -1,12 +1,11 @@
 // Where programs and daemons come in: their sockets, and who is let in.
 //
 // Invariants
-//   V1 a connection that has not proved itself (TCP: the token; Unix: an accepted hello) lives kProveNs at
-//   most. V2 of TCP connections at most kUnprovedMax are unproved: the oldest of them makes room for a new
-//   one, so
-//      that silent ones never shut a daemon out. They do not count towards [limits] connections.
-//   V3 programs and daemons are counted apart, and one uid has at most half of the programs' connections;
-//      root and the daemon's own user may have all.
+//   V1 a connection that has not proved itself (TCP: the token; Unix: an accepted hello) lives kProveNs at most.
+//   V2 of TCP connections at most kUnprovedMax are unproved: the oldest of them makes room for a new one, so that
+//      silent ones never shut a daemon out. They do not count towards [limits] connections.
+//   V3 programs and daemons are counted apart, and one uid has at most half of the programs' connections; root and
+//      the daemon's own user may have all.
 //   V4 the connections of any other uid take at most control::kUserBytesMax of memory together.
 // Threads: the loop's.
 #pragma once

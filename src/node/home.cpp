@@ -71,7 +71,8 @@ Status Home::init() {
 }
 
 Status Home::check_reserve(const wire::ReserveRequest& r) const {
-  if (core_.draining || core_.stopping) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  if (core_.draining || core_.stopping)
+    return Status(Code::kDraining, "node " + core_.name + " is shutting down");
   SessionId session;
   AllocationId allocation;
   control::Incarnation incarnation;
@@ -120,7 +121,8 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);
   while (replica && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
     if (core_.now_ns() >= lease_by_ns)
-      co_return Status(Code::kPeerLost, "node " + core_.name + " has no majority behind it and serves no replicas");
+      co_return Status(Code::kPeerLost,
+                       "node " + core_.name + " has no majority behind it and serves no replicas");
     co_await core_.env.sleep_ns(2'000'000);
   }
   const Status good = check_reserve(r);
@@ -324,7 +326,8 @@ void Home::free_session(const SessionId& session) {
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
                                   const control::Incarnation& incarnation) {
   wire::SessionExtents out;
-  if (over_.contains(over_key(session, id_field(incarnation))) && !fault::at(fault::Point::kLateResumeTaken)) {
+  if (over_.contains(over_key(session, id_field(incarnation))) &&
+      !fault::at(fault::Point::kLateResumeTaken)) {
     fault::reached(fault::State::kLateResume);
     return out;
   }
@@ -384,7 +387,8 @@ Status Home::publish(const wire::PublishExtents& request) {
     // Parts of it may have been made again here, of which the coordinator had not heard.
     if (const auto known = published_.find(allocation.allocation_id()); known != published_.end()) {
       for (const auto& extent : known->second.extents()) {
-        if (extent.node() == core_.name && published_extents_.contains(id_of(extent))) here_of.push_back(extent);
+        if (extent.node() == core_.name && published_extents_.contains(id_of(extent)))
+          here_of.push_back(extent);
       }
     }
     erase_published(allocation.allocation_id());
@@ -394,9 +398,11 @@ Status Home::publish(const wire::PublishExtents& request) {
     const ExtentId id = present(was);
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
-    if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite))) continue;
+    if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite)))
+      continue;
     const wire::PartRemade* part = remade(was);
-    if (part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended))) on_part_freed_(*part);
+    if (part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended)))
+      on_part_freed_(*part);
     if (request.remove() || (request.undo() && ended)) {
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
@@ -459,7 +465,8 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   known = {part, lost};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
   const wire::PlanPart* plan = plan_of(id);
-  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was()))) unshare(id);  // its home leads no more
+  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was())))
+    unshare(id);  // its home leads no more
   const auto of = published_extents_.find(id);
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
@@ -472,11 +479,13 @@ Result<std::shared_ptr<memory::Extent>> Home::find_frozen_too(ExtentId id) const
   return table_->find(id);
 }
 
-std::vector<Home::ShortPart> Home::short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const {
+std::vector<Home::ShortPart> Home::short_parts(
+    const std::function<bool(ExtentId, const Degraded&)>& which) const {
   std::vector<ShortPart> out;
   for (const auto& [id, known] : degraded_) {
     const control::Lease* lease = leases_.find(id);
-    if (lease != nullptr && !lease->name_ended && which(id, known)) out.push_back({id, known.part, known.lost});
+    if (lease != nullptr && !lease->name_ended && which(id, known))
+      out.push_back({id, known.part, known.lost});
   }
   return out;
 }
@@ -490,7 +499,8 @@ std::vector<Home::ShortPart> Home::led_parts() const {
 }
 
 std::vector<Home::ShortPart> Home::last_replicas() const {
-  return short_parts([](ExtentId, const Degraded& known) { return known.lost.size() + 1 == known.part.size(); });
+  return short_parts(
+      [](ExtentId, const Degraded& known) { return known.lost.size() + 1 == known.part.size(); });
 }
 
 Result<wire::ExtentDescriptor> Home::share(ExtentId id) {
@@ -633,9 +643,9 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
   SessionId session;
   control::Incarnation incarnation;
   if (!read_id(request.part().allocation_id(), allocation) || request.part().now_size() < 2 ||
-      (!named && (!read_id(request.session_id(), session) ||
-                  !read_id(request.owner_incarnation(), incarnation) ||
-                  !control::check_node_name(request.owner_node()).is_ok()))) {
+      (!named &&
+       (!read_id(request.session_id(), session) || !read_id(request.owner_incarnation(), incarnation) ||
+        !control::check_node_name(request.owner_node()).is_ok()))) {
     return Status(Code::kInvalidArgument, "a replica is given to a session or a name");
   }
   if (named) {
@@ -745,8 +755,7 @@ void Home::answered(const Orphan& asked, Answer answer) {
 
 Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor& extent,
                                                    Access access) const {
-  OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> found,
-                 table_->find(id_of(extent)));
+  OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> found, table_->find(id_of(extent)));
   if (!opens(*found, extent.capability(), access)) return Status(Code::kPermission, "wrong capability");
   return found;
 }
@@ -754,8 +763,7 @@ Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor&
 Result<os::Fd> Home::open(const wire::OpenExtentRequest& request) const {
   if (request.access() != 1 && request.access() != 3) return Status(Code::kInvalidArgument, "unknown access");
   const auto access = static_cast<Access>(request.access());
-  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent,
-                 table_->find(id_of(request)));
+  OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, table_->find(id_of(request)));
   if (!opens(*extent, request.capability(), access)) return Status(Code::kPermission, "wrong capability");
   return extent->backing->share(access);
 }

@@ -6,9 +6,9 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <list>
 #include <map>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -109,7 +109,9 @@ class Home {
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   /// Called with a part made again that a failed publish gave back to its session, and its extent here.
-  void on_part_given(std::function<void(const wire::PartRemade&, ExtentId)> hook) { on_part_given_ = std::move(hook); }
+  void on_part_given(std::function<void(const wire::PartRemade&, ExtentId)> hook) {
+    on_part_given_ = std::move(hook);
+  }
   void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
@@ -198,7 +200,7 @@ class Home {
   control::Recent over_{control::kOverMax};
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
   bool has_strangers_ = false;  // something was given to sessions of nodes that are not there
-  std::unordered_map<std::string, wire::Allocation> published_;                 // by allocation id
+  std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
   struct Degraded {
     std::vector<ExtentId> part, lost;
   };

@@ -49,7 +49,8 @@ void HttpServer::start() {
 
 bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const Open&)>& which) {
   if (static_cast<size_t>(std::count_if(open.begin(), open.end(), which)) < most) return true;
-  const auto oldest = std::find_if(open.begin(), open.end(), [&](const Open& one) { return !one.asked && which(one); });
+  const auto oldest =
+      std::find_if(open.begin(), open.end(), [&](const Open& one) { return !one.asked && which(one); });
   if (oldest == open.end()) return false;
   asio::error_code ignored;
   oldest->stream->close(ignored);
@@ -58,7 +59,8 @@ bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const O
 }
 
 HttpServer::Open* HttpServer::Shared::find(const Stream& stream) {
-  const auto one = std::find_if(open.begin(), open.end(), [&](const Open& other) { return other.stream == stream; });
+  const auto one =
+      std::find_if(open.begin(), open.end(), [&](const Open& other) { return other.stream == stream; });
   return one == open.end() ? nullptr : &*one;
 }
 
@@ -69,11 +71,14 @@ void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
   std::optional<uint32_t> uid;
   const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
   if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
-  const auto is_trusted = [](const Open& one) { return one.uid && (*one.uid == 0 || *one.uid == ::geteuid()); };
+  const auto is_trusted = [](const Open& one) {
+    return one.uid && (*one.uid == 0 || *one.uid == ::geteuid());
+  };
   const Open fresh{std::make_shared<asio::posix::stream_descriptor>(shared->loop.context()), uid};
   if (uid && !is_trusted(fresh)) {
     if (!shared->make_room(kConnectionsMax / 2, [&](const Open& one) { return one.uid == uid; })) return;
-    if (!shared->make_room(kConnectionsMax / 4 * 3, [&](const Open& one) { return !is_trusted(one); })) return;
+    if (!shared->make_room(kConnectionsMax / 4 * 3, [&](const Open& one) { return !is_trusted(one); }))
+      return;
   }
   if (!shared->make_room(kConnectionsMax, [](const Open&) { return true; })) return;
   fresh.stream->assign(socket.release());

@@ -62,7 +62,9 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
   home_.on_ended([this](ExtentId id, ExtentId follows) {
     const wire::PlanPart* plan = home_.plan_of(id);
     if (plan == nullptr || id_of(plan->give().part().now(0)) != follows || following_.contains(id)) return;
-    core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> { (void)co_await self.follow_plan(which); }(*this, id));
+    core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> {
+      (void)co_await self.follow_plan(which);
+    }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
@@ -95,8 +97,8 @@ Task<void> Remaker::run() {
       const auto waits = not_before_ns_.find(one.id);
       if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
       const control::Lease* lease = home_.lease(one.id);
-      if (lease == nullptr || lease->name_ended) continue;   // freed meanwhile
-      if (home_.plan_of(one.id) != nullptr) continue;        // a home that led before may have had it decided
+      if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
+      if (home_.plan_of(one.id) != nullptr) continue;       // a home that led before may have had it decided
       const auto job = std::make_shared<Job>();
       job->was = one.id;
       job->part = one.part;
@@ -147,7 +149,9 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
         co_return false;
       }
       const bool given = co_await give(job);
-      const auto heard = [this](const Spare& home) { return home.given || is_gone(home.node, home.partition); };
+      const auto heard = [this](const Spare& home) {
+        return home.given || is_gone(home.node, home.partition);
+      };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
       if (!given && (all || core_.draining)) job->steps.spare_is_gone();
@@ -233,8 +237,8 @@ Task<bool> Remaker::share_at(Spare& home) {
   auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return false;
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  co_return home.extent.node() == home.node && id_of(home.extent).address.partition() == home.partition &&
-      home.extent.capability().size() == sizeof(Capability);
+  co_return home.extent.node() == home.node&& id_of(home.extent).address.partition() ==
+      home.partition&& home.extent.capability().size() == sizeof(Capability);
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.
@@ -563,7 +567,8 @@ void Remaker::part_given(const wire::PartRemade& part, ExtentId here) {
   wire::Envelope message;
   auto& give = *message.mutable_give_replica() = *owner;
   *give.mutable_part() = part;
-  for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {  // the new ones; the peers hear it themselves
+  for (int i = 1 + part.peers_size(); i < part.now_size();
+       ++i) {  // the new ones; the peers hear it themselves
     const wire::ExtentDescriptor& extent = part.now(i);
     if (extent.node() == core_.name) continue;
     *give.mutable_replica() = ref_of(id_of(extent));
@@ -624,7 +629,8 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
       if (planned) co_return co_await follow_plan(*planned);
       const bool planned_here = spare_plans_.erase(id_of(give.replica())) != 0;
-      const bool followed = !planned_here && give.part().peers_size() != 0 && home_.has(id_of(give.replica()));
+      const bool followed =
+          !planned_here && give.part().peers_size() != 0 && home_.has(id_of(give.replica()));
       co_return followed ? Status() : home_.give(give);
     }
     case wire::Envelope::kShareReplica: {

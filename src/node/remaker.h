@@ -5,12 +5,11 @@
 // Invariants
 //   A1 one part at a time is made again by a home; its bytes go at most [replicas] bytes_per_second fast.
 //   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
-//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back
-//   without its
+//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
 //      bytes; a writer that cannot reach it asks earlier.
 //   A4 what another home reserved for a part is released there until that home has heard it or is gone.
 //   A5 a replica that another home leads away from is frozen only when a majority decided so, and until its second id
-//   answers.
+//      answers.
 // Threads: the loop's; chunks are compared in a thread beside it.
 #pragma once
 
@@ -83,7 +82,7 @@ class Remaker {
     std::vector<Spare> spares;
     std::vector<Spare> peers;  // the homes of the other living replicas
     wire::PartRemade follows;
-    bool planned = false;      // others may have heard of it
+    bool planned = false;          // others may have heard of it
     std::optional<bool> given_to;  // a name, or a session: as the others were told
     uint64_t bytes = 0, copied_bytes = 0;
   };
@@ -149,9 +148,10 @@ class Remaker {
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
-  std::map<ExtentId, wire::PlanPart> spare_plans_;   // of homes that lead, by spare replica here; the others: Home::plans()
-  std::set<ExtentId> following_;                     // replicas here that are frozen for a plan
-  std::set<ExtentId> given_up_;                      // asked for already
+  std::map<ExtentId, wire::PlanPart>
+      spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
+  std::set<ExtentId> following_;  // replicas here that are frozen for a plan
+  std::set<ExtentId> given_up_;   // asked for already
   uint64_t looked_at_epoch_ = 0;
   bool again_ = false;  // to be looked at again, though no node came or went
   SideThread side_;     // last

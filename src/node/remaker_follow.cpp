@@ -17,7 +17,8 @@ namespace {
 /// Of the home of a living replica; otherwise of a spare home.
 bool is_peer(const wire::PlanPart& plan) {
   const auto& peers = plan.give().part().peers();
-  return std::any_of(peers.begin(), peers.end(), [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
+  return std::any_of(peers.begin(), peers.end(),
+                     [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   const bool given_to_name = home_.plan_of(id)->give().has_published();
   home_.switch_over(id, part);
   const ExtentId now = home_.present(id);
-  if (const control::Lease* lease = home_.lease(now); lease != nullptr && lease->session.has_value() == given_to_name)
+  if (const control::Lease* lease = home_.lease(now);
+      lease != nullptr && lease->session.has_value() == given_to_name)
     part_given(part, now);
   remade(part);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
@@ -64,7 +66,8 @@ Task<void> Remaker::settle_plans() {
   std::vector<wire::PlanPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
-      const wire::NodeView* leads = cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
+      const wire::NodeView* leads =
+          cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
       if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
     }
   }
@@ -74,7 +77,8 @@ Task<void> Remaker::settle_plans() {
     for (const auto& ref : plan.of()) part.push_back(id_of(ref));
     const Status lost = co_await cluster_.confirm_lost(part, id_of(plan.give().part().was()));
     if (lost.code() == Code::kDeadline || core_.draining) co_return;
-    const bool is_there = is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
+    const bool is_there =
+        is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
     if (!is_there) continue;
     fault::reached(fault::State::kPlanSettled);
     const bool decided = lost.code() == Code::kRevoked;
@@ -94,7 +98,9 @@ Task<void> Remaker::settle_plans() {
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   std::vector<ExtentId> part;
   for (const auto& ref : request.part()) part.push_back(id_of(ref));
-  const auto frozen = [&] { return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); }); };
+  const auto frozen = [&] {
+    return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); });
+  };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
   const bool still_frozen = frozen();
@@ -159,7 +165,8 @@ Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
     const bool same = view != nullptr && view->partition() == GlobalAddress(extent.address()).partition();
     if (same) homes.insert(extent.node());
     // A daemon that has not joined yet, or whose coordinator has just started, knows few nodes.
-    if (view == nullptr) answers.unheard = Status(Code::kPeerLost, "node " + extent.node() + " is not known here");
+    if (view == nullptr)
+      answers.unheard = Status(Code::kPeerLost, "node " + extent.node() + " is not known here");
   }
   for (const auto& view : cluster_.view().nodes()) {
     if (!homes.contains(view.name())) others.insert(view.name());
@@ -190,7 +197,8 @@ Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replic
   co_await ask(node, std::move(request), answers);
   if (answers.remade) remade(*answers.remade);
   const bool answers_again = answers.unchanged && !answers.frozen;
-  if (answers.remade || answers_again) co_return Status(Code::kRevoked, "it answers again, or its part was made again");
+  if (answers.remade || answers_again)
+    co_return Status(Code::kRevoked, "it answers again, or its part was made again");
   co_return Status();
 }
 

@@ -224,7 +224,8 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());
-  t.type("oncilla_replicas_waiting", "gauge", "Parts whose lost copies this node makes again, the one being copied among them.");
+  t.type("oncilla_replicas_waiting", "gauge",
+         "Parts whose lost copies this node makes again, the one being copied among them.");
   t.value("oncilla_replicas_waiting", "", stats.replicas_waiting());
   t.type("oncilla_replica_copy_bytes", "gauge", "Bytes to be copied of the part that is made again now.");
   t.value("oncilla_replica_copy_bytes", "", stats.replica_bytes());
@@ -274,7 +275,8 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
 }
 
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
-                        const wire::NameList* names, const std::string& coordinator_error, const Limits& limits) {
+                        const wire::NameList* names, const std::string& coordinator_error,
+                        const Limits& limits) {
   Object out;
   out.text("node", stats.node())
       .text("coordinator", view.coordinator())

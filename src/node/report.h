@@ -28,7 +28,8 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
-                        const wire::NameList* names, const std::string& coordinator_error, const Limits& limits);
+                        const wire::NameList* names, const std::string& coordinator_error,
+                        const Limits& limits);
 
 /// What a stop would take, as `ocm stop-check --json` prints it.
 std::string stop_check_json(const wire::StopCheck& found);

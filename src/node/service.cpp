@@ -77,7 +77,8 @@ void Service::program_ended(const std::shared_ptr<Program>& program) {
   const std::shared_ptr<Session>& session = program->session;
   if (!session) return;
   session->waiting = session->resumed && !session->heard && !fault::at(fault::Point::kHelloEnds);
-  core_.env.spawn(session->waiting ? allocator_.end_unless_taken_up(session) : allocator_.end_session(session));
+  core_.env.spawn(session->waiting ? allocator_.end_unless_taken_up(session)
+                                   : allocator_.end_session(session));
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
@@ -297,7 +298,8 @@ Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelop
   co_return body_of(co_await ask_until_answered(std::move(session), std::move(request)));
 }
 
-Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session, wire::Envelope request) {
+Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session,
+                                                         wire::Envelope request) {
   const uint64_t give_up_ns = core_.deadline_ns();
   auto reply = co_await cluster_.ask_coordinator(request);
   if (request.has_name_remove()) request.mutable_name_remove()->set_again(true);
@@ -351,11 +353,11 @@ Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
       core_.now_ns() + deadline_ns + deadline_ns / 2;  // a dead node is known to be dead then
   while (cluster_.is_alive(node) && !losses_.take(uid, core_.now_ns())) {
     if (core_.now_ns() >= give_up_ns) {
-      co_return Status(Code::kLimit,
-                       "uid " + std::to_string(uid) + " had " + std::to_string(control::UserRate::kBurst) +
-                           " replicas on living nodes given up and may have " +
-                           std::to_string(kLossesEachDeadline) + " more in each failure deadline: node " +
-                           node + " is alive");
+      co_return Status(Code::kLimit, "uid " + std::to_string(uid) + " had " +
+                                         std::to_string(control::UserRate::kBurst) +
+                                         " replicas on living nodes given up and may have " +
+                                         std::to_string(kLossesEachDeadline) +
+                                         " more in each failure deadline: node " + node + " is alive");
     }
     co_await core_.env.sleep_ns(deadline_ns / 20);
   }
@@ -431,7 +433,8 @@ Task<HttpServer::Answer> Service::status(std::string node, std::optional<uint32_
   if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
   const wire::NameList names = cluster_.list_names(viewer(*uid));
   co_return Answer{200, "application/json",
-                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names, cluster_.coordinator_error(), limits)};
+                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names,
+                               cluster_.coordinator_error(), limits)};
 }
 
 Task<HttpServer::Answer> Service::stop_check(std::string node, std::optional<uint32_t> uid) {
@@ -446,7 +449,8 @@ Task<HttpServer::Answer> Service::stop_check(std::string node, std::optional<uin
   wire::Envelope message;
   message.mutable_stop_check()->set_uid(viewer(*uid));
   // The node itself waits up to two deadlines for others.
-  const auto reply = co_await peers_.call(address, std::move(message), core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+  const auto reply = co_await peers_.call(address, std::move(message),
+                                          core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
   co_return Answer{200, "application/json", stop_check_json(reply.value().stop_check_reply())};
 }

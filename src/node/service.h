@@ -58,7 +58,8 @@ class Service {
   control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
   /// What was asked without an answer may have been executed: the coordinator knows when it is asked again. It is
   /// asked again once at least. Errors: kNoCoordinator, and the coordinator's.
-  control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session, wire::Envelope request);
+  control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
+                                                           wire::Envelope request);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request);
   /// Each replica that is given up is copied again: a user has few of those given up whose node lives.

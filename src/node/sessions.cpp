@@ -26,7 +26,8 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
         !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(id)))) {
       return Status(Code::kAuth, "wrong resume key");
     }
-    if (over_.contains(hello.resume_session())) return Status(Code::kAuth, "the session has ended; open a new one");
+    if (over_.contains(hello.resume_session()))
+      return Status(Code::kAuth, "the session has ended; open a new one");
     if (const auto known = sessions_.find(id); known != sessions_.end()) {
       session = known->second;
       if (!session->waiting || session->uid != uid) return Status(Code::kExists, "the session is open");

@@ -50,7 +50,7 @@ struct Session {
   uint32_t pid = 0;
   std::string program;
   bool ended = false;
-  bool resumed = false;  // its daemon restarted under it
+  bool resumed = false;   // its daemon restarted under it
   bool resuming = false;  // the homes have not been told of that yet
   bool heard = false;     // its program had the answer to its hello, and said more
   bool waiting = false;   // for its program, which closed the connection before it was heard
@@ -63,7 +63,7 @@ struct Session {
     AllocationId id;
     std::string hold_id;  // empty: none
   };
-  std::vector<Freed> freed;  // handles that ended while this daemon was away, as the program shows
+  std::vector<Freed> freed;     // handles that ended while this daemon was away, as the program shows
   size_t restored_bytes = 0;    // of receipts
   std::set<std::string> homes;  // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked

@@ -101,7 +101,8 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
   for (const auto& one : extents.extents()) {
     AllocationId id;
     const uint64_t address = one.extent().address();
-    if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address)) continue;
+    if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address))
+      continue;
     const auto whole = session.allocations.find(id);
     if (whole != session.allocations.end() &&
         whole->second.is_whole()) {  // made again, and the record is older

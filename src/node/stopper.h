@@ -5,8 +5,7 @@
 // names' records here and from the daemons of the sessions that own replicas here.
 //
 // Invariants
-//   S1 a daemon says that it is about to stop before it asks others: two homes of a part that are told to
-//   stop at the
+//   S1 a daemon says that it is about to stop before it asks others: two homes of a part that are told to stop at the
 //      same time both wait, and neither counts on the other.
 //   S2 what nobody could tell is not safe: it is counted apart, and a stop waits for it.
 // Threads: the loop's.

@@ -78,7 +78,8 @@ Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>(
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                                OSSL_PARAM_construct_end()};
-  const int done = EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()), key.size(), params);
+  const int done =
+      EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()), key.size(), params);
   OCM_ASSERT(done == 1);
 }
 
@@ -88,11 +89,13 @@ Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts)
   EVP_MAC_CTX* const context = context_->context;
   bool done = EVP_MAC_init(context, nullptr, 0, nullptr) == 1;
   for (const auto& part : parts) {
-    done = done && EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(part.data()), part.size()) == 1;
+    done = done &&
+           EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(part.data()), part.size()) == 1;
   }
   Digest digest{};
   size_t length = 0;
-  done = done && EVP_MAC_final(context, reinterpret_cast<unsigned char*>(digest.data()), &length, digest.size()) == 1;
+  done = done &&
+         EVP_MAC_final(context, reinterpret_cast<unsigned char*>(digest.data()), &length, digest.size()) == 1;
   OCM_ASSERT(done && length == digest.size());
   return digest;
 }

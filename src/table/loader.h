@@ -2,9 +2,9 @@
 // one, and what goes to other nodes is put while the next group is encoded.
 //
 // Invariants
-//   L1 nothing is published here; every allocation is freed when the loader goes, unless finish() gave it
-//   out. L2 parts_ stand in the order in which they will be joined; offsets in the catalogue count from the
-//   first one. L3 staging_[k] is written only when the put that reads it has ended.
+//   L1 nothing is published here; every allocation is freed when the loader goes, unless finish() gave it out.
+//   L2 parts_ stand in the order in which they will be joined; offsets in the catalogue count from the first one.
+//   L3 staging_[k] is written only when the put that reads it has ended.
 #pragma once
 
 #include <future>

@@ -2,8 +2,7 @@
 // more than the transfer).
 //
 // Invariants
-//   P1 memory that somebody holds is in no list; the last holder gives it back or, over the bound, to the
-//   system.
+//   P1 memory that somebody holds is in no list; the last holder gives it back or, over the bound, to the system.
 // Threads: any. In a forked child memory of its parent is unmapped and never pooled.
 #pragma once
 

@@ -459,7 +459,7 @@ def test_doctor_fails_without_a_daemon_and_says_how_to_mend_it(alone):
     seen = alone.json("--socket", alone.folder / "none.sock", "doctor", code=1)
     assert not seen["ok"]
     [socket] = [check for check in seen["checks"] if check["check"] == "socket"]
-    assert socket["verdict"] == "FAIL" and "ocm up" in socket["mend"]
+    assert socket["verdict"] == "FAIL" and "ocm up" in socket["fix"]
 
 
 def test_doctor_sees_an_open_token_and_a_dead_node(alone):
@@ -472,7 +472,7 @@ def test_doctor_sees_an_open_token_and_a_dead_node(alone):
         if checks["nodes"]["verdict"] == "FAIL":
             break
         time.sleep(0.2)
-    assert "chmod 600" in checks["token"]["mend"]
+    assert "chmod 600" in checks["token"]["fix"]
     assert "node2 is dead" in checks["nodes"]["found"]
     alone("down")
 

@@ -77,7 +77,8 @@ class Daemon {
   /// The key of a session of a former run, if it has none.
   void sign_former(wire::SessionHello& hello) const {
     SessionId id;
-    if (hello.resume_key().empty() && node::read_id(hello.resume_session(), id)) hello.set_resume_key(sessions_->resume_key(id));
+    if (hello.resume_key().empty() && node::read_id(hello.resume_session(), id))
+      hello.set_resume_key(sessions_->resume_key(id));
   }
   bool is_dead() const { return is_dead_; }
   /// As if it was killed: nobody hears it any more. It stays until the environment ends, for its coroutines.

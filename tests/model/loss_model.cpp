@@ -16,11 +16,10 @@
 //   S6 a part ends in favour of one other, and nothing is decided after it (R9)
 //   S5 a voter forgets no decision while a replica of the part may be there (R8)
 #define OCM_MODEL
-#include "../../src/control/loss.cpp"  // NOLINT: compiled again, with mutations
-
 #include <array>
 #include <functional>
 
+#include "../../src/control/loss.cpp"  // NOLINT: compiled again, with mutations
 #include "model.h"
 
 namespace ocm {
@@ -43,15 +42,15 @@ struct World {
   uint64_t lease_ticks = 1;
   uint64_t ticks_max = 3;
   uint64_t rounds_max = 2;
-  size_t voting = 0;       // homes 0.. whose votes come and end one by one; the others get all with each tick
-  bool deaf = false;       // those homes are cut off: they hear no vote after the first
-  bool leases = false;     // votes come and end; else every home is always known and never quiet at once
-  bool delays = false;     // votes reach the home later than they were given
-  bool council = false;    // voter 2 is replaced by voter 3
-  bool one_each = false;   // the last writer asks the new council only, the others the old one
-  bool ends = false;       // the first writer is the home of replica 0, which has the part ended
-  bool crash = false;      // the home of replica 0 and its node's voter may end
-  size_t late_max = 2;     // messages under way whose asker gave up
+  size_t voting = 0;      // homes 0.. whose votes come and end one by one; the others get all with each tick
+  bool deaf = false;      // those homes are cut off: they hear no vote after the first
+  bool leases = false;    // votes come and end; else every home is always known and never quiet at once
+  bool delays = false;    // votes reach the home later than they were given
+  bool council = false;   // voter 2 is replaced by voter 3
+  bool one_each = false;  // the last writer asks the new council only, the others the old one
+  bool ends = false;      // the first writer is the home of replica 0, which has the part ended
+  bool crash = false;     // the home of replica 0 and its node's voter may end
+  size_t late_max = 2;    // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
 };
 
@@ -62,8 +61,8 @@ struct Reply {
 struct Home {
   bool dropped = false;
   uint8_t council = 0;
-  uint8_t told = 0;     // by voter: it named the replica, and its freeing is to be echoed
-  uint8_t writes = 0;   // by writer
+  uint8_t told = 0;    // by voter: it named the replica, and its freeing is to be echoed
+  uint8_t writes = 0;  // by writer
   std::array<uint64_t, kVoters> asked_ns{};
   std::array<Reply, kVoters> replies{};  // on their way
   uint64_t until_ns = 0;
@@ -72,9 +71,9 @@ struct Home {
 enum class Stage : uint8_t { kPutting, kLosing, kAcknowledged, kFailed };
 struct Writer {
   Stage stage = Stage::kPutting;
-  uint8_t put = 0;         // by replica: tried
+  uint8_t put = 0;  // by replica: tried
   uint8_t council = 0;
-  uint8_t unheard = 0;     // by voter: the request of this round is under way
+  uint8_t unheard = 0;           // by voter: the request of this round is under way
   std::vector<LossAsker> asker;  // none or one
   LossAsker::Answers answers;
 };
@@ -129,7 +128,6 @@ class Checker : public Walk<State> {
   uint64_t acknowledged = 0, gave_up = 0, was_last = 0, ended = 0;
 
  private:
-
   void renew(Home& home) const {
     std::vector<uint64_t> asked;
     for (const size_t v : voters_of(home.council)) {
@@ -142,15 +140,18 @@ class Checker : public Walk<State> {
     return !home.dropped && !is_dead_home(state, replica) && (!world_.leases || state.now < home.until_ns);
   }
   static size_t node_of(size_t replica) { return (replica + 1) % 3; }
-  static bool is_dead_home(const State& state, size_t replica) { return (state.dead >> node_of(replica) & 1) != 0; }
+  static bool is_dead_home(const State& state, size_t replica) {
+    return (state.dead >> node_of(replica) & 1) != 0;
+  }
   static bool is_dead(const State& state, size_t voter) { return (state.dead >> voter & 1) != 0; }
 
   // ---- the state's name
 
   static void add(std::string& out, uint64_t value) { add_number(out, value); }
   void add_request(std::string& out, const State& state, const LossRequest& request) const {
-    for (const uint64_t value : {static_cast<uint64_t>(request.phase), request.ballot.round, request.ballot.by,
-                                 request.replica.address.bits(), static_cast<uint64_t>(request.lost.size())})
+    for (const uint64_t value :
+         {static_cast<uint64_t>(request.phase), request.ballot.round, request.ballot.by,
+          request.replica.address.bits(), static_cast<uint64_t>(request.lost.size())})
       add(out, value);
     for (const ExtentId& id : request.lost) add(out, id.address.bits());
     add(out, request.ended.has_value());
@@ -161,7 +162,9 @@ class Checker : public Walk<State> {
   /// Everything of one voter: where the world has no place for a certain one, its name does not matter.
   std::string voter_text(const State& state, size_t v) const {
     std::string out;
-    const auto age = [&](uint64_t at) { return at == 0 ? 0 : 1 + std::min(state.now - at, world_.lease_ns() + 1); };
+    const auto age = [&](uint64_t at) {
+      return at == 0 ? 0 : 1 + std::min(state.now - at, world_.lease_ns() + 1);
+    };
     state.voters[v].fingerprint(state.now, out);
     add(out, state.council[v]);
     add(out, (state.sealed >> v & 1) | (state.dead >> v & 1) << 1 | (state.seals >> v & 1) << 2);
@@ -176,9 +179,10 @@ class Checker : public Walk<State> {
       for (const auto& [voter, answer] : writer.answers) {
         if (voter != voter_name(v)) continue;
         for (const uint64_t value :
-             {uint64_t{255}, static_cast<uint64_t>(answer.agreed), answer.promised.round, answer.accepted_at.round,
-              answer.accepted.address.bits(), static_cast<uint64_t>(answer.lost.size()),
-              static_cast<uint64_t>(answer.ended.has_value()), answer.wait_ns, age(answer.at_ns)})
+             {uint64_t{255}, static_cast<uint64_t>(answer.agreed), answer.promised.round,
+              answer.accepted_at.round, answer.accepted.address.bits(),
+              static_cast<uint64_t>(answer.lost.size()), static_cast<uint64_t>(answer.ended.has_value()),
+              answer.wait_ns, age(answer.at_ns)})
           add(out, value);
       }
     }
@@ -239,7 +243,8 @@ class Checker : public Walk<State> {
   void check(const State& state) {
     uint8_t acknowledged_writes = 0;
     for (size_t w = 0; w < state.writers.size(); ++w) {
-      if (state.writers[w].stage == Stage::kAcknowledged) acknowledged_writes |= static_cast<uint8_t>(1u << w);
+      if (state.writers[w].stage == Stage::kAcknowledged)
+        acknowledged_writes |= static_cast<uint8_t>(1u << w);
     }
     std::vector<ExtentId> longest;
     for (const LossLedger& ledger : state.voters) {
@@ -379,7 +384,8 @@ class Checker : public Walk<State> {
       fail("S4: a request decides although its asker may have given up");
     if (answer.is_ok() && answer.value().agreed && request.phase == LossRequest::Phase::kAccept &&
         state.crash_ns != 0 && request.replica == replica_id(1)) {
-      if (state.now > state.crash_ns + world_.lease_ns()) fail("S3: the last copy was given up after the other's end");
+      if (state.now > state.crash_ns + world_.lease_ns())
+        fail("S3: the last copy was given up after the other's end");
       state.given_up = true;  // within a lease of the crash: two failures at once
     }
     return answer;
@@ -467,7 +473,8 @@ class Checker : public Walk<State> {
     if (asker.outcome() == LossAsker::Outcome::kLost) {
       writer.stage = Stage::kAcknowledged;
       ++acknowledged;
-    } else if (asker.outcome() == LossAsker::Outcome::kEnded || asker.outcome() == LossAsker::Outcome::kOvertaken) {
+    } else if (asker.outcome() == LossAsker::Outcome::kEnded ||
+               asker.outcome() == LossAsker::Outcome::kOvertaken) {
       writer.stage = Stage::kFailed;
       ++ended;
     } else if (asker.outcome() == LossAsker::Outcome::kLast) {
@@ -536,42 +543,141 @@ class Checker : public Walk<State> {
 
 const std::vector<World> kGate = {
     {.name = "a request that is too late", .gives_up = {0}, .ticks_max = 2, .rounds_max = 1, .late_max = 2},
-    {.name = "two writers, late requests", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 1, .late_max = 2},
-    {.name = "three replicas", .replicas = 3, .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 1, .late_max = 1},
-    {.name = "a part ends", .gives_up = {1, 1}, .ticks_max = 0, .rounds_max = 1, .ends = true, .late_max = 2},
-    {.name = "a part of three ends", .replicas = 3, .gives_up = {1, 2}, .ticks_max = 0, .rounds_max = 1, .ends = true,
+    {.name = "two writers, late requests",
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 1,
+     .late_max = 2},
+    {.name = "three replicas",
+     .replicas = 3,
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 1,
      .late_max = 1},
-    {.name = "a part ends, the council changes", .gives_up = {1, 1}, .ticks_max = 0, .rounds_max = 0, .council = true,
-     .one_each = true, .ends = true, .late_max = 0},
-    {.name = "two writers", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 2, .late_max = 0},
-    {.name = "a home ends", .gives_up = {1}, .ticks_max = 3, .rounds_max = 0, .leases = true, .crash = true,
+    {.name = "a part ends", .gives_up = {1, 1}, .ticks_max = 0, .rounds_max = 1, .ends = true, .late_max = 2},
+    {.name = "a part of three ends",
+     .replicas = 3,
+     .gives_up = {1, 2},
+     .ticks_max = 0,
+     .rounds_max = 1,
+     .ends = true,
+     .late_max = 1},
+    {.name = "a part ends, the council changes",
+     .gives_up = {1, 1},
+     .ticks_max = 0,
+     .rounds_max = 0,
+     .council = true,
+     .one_each = true,
+     .ends = true,
      .late_max = 0},
-    {.name = "leases", .gives_up = {0}, .lease_ticks = 1, .ticks_max = 1, .rounds_max = 0, .voting = 1,
-     .leases = true, .late_max = 0},
-    {.name = "late votes", .gives_up = {0}, .lease_ticks = 1, .ticks_max = 1, .rounds_max = 0, .voting = 1,
-     .leases = true, .delays = true, .late_max = 0},
-    {.name = "the council changes", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 0, .council = true,
-     .one_each = true, .late_max = 0},
-    {.name = "the council changes, leases", .gives_up = {0}, .lease_ticks = 1, .ticks_max = 1, .rounds_max = 0,
-     .voting = 1, .deaf = true, .leases = true, .council = true, .late_max = 0},
+    {.name = "two writers", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 2, .late_max = 0},
+    {.name = "a home ends",
+     .gives_up = {1},
+     .ticks_max = 3,
+     .rounds_max = 0,
+     .leases = true,
+     .crash = true,
+     .late_max = 0},
+    {.name = "leases",
+     .gives_up = {0},
+     .lease_ticks = 1,
+     .ticks_max = 1,
+     .rounds_max = 0,
+     .voting = 1,
+     .leases = true,
+     .late_max = 0},
+    {.name = "late votes",
+     .gives_up = {0},
+     .lease_ticks = 1,
+     .ticks_max = 1,
+     .rounds_max = 0,
+     .voting = 1,
+     .leases = true,
+     .delays = true,
+     .late_max = 0},
+    {.name = "the council changes",
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 0,
+     .council = true,
+     .one_each = true,
+     .late_max = 0},
+    {.name = "the council changes, leases",
+     .gives_up = {0},
+     .lease_ticks = 1,
+     .ticks_max = 1,
+     .rounds_max = 0,
+     .voting = 1,
+     .deaf = true,
+     .leases = true,
+     .council = true,
+     .late_max = 0},
 };
 const std::vector<World> kDeep = {
-    {.name = "two writers, three attempts", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 3, .late_max = 1},
-    {.name = "two writers, late, with time", .gives_up = {0, 1}, .ticks_max = 2, .rounds_max = 1, .late_max = 2},
-    {.name = "three replicas, three writers", .replicas = 3, .gives_up = {0, 1, 2}, .ticks_max = 0, .rounds_max = 1,
-     .late_max = 0},
-    {.name = "leases, longer", .gives_up = {0}, .lease_ticks = 1, .ticks_max = 2, .rounds_max = 1, .voting = 1,
-     .leases = true, .late_max = 0},
-    {.name = "leases of two ticks", .gives_up = {0}, .lease_ticks = 2, .ticks_max = 4, .rounds_max = 1, .voting = 1,
-     .leases = true, .delays = true, .late_max = 0},
-    {.name = "two writers, leases", .gives_up = {0, 1}, .lease_ticks = 1, .ticks_max = 2, .rounds_max = 1,
-     .voting = 2, .leases = true, .late_max = 0},
-    {.name = "the council changes, leases, anyone", .gives_up = {0}, .lease_ticks = 1, .ticks_max = 1, .rounds_max = 0,
-     .voting = 1, .leases = true, .council = true, .late_max = 0},
-    {.name = "the council changes under both", .gives_up = {0, 1}, .ticks_max = 0, .rounds_max = 1, .council = true,
+    {.name = "two writers, three attempts",
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 3,
      .late_max = 1},
-    {.name = "a home ends, two writers", .gives_up = {0, 1}, .ticks_max = 3, .rounds_max = 1, .voting = 1,
-     .leases = true, .crash = true, .late_max = 1},
+    {.name = "two writers, late, with time",
+     .gives_up = {0, 1},
+     .ticks_max = 2,
+     .rounds_max = 1,
+     .late_max = 2},
+    {.name = "three replicas, three writers",
+     .replicas = 3,
+     .gives_up = {0, 1, 2},
+     .ticks_max = 0,
+     .rounds_max = 1,
+     .late_max = 0},
+    {.name = "leases, longer",
+     .gives_up = {0},
+     .lease_ticks = 1,
+     .ticks_max = 2,
+     .rounds_max = 1,
+     .voting = 1,
+     .leases = true,
+     .late_max = 0},
+    {.name = "leases of two ticks",
+     .gives_up = {0},
+     .lease_ticks = 2,
+     .ticks_max = 4,
+     .rounds_max = 1,
+     .voting = 1,
+     .leases = true,
+     .delays = true,
+     .late_max = 0},
+    {.name = "two writers, leases",
+     .gives_up = {0, 1},
+     .lease_ticks = 1,
+     .ticks_max = 2,
+     .rounds_max = 1,
+     .voting = 2,
+     .leases = true,
+     .late_max = 0},
+    {.name = "the council changes, leases, anyone",
+     .gives_up = {0},
+     .lease_ticks = 1,
+     .ticks_max = 1,
+     .rounds_max = 0,
+     .voting = 1,
+     .leases = true,
+     .council = true,
+     .late_max = 0},
+    {.name = "the council changes under both",
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 1,
+     .council = true,
+     .late_max = 1},
+    {.name = "a home ends, two writers",
+     .gives_up = {0, 1},
+     .ticks_max = 3,
+     .rounds_max = 1,
+     .voting = 1,
+     .leases = true,
+     .crash = true,
+     .late_max = 1},
 };
 
 /// Each breaks one rule; a world of the gate must notice.

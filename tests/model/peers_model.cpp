@@ -130,7 +130,8 @@ class Checker : public Walk<State> {
       case kB: return s.b_live != 0;
       case kP: return s.p_live != 0;
       case kB2: return s.over != 0;
-      case kP2: return s.peer == Peer::kSwitched || (s.peer >= Peer::kPlanned && OCM_MUTATION("second-id-answers"));
+      case kP2:
+        return s.peer == Peer::kSwitched || (s.peer >= Peer::kPlanned && OCM_MUTATION("second-id-answers"));
       default: return s.spare == Spare::kPlanned || s.spare == Spare::kGiven;
     }
   }
@@ -147,12 +148,14 @@ class Checker : public Walk<State> {
 
   void check(const State& s) {
     for (uint8_t m = 0; m < kMembers; ++m) {
-      if (is_told(s, m) && answers(s, m) && !has_all(s, m)) fail("S1: a replica that answers misses an acknowledged put");
+      if (is_told(s, m) && answers(s, m) && !has_all(s, m))
+        fail("S1: a replica that answers misses an acknowledged put");
     }
     bool kept = false;
     for (uint8_t m = 0; m < kMembers; ++m) {
       const bool of_it = (kPart[s.ended] & bit(m)) != 0;
-      kept = kept || (of_it && is_up(s, m) && (s.lost & bit(m)) == 0 && (m != kD || s.spare != Spare::kFreed) && has_all(s, m));
+      kept = kept || (of_it && is_up(s, m) && (s.lost & bit(m)) == 0 &&
+                      (m != kD || s.spare != Spare::kFreed) && has_all(s, m));
     }
     if (!kept && s.short_then == 0) fail("S2: no replica that may live has every acknowledged put");
     for (const Writer& writer : s.writers) {
@@ -165,15 +168,20 @@ class Checker : public Walk<State> {
     const bool up_b = is_up(s, kB), up_p = is_up(s, kP), up_d = is_up(s, kD);
     for (const Writer& writer : s.writers) {
       if (writer.stage != Stage::kOver) fail("S3: a put does not end");
-      if (writer.failed != 0 && s.crashed == 0 && s.own_cuts == 0) fail("S4: a put failed though nothing of it did");
+      if (writer.failed != 0 && s.crashed == 0 && s.own_cuts == 0)
+        fail("S4: a put failed though nothing of it did");
     }
-    if (up_d && (s.spare == Spare::kReserved || s.spare == Spare::kPlanned)) fail("S3: a reserved replica stays");
-    if (up_b && s.remake.next() != Step::kDone && s.remake.next() != Step::kOver) fail("S3: the remake does not end");
+    if (up_d && (s.spare == Spare::kReserved || s.spare == Spare::kPlanned))
+      fail("S3: a reserved replica stays");
+    if (up_b && s.remake.next() != Step::kDone && s.remake.next() != Step::kOver)
+      fail("S3: the remake does not end");
     if (up_b && s.over == 0 && s.b_live == 0 && (s.dropped & bit(kB)) == 0) fail("S3: B is frozen for ever");
     if (up_p && s.peer == Peer::kFollowing) fail("S3: P is frozen for ever");
-    if (up_p && up_b && (s.peer == Peer::kShared || s.peer == Peer::kPlanned)) fail("S3: the second id stays");
+    if (up_p && up_b && (s.peer == Peer::kShared || s.peer == Peer::kPlanned))
+      fail("S3: the second id stays");
     if (up_p && s.ended != 0 && s.p_live != 0) fail("S3: P does not follow");
-    const bool three = s.ended != 0 && s.over != 0 && s.peer == Peer::kSwitched && s.spare == Spare::kGiven && s.lost == 0;
+    const bool three =
+        s.ended != 0 && s.over != 0 && s.peer == Peer::kSwitched && s.spare == Spare::kGiven && s.lost == 0;
     if (three) ++whole;
     if (s.cuts == 0 && s.crashed == 0 && !three) fail("S4: a replica is missing though nothing failed");
   }
@@ -187,7 +195,9 @@ class Checker : public Walk<State> {
     for (const Home home : {kHomeB, kHomeP, kHomeD}) {
       if ((s.alive & bit(home)) == 0) continue;
       then(s, [&](State& n) { hear_votes(n, home); });
-      const uint8_t here = home == kHomeB ? bit(kB) | bit(kB2) : home == kHomeP ? bit(kP) | bit(kP2) : bit(kD);
+      const uint8_t here = home == kHomeB   ? bit(kB) | bit(kB2)
+                           : home == kHomeP ? bit(kP) | bit(kP2)
+                                            : bit(kD);
       const bool news = (s.lost & static_cast<uint8_t>(~s.dropped) & here) != 0;
       if (news) then(s, [&](State& n) { n.leased &= static_cast<uint8_t>(~bit(home)); });
       if (s.crashed != 0 || (world_.crash & bit(home)) == 0) continue;
@@ -203,7 +213,8 @@ class Checker : public Walk<State> {
     // The spare home knows that the home that leads is over; P's home, that B was given up: the plan is void.
     if (!is_up(s, kB) && s.spare == Spare::kReserved) then(s, [](State& n) { n.spare = Spare::kFreed; });
     // Who has a plan of a home that is over asks the council to give up B, as a writer does.
-    const bool p_plans = is_up(s, kP) && s.peer == Peer::kPlanned, d_plans = is_up(s, kD) && s.spare == Spare::kPlanned;
+    const bool p_plans = is_up(s, kP) && s.peer == Peer::kPlanned,
+               d_plans = is_up(s, kD) && s.spare == Spare::kPlanned;
     if (!is_up(s, kB) && d_plans && OCM_MUTATION("free-what-is-planned"))
       return then(s, [](State& n) { n.spare = Spare::kFreed; });
     if (!is_up(s, kB) && (p_plans || d_plans)) {
@@ -226,7 +237,8 @@ class Checker : public Walk<State> {
     const auto done = [](State& n) { n.remake.done(); };
     const auto failed = [](State& n) { n.remake.failed(); };
     const bool p_hears = is_up(s, kP) && (s.dropped & bit(kP)) == 0;
-    if ((s.dropped & bit(kB)) != 0 && s.ended == 0 && s.remake.next() != Step::kRelease && s.remake.next() != Step::kOver)
+    if ((s.dropped & bit(kB)) != 0 && s.ended == 0 && s.remake.next() != Step::kRelease &&
+        s.remake.next() != Step::kOver)
       return then(s, [](State& n) { n.remake.freed(); });
     switch (s.remake.next()) {
       case Step::kReserve:
@@ -276,12 +288,8 @@ class Checker : public Walk<State> {
         });
         return;
       case Step::kGive: return give(s);
-      case Step::kSwitch:
-        return then(s, [&](State& n) {
-          n.over = 1, n.b_live = 0, done(n);
-        });
-      case Step::kThaw:
-        return then(s, [&](State& n) { n.b_live = (n.dropped & bit(kB)) == 0, done(n); });
+      case Step::kSwitch: return then(s, [&](State& n) { n.over = 1, n.b_live = 0, done(n); });
+      case Step::kThaw: return then(s, [&](State& n) { n.b_live = (n.dropped & bit(kB)) == 0, done(n); });
       case Step::kRelease: {
         // Each until it is heard.
         const bool d = is_up(s, kD) && (s.spare == Spare::kReserved || s.spare == Spare::kPlanned);
@@ -338,8 +346,10 @@ class Checker : public Walk<State> {
       }
     }
     n.leased |= bit(home);
-    const bool watched = (n.dropped & bit(kP2)) == 0 || !OCM_MUTATION("drop-only-the-second-id");  // 64 with each vote
-    if (home == kHomeP && n.ended != 0 && n.peer == Peer::kPlanned && watched) n.peer = Peer::kFollowing, n.p_live = 0;
+    const bool watched =
+        (n.dropped & bit(kP2)) == 0 || !OCM_MUTATION("drop-only-the-second-id");  // 64 with each vote
+    if (home == kHomeP && n.ended != 0 && n.peer == Peer::kPlanned && watched)
+      n.peer = Peer::kFollowing, n.p_live = 0;
     if (home == kHomeP && (n.lost & bit(kB)) != 0 && (n.peer == Peer::kShared || n.peer == Peer::kPlanned))
       n.peer = Peer::kNone;
   }
@@ -395,7 +405,8 @@ class Checker : public Walk<State> {
     }
     then(s, [&](State& n) { store(n, w, m, n.writers[w].number), set(Op::kGood)(n); });
     own_cut([&](State& n) { store(n, w, m, n.writers[w].number), set(Op::kFailed)(n); });
-    if (m == kP) own_cut([&](State& n) { n.writers[w].late_at_p = n.writers[w].number, set(Op::kFailed)(n); });
+    if (m == kP)
+      own_cut([&](State& n) { n.writers[w].late_at_p = n.writers[w].number, set(Op::kFailed)(n); });
   }
   static void store(State& n, size_t w, uint8_t m, uint8_t number) {
     (m == kD ? n.d[w] : m == kB || m == kB2 ? n.b[w] : n.p[w]) = number;
@@ -474,15 +485,17 @@ class Checker : public Walk<State> {
   }
 
   static bool is_told_of_next(const State& s, const Writer& writer) {
-    return writer.part == 0 && ((is_up(s, kB) && s.over != 0) || (is_up(s, kP) && s.peer == Peer::kSwitched) ||
-                                (is_up(s, kD) && s.spare == Spare::kGiven));
+    return writer.part == 0 &&
+           ((is_up(s, kB) && s.over != 0) || (is_up(s, kP) && s.peer == Peer::kSwitched) ||
+            (is_up(s, kD) && s.spare == Spare::kGiven));
   }
 
   void resolve(const State& s, size_t w) {
     const Writer& writer = s.writers[w];
     // Who finds one frozen waits; what is not heard is as nobody.
     for (uint8_t m = 0; m < kMembers; ++m) {
-      if ((kPart[writer.part] & bit(m)) != 0 && is_up(s, m) && is_closed(s, m) && !is_told_of_next(s, writer)) return;
+      if ((kPart[writer.part] & bit(m)) != 0 && is_up(s, m) && is_closed(s, m) && !is_told_of_next(s, writer))
+        return;
     }
     if (is_told_of_next(s, writer)) {
       return then(s, [&](State& n) {
@@ -521,16 +534,11 @@ const std::vector<World> kDeep = {
 
 /// Each breaks one rule; a world of the gate must notice.
 constexpr Mutation kMutations[] = {
-    {"give-without-deciding", "messages are lost"},
-    {"give-without-freeze", "nothing fails"},
-    {"thaw-what-may-be-decided", "messages are lost"},
-    {"decide-without-a-plan", "the leading home ends"},
-    {"second-id-answers", "messages are lost"},
-    {"free-what-is-planned", "the leading home ends"},
-    {"follow-without-waiting", "messages are lost"},
-    {"forget-the-plan", "the leading home ends"},
-    {"drop-only-the-second-id", "messages are lost"},
-    {"lose-what-is-frozen", "nothing fails"},
+    {"give-without-deciding", "messages are lost"},    {"give-without-freeze", "nothing fails"},
+    {"thaw-what-may-be-decided", "messages are lost"}, {"decide-without-a-plan", "the leading home ends"},
+    {"second-id-answers", "messages are lost"},        {"free-what-is-planned", "the leading home ends"},
+    {"follow-without-waiting", "messages are lost"},   {"forget-the-plan", "the leading home ends"},
+    {"drop-only-the-second-id", "messages are lost"},  {"lose-what-is-frozen", "nothing fails"},
     {"lose-after-the-end", "messages are lost"},
 };
 

@@ -157,10 +157,10 @@ void FabricWorld::cut(size_t home) {
   world_.cut_link(0, home + 1);
 }
 
-void FabricWorld::mend(size_t home) {
+void FabricWorld::restore(size_t home) {
   catch_up();
-  if (--disturb(home).cuts == 0) network_.mend(here(), name(home));
-  world_.mend_link(0, home + 1);
+  if (--disturb(home).cuts == 0) network_.restore(here(), name(home));
+  world_.restore_link(0, home + 1);
 }
 
 bool FabricWorld::is_dead(size_t home) const { return homes_[home].dead; }

@@ -39,7 +39,7 @@ class FabricWorld {
   void resume(size_t home);
   /// From the session's node.
   void cut(size_t home);
-  void mend(size_t home);
+  void restore(size_t home);
   bool is_dead(size_t home) const;
   /// It cannot answer the session now.
   bool is_blocked(size_t home) const;

@@ -133,7 +133,7 @@ class Hour {
     };
     constexpr Fault kFaults[] = {{"kill", &FabricWorld::kill, &FabricWorld::restart},
                                  {"stop", &FabricWorld::stop, &FabricWorld::resume},
-                                 {"cut", &FabricWorld::cut, &FabricWorld::mend}};
+                                 {"cut", &FabricWorld::cut, &FabricWorld::restore}};
     const uint64_t begin_ns = one_in(2) ? 0 : below(200'000), length_ns = below(8 * kSecondNs);
     const Fault fault = kFaults[below(3)];
     network_.schedule(begin_ns, [this, node, fault] {

@@ -187,7 +187,8 @@ void Invariants::losses_agree() {
 void Invariants::homes_are_valid() {
   for (size_t node = 0; node < world_.nodes(); ++node) {
     const auto daemon = world_.daemon(node);
-    if (daemon && !daemon->home->is_valid()) violate("L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+    if (daemon && !daemon->home->is_valid())
+      violate("L1, L2 or L4: the home of " + name_of(node) + " is not valid");
   }
 }
 

@@ -448,8 +448,8 @@ void Program::lost_all(const Handle& handle, size_t part) {
     return world_.life(piece.node) == piece.life && (named || !world_.may_be_orphaned(node_, piece.node));
   };
   const bool never_killed = std::all_of(pieces.begin(), pieces.end(), lived);
-  const bool spared =
-      std::any_of(now.begin(), now.end(), [&](const Memory::Piece& p) { return lived(p) && !world_.given_up(p); });
+  const bool spared = std::any_of(now.begin(), now.end(),
+                                  [&](const Memory::Piece& p) { return lived(p) && !world_.given_up(p); });
   if (!never_killed && !spared) return;
   std::string what = "W2: every replica is gone, and a node was never lost: of \"" + memory.name +
                      "\", state " + std::to_string(static_cast<int>(memory.state)) +

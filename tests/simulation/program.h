@@ -43,7 +43,8 @@ class Program : public std::enable_shared_from_this<Program> {
   /// Removes every name there is.
   Task<void> sweep(bool& clean);
 
-  Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes, size_t at_least = 2);
+  Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes,
+                                                 size_t at_least = 2);
   Task<Status> publish(Handle& handle, std::string name);
   Task<Result<std::shared_ptr<Handle>>> attach(std::string name, bool hold);
   Task<Status> remove(std::string name);

@@ -20,7 +20,7 @@ bool is_lost_answer(Code code) {
 // ---- allocations and names
 
 Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vector<size_t> nodes,
-                                                           size_t at_least) {
+                                                        size_t at_least) {
   wire::Envelope request;
   auto& ask = *request.mutable_allocate();
   const uint32_t extents =
@@ -332,7 +332,8 @@ Task<void> Program::probe() {
   // Each name once: by who comes first in the list of who may ask.
   const auto names = world_.published;
   for (const auto& memory : names) {
-    if (memory->probed || memory->state != Memory::State::kPublished || world_.may_be_removed(*memory)) continue;
+    if (memory->probed || memory->state != Memory::State::kPublished || world_.may_be_removed(*memory))
+      continue;
     memory->probed = true;
     Handle as_published;
     as_published.memory = memory;
@@ -344,7 +345,8 @@ Task<void> Program::probe() {
     ++world_.counts["names probed"];
     if (memory->is_private && memory->owner != uid()) {
       if (attached.status().code() != Code::kPermission)
-        world_.violate("N3: another user's " + memory->name + ": " + std::string(attached.status().to_string()));
+        world_.violate("N3: another user's " + memory->name + ": " +
+                       std::string(attached.status().to_string()));
       continue;
     }
     must(attached.status(), "an attach of " + memory->name);

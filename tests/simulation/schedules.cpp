@@ -82,14 +82,15 @@ std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& b
   script.run_for_ms(200);
   world.end_program(*program);
   script.run_for_ms(600);
-  world.ways().mend(2, 1);
+  world.ways().restore(2, 1);
   script.run_for_ms(15'000);
   world.check_unused();
   return script.end(reached);
 }
 
 /// A daemon stands still as soon as it is back; its program gives up its hello, comes again, and has what it had.
-std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -129,7 +130,8 @@ std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broke
 }
 
 /// A session's resumption lies in a stream until the session has ended, and another connection told that.
-std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -156,9 +158,9 @@ std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& b
   world.cut_link(0, 2);
   script.run_for_ms(3000);
   world.end_program(*program);
-  world.mend_link(0, 2);  // it has returned: told over a new connection
+  world.restore_link(0, 2);  // it has returned: told over a new connection
   script.run_for_ms(1000 + 200 * seed);
-  world.ways().mend(1, 2);
+  world.ways().restore(1, 2);
   script.run_for_ms(15'000);
   world.check_unused();
   return script.end(reached);
@@ -195,7 +197,7 @@ std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>&
       }
     });
   }
-  world.mend_link(1, 2);
+  world.restore_link(1, 2);
   script.run_for_ms(4500);
   if (freed) {
     world.check_unused();
@@ -235,7 +237,7 @@ std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<f
     script.run(program, put);
     script.run_for_ms(1000);
   }
-  world.mend_link(0, 1);
+  world.restore_link(0, 1);
   script.run_for_ms(9000);
   script.run(program, put);
   world.end_program(*program);
@@ -267,7 +269,7 @@ std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>
     const Status removed = co_await program->remove("x");
     script.must(removed, "remove");
   });
-  world.mend_link(0, 2);
+  world.restore_link(0, 2);
   script.run_for_ms(4000);
   script.run(program, [&]() -> Task<void> { (void)co_await program->attach("x", false); });
   world.end_program(*program);
@@ -291,7 +293,7 @@ std::string reservation_comes_late(uint64_t seed, const std::set<fault::Point>& 
   script.run_for_ms(300 * seed);
   world.end_program(*program);
   script.run_for_ms(3000);
-  world.ways().mend(1, 2);
+  world.ways().restore(1, 2);
   script.run_for_ms(15'000);
   world.check_unused();
   return script.end(reached);
@@ -312,7 +314,7 @@ std::string answer_comes_late(uint64_t seed, const std::set<fault::Point>& broke
   world.ways().cut(2, 1);
   script.start(program, [&]() -> Task<void> { (void)co_await program->allocate(Layout::kSingle, on(2)); });
   script.run_for_ms(1000 + 500 * seed);
-  world.ways().mend(2, 1);
+  world.ways().restore(2, 1);
   script.run_for_ms(4000);
   script.run(program, [&]() -> Task<void> {
     const auto all = program->handles;
@@ -342,7 +344,7 @@ std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   world.cut_link(0, 2);
   script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
   script.run_for_ms(4500);
-  world.mend_link(0, 2);
+  world.restore_link(0, 2);
   script.run_for_ms(3000);
   script.run(program, [&]() -> Task<void> {
     const auto attached = co_await program->attach("x", false);
@@ -379,7 +381,7 @@ std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   script.run_for_ms(3500);
   script.run(second, [&]() -> Task<void> { (void)co_await second->remove("x"); });
   script.run(second, publish);
-  world.ways().mend(1, 0);
+  world.ways().restore(1, 0);
   script.run_for_ms(4000);
   script.run(second, [&]() -> Task<void> {
     const auto attached = co_await second->attach("x", false);
@@ -389,7 +391,8 @@ std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& brok
 }
 
 /// P2: a home is told of a session's end on a connection that breaks.
-std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
+                             std::set<fault::State>* reached) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -402,14 +405,15 @@ std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken
   script.run_for_ms(100 + 400 * seed);
   world.ways().drop_parked();
   world.ways().reset(1, 2);
-  world.mend_link(1, 2);
+  world.restore_link(1, 2);
   script.run_for_ms(8000);
   world.check_unused();
   return script.end(reached);
 }
 
 /// G2: a put that was given up arrives after the next one, which took another connection.
-std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
+                           std::set<fault::State>* reached) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -427,7 +431,7 @@ std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken, 
   world.cut_link(1, 2);
   script.start(program, [&]() -> Task<void> { (void)co_await program->put(handle, 1); });
   script.run_for_ms(4000);
-  world.mend_link(1, 2);
+  world.restore_link(1, 2);
   script.run(program, put);
   script.run_for_ms(1000);
   script.run(program, [&]() -> Task<void> {
@@ -495,7 +499,8 @@ const std::vector<Schedule>& schedules_of_sessions() {
 const std::vector<Schedule>& schedules() {
   static const std::vector<Schedule> all = [] {
     std::vector<Schedule> out = schedules_of_replicas();
-    for (const auto* more : {&schedules_of_sessions(), &schedules_of_names()}) out.insert(out.end(), more->begin(), more->end());
+    for (const auto* more : {&schedules_of_sessions(), &schedules_of_names()})
+      out.insert(out.end(), more->begin(), more->end());
     return out;
   }();
   return all;

@@ -16,7 +16,7 @@ void silence(World& world, Silence how) {
 void end_silence(World& world, Silence how) {
   if (how == Silence::kStands) world.resume(0);
   if (how == Silence::kKilled) world.restart(0);
-  if (how == Silence::kCutOff) world.mend_link(0, 1);
+  if (how == Silence::kCutOff) world.restore_link(0, 1);
 }
 
 /// A program that publishes and is told that no coordinator answers.
@@ -78,7 +78,8 @@ std::string nobody_knows_of_a_name(uint64_t seed, const std::set<fault::Point>& 
 }
 
 /// N7: it publishes again, under the same name.
-std::string published_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string published_again(uint64_t seed, const std::set<fault::Point>& broken,
+                            std::set<fault::State>* reached) {
   Unanswered with(seed, broken);
   Script& script = with.script;
   end_silence(script.world, with.how);
@@ -103,7 +104,8 @@ std::string published_again(uint64_t seed, const std::set<fault::Point>& broken,
 }
 
 /// N7: it frees what it publishes before it has an answer, or its daemon is another run when it does, or it joins it.
-std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& broken,
+                               std::set<fault::State>* reached) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -137,7 +139,8 @@ std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& brok
       std::vector<std::shared_ptr<Handle>> parts{handle, other};
       script.run(program, [&]() -> Task<void> {
         const auto joined = co_await program->join(parts);
-        script.must(joined.status().code() == Code::kInvalidArgument ? Code::kOk : Code::kInternal, "no join");
+        script.must(joined.status().code() == Code::kInvalidArgument ? Code::kOk : Code::kInternal,
+                    "no join");
       });
       script.start(program, free);
     }
@@ -148,7 +151,8 @@ std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& brok
   const auto last = world.add_program(2);
   script.run(last, [&]() -> Task<void> {
     const auto found = co_await last->attach("x", false);
-    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no name of what was freed");
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
+                "no name of what was freed");
   });
   world.end_program(*program);
   script.run_for_ms(8000);
@@ -157,7 +161,8 @@ std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& brok
 }
 
 /// N7: one home of two has heard of the name, then the coordinator and the program end.
-std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken,
+                        std::set<fault::State>* reached) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -175,7 +180,7 @@ std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, std
   world.end_program(*program);
   world.restart(0);
   script.run_for_ms(1000 * seed);
-  world.mend_link(0, 3);
+  world.restore_link(0, 3);
   script.run_for_ms(10'000);
   const auto last = world.add_program(2);
   script.run(last, [&]() -> Task<void> {
@@ -190,7 +195,8 @@ std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, std
 
 /// N2: one home has freed its part, another one is away, the coordinator starts anew, and nobody asks again. Or the
 /// only home is away (odd seeds), and the next run does not know the name when it is asked again.
-std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const bool one_home = seed % 2 == 1;
@@ -211,12 +217,13 @@ std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& br
   world.ways().drop_parked();
   world.restart(0);
   script.run_for_ms(6000);
-  world.mend_link(0, 3);
+  world.restore_link(0, 3);
   script.run_for_ms(8000);
   const auto other = world.add_program(2);
   script.run(other, [&]() -> Task<void> {
     auto found = co_await other->attach("x", false);
-    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no name that was removed");
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
+                "no name that was removed");
   });
   if (one_home) script.must(told, "remove");
   script.run_for_ms(1000);
@@ -225,7 +232,8 @@ std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& br
 }
 
 /// A part is made again while its allocation is published, which fails in the end.
-std::string made_again_while_published(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string made_again_while_published(uint64_t seed, const std::set<fault::Point>& broken,
+                                       std::set<fault::State>* reached) {
   Script script(seed, broken, 6);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -254,7 +262,7 @@ std::string made_again_while_published(uint64_t seed, const std::set<fault::Poin
   script.run_for_ms(3500);
   if (seed % 2 == 0) world.end_program(*program);
   script.run_for_ms(1500);
-  world.mend_link(0, 4);
+  world.restore_link(0, 4);
   script.run_for_ms(8000);
   if (seed % 2 != 0) world.end_program(*program);
   script.run_for_ms(8000);
@@ -274,7 +282,8 @@ std::string made_again_while_published(uint64_t seed, const std::set<fault::Poin
 }
 
 /// A home stands still while the coordinator starts anew and another allocation gets its name.
-std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken,
+                            std::set<fault::State>* reached) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto first = world.add_program(1), second = world.add_program(2);

@@ -70,7 +70,7 @@ std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
   pair.world.cut_node(1);
   pair.both_put();
   pair.run_for_ms(seed % 2 == 0 ? 2600 : 3500);
-  pair.world.mend_node(1);
+  pair.world.restore_node(1);
   pair.run_for_ms(8000);
   pair.look();
   return pair.end(reached);
@@ -83,7 +83,7 @@ std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken,
   pair.world.cut_link(1, 2);
   pair.both_put();
   pair.run_for_ms(9000);
-  pair.world.mend_link(1, 2);
+  pair.world.restore_link(1, 2);
   pair.run_for_ms(5000);
   pair.look();
   return pair.end(reached);
@@ -147,7 +147,7 @@ std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>
   pair.write_and_read(6000);
   pair.world.kill(4, true);
   pair.run_for_ms(4000);
-  pair.world.mend_node(2);
+  pair.world.restore_node(2);
   pair.write_and_read(6000);
   return pair.end(reached);
 }
@@ -232,7 +232,7 @@ std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Po
   if (accepted < when && broken.empty()) pair.world.violate("the council never changed");
   pair.run_for_ms(seed % 3);
   pair.world.kill(0, true);
-  pair.world.mend_node(0);
+  pair.world.restore_node(0);
   pair.run_for_ms(100);
   pair.world.restart(0);
   pair.run_for_ms(12'000);
@@ -251,7 +251,7 @@ std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& 
   pair.run_for_ms(1000);
   pair.world.cut_node(0);
   pair.run_for_ms(1500 + 400 * (seed % 8));
-  pair.world.mend_node(0);
+  pair.world.restore_node(0);
   for (int ms = 0; ms < 2000; ++ms) {
     pair.run_for_ms(1);
     if (pair.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
@@ -351,7 +351,7 @@ std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken
   part.write_for(9000);
   part.lose(1);
   part.run_for_ms(3000 + 200 * (seed % 8));
-  for (const size_t node : {0, 1, 3, 4}) part.world.mend_link(2, node);
+  for (const size_t node : {0, 1, 3, 4}) part.world.restore_link(2, node);
   part.run_for_ms(16000);
   if (!was_cut && broken.empty()) part.world.violate("the replica was never frozen");
   part.look(part.reader, part.read);
@@ -386,7 +386,7 @@ std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& br
   if (!planned && broken.empty()) part.world.violate("the part was never planned");
   part.run_for_ms(seed % 8);
   part.world.kill(leader, true);
-  part.world.mend_node(leader);
+  part.world.restore_node(leader);
   part.run_for_ms(20'000);
   part.look(part.reader, part.read);
   part.look(part.writer, part.written);
@@ -406,7 +406,7 @@ std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& b
   part.write_for(3000);
   part.lose(1);
   part.run_for_ms(5000);
-  part.world.mend_node(2);
+  part.world.restore_node(2);
   part.world.kill(2, true);
   part.run_for_ms(9000);
   if (remade) part.look(part.reader, part.read);

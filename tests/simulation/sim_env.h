@@ -124,7 +124,8 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
     clock_.in(scale(left_ns, 1'000'000, rate_ppm_) + 2, [weak = std::weak_ptr(waiter), deadline_ns] {
       const auto late = weak.lock();
       if (!late || late->done) return;
-      if (late->env.now_ns() < deadline_ns) return late->env.wake_at(late, deadline_ns);  // it runs slower now
+      if (late->env.now_ns() < deadline_ns)
+        return late->env.wake_at(late, deadline_ns);  // it runs slower now
       late->expired = true;
       late->signal.notify();
       late->env.touch();

@@ -27,7 +27,7 @@ class Ways {
   }
   /// Cuts of one way add up.
   void cut(size_t from, size_t to) { ++cuts_[from * nodes_ + to]; }
-  void mend(size_t from, size_t to);
+  void restore(size_t from, size_t to);
   /// What waits behind a cut is dropped: it may keep its own way, and coroutines of both ends.
   void drop_parked();
   /// Of a connection, while its caller has it: `broke` runs at the caller's end when it is reset.
@@ -128,7 +128,7 @@ inline void Ways::drop_parked() {
   for (auto& pipe : parked) std::exchange(pipe->queue_, {}).clear();
 }
 
-inline void Ways::mend(size_t from, size_t to) {
+inline void Ways::restore(size_t from, size_t to) {
   if (--cuts_[from * nodes_ + to] > 0) return;
   std::vector<std::shared_ptr<Pipe>> parked;
   parked.swap(parked_);

@@ -93,14 +93,14 @@ void World::disturb(const std::string& what) {
 }
 
 void World::cut(size_t node, bool is_cut) {
-  disturb((is_cut ? "cut " : "mend ") + name_of(node));
+  disturb((is_cut ? "cut " : "restore ") + name_of(node));
   for (size_t other = 0; other < nodes_.size(); ++other) {
     if (other == node) continue;
     for (const auto& [from, to] : {std::pair(node, other), std::pair(other, node)}) {
       if (is_cut)
         ways_.cut(from, to);
       else
-        ways_.mend(from, to);
+        ways_.restore(from, to);
     }
   }
 }
@@ -110,10 +110,10 @@ void World::cut_link(size_t a, size_t b) {
   ways_.cut(a, b);
   ways_.cut(b, a);
 }
-void World::mend_link(size_t a, size_t b) {
-  disturb("mend " + name_of(a) + " " + name_of(b));
-  ways_.mend(a, b);
-  ways_.mend(b, a);
+void World::restore_link(size_t a, size_t b) {
+  disturb("restore " + name_of(a) + " " + name_of(b));
+  ways_.restore(a, b);
+  ways_.restore(b, a);
 }
 
 void World::stop(size_t node) {
@@ -209,13 +209,13 @@ void World::random_fault() {
     later(lasts_ns, [this, node] { cut(node, false); });
   } else if (dice < 38) {
     cut_link(node, other);
-    later(lasts_ns, [this, node, other] { mend_link(node, other); });
+    later(lasts_ns, [this, node, other] { restore_link(node, other); });
   } else if (dice < 48) {
     disturb("cut one way " + name_of(node) + " " + name_of(other));
     ways_.cut(node, other);
     later(lasts_ns, [this, node, other] {
-      disturb("mend one way");
-      ways_.mend(node, other);
+      disturb("restore one way");
+      ways_.restore(node, other);
     });
   } else if (dice < 62) {
     stop(node);
@@ -257,8 +257,8 @@ void World::random_fault() {
         fresh->env->start(fresh->live());
       }
     }
-  } else if ((faults_ == 0 || options_.kill_among_faults) && clock_.now_ns() > killed_ns_ + 8 * deadline_ns() &&
-             (node != 0 || options_.kill_coordinator)) {
+  } else if ((faults_ == 0 || options_.kill_among_faults) &&
+             clock_.now_ns() > killed_ns_ + 8 * deadline_ns() && (node != 0 || options_.kill_coordinator)) {
     const bool power_too = below(2) == 0;
     kill(node, power_too);
     later(500'000'000 + below(2'500'000'000), [this, node] { restart(node); });
@@ -292,7 +292,8 @@ void World::measure_silence() {
   for (size_t a = 0; a < nodes_.size(); ++a) {
     for (size_t b = 0; b < nodes_.size(); ++b) {
       const size_t pair = a * nodes_.size() + b;
-      const bool hear = up(a) && up(b) && !ways_.is_cut(a, b) && !ways_.is_cut(b, a) && now_ns >= refuse_until_ns_;
+      const bool hear =
+          up(a) && up(b) && !ways_.is_cut(a, b) && !ways_.is_cut(b, a) && now_ns >= refuse_until_ns_;
       if (hear || heard_ns_[pair] == 0) heard_ns_[pair] = now_ns;
       silent_ns_[pair] = std::max(silent_ns_[pair], now_ns - heard_ns_[pair]);
     }
@@ -300,7 +301,8 @@ void World::measure_silence() {
 }
 
 bool World::may_be_orphaned(size_t node, size_t home) const {
-  return silent_ns_[node * nodes_.size()] > 2 * kSecond && silent_ns_[node * nodes_.size() + home] > kSecond / 2;
+  return silent_ns_[node * nodes_.size()] > 2 * kSecond &&
+         silent_ns_[node * nodes_.size() + home] > kSecond / 2;
 }
 
 void World::check_state() {
@@ -377,9 +379,9 @@ void World::tell_of_what_is_left(size_t node) const {
       std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %u holders\n",
                   static_cast<int>(memory->layout), static_cast<int>(memory->state), memory->name.c_str(),
                   owner ? owner->node.c_str() : "no session", named != nullptr ? named->name().c_str() : "",
-                  registry.find_id(id) != nullptr    ? "named"
-                  : registry.was_removed(id) ? "removed"
-                                             : "unknown",
+                  registry.find_id(id) != nullptr ? "named"
+                  : registry.was_removed(id)      ? "removed"
+                                                  : "unknown",
                   lease != nullptr ? lease->holders : 0);
     }
   }

@@ -1,12 +1,14 @@
 // A cluster of whole daemons and their programs in one process, on virtual time, by seed.
 //
 // What must hold, checked all the time
-//   W1 what a put acknowledged, later gets and copies bring, or something newer; nothing comes that was not
-//   put. W2 a replicated allocation answers while one of its replicas' nodes was never lost. W3 no replica is
-//   served after its loss was answered (Q1 of control/quorum.h). W4 a name acknowledged is there until it is
-//   removed, and gone afterwards. W5 every call ends within its bound. W6 when the faults have been over for
-//   three failure deadlines, everything works. W7 when all programs have ended and all names are removed, no
-//   byte is used. W8 the invariants of the daemons' own parts (invariants.h).
+//   W1 what a put acknowledged, later gets and copies bring, or something newer; nothing comes that was not put.
+//   W2 a replicated allocation answers while one of its replicas' nodes was never lost.
+//   W3 no replica is served after its loss was answered (Q1 of control/quorum.h).
+//   W4 a name acknowledged is there until it is removed, and gone afterwards.
+//   W5 every call ends within its bound.
+//   W6 when the faults have been over for three failure deadlines, everything works.
+//   W7 when all programs have ended and all names are removed, no byte is used.
+//   W8 the invariants of the daemons' own parts (invariants.h).
 #pragma once
 
 #include <functional>
@@ -50,12 +52,13 @@ struct Memory {
   std::vector<size_t> newest;    // of them, as far as a program knows
   std::vector<uint32_t> remade;  // by part: how often, so far
   std::vector<Cell> cells;
-  uint32_t owner = 0;  // uid
+  uint32_t owner = 0;       // uid
   bool is_private = false;  // as published: its owner's alone
   std::string name;
   State state = State::kHeld;
   uint64_t removed_ns = 0;
-  std::optional<std::pair<size_t, uint64_t>> asked_for;  // a name, without an answer: by this node in this life
+  std::optional<std::pair<size_t, uint64_t>>
+      asked_for;        // a name, without an answer: by this node in this life
   bool probed = false;  // at the end, by its name
 
   bool replicated() const {
@@ -110,9 +113,9 @@ class World final : public Network, public fault::Hook {
   void run_for(uint64_t ns) { (void)clock_.run_until(clock_.now_ns() + ns); }
   std::shared_ptr<Program> add_program(size_t node);
   void cut_node(size_t node) { cut(node, true); }
-  void mend_node(size_t node) { cut(node, false); }
+  void restore_node(size_t node) { cut(node, false); }
   void cut_link(size_t a, size_t b);
-  void mend_link(size_t a, size_t b);
+  void restore_link(size_t a, size_t b);
   void stop(size_t node);
   void resume(size_t node);
   void kill(size_t node, bool power_too);
@@ -159,10 +162,12 @@ class World final : public Network, public fault::Hook {
   void violate(const std::string& what);
   void note(uint64_t what, uint64_t a, uint64_t b = 0);
   std::vector<std::shared_ptr<Memory>> published;
-  std::set<ExtentId> given;  // with every allocation so far
+  std::set<ExtentId> given;         // with every allocation so far
   std::set<ExtentId> decided_lost;  // as voters knew, so far
   /// The voters decided it, or may just have.
-  bool given_up(const Memory::Piece& piece) const { return piece.drop_answered || decided_lost.contains(piece.id); }
+  bool given_up(const Memory::Piece& piece) const {
+    return piece.drop_answered || decided_lost.contains(piece.id);
+  }
   std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
 
   const std::vector<std::string>& violations() const { return violations_; }

@@ -123,7 +123,8 @@ TEST(Parts, LostIsWhatHasAPartWithoutALivingExtent) {
   EXPECT_FALSE(is_lost_without(replicas(10), "b"));
 }
 
-wire::PartRemade remade_of(const wire::ExtentDescriptor& last, const std::vector<std::string>& nodes, uint32_t times) {
+wire::PartRemade remade_of(const wire::ExtentDescriptor& last, const std::vector<std::string>& nodes,
+                           uint32_t times) {
   wire::PartRemade out;
   out.mutable_was()->set_address(last.address());
   out.mutable_was()->set_generation(last.generation());

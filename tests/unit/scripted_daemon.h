@@ -38,7 +38,7 @@ class ScriptedDaemon {
   /// Answers of the daemon's thread, until then its errors.
   std::function<void(const wire::ResolveRequest& request, wire::Envelope& reply)> on_resolve;
   std::function<void(wire::Envelope& reply)> on_lost_replica;
-  wire::Allocation allocation;  // the answer to allocate and attach
+  wire::Allocation allocation;       // the answer to allocate and attach
   uint64_t failure_deadline_ns = 0;  // 0: it does not say
 
   os::Fd dial() {

@@ -24,7 +24,8 @@ bool opens(const ServedExtent& extent, const Capability& shown, Access access) {
 
 // ---- nodes
 
-void NetworkCore::add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock) {
+void NetworkCore::add_node(const std::string& name, ExtentDirectory* directory,
+                           std::function<uint64_t()> clock) {
   nodes_[name] = Node{directory, std::move(clock), true, false};
 }
 

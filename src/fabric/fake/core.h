@@ -158,7 +158,7 @@ class NetworkCore : public std::enable_shared_from_this<NetworkCore> {
   std::set<std::pair<std::string, std::string>> cuts_;
   std::map<uint64_t, std::shared_ptr<Link>> links_;  // closed ones stay while messages are under way
   uint64_t next_link_ = 0;
-  std::vector<std::shared_ptr<const Message>> parked_;  // wait for a mend or a resume
+  std::vector<std::shared_ptr<const Message>> parked_;  // wait for a restore or a resume
 };
 
 }  // namespace ocm::fabric::fake

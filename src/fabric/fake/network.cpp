@@ -9,7 +9,8 @@ FakeNetwork::FakeNetwork(uint64_t seed, NetworkOptions options)
     : core_(std::make_shared<NetworkCore>(seed, options)) {}
 FakeNetwork::~FakeNetwork() = default;
 
-void FakeNetwork::add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock) {
+void FakeNetwork::add_node(const std::string& name, ExtentDirectory* directory,
+                           std::function<uint64_t()> clock) {
   const std::lock_guard lock(core_->mutex);
   core_->add_node(name, directory, std::move(clock));
 }
@@ -29,7 +30,7 @@ void FakeNetwork::cut(const std::string& a, const std::string& b) {
   const std::lock_guard lock(core_->mutex);
   core_->set_cut(a, b, true);
 }
-void FakeNetwork::mend(const std::string& a, const std::string& b) {
+void FakeNetwork::restore(const std::string& a, const std::string& b) {
   const std::lock_guard lock(core_->mutex);
   core_->set_cut(a, b, false);
 }

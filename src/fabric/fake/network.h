@@ -9,9 +9,8 @@
 //
 // Invariants
 //   N1 Messages of one extent on one link are applied in the order posted, each once.
-//   N2 A link that failed stays failed. What it sent may still be applied, until the same session has
-//   connected
-//      to that home again: then never.
+//   N2 A link that failed stays failed. What it sent may still be applied, until the same session has connected to
+//      that home again: then never.
 // Threads: any; one mutex. Ownership: directories outlive the network, the network outlives its connectors;
 // channels keep what they need.
 #pragma once
@@ -37,15 +36,16 @@ class FakeNetwork {
 
   /// A node that serves `directory` (null: a client only). A name that was killed comes back with it, empty
   /// of links. `clock`: of its leases.
-  void add_node(const std::string& name, ExtentDirectory* directory, std::function<uint64_t()> clock = os::now_ns);
+  void add_node(const std::string& name, ExtentDirectory* directory,
+                std::function<uint64_t()> clock = os::now_ns);
   /// The node is gone: its links break at once for those who can reach it.
   void kill(const std::string& name);
   /// The node does nothing until resume(); what is sent to it waits.
   void stop(const std::string& name);
   void resume(const std::string& name);
-  /// Nothing passes between two nodes until mend().
+  /// Nothing passes between two nodes until restore().
   void cut(const std::string& a, const std::string& b);
-  void mend(const std::string& a, const std::string& b);
+  void restore(const std::string& a, const std::string& b);
   void set_faults(const Faults& faults);
 
   uint64_t now_ns() const;

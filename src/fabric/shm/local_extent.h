@@ -4,10 +4,9 @@
 //   check  ->  loads or stores  ->  what was loaded, or stored to a replica: check again
 //
 // Invariants
-//   L1 bytes are handed out as good only if the extent lived after they were loaded: a removed extent's
-//      pages go back to the system while programs still map them, and read as zeros then.
-//   L2 a store that began before a removal may land after it: in pages that are nobody's. So a store to a
-//   replica is
+//   L1 bytes are handed out as good only if the extent lived after they were loaded: a removed extent's pages go back
+//      to the system while programs still map them, and read as zeros then.
+//   L2 a store that began before a removal may land after it: in pages that are nobody's. So a store to a replica is
 //      answered as good only if the extent lived after it: its pages may go on under another id.
 // The caller checks bounds and alignment (check_bounds) and owns the mapping.
 // Threads: any.

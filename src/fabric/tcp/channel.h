@@ -3,18 +3,17 @@
 //   post() -> waiting_ (ops not wholly framed) --window has room--> tx_ and flights_ --reply--> done
 //
 // Invariants
-//   H1 flights_ holds one entry for each frame whose reply is due, in the order of the frames on the wire;
-//      a reply that does not fit the first entry (type, tag, length), or comes before its frame was sent
-//      whole, is kProtocol and the channel fails.
+//   H1 flights_ holds one entry for each frame whose reply is due, in the order of the frames on the wire; a reply
+//      that does not fit the first entry (type, tag, length), or comes before its frame was sent whole, is kProtocol
+//      and the channel fails.
 //   H2 window_used_bytes_ = sum of flight costs; a new frame is made only below the window, or alone.
-//   H3 An op is done only when none of its frames is in flights_, so neither tx_ nor a receive refers to
-//      its buffer any more.
+//   H3 An op is done only when none of its frames is in flights_, so neither tx_ nor a receive refers to its buffer
+//      any more.
 //   H4 Frames of one op are adjacent in flights_; only the last one finishes it.
 //   H5 Once health_ is bad, nothing is queued or in flight, and every new op fails at once.
 //   H6 The frame of a put's notify is the next one after the put's last (kFlagChained).
-//   H7 A buffer of the user that cannot be read or written fails its own op (kInvalidArgument). The frames
-//   that
-//      were promised for it keep their lengths, and its notify becomes a fence.
+//   H7 A buffer of the user that cannot be read or written fails its own op (kInvalidArgument). The frames that were
+//      promised for it keep their lengths, and its notify becomes a fence.
 // Threads: any; mutex_ guards everything that is not atomic. progress() never waits for it.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace ocm::table {
 namespace {
 
 constexpr char kMagic[8] = {'O', 'C', 'M', 'T', 'A', 'B', 'L', 'E'};
-constexpr uint32_t kVersion = 2;                  // 2: packed integers
+constexpr uint32_t kVersion = 2;                       // 2: packed integers
 constexpr uint64_t kFieldRowsMax = uint64_t{1} << 48;  // of a field in a chunk
 constexpr int kNodesMax = 4096;
 

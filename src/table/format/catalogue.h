@@ -7,8 +7,8 @@
 // Invariants of a decoded one
 //   C1 every chunk lies inside one data part, at a multiple of 64.
 //   C2 every buffer is long enough for the rows of its field, and lengths of fields fit their parents'.
-//   C3 every dictionary number is of a dictionary for that very field; a dictionary refers only to earlier
-//   ones. C4 groups have at least one row; their rows together fit 63 bits.
+//   C3 every dictionary number is of a dictionary for that very field; a dictionary refers only to earlier ones.
+//   C4 groups have at least one row; their rows together fit 63 bits.
 //   C5 only columns are packed, dictionaries are not: what a scan widens is bounded by the rows of a batch.
 // What C2 cannot know is in the bytes themselves: offsets and indices (see scan options).
 #pragma once

@@ -3,8 +3,7 @@
 //
 // Invariants
 //   G1 pieces[i] of every field of a column comes from batch i (dictionaries aside).
-//   G2 after a good gather every buffer that encode reads was checked as far as O(1) for each array goes;
-//   what is
+//   G2 after a good gather every buffer that encode reads was checked as far as O(1) for each array goes; what is
 //      read by an index of the data (dictionaries, views) is checked when it is read.
 #pragma once
 
