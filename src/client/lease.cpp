@@ -144,7 +144,8 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
                                               Reply reply, Fabric wanted) {
   const std::shared_ptr<wire::Envelope> message = reply.message;
   Result<std::unique_ptr<Lease>> lease = read_lease(session, daemon, std::move(reply), wanted);
-  if (lease.is_ok()) session.keep_receipt((*lease)->id, message->allocation().receipt(), daemon);
+  if (lease.is_ok())
+    session.keep_receipt((*lease)->id, message->allocation().receipt(), daemon, (*lease)->hold_id);
   if (!lease.is_ok() && message->has_allocation()) {
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
@@ -169,6 +170,7 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
   for (const std::string& node : options.nodes) allocate.add_nodes(node);
   allocate.set_fabric(static_cast<uint32_t>(wanted));
   allocate.set_flags(options.flags);
+  const Session::Growing growing(session);
   std::shared_ptr<Daemon> daemon;
   OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
   return read_or_return(session, daemon, std::move(reply), wanted);
@@ -180,6 +182,7 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   request.mutable_attach()->set_name(name);
   request.mutable_attach()->set_access(static_cast<uint32_t>(access));
   request.mutable_attach()->set_hold(hold);
+  const Session::Growing growing(session);
   std::shared_ptr<Daemon> daemon;
   OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
@@ -192,6 +195,7 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   wire::Envelope request;
   for (const AllocationId& part : parts)
     request.mutable_join()->add_allocation_ids(part.bytes.data(), part.bytes.size());
+  const Session::Growing growing(session);
   std::shared_ptr<Daemon> daemon;
   OCM_TRY_ASSIGN(const Reply reply, session.call(request, &daemon));
   AllocationId id;
@@ -284,7 +288,7 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
     later = session.free_later(lease.id, lease.hold_id);
     if (!later) status = session.call(request).status();
   }
-  if (!later) session.drop_receipt(lease.id);
+  if (!later) session.drop_receipt(lease.id, lease.hold_id);
   if (status.code() == Code::kNotFound) {
     for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, part));
   }

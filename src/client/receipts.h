@@ -15,10 +15,12 @@ namespace ocm::client {
 
 class Receipts {
  public:
-  /// One handle more. `from`: the run of the daemon that gave the receipt (Daemon::run()).
-  void add(const AllocationId& id, std::string bytes, uint64_t from) {
+  /// One handle more. `from`: the run of the daemon that gave the receipt (Daemon::run()). `hold`: the handle's, if it
+  /// has one.
+  void add(const AllocationId& id, std::string bytes, uint64_t from, const std::string& hold = {}) {
     if (bytes.empty()) return;
     Kept& kept = kept_[id];
+    if (!hold.empty()) kept.holds.push_back(hold);
     kept.bytes = std::move(bytes);
     kept.known_to = from;
     ++kept.handles;
@@ -29,14 +31,17 @@ class Receipts {
     if (kept != kept_.end() && !bytes.empty()) kept->second.bytes = std::move(bytes);
   }
   /// One handle less.
-  void remove(const AllocationId& id) {
+  void remove(const AllocationId& id, const std::string& hold = {}) {
     const auto kept = kept_.find(id);
-    if (kept != kept_.end() && --kept->second.handles == 0) kept_.erase(kept);
+    if (kept == kept_.end()) return;
+    std::erase(kept->second.holds, hold);
+    if (--kept->second.handles == 0) kept_.erase(kept);
   }
   /// One handle less, as soon as a daemon is told of it. `hold`: the handle's, if it had one.
   void free_later(const AllocationId& id, const std::string& hold) {
     const auto kept = kept_.find(id);
     if (kept == kept_.end()) return;
+    std::erase(kept->second.holds, hold);
     kept->second.freed.push_back(hold);
     kept->second.known_to = 0;
   }
@@ -60,7 +65,7 @@ class Receipts {
     std::string bytes;
     uint32_t handles = 0;
     bool may_be_named = false;
-    std::vector<std::string> freed;
+    std::vector<std::string> freed, holds;
   };
   /// Some of what `run` does not know, at least one if there is any; it counts as known from now on.
   std::vector<Shown> take_unknown_to(uint64_t run, size_t bytes_max) {
@@ -71,7 +76,7 @@ class Receipts {
       bytes += kept.bytes.size();
       if (!out.empty() && bytes > bytes_max) break;
       kept.known_to = run;
-      out.push_back({kept.bytes, kept.handles, kept.may_be_named, kept.freed});
+      out.push_back({kept.bytes, kept.handles, kept.may_be_named, kept.freed, kept.holds});
     }
     return out;
   }
@@ -83,6 +88,7 @@ class Receipts {
     uint64_t known_to = 0;
     bool may_be_named = false;
     std::vector<std::string> freed;  // each one of `handles`
+    std::vector<std::string> holds;  // of the others
   };
   std::unordered_map<AllocationId, Kept> kept_;
 };

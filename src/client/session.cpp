@@ -154,7 +154,40 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     runs_.erase(runs_.begin());
   }
   page_.store(daemon_->page(), std::memory_order_release);
-  return daemon_;
+  const bool resumed = daemon_->who().session == now->who().session;
+  const bool complete = resumed && growing_.empty();
+  complete_due_ = resumed && !complete;
+  ++runs_resumed_;
+  std::shared_ptr<Daemon> out = daemon_;
+  lock.unlock();
+  if (complete) tell_complete(*out);
+  return out;
+}
+
+Session::Growing::Growing(Session& session) : session_(session) {
+  std::lock_guard lock(session.mutex_);
+  runs_ = session.runs_resumed_;
+  ++session.growing_[runs_];
+}
+
+Session::Growing::~Growing() {
+  std::unique_lock lock(session_.mutex_);
+  const auto mine = session_.growing_.find(runs_);
+  if (--mine->second == 0) session_.growing_.erase(mine);
+  const bool others = !session_.growing_.empty() && session_.growing_.begin()->first < session_.runs_resumed_;
+  if (!session_.complete_due_ || others) return;
+  session_.complete_due_ = false;
+  const std::shared_ptr<Daemon> to = session_.daemon_;
+  lock.unlock();
+  tell_complete(*to);
+}
+
+void Session::tell_complete(Daemon& to) {
+  wire::Envelope request;
+  request.mutable_session_restore()->set_complete(true);
+  const os::Deadline deadline = os::Deadline::after_ns(1'000'000);
+  auto call = to.control().start(request, deadline);
+  if (call.is_ok()) (void)to.control().wait(**call, deadline);
 }
 
 Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown) {
@@ -165,6 +198,7 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     next.set_handles(one.handles);
     next.set_may_be_named(one.may_be_named);
     for (const std::string& hold : one.freed) next.add_freed(hold);
+    for (const std::string& hold : one.holds) next.add_holds(hold);
   }
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
   OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to.control().start(request, deadline));
@@ -174,12 +208,12 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
 }
 
 void Session::keep_receipt(const AllocationId& id, const std::string& receipt,
-                           const std::shared_ptr<Daemon>& from) {
+                           const std::shared_ptr<Daemon>& from, const std::string& hold) {
   std::vector<Receipts::Shown> shown;
   std::shared_ptr<Daemon> to;
   {
     std::lock_guard lock(mutex_);
-    receipts_.add(id, receipt, from->run());
+    receipts_.add(id, receipt, from->run(), hold);
     if (daemon_ == from || daemon_->who().session != from->who().session) return;
     to = daemon_;  // taken up since
     shown = receipts_.take_unknown_to(to->run(), kShownBytesMax);
@@ -204,9 +238,9 @@ bool Session::free_later(const AllocationId& id, const std::string& hold) {
   return true;
 }
 
-void Session::drop_receipt(const AllocationId& id) {
+void Session::drop_receipt(const AllocationId& id, const std::string& hold) {
   std::lock_guard lock(mutex_);
-  receipts_.remove(id);
+  receipts_.remove(id, hold);
 }
 
 Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from) {

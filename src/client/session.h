@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,14 +54,28 @@ class Session {
 
   /// Keeps what came with an allocation from that run of the daemon, and shows it to the next ones before
   /// they get any request about it.
-  void keep_receipt(const AllocationId& id, const std::string& receipt, const std::shared_ptr<Daemon>& from);
+  void keep_receipt(const AllocationId& id, const std::string& receipt, const std::shared_ptr<Daemon>& from,
+                    const std::string& hold = {});
+  /// While one lives, an allocation may come of which no receipt is kept yet. When all have ended that a daemon's end
+  /// may have cut off, its next run is told that it was shown everything: what was made in vain is given back.
+  class Growing {
+   public:
+    explicit Growing(Session& session);
+    ~Growing();
+    Growing(const Growing&) = delete;
+    Growing& operator=(const Growing&) = delete;
+
+   private:
+    Session& session_;
+    uint64_t runs_;
+  };
   void renew_receipt(const AllocationId& id, const std::string& receipt);
   /// Its publishing is not answered, or is: shown with the receipt.
   void doubt_name(const AllocationId& id, bool doubt);
   /// The daemon's next run is told that a handle has ended. False if a daemon is there by now: ask it.
   bool free_later(const AllocationId& id, const std::string& hold);
   /// A handle has ended.
-  void drop_receipt(const AllocationId& id);
+  void drop_receipt(const AllocationId& id, const std::string& hold = {});
 
   const std::string& node() const { return node_; }
   Fabric fabric() const { return options_.fabric; }
@@ -80,6 +95,8 @@ class Session {
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
   Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown);
+  /// Not waited for.
+  static void tell_complete(Daemon& to);
 
   SessionOptions options_;
   std::string node_;
@@ -90,6 +107,9 @@ class Session {
   std::shared_ptr<Daemon> daemon_;
   std::vector<std::shared_ptr<Daemon>> runs_;  // the last runs spoken to: keeps their pages mapped
   Receipts receipts_;
+  uint64_t runs_resumed_ = 0;           // guarded by mutex_, as the next two
+  std::map<uint64_t, size_t> growing_;  // by runs_resumed_ when they began
+  bool complete_due_ = false;           // the daemon was not told that it was shown everything
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;

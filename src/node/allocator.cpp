@@ -175,7 +175,9 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     if (!charged.is_ok()) co_return charged;
     const auto id = core_.env.random_id<AllocationId>();
     std::vector<Making> made;
+    session->making.insert(id);
     last = co_await reserve_all(session, plan, nodes, id, request.flags(), wanted.kind, made);
+    session->making.erase(id);
     if (last.is_ok() && session->ended) last = Status(Code::kCancelled);
     if (last.is_ok()) {
       wire::Allocation out;
@@ -334,7 +336,9 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   const auto fresh = core_.env.random_id<AllocationId>();
   joined.set_allocation_id(id_field(fresh));
   for (const AllocationId& id : ids) session.allocations.erase(id);
-  session.allocations.emplace(fresh, HeldAllocation{joined, true, quota_bytes, 1, {}});
+  HeldAllocation held{joined, true, quota_bytes, 1, {}};
+  held.parts = std::move(ids);
+  session.allocations.emplace(fresh, std::move(held));
   return joined;
 }
 
@@ -416,7 +420,9 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   if (!reply.is_ok() || session->ended) co_return;
   for (const std::string& field : reply.value().session_extents().hold_ids()) {
     control::HoldId hold;
-    if (read_id(field, hold)) session->holds[hold].insert(node);
+    if (!read_id(field, hold)) continue;
+    if (!session->holds.contains(hold)) session->holds_reported.insert(hold);
+    session->holds[hold].insert(node);
   }
   auto& extents = *reply.value().mutable_session_extents()->mutable_extents();
   extents.erase(std::remove_if(extents.begin(), extents.end(),
@@ -428,6 +434,20 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   }
   sessions_.report(*session, reply.value().session_extents());
   if (!freed.empty()) co_await release(session, std::move(freed));
+  if (on_reported_) on_reported_(session);
+}
+
+Task<void> Allocator::give_back_unclaimed(std::shared_ptr<Session> session) {
+  auto unclaimed = sessions_.take_unclaimed(*session);
+  if (unclaimed.empty()) co_return;
+  fault::reached(fault::State::kUnclaimedGivenBack);
+  std::vector<Task<void>> tasks;
+  for (auto& [node, list] : unclaimed) {
+    Extents extents;
+    for (auto& extent : list) extents.push_back(std::move(extent));
+    tasks.push_back(release(session, std::move(extents)));
+  }
+  co_await core_.env.join(std::move(tasks));
 }
 
 Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {

@@ -6,6 +6,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "node/cluster.h"
@@ -27,6 +28,12 @@ class Allocator {
   Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
   /// Tells every home that the session is over; goes on until each has heard it or is gone.
   control::Task<void> end_session(std::shared_ptr<Session> session);
+  /// P6 of sessions.h: whenever a home has reported, or the program has shown something.
+  control::Task<void> give_back_unclaimed(std::shared_ptr<Session> session);
+  /// Called when a home has told what it has for a session that resumed.
+  void on_reported(std::function<void(const std::shared_ptr<Session>&)> hook) {
+    on_reported_ = std::move(hook);
+  }
   /// Its program closed the connection before it had the answer to its hello: it may come again, with all it holds.
   control::Task<void> end_unless_taken_up(std::shared_ptr<Session> session);
   /// A session that resumed: asks the homes what they hold for it, and ends its `resuming`.
@@ -64,6 +71,7 @@ class Allocator {
   Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
+  std::function<void(const std::shared_ptr<Session>&)> on_reported_;
   size_t unheard_ = 0;  // releases that their home has not heard yet
 };
 

@@ -175,7 +175,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kSessionRestore: {
       const Status restored = sessions_.restore(*session, request.session_restore());
       remaker_.look_again();
-      if (!session->freed.empty()) core_.env.spawn(free_restored(session));
+      if (!session->freed.empty() || session->complete) core_.env.spawn(give_back(session));
       co_return restored;
     }
     case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
@@ -183,7 +183,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
   }
 }
 
-Task<void> Service::free_restored(std::shared_ptr<Session> session) {
+Task<void> Service::give_back(std::shared_ptr<Session> session) {
   while (session->resuming && !session->ended) co_await core_.env.sleep_ns(1'000'000);
   while (!session->freed.empty() && !session->ended) {
     const Session::Freed freed = std::move(session->freed.back());
@@ -192,6 +192,12 @@ Task<void> Service::free_restored(std::shared_ptr<Session> session) {
     if (read_id(freed.hold_id, hold)) co_await holds_.end(session, hold);
     (void)co_await allocator_.free(session, freed.id, false);
   }
+  if (!session->complete || session->ended || fault::at(fault::Point::kUnclaimedStay)) co_return;
+  const auto reported = std::exchange(session->holds_reported, {});
+  for (const control::HoldId& hold : reported) {
+    if (!session->holds_shown.contains(hold)) co_await holds_.end(session, hold);
+  }
+  co_await allocator_.give_back_unclaimed(session);
 }
 
 wire::Envelope Service::with_receipt(const Session& session, wire::Envelope reply) const {

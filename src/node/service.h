@@ -38,7 +38,11 @@ class Service {
         copier_(copier),
         remaker_(remaker),
         stopper_(stopper),
-        served_(served) {}
+        served_(served) {
+    allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
+      if (session->complete) core_.env.spawn(give_back(session));
+    });
+  }
 
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program, wire::Envelope request);
   /// Its connection has closed: so does its session.
@@ -65,8 +69,8 @@ class Service {
   /// Each replica that is given up is copied again: a user has few of those given up whose node lives.
   /// Returns when the node is not alive, too. Errors: kLimit.
   control::Task<Status> allow_loss(uint32_t uid, std::string node);
-  /// What the program freed while this daemon was away.
-  control::Task<void> free_restored(std::shared_ptr<Session> session);
+  /// What the program freed while this daemon was away, and what homes have for it that it does not have (P6).
+  control::Task<void> give_back(std::shared_ptr<Session> session);
   /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
   wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);

@@ -10,9 +10,12 @@
 //      allocation only if a home says so of one of its extents. It may have been published or freed since.
 //   P5 a session that resumed ends with the connection only if its program has said something in it. One that gave up
 //      its hello, because this daemon stood still, comes again and finds the session, for deadline and grace.
+//   P6 what homes report of former runs and a program does not have, when it has shown all, is given back: what was
+//      freed or made when the daemon ended, and was not heard.
 // Threads: the loop's.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,9 +39,10 @@ struct HeldAllocation {
   uint32_t handles = 1;      // of the program: it may attach what it has
   /// A receipt says that it is owned, and so much charged; no home has said so yet (P4).
   std::optional<uint64_t> claimed_quota_bytes;
-  bool publishing = false;    // a request to publish it is under way
-  bool named = false;         // it was published here, as allocation.name()
-  bool may_be_named = false;  // and was not answered, or one before was not (N7 of control/names.h)
+  bool publishing = false;            // a request to publish it is under way
+  bool named = false;                 // it was published here, as allocation.name()
+  bool may_be_named = false;          // and was not answered, or one before was not (N7 of control/names.h)
+  std::vector<AllocationId> parts{};  // what it was joined of: homes know it by those
 
   /// False: only homes told of it, extent by extent, after this daemon restarted.
   bool is_whole() const { return allocation.bytes_total() != 0; }
@@ -63,9 +67,14 @@ struct Session {
     AllocationId id;
     std::string hold_id;  // empty: none
   };
-  std::vector<Freed> freed;     // handles that ended while this daemon was away, as the program shows
-  size_t restored_bytes = 0;    // of receipts
-  std::set<std::string> homes;  // other nodes that may hold something of it
+  std::vector<Freed> freed;   // handles that ended while this daemon was away, as the program shows
+  size_t restored_bytes = 0;  // of receipts
+  bool refused = false;       // one of them
+  bool complete = false;      // its program has shown all that it has of former runs (P6)
+  std::unordered_set<AllocationId> making;  // in this run, and not in `allocations` yet
+  std::unordered_set<control::HoldId> holds_shown;
+  std::unordered_set<control::HoldId> holds_reported;  // by homes, and not begun in this run
+  std::set<std::string> homes;                         // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
   uint64_t bytes_held = 0;
   os::Mapping page;  // fabric/shm/tables.h: written by the program, shown only
@@ -108,6 +117,8 @@ class Sessions {
   Status restore(Session& session, const wire::SessionRestore& request);
   /// A home has these for the session.
   void report(Session& session, const wire::SessionExtents& extents);
+  /// P6: takes out what homes have reported and its program does not have, by node.
+  std::map<std::string, std::vector<wire::ExtentDescriptor>> take_unclaimed(Session& session);
   /// What was claimed and a home has reported is owned from now on.
   void settle(Session& session);
 

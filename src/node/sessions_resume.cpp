@@ -30,6 +30,7 @@ std::string Sessions::receipt(const SessionId& session, const HeldAllocation& he
   wire::HeldRecord record;
   record.set_owned(held.owned || held.claimed_quota_bytes.has_value());
   record.set_quota_bytes(held.claimed_quota_bytes.value_or(held.quota_bytes));
+  for (const AllocationId& part : held.parts) record.add_part_ids(id_field(part));
   // Lent and not changed: a copy takes longer than the rest.
   record.unsafe_arena_set_allocated_allocation(const_cast<wire::Allocation*>(&held.allocation));
   const std::string bytes = record.SerializeAsString();
@@ -45,6 +46,8 @@ Status Sessions::restore(Session& session, const wire::SessionRestore& request) 
     const Status restored = restore_one(session, shown);
     if (!restored.is_ok()) worst = restored;
   }
+  session.refused = session.refused || !worst.is_ok();
+  session.complete = session.complete || (request.complete() && !session.refused);
   return worst;
 }
 
@@ -68,6 +71,11 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   session.restored_bytes += freed_bytes;
   for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
+  for (const auto* fields : {&shown.holds(), &shown.freed()}) {
+    for (const std::string& field : *fields) {
+      if (control::HoldId hold; read_id(field, hold)) session.holds_shown.insert(hold);
+    }
+  }
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
     (void)control::take_grant(known->second.allocation, record.allocation());
@@ -84,6 +92,9 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
   held.may_be_named = shown.may_be_named();
+  for (const std::string& field : record.part_ids()) {
+    if (AllocationId part; read_id(field, part)) held.parts.push_back(part);
+  }
   if (record.owned()) {
     held.claimed_quota_bytes = record.quota_bytes();
     if (absorb(session, held)) own(session, held);
@@ -103,6 +114,7 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
     const uint64_t address = one.extent().address();
     if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address))
       continue;
+    if (session.making.contains(id)) continue;
     const auto whole = session.allocations.find(id);
     if (whole != session.allocations.end() &&
         whole->second.is_whole()) {  // made again, and the record is older
@@ -118,6 +130,27 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
     session.bytes_held += one.extent().bytes();
   }
   settle(session);
+}
+
+std::map<std::string, std::vector<wire::ExtentDescriptor>> Sessions::take_unclaimed(Session& session) {
+  std::map<std::string, std::vector<wire::ExtentDescriptor>> out;
+  if (!session.complete || session.ended) return out;
+  std::unordered_set<AllocationId> parts;  // made again, they have other addresses
+  for (const auto& [id, held] : session.allocations) parts.insert(held.parts.begin(), held.parts.end());
+  for (auto it = session.allocations.begin(); it != session.allocations.end();) {
+    if (it->second.is_whole() || parts.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    for (auto& extent : *it->second.allocation.mutable_extents()) {
+      session.reported.erase(extent.address());
+      session.given_back.insert(extent.address());
+      session.bytes_held -= std::min(session.bytes_held, extent.bytes());
+      out[extent.node()].push_back(std::move(extent));
+    }
+    it = session.allocations.erase(it);
+  }
+  return out;
 }
 
 void Sessions::settle(Session& session) {

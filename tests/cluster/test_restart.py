@@ -182,6 +182,39 @@ def test_a_receipt_is_good_for_its_own_session_only(cluster):
         raw.close()
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_a_home_did_not_hear_before_the_daemon_restarted_is_given_back(cluster, times):
+    """While the program goes on, and what it has stays its own."""
+    n1, n2, n3 = cluster.nodes
+    program, other = cluster.program(n3), cluster.program(n1)
+    freed = program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    kept = program.alloc(MIB, layout="replicated", nodes=["n1", "n2"], flags=DEDICATED)
+    parts = [program.alloc(MIB, nodes=["n2"], flags=DEDICATED) for _ in range(2)]
+    joined = program.join(*parts)
+    joined.fill(0, 3, 2 * MIB)
+    kept.fill(0, 1, MIB)
+    other.alloc(MIB, nodes=["n2"], flags=DEDICATED).publish("x", 0o606)
+    held = [program.attach("x", "r+hold") for _ in range(2)]
+    other.session("remove", "x")
+    n2.signal(signal.SIGSTOP)
+    try:
+        assert [outcome(one.free) for one in (freed, held[0])] == [None, None]
+        for _ in range(times):
+            n3.kill()
+            n3.start().wait_ready()
+            time.sleep(FAILURE_DEADLINE_S / 2)
+    finally:
+        n2.signal(signal.SIGCONT)
+    wait_for("what was freed is free", lambda: used(n2) == 4 * MIB, 10 * FAILURE_DEADLINE_S)
+    time.sleep(2 * FAILURE_DEADLINE_S)
+    assert used(n2) == 4 * MIB
+    assert outcome(lambda: kept.holds(0, 1, MIB)) is True and outcome(lambda: joined.holds(0, 3, 2 * MIB)) is True
+    assert outcome(lambda: held[1].get(0, 8)) == bytes(8)
+    for one in (kept, joined, held[1]):
+        assert outcome(one.free) is None
+    wait_for("all is free", lambda: used(n2) == 0 and used(n1) == 0, 10 * FAILURE_DEADLINE_S)
+
+
 def test_a_program_that_gave_up_its_hello_comes_again(cluster):
     """As when the daemon stands still right after a restart."""
     n1, n2 = cluster["n1"], cluster["n2"]

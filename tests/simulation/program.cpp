@@ -118,8 +118,10 @@ Task<Status> Program::show_receipts() {
     one.set_receipt(handle->receipt);
     one.set_may_be_named(handle->memory->state == Memory::State::kPublishing);
     one.set_handles(one.handles() + 1);
+    if (!handle->hold_id.empty()) one.add_holds(handle->hold_id);
   }
-  if (shown.empty()) co_return Status();
+  if (growing_ == 0) request.mutable_session_restore()->set_complete(true);
+  if (shown.empty() && growing_ != 0) co_return Status();
   for (auto& [id, one] : shown) *request.mutable_session_restore()->add_shown() = std::move(one);
   const auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
   if (reply.is_ok()) ++world_.counts["receipts shown"];
@@ -137,6 +139,9 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   }
   const auto daemon = world_.daemon(node_);
   if (!daemon || daemon->run() != session_run_) co_return Status(Code::kPeerLost, "the daemon died");
+  // An allocation may come of which there is no handle yet.
+  const bool grows = request.has_allocate() || request.has_attach() || request.has_join();
+  const Counted counted(grows ? &growing_ : nullptr);
   const auto call = std::make_shared<ControlCall>(*env);
   const uint64_t stops = world_.stops(node_);
   const auto kind = static_cast<uint64_t>(request.body_case());

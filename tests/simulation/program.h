@@ -65,6 +65,17 @@ class Program : public std::enable_shared_from_this<Program> {
 
  private:
   struct Channel;
+  struct Counted {
+    explicit Counted(size_t* in) : count(in) {
+      if (count != nullptr) ++*count;
+    }
+    ~Counted() {
+      if (count != nullptr) --*count;
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    size_t* count;
+  };
   /// The places of a cell's replicas, or its only one.
   struct Where {
     size_t first, last;
@@ -111,6 +122,7 @@ class Program : public std::enable_shared_from_this<Program> {
   bool is_root_ = false;
   bool ended_ = false;
   bool opening_ = false;
+  size_t growing_ = 0;        // calls under way that may bring an allocation
   uint64_t session_run_ = 0;  // the daemon that knows the session
   std::shared_ptr<node::Program> session_;
   std::string session_id_, resume_key_;

@@ -129,6 +129,59 @@ std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(reached);
 }
 
+/// The program's daemon ends before a home has heard of a free (0), before the answer to an allocation (1), or in its next
+/// run after the program has shown what was freed meanwhile (2): nothing stays while the program goes on.
+std::string daemon_ends_with_news(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle, kept;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    made = co_await program->allocate(Layout::kReplicated, on(0, 2));
+    script.must(made.status(), "allocate");
+    kept = made.value();
+    const Status put = co_await program->put(kept, 0);
+    script.must(put, "put");
+  });
+  if (seed % 3 == 1) {
+    world.ways().cut(2, 1);
+    script.start(program, [&]() -> Task<void> { (void)co_await program->allocate(Layout::kSingle, on(2)); });
+  } else {
+    world.stop(2);
+    script.start(program, [&]() -> Task<void> { (void)co_await program->free(handle); });
+  }
+  script.run_for_ms(100);
+  for (uint64_t times = 0; times < (seed % 3 == 2 ? 2 : 1); ++times) {
+    world.kill(1, false);
+    script.run_for_ms(200);
+    world.restart(1);
+    script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
+    script.run_for_ms(700 + 100 * seed);
+  }
+  if (seed % 3 == 1)
+    world.ways().restore(2, 1);
+  else
+    world.resume(2);
+  script.run_for_ms(3000);
+  script.run(program, [&]() -> Task<void> {
+    if (seed % 3 == 1) {
+      const Status freed = co_await program->free(handle);
+      script.must(freed, "free");
+    }
+    const Status put = co_await program->put(kept, 0);
+    script.must(put, "put to what is kept");
+    const Status freed = co_await program->free(kept);
+    script.must(freed, "free");
+  });
+  script.run_for_ms(3000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 /// A session's resumption lies in a stream until the session has ended, and another connection told that.
 std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
                                   std::set<fault::State>* reached) {
@@ -481,6 +534,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a failed publish takes a name", failed_publish_takes_a_name, 2},
       {"a resuming session ends", resuming_session_ends, 4},
       {"a hello is given up", hello_is_given_up, 9},
+      {"the daemon ends with news", daemon_ends_with_news, 12},
       {"a resumption comes late", resumption_comes_late, 12},
       {"a resumption is not heard", resumption_is_not_heard, 8},
       {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 2},
