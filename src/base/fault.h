@@ -43,6 +43,7 @@ namespace ocm::fault {
   X(kOrphanNotAsked, "mutation.not_asked")    /* L2: a session that goes on is taken for ended */           \
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                           \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                  \
+  X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */ \
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */
@@ -59,6 +60,7 @@ namespace ocm::fault {
   X(kPublishUndone, "a publish failed halfway")                                                \
   X(kSessionTakenUp, "a program came again whose hello had been answered in vain")             \
   X(kUnclaimedGivenBack, "a home had what its session's program did not have after a restart") \
+  X(kLostOfFormer, "a replica was to be given up of a part that was made again and forgotten") \
   X(kPublishedAgain, "what has its name already was published again")                          \
   X(kNameConflict, "a home brought a name that another allocation has got meanwhile")          \
   X(kOwnerCorrected, "what owns a part changed while it was made again")                       \

@@ -45,6 +45,12 @@ class Remaker {
   /// Before a replica that answered kRevoked is given up. Errors: kRevoked (it answers again, or its part was made
   /// again: the allocation is to be resolved anew).
   control::Task<Status> check_revoked(wire::Allocation allocation, ExtentId replica, std::string node);
+  /// After the council gave up `replica` of a part that had been made again so often: it did not go on in the part that
+  /// follows. The voters forget a part that has ended once all of its replicas are gone (R8 of control/loss.h), and would
+  /// decide about it anew; but a home of another one, asked after that decision, has its replica yet or knows what the
+  /// part became. Errors: kRevoked (it went on, or nobody knows), kPeerLost (no such home answers).
+  control::Task<Status> check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
+                                       ExtentId replica, uint32_t remade_before);
   /// Requests of other daemons about replicas.
   bool handles(const wire::Envelope& request) const;
   control::Task<control::Reply> answer(wire::Envelope request);

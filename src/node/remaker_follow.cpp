@@ -202,6 +202,30 @@ Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replic
   co_return Status();
 }
 
+Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
+                                     ExtentId replica, uint32_t remade_before) {
+  Answers answers;
+  answers.unheard = Status(Code::kPeerLost, "no node with another replica answers: try again");
+  std::vector<Task<void>> tasks;
+  for (const auto& extent : others) {
+    const wire::NodeView* view = cluster_.find(extent.node());
+    // Another run of that daemon has nothing of it.
+    if (view != nullptr && view->partition() == GlobalAddress(extent.address()).partition())
+      tasks.push_back(ask(extent.node(), part, answers));
+  }
+  co_await core_.env.join(std::move(tasks));
+  if (answers.unchanged || !answers.remade) co_return answers.unchanged ? Status() : answers.unheard;
+  const wire::PartRemade& now = *answers.remade;
+  const auto went_on = [&](const auto& peer) { return id_of(peer) == replica; };
+  const bool led = id_of(now.now(0)).address.partition() == replica.address.partition();
+  const bool without_it = !led && std::none_of(now.peers().begin(), now.peers().end(), went_on);
+  remade(now);
+  // It was made again because of this loss, from a replica that has what was written: nothing is amiss.
+  if (without_it && now.remade() == remade_before + 1) co_return Status();
+  fault::reached(fault::State::kLostOfFormer);
+  co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
+}
+
 Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,
                                                 wire::ResolveRequest request) {
   AllocationId id;

@@ -345,8 +345,22 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   }
   const Status allowed = co_await allow_loss(session->uid, node);
   if (!allowed.is_ok()) co_return allowed;
+  wire::ResolveRequest asked;
+  std::vector<wire::ExtentDescriptor> others;
+  uint32_t remade_before = 0;
+  for (const ExtentId& one : part) *asked.add_part() = ref_of(one);
+  for (const auto& extent : allocation.extents()) {
+    const bool of_part = std::find(part.begin(), part.end(), id_of(extent)) != part.end();
+    if (of_part && !extent.lost() && extent.address() != request.address()) others.push_back(extent);
+    if (extent.address() == request.address()) remade_before = extent.remade();
+  }
   const Status lost = co_await cluster_.lose_replica(part, replica, node);
   if (!lost.is_ok()) co_return lost;
+  if (!fault::at(fault::Point::kFormerNotAsked)) {
+    const Status given_up =
+        co_await remaker_.check_given_up(std::move(asked), std::move(others), replica, remade_before);
+    if (!given_up.is_ok()) co_return given_up;
+  }
   const auto again = session->allocations.find(id);
   if (again != session->allocations.end()) (void)control::mark_lost(again->second.allocation, replica);
   co_return Status();

@@ -415,6 +415,62 @@ std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& b
   return part.end(reached);
 }
 
+/// A put reaches one of three replicas, and waits for another beyond a cut link while the part is made again. When its
+/// program gives that one up, the voters have forgotten the part, whose successor has that home's replica.
+std::string put_outlasts_its_part(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Script script(seed, broken, 6);
+  World& world = script.world;
+  const auto writer = world.add_program(5), other = world.add_program(2);
+  std::shared_ptr<Handle> mine, others;
+  script.run(writer, [&]() -> Task<void> {
+    auto made = co_await writer->allocate(Layout::kReplicated, on(2, 3, 4), 3);
+    script.must(made.status(), "allocate");
+    mine = made.value();
+    for (int i = 0; i < 3; ++i) {
+      const Status put = co_await writer->put(mine, 1);
+      script.must(put, "put");
+    }
+    const Status published = co_await writer->publish(*mine, "r");
+    script.must(published, "publish");
+  });
+  script.run(other, [&]() -> Task<void> {
+    auto found = co_await other->attach("r", false);
+    script.must(found.status(), "attach");
+    others = found.value();
+    const Status put = co_await other->put(others, 2);
+    script.must(put, "put");
+  });
+  world.cut_node(4);
+  script.start(other, [&]() -> Task<void> { (void)co_await other->put(others, 2); });
+  script.run_for_ms(1500 + 12 * seed);
+  world.cut_link(5, 3);
+  script.start(writer, [&]() -> Task<void> { (void)co_await writer->put(mine, 1); });
+  script.run_for_ms(500);
+  world.restore_node(4);           // it drops its replica, so that all of the former part are gone
+  writer->env->set_stopped(true);  // until the voters have heard that the former part is gone
+  script.start(other, [&]() -> Task<void> {
+    for (int i = 0; i < 70; ++i) {
+      (void)co_await other->get(others, 1);
+      co_await other->env->sleep_ns(100 * kMs);
+    }
+  });
+  script.run_for_ms(5500);
+  writer->env->set_stopped(false);
+  script.run_for_ms(3000);
+  world.restore_link(5, 3);
+  script.run_for_ms(3000);
+  for (const auto& program : {writer, other}) {
+    const auto handle = program == writer ? mine : others;
+    script.run(program, [&]() -> Task<void> {
+      const Status put = co_await program->put(handle, program == writer ? 1 : 2);
+      script.must(put, "put");
+    });
+  }
+  script.run_for_ms(3000);
+  return script.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_replicas() {
@@ -433,6 +489,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"a frozen replica is cut off", cut_while_frozen, 8},
       {"the node that leads dies deciding", leader_dies_deciding, 8},
       {"the node that led is lost", lost_after_the_switch, 6},
+      {"a put outlasts its part", put_outlasts_its_part, 24},
   };
   return all;
 }

@@ -28,6 +28,11 @@ constexpr uint64_t kSeeds = 2, kLives = 2;  // ten to twenty times slower
 constexpr uint64_t kSeeds = 24, kLives = 96;  // of a schedule, and of lives
 #endif
 
+/// Beyond the first ones: lives that once broke a promise.
+constexpr uint64_t kFailedSeeds[] = {
+    1383,  // a replica was given up of a part that was made again, and that the voters had forgotten
+};
+
 WorldOptions options_of(uint64_t seed) {
   WorldOptions options;
   options.seed = seed;
@@ -65,7 +70,7 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     if (only != 0) return seed == only;
     return seconds != 0 ? passed_ns < seconds * 1'000'000'000 && !HasFailure() : seed <= seeds;
   };
-  for (uint64_t seed = only != 0 ? only : 1; goes_on(seed); ++seed) {
+  const auto lead = [&](uint64_t seed) {
     World world(options_of(seed));
     world.trace = only != 0;
     const uint64_t began_ns = world.clock().now_ns();
@@ -81,6 +86,10 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     }
     std::printf("seed %llu: digest %016llx\n", static_cast<unsigned long long>(seed),
                 static_cast<unsigned long long>(world.digest()));
+  };
+  for (uint64_t seed = only != 0 ? only : 1; goes_on(seed); ++seed) lead(seed);
+  if (only == 0 && kSeeds >= 24) {
+    for (const uint64_t seed : kFailedSeeds) lead(seed);
   }
   for (const auto& [what, count] : counts)
     std::printf("%s: %llu\n", what.c_str(), static_cast<unsigned long long>(count));
@@ -112,7 +121,10 @@ TEST_F(Simulation, FindsWhatIsBrokenOnPurpose) {
         where = schedule.name;
       }
     }
-    for (uint64_t seed = 1; found.empty() && seed <= kLivesMax; ++seed) {
+    std::vector<uint64_t> lives(std::begin(kFailedSeeds), std::end(kFailedSeeds));
+    for (uint64_t seed = 1; seed <= kLivesMax; ++seed) lives.push_back(seed);
+    for (const uint64_t seed : lives) {
+      if (!found.empty()) break;
       WorldOptions options = options_of(seed);
       options.always.insert(point);
       World world(options);
