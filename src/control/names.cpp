@@ -19,10 +19,11 @@ Status check_mode(wire::Allocation& allocation) {
 
 }  // namespace
 
-std::string name_in_conflict(const wire::Allocation& allocation) {
+std::string name_in_conflict(const wire::Allocation& allocation, const std::string& more) {
   const std::string& id = allocation.allocation_id();
   const std::string end =
-      ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4));
+      ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4)) +
+      more;
   size_t bytes = std::min(allocation.name().size(), kNameBytesMax - end.size());
   while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80)
     --bytes;  // whole characters
@@ -96,7 +97,7 @@ Status Names::publish(wire::Allocation allocation) {
   return take(std::move(allocation));
 }
 
-Status Names::take(wire::Allocation allocation) {
+Status Names::take(wire::Allocation allocation, bool reported) {
   OCM_TRY(check_name(allocation.name()));
   if (allocation.allocation_id().size() != 16 || allocation.extents_size() == 0) {
     return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
@@ -109,7 +110,8 @@ Status Names::take(wire::Allocation allocation) {
   if (known != ids_.end()) {
     return Status(Code::kExists, "the allocation is published already, as " + known->second);
   }
-  if (names_.size() >= names_max_) {
+  // What homes report was given its name when there was room, and its memory is there.
+  if (names_.size() >= names_max_ && !reported) {
     return Status(Code::kLimit, "the cluster holds at most " + std::to_string(names_max_) + " names");
   }
   if (has_replicas_of_others(allocation))
@@ -117,7 +119,7 @@ Status Names::take(wire::Allocation allocation) {
   const uint32_t uid = allocation.owner_uid();
   const auto mine = by_uid_.find(uid);
   const size_t share = (names_max_ + 1) / 2;
-  if (uid != 0 && uid != privileged_ && mine != by_uid_.end() && mine->second >= share) {
+  if (uid != 0 && uid != privileged_ && mine != by_uid_.end() && mine->second >= share && !reported) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
                                     " names, all that one user may have of the cluster's " +
                                     std::to_string(names_max_) +
@@ -228,7 +230,7 @@ std::optional<wire::Allocation> Names::forget(const std::string& name, const std
   return take_out(it);
 }
 
-Names::Merged Names::merge(const wire::Allocation& allocation) {
+Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random) {
   if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
   const auto known = ids_.find(allocation.allocation_id());
   if (known != ids_.end()) {
@@ -238,10 +240,14 @@ Names::Merged Names::merge(const wire::Allocation& allocation) {
     return Merged::kKnown;
   }
   if (const wire::Allocation* holder = find(allocation.name()); holder == nullptr)
-    return take(allocation).is_ok() ? Merged::kAdded : Merged::kRefused;
-  wire::Allocation renamed = allocation;
-  renamed.set_name(name_in_conflict(allocation));
-  return take(std::move(renamed)).is_ok() ? Merged::kRenamed : Merged::kRefused;
+    return take(allocation, true).is_ok() ? Merged::kAdded : Merged::kRefused;
+  for (const std::string& more :
+       {std::string(), "-" + std::to_string(random)}) {  // that name may be taken, too
+    wire::Allocation renamed = allocation;
+    renamed.set_name(name_in_conflict(allocation, more));
+    if (take(std::move(renamed), true).is_ok()) return Merged::kRenamed;
+  }
+  return Merged::kRefused;
 }
 
 bool Names::remake(const wire::PartRemade& remade) {
@@ -277,10 +283,7 @@ bool Names::is_valid() const {
       if (indexed == replicas_.end() || indexed->second != name) return false;  // N6
     }
   }
-  const bool shared = std::all_of(by_uid.begin(), by_uid.end(), [this](const auto& one) {
-    return one.first == 0 || one.first == privileged_ || one.second <= (names_max_ + 1) / 2;  // N5
-  });
-  return shared && ids_.size() == names_.size() && by_uid == by_uid_ && names_.size() <= names_max_;
+  return ids_.size() == names_.size() && by_uid == by_uid_;
 }
 
 Names::Census Names::census(const Gone& gone) const {

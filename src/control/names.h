@@ -11,7 +11,8 @@
 //   N4 while X is published, who publishes `X~...` is X's owner or root, and X's owner owns it: what is
 //      appended to a table is its owner's. What homes report was published under this rule, and is taken as
 //      it is, for X may not be known yet, or have come after `X~...`.
-//   N5 one uid has at most half of the names; root and the privileged user may have all.
+//   N5 one uid has at most half of the names; root and the privileged user may have all. What homes report was given its
+//      name under this rule, and is taken also where others have filled its place.
 //   N6 a replica is of one name.
 //   N7 what a program published without an answer it may publish again; if it frees it or ends before it had one,
 //      there is no such name once the coordinator answers its daemon.
@@ -38,8 +39,8 @@ inline constexpr uint32_t kModeDefault = 0600;
 inline constexpr size_t kNamesListedMax = 8192;
 
 /// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
-/// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c.
-std::string name_in_conflict(const wire::Allocation& allocation);
+/// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c, and `more`.
+std::string name_in_conflict(const wire::Allocation& allocation, const std::string& more = {});
 
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
 
@@ -76,8 +77,8 @@ class Names {
 
   enum class Merged { kKnown, kAdded, kRemoved, kRenamed, kRefused };
   /// A home reports what it holds. kRemoved: the home shall free it. kRenamed: the name is another's, so that it is known
-  /// as name_in_conflict() from now on. kRefused: there is no room for it, or it is no allocation.
-  Merged merge(const wire::Allocation& allocation);
+  /// as name_in_conflict() from now on, with `random` where that is another's, too. kRefused: it is no allocation.
+  Merged merge(const wire::Allocation& allocation, uint64_t random = 0);
 
   /// A part was made again. True if it was one of a published allocation.
   bool remake(const wire::PartRemade& remade);
@@ -112,7 +113,7 @@ class Names {
   std::unordered_set<std::string> removed_;           // N2
   std::deque<std::string> removed_order_;
 
-  Status take(wire::Allocation allocation);
+  Status take(wire::Allocation allocation, bool reported = false);
   void index(const wire::Allocation& allocation, bool add);
   bool has_replicas_of_others(const wire::Allocation& allocation) const;  // N6
   /// The record of a name by a newer one of its own. False: N6 forbids it.

@@ -370,6 +370,8 @@ bool Cluster::settled() const {
   return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
 }
 
+uint64_t Cluster::coordinator_run() const { return is_coordinator() ? membership_->run() : member_.run(); }
+
 bool Cluster::may_learn_of_nodes() const {
   return !core_.config.embedded && !knows_all_names() && (is_coordinator() || !settled());
 }
@@ -514,7 +516,7 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
     for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
   }
   for (const auto& allocation : beat.published()) {
-    switch (names_.merge(allocation)) {
+    switch (names_.merge(allocation, core_.env.random_number())) {
       case control::Names::Merged::kRemoved:
         fault::reached(fault::State::kRemovedReported);
         core_.env.spawn(tell_until_heard(name, removal(allocation)));
@@ -612,13 +614,17 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
       nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
     fault::reached(fault::State::kPublishedAgain);
     std::vector<Task<void>> tasks;
+    bool later = awaits_news(*known);
     if (known->mode() != mode) {
       wire::PublishExtents changed;
       *changed.mutable_allocation() = *known;
       changed.set_attempt(core_.env.random_number());
-      for (const std::string& node : homes_of(*known)) tasks.push_back(tell_until_heard(node, changed));
+      for (const std::string& node : homes_of(*known))
+        tasks.push_back(tell_until_heard(node, changed, &later));
     }
     co_await core_.env.join(std::move(tasks));
+    // Until then another run of the coordinator would have the former mode from that home.
+    if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
     co_return Status();
   }
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
@@ -653,6 +659,17 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   for (const std::string& node : homes) back.push_back(tell_until_heard(node, undo));
   co_await core_.env.join(std::move(back));
   co_return first;
+}
+
+bool Cluster::awaits_news(const wire::Allocation& named) const {
+  const std::vector<std::string> homes = homes_of(named);
+  return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
+    const auto waiting = unheard_.find(node);
+    return waiting != unheard_.end() &&
+           std::any_of(waiting->second.begin(), waiting->second.end(), [&](const auto& what) {
+             return what.allocation().allocation_id() == named.allocation_id();
+           });
+  });
 }
 
 Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {

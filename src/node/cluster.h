@@ -46,6 +46,8 @@ class Cluster {
   std::string address_of(const std::string& node) const;
   const wire::NodeView* find(const std::string& node) const;
   const wire::NodeView* find_partition(uint32_t partition) const;
+  /// The run of the coordinator that the view is of; 0: none yet.
+  uint64_t coordinator_run() const;
   /// As far as this node hears; without a coordinator nothing is known to be.
   bool is_alive(const std::string& node) const {
     const wire::NodeView* known = has_coordinator() ? find(node) : nullptr;
@@ -120,6 +122,8 @@ class Cluster {
   control::Task<void> remove_unknown(std::string allocation_id);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
+  /// A home of it has not been told yet what became of its name.
+  bool awaits_news(const wire::Allocation& named) const;
   /// Has the other living nodes remember a removal that a home has not heard of.
   control::Task<void> tell_witnesses(const std::string& allocation_id);
   /// To the home of `node`, which may be this one.

@@ -696,8 +696,10 @@ bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent,
 
 Task<void> Remaker::give_up_the_gone() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
-  if (cluster_.view().epoch() == looked_at_epoch_ && gone_since_ns_.empty() && !again_) co_return;
-  looked_at_epoch_ = cluster_.view().epoch();
+  // Each run of the coordinator counts its epochs anew.
+  const std::pair view(cluster_.coordinator_run(), cluster_.view().epoch());
+  if (view == looked_at_ && gone_since_ns_.empty() && !again_) co_return;
+  looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
   struct Gone {

@@ -158,9 +158,9 @@ class Remaker {
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
   std::set<ExtentId> given_up_;   // asked for already
-  uint64_t looked_at_epoch_ = 0;
-  bool again_ = false;  // to be looked at again, though no node came or went
-  SideThread side_;     // last
+  std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
+  bool again_ = false;                         // to be looked at again, though no node came or went
+  SideThread side_;                            // last
 };
 
 }  // namespace ocm::node

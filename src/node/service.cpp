@@ -220,7 +220,6 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const bool same_again = asked.named && asked.allocation.name() == request.name();
   if (!asked.owned && !same_again && !(asked.claimed_quota_bytes && asked.may_be_named))
     co_return Status(Code::kExists, "the allocation is published");
-  if (same_again && asked.allocation.mode() == request.mode()) co_return Status();
   if (asked.publishing) co_return Status(Code::kExists, "the allocation is being published");
   if (!asked.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
@@ -239,7 +238,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   auto reply = co_await ask_until_answered(session, message);
   auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return reply.status();
-  bool moved = reply.status().code() == Code::kRevoked;
+  // A home that restarted does not even know the number of its former run.
+  bool moved = reply.status().code() == Code::kRevoked || reply.status().code() == Code::kNotFound;
   if (moved) moved = co_await remaker_.follow(session, id);
   if (moved) {
     again = session->allocations.find(id);

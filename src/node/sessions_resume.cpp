@@ -5,6 +5,7 @@
 // daemon kept. It may be old: parts that were made again meanwhile are followed when somebody asks
 // (node/remaker.h), and who owns the memory is the homes' to say (P4).
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -109,12 +110,20 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
     if (!held.owned || !held.is_whole()) continue;
     for (const auto& extent : held.allocation.extents()) known.insert(extent.address());
   }
+  std::unordered_map<AllocationId, HeldAllocation*> joined;  // by its parts
+  for (auto& [id, held] : session.allocations) {
+    for (const AllocationId& part : held.parts) joined[part] = &held;
+  }
   for (const auto& one : extents.extents()) {
     AllocationId id;
     const uint64_t address = one.extent().address();
     if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address))
       continue;
     if (session.making.contains(id)) continue;
+    if (const auto of = joined.find(id); of != joined.end()) {  // made again, and the record is older
+      own(session, *of->second);
+      continue;
+    }
     const auto whole = session.allocations.find(id);
     if (whole != session.allocations.end() &&
         whole->second.is_whole()) {  // made again, and the record is older
@@ -167,6 +176,7 @@ bool Sessions::absorb(Session& session, const HeldAllocation& held) {
     if (const auto said = session.reported.find(extent.address()); said != session.reported.end())
       ids.push_back(said->second);
   }
+  ids.insert(ids.end(), held.parts.begin(), held.parts.end());  // made again, it has other addresses
   bool found = false;
   for (const AllocationId& id : ids) {
     const auto entry = session.allocations.find(id);

@@ -160,3 +160,41 @@ def test_a_removal_that_one_home_missed_outlives_the_coordinator(make_netns_clus
     cluster.wait_members(at=n4)
     wait_for("its memory is free", lambda: used(n2) == used(n4) == 0, 10 * FAILURE_DEADLINE_S)
     assert other.session("names") == {}
+
+
+def test_a_mode_that_a_home_has_not_heard_is_not_acknowledged(make_netns_cluster):
+    """Another run of the coordinator would have the former one from that home."""
+    cluster = make_netns_cluster()
+    n1, n2, n3 = cluster.nodes
+    program, other = cluster.program(n2, deadline_s=0.05), cluster.program(n2)
+    mine = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    n3.signal(signal.SIGSTOP)
+    assert outcome(lambda: mine.publish("x", 0o606)) == "DEADLINE"
+    n3.signal(signal.SIGCONT)
+    wait_for("it is done", lambda: "x" in other.session("names"))
+    cluster.cut_pair(n1, n3)
+    wait_for("it is asked for", lambda: outcome(lambda: mine.publish("x", 0o600)) != "EXISTS")
+    wait_for("it is done", lambda: other.session("names")["x"]["mode"] == 0o600)
+    assert outcome(lambda: mine.publish("x", 0o600)) is not None
+    assert other.session("names")["x"]["mode"] == 0o600
+    assert outcome(lambda: mine.publish("x", 0o600)) is not None
+    cluster.restore_pair(n1, n3)
+    wait_for("it is acknowledged", lambda: outcome(lambda: mine.publish("x", 0o600)) is None)
+    n1.kill()
+    n1.start().wait_ready()
+    cluster.wait_members(at=n1)
+    wait_for("the name is known again", lambda: "x" in outcome(lambda: other.session("names")))
+    assert other.session("names")["x"]["mode"] == 0o600
+
+
+def test_what_another_program_has_removed_is_not_published_again(cluster):
+    n3 = cluster["n3"]
+    program, other = cluster.program(cluster["n2"], deadline_s=0.05), cluster.program(cluster["n2"])
+    mine = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    n3.signal(signal.SIGSTOP)
+    assert outcome(lambda: mine.publish("x", 0o606)) == "DEADLINE"
+    n3.signal(signal.SIGCONT)
+    wait_for("it is done", lambda: "x" in other.session("names"))
+    other.session("remove", "x")
+    assert outcome(lambda: mine.publish("x", 0o606)) in ("REVOKED", "DEADLINE")
+    assert wait_for("it says so", lambda: outcome(lambda: mine.publish("x", 0o606)) == "REVOKED")

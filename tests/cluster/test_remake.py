@@ -47,6 +47,30 @@ def replicated(cluster, at="n1", nodes=("n2", "n3"), count=MIB):
     return handle
 
 
+def test_what_a_coordinator_held_that_restarts_at_once_is_made_again(cluster):
+    """Its next run counts what happens to nodes from the beginning, and comes to the same number."""
+    names = [f"x{i}" for i in range(3)]
+    program = cluster.program(cluster["n2"])
+    for name in names:
+        handle = program.alloc(MIB, layout="replicated", nodes=["n1", "n3"])
+        handle.fill(0, 7, MIB)
+        handle.publish(name, 0o600)
+    for _ in range(3):
+        restart(cluster["n1"])
+        cluster.wait_members(at=cluster["n1"])
+        wait_for("the names are known again", lambda: set(program.session("names")) == set(names), PATIENCE_S)
+
+        def complete():
+            return all(one["replicas_missing"] == 0 for one in cluster["n1"].status()["names"])
+        time.sleep(FAILURE_DEADLINE_S)
+        wait_for("the copies are made again", complete, PATIENCE_S)
+    restart(cluster["n3"])
+    cluster.wait_members(at=cluster["n3"])
+    reader = cluster.program(cluster["n2"])
+    for name in names:
+        wait_for("it is whole", lambda name=name: outcome(lambda: reader.attach(name).holds(0, 7, MIB)) is True)
+
+
 def test_a_part_survives_both_its_nodes_one_after_the_other(five):
     a = replicated(five)
     five["n2"].kill()

@@ -35,7 +35,7 @@ class Invariants {
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
   void homes_are_valid();                      // T1 to T3, L1, L2, L4, L5
-  void names_are_valid();                      // N1, N5, N6
+  void names_are_valid();                      // N1, N6
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2
   void former_replicas_are_silent();           // M3
