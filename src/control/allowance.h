@@ -1,12 +1,14 @@
-// What the connections of one user may take together of a daemon's memory: requests that arrive or are being
-// answered, and replies that wait to be read.
+// What one user may take of a daemon's memory: the connections of one uid together (requests that arrive or are being
+// answered, and replies that wait to be read), and the records of what its sessions have attached.
 //
 // Invariant: `used_bytes` is the sum of all Charges on it, and at most `bytes_max`.
 // Threads: the loop's.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 namespace ocm::control {
@@ -49,6 +51,23 @@ class Charge {
  private:
   std::shared_ptr<Allowance> of_;
   size_t bytes_ = 0;
+};
+
+/// The allowances of one thing: one for each user who has some of it.
+class Allowances {
+ public:
+  explicit Allowances(size_t bytes_max) : bytes_max_(bytes_max) {}
+  std::shared_ptr<Allowance> of(uint32_t uid) {
+    std::erase_if(by_uid_, [](const auto& entry) { return entry.second.expired(); });
+    auto& known = by_uid_[uid];
+    auto allowance = known.lock();
+    if (!allowance) known = allowance = std::make_shared<Allowance>(Allowance{bytes_max_});
+    return allowance;
+  }
+
+ private:
+  const size_t bytes_max_;
+  std::unordered_map<uint32_t, std::weak_ptr<Allowance>> by_uid_;
 };
 
 }  // namespace ocm::control

@@ -303,6 +303,12 @@ void Convener::reported(const wire::Council& council) {
   if (foreign_.size() < kForeignMax) foreign_[council.id()] = council;
 }
 
+void Convener::drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed) {
+  // Of this coordinator alone, an earlier run's needs nobody's promise: begin().
+  std::erase_if(foreign_,
+                [&](const auto& one) { return !is_over(one.second) && cannot_be_sealed(one.second); });
+}
+
 bool Convener::is_over(const wire::Council& council) const {
   return council.voters_size() == 1 && council.voters(0).name() == self_.name() &&
          council.voters(0).incarnation() != self_.incarnation();

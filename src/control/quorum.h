@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -131,6 +132,9 @@ class Convener {
   /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
   void reported(const wire::Council& council);
   bool has_foreign() const { return !foreign_.empty(); }
+  /// Forgets what was reported of councils that nobody can seal any more, for too few of their voters live. Who still
+  /// knows such a one starts over.
+  void drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed);
 
   // ---- one attempt: seal, propose, accept; then what was chosen is installed
 

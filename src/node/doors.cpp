@@ -79,15 +79,6 @@ Task<void> Doors::close_unproved() {
   closing_unproved_ = false;
 }
 
-std::shared_ptr<control::Allowance> Doors::allowance_of(uint32_t uid) {
-  std::erase_if(allowances_, [](const auto& entry) { return entry.second.expired(); });
-  auto& known = allowances_[uid];
-  auto allowance = known.lock();
-  if (!allowance)
-    known = allowance = std::make_shared<control::Allowance>(control::Allowance{control::kUserBytesMax});
-  return allowance;
-}
-
 void Doors::accept_program(os::Fd socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -110,7 +101,7 @@ void Doors::accept_program(os::Fd socket) {
   };
   ++connections_by_uid_[uid];
   Connection::Options options;
-  if (!trusted) options.allowance = allowance_of(uid);
+  if (!trusted) options.allowance = allowances_.of(uid);
   auto* connection =
       accept(programs_, std::move(socket), who, std::move(options), std::move(handler), [this, program] {
         const auto it = connections_by_uid_.find(program->uid);

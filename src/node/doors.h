@@ -54,7 +54,6 @@ class Doors {
   control::Connection* accept(Door& door, os::Fd socket, std::string peer,
                               control::Connection::Options options, control::Connection::Handler handler,
                               std::function<void()> closed);
-  std::shared_ptr<control::Allowance> allowance_of(uint32_t uid);
   /// A step of a daemon's proof.
   control::Task<control::Reply> prove(std::shared_ptr<PeerGate> gate,
                                       std::shared_ptr<control::Connection> connection, std::string peer,
@@ -71,7 +70,7 @@ class Doors {
   Door programs_, daemons_;
   std::unordered_map<uint32_t, size_t> connections_by_uid_;  // of programs
   /// Requests outlive their connection, and their user's next one shares the allowance with them.
-  std::unordered_map<uint32_t, std::weak_ptr<control::Allowance>> allowances_;
+  control::Allowances allowances_{control::kUserBytesMax};
   bool closing_unproved_ = false;
 };
 

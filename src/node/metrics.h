@@ -37,7 +37,8 @@ struct Metrics {
   uint64_t heartbeats_sent = 0;
   uint64_t heartbeats_failed = 0;
   uint64_t heartbeats_received = 0;
-  uint64_t connections = 0;  // control connections open now
+  uint64_t council_attempts = 0;  // at the coordinator: to seal councils and have the next one chosen
+  uint64_t connections = 0;       // control connections open now
   uint64_t connections_total = 0;
   uint64_t connections_refused = 0;   // over a limit
   uint64_t names_degraded = 0;        // at the coordinator: they miss a replica, and no bytes

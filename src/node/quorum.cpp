@@ -250,6 +250,7 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   convening_ = true;
   if (presence_.is_over(convener_->has_chosen() ? convener_->chosen().council() : convener_->council()))
     found_anew();
+  convener_->drop_foreign([this](const wire::Council& council) { return presence_.is_over(council); });
   saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
@@ -278,6 +279,7 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   }
   if (!sealing_ && !convener_->has_foreign() && control::same_voters(convener_->council(), voters()))
     co_return;
+  ++core_.metrics.council_attempts;
   convener_->begin(core_.now_ns() > started_ns_ + core_.config.failure_deadline_ns());
   std::set<uint64_t> asked;
   const auto seal_others = [&]() -> Task<void> {

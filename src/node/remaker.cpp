@@ -237,8 +237,9 @@ Task<bool> Remaker::share_at(Spare& home) {
   auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return false;
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  co_return home.extent.node() == home.node&& id_of(home.extent).address.partition() ==
-      home.partition&& home.extent.capability().size() == sizeof(Capability);
+  const bool of_home =
+      home.extent.node() == home.node && id_of(home.extent).address.partition() == home.partition;
+  co_return of_home&& home.extent.capability().size() == sizeof(Capability);
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.
@@ -300,8 +301,8 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   if (!reply.is_ok()) co_return false;
   spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   cluster_.note_pool(spare.node, reply.value().reserved().pool());
-  co_return spare.extent.capability().size() == sizeof(Capability) &&
-      spare.extent.node() == spare.node&& spare.extent.bytes() >= job->bytes;
+  const bool of_spare = spare.extent.node() == spare.node && spare.extent.bytes() >= job->bytes;
+  co_return of_spare&& spare.extent.capability().size() == sizeof(Capability);
 }
 
 Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {

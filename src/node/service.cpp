@@ -275,6 +275,12 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   const wire::Allocation& found = reply.value().allocation();
   AllocationId id;
   if (!read_id(found.allocation_id(), id)) co_return Status(Code::kProtocol, "malformed allocation");
+  std::shared_ptr<control::Charge> charge;
+  if (!session->allocations.contains(id)) {
+    auto charged = sessions_.charge_record(session->uid, found);
+    if (!charged.is_ok()) co_return charged.status();
+    charge = std::move(charged).value();
+  }
   wire::Envelope out;
   *out.mutable_allocation() = found;
   if (hold) {
@@ -285,7 +291,9 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   }
   // One record serves all handles: each has its own access, the record the highest of them.
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
-  if (!fresh) {
+  if (fresh) {
+    known->second.record = std::move(charge);
+  } else {
     ++known->second.handles;
     const bool whole = control::take_grant(known->second.allocation, found);
     if (!whole) (void)co_await remaker_.follow(session, id);

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "control/allowance.h"
 #include "control/recent.h"
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
@@ -43,6 +44,7 @@ struct HeldAllocation {
   bool named = false;                 // it was published here, as allocation.name()
   bool may_be_named = false;          // and was not answered, or one before was not (N7 of control/names.h)
   std::vector<AllocationId> parts{};  // what it was joined of: homes know it by those
+  std::shared_ptr<control::Charge> record{};  // for what was attached: it is in nobody's pool here
 
   /// False: only homes told of it, extent by extent, after this daemon restarted.
   bool is_whole() const { return allocation.bytes_total() != 0; }
@@ -102,6 +104,10 @@ class Sessions {
   Status charge(uint32_t uid, uint64_t bytes);
   void refund(uint32_t uid, uint64_t bytes);
 
+  /// The memory of this daemon that the record of an attached allocation takes, charged to the user for as long as what it
+  /// returns lives. Errors: kLimit.
+  Result<std::shared_ptr<control::Charge>> charge_record(uint32_t uid, const wire::Allocation& record);
+
   /// Reads the pages. The sum over all sessions, also those that have ended; never falls.
   Moved moved();
 
@@ -139,6 +145,7 @@ class Sessions {
   control::Recent over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
   std::unordered_map<uint32_t, size_t> uid_sessions_;
+  control::Allowances records_{control::kUserBytesMax};
 };
 
 }  // namespace ocm::node

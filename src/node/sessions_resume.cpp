@@ -87,8 +87,11 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (bytes.size() > kRestoredBytesMax - session.restored_bytes) {
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   }
-  session.restored_bytes += bytes.size();
   HeldAllocation held;
+  if (!record.owned()) {
+    OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation()));
+  }
+  session.restored_bytes += bytes.size();
   held.allocation = std::move(*record.mutable_allocation());
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);

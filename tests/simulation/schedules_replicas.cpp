@@ -182,6 +182,7 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
     const Status got = co_await x->get(made.value(), 1);
     script.must(got, "get afterwards");
   });
+  script.world.check_settled();
   return script.end(reached);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "control/parts.h"
 #include "program.h"
 
 namespace ocm::simulation {
@@ -342,7 +343,8 @@ void World::finish() {
   }
   (void)clock_.run_until(clock_.now_ns() + 120 * kSecond, [&] { return probing == 0; });
   if (probing != 0) violate("W5: " + std::to_string(probing) + " programs wait for ever");
-  run_for(30 * kSecond);  // what is under way ends
+  run_for(30 * kSecond);  // what is under way ends, and copies are made again
+  check_settled();
   for (const auto& program : programs) {
     program->die();
     program->handles.clear();
@@ -383,6 +385,43 @@ void World::tell_of_what_is_left(size_t node) const {
                   : registry.was_removed(id)      ? "removed"
                                                   : "unknown",
                   lease != nullptr ? lease->holders : 0);
+    }
+  }
+}
+
+void World::check_settled() {
+  const auto attempts = [this] { return nodes_[0].daemon->core->metrics.council_attempts; };
+  const uint64_t before = attempts();
+  run_for(3 * deadline_ns());
+  if (attempts() != before)
+    violate("W6: nothing changes, and the coordinator attempted " + std::to_string(attempts() - before) +
+            " councils");
+  const auto& registry = nodes_[0].daemon->cluster->registry();
+  for (const auto& [id, memory] : memories) {
+    if (const wire::Allocation* named = registry.find_id(id)) check_replicas(*named);
+  }
+  for (const Slot& slot : nodes_) {
+    for (const auto& [session_id, session] : slot.daemon->sessions->all()) {
+      for (const auto& [id, held] : session->allocations) {
+        if (held.owned && held.is_whole()) check_replicas(held.allocation);
+      }
+    }
+  }
+}
+
+void World::check_replicas(const wire::Allocation& allocation) {
+  const auto is_here = [this](const wire::ExtentDescriptor& extent) {
+    const auto home = nodes_[node_of_name(extent.node())].daemon;
+    return home && home->home->is_here(node::id_of(extent));
+  };
+  if (!control::has_replicas(allocation)) return;
+  for (const auto& extent : allocation.extents()) {
+    if (!is_here(extent)) continue;
+    for (const auto& other : allocation.extents()) {
+      if (other.part() != extent.part() || other.vacant() || is_here(other)) continue;
+      violate("W6: a replica on " + extent.node() + " has no second one again: that on " + other.node() +
+              " is gone");
+      return;
     }
   }
 }

@@ -124,6 +124,9 @@ class World final : public Network, public fault::Hook {
   void refuse(fault::Point point, uint64_t for_ms) {
     refused_until_ns_[point] = clock_.now_ns() + for_ms * 1'000'000;
   }
+  /// W6: for three failure deadlines the council stays as it is, and what lives has all of its replicas. To be asked when
+  /// the faults have been over for the time that copies take to be made again.
+  void check_settled();
   /// W7: nothing is used on any node.
   void check_unused();
   void tell_of_what_is_left(size_t node) const;
@@ -196,6 +199,7 @@ class World final : public Network, public fault::Hook {
   void check_state();
   void measure_silence();
   void finish();
+  void check_replicas(const wire::Allocation& allocation);
   uint64_t below(uint64_t bound) { return random_() % bound; }
   /// Parts in a million: two clocks differ in less than a twentieth.
   int64_t drift_of_a_clock() { return static_cast<int64_t>(below(48'000)) - 24'000; }

@@ -81,6 +81,37 @@ wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> ad
   return out;
 }
 
+TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
+  OneRun run("token");
+  constexpr int kExtents = 4096;
+  wire::Allocation large = allocation(1, 100, kExtents).allocation;
+  for (auto& extent : *large.mutable_extents()) extent.set_capability(std::string(16, 'x'));
+  std::vector<std::shared_ptr<control::Charge>> kept;
+  Status refused;
+  while (refused.is_ok() && kept.size() < 10'000) {
+    auto charge = run.sessions.charge_record(1000, large);
+    refused = charge.status();
+    if (charge.is_ok()) kept.push_back(std::move(charge).value());
+  }
+  EXPECT_EQ(refused.code(), Code::kLimit);
+  const size_t records_bytes = kept.size() * large.ByteSizeLong();
+  EXPECT_LT(records_bytes, control::kUserBytesMax);
+  EXPECT_GT(records_bytes, control::kUserBytesMax / 8);
+  EXPECT_TRUE(run.sessions.charge_record(1001, large).is_ok()) << "another user has a share of its own";
+  for (int i = 0; i < 10'000; i += 100)
+    EXPECT_TRUE(run.sessions.charge_record(0, large).is_ok()) << "root has no limit";
+  kept.pop_back();
+  EXPECT_TRUE(run.sessions.charge_record(1000, large).is_ok()) << "what is freed is there again";
+
+  const auto session = run.open();
+  HeldAllocation attached{large, false};
+  const std::string receipt = run.sessions.receipt(session->id, attached);
+  OneRun after("token");
+  const auto again = after.open(session.get());
+  EXPECT_TRUE(after.show(*again, receipt).is_ok());
+  EXPECT_NE(again->allocations.at(id_of(1)).record, nullptr) << "what comes with a receipt is charged, too";
+}
+
 TEST(Receipts, BringTheAllocationBack) {
   OneRun before("token"), after("token");
   const auto first = before.open();
