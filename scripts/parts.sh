@@ -48,7 +48,11 @@ print_parts() {  # what was run
 
 print_part() {  # NAME SECONDS
   local budget mark=""
-  budget=$(awk -F '\t' -v name="$1" '$1 == name { print $2 }' tests/budget.txt)
+  budget=$(budget_of "$1")
   if [ "$2" != failed ] && [ "$2" -gt "${budget:-$2}" ]; then mark="  over budget"; fi
   printf '%-32s %8s %8s%s\n' "$1" "$2" "${budget:--}" "$mark"
+}
+
+budget_of() {  # NAME
+  awk -F '\t' -v name="$1" '$1 == name { print $2 }' tests/budget.txt
 }

@@ -36,11 +36,11 @@ run_cluster() {  # pytest's arguments
   OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" "${together[@]}" --dist worksteal --basetemp="$scratch/t" "$@"
 }
 
-run_python() {  # a folder of tests: each has fixtures of its own; pytest's arguments
+run_python() {  # a folder or a file of tests: each has fixtures of its own; pytest's arguments
   local folder=$1
   shift
   OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
-    "${pytest[@]}" --durations=5 --basetemp="$scratch/$folder" "tests/$folder" "$@"
+    "${pytest[@]}" --durations=5 --basetemp="$scratch/${folder//\//-}" "tests/$folder" "$@"
 }
 
 all_of_python() {

@@ -4,8 +4,10 @@
 
 namespace ocm::log {
 
-std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view peer, uint64_t now_ns) {
-  const std::string name = std::string(event) + ' ' + std::string(peer);
+std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view peer, uint64_t now_ns,
+                                       std::string_view reason) {
+  std::string name = std::string(event) + ' ' + std::string(peer);
+  if (!reason.empty()) name = with_reason(std::move(name), reason.substr(0, kReasonBytesMax), now_ns);
   auto it = keys_.find(name);
   if (it == keys_.end() && keys_.size() >= kKeysMax) forget(now_ns);
   const bool own = it != keys_.end() || keys_.size() < kKeysMax;
@@ -18,6 +20,17 @@ std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view 
   }
   key.next_ns = now_ns + kPeriodNs;
   return std::exchange(key.left_out, 0);
+}
+
+std::string Limiter::with_reason(std::string name, std::string_view reason, uint64_t now_ns) const {
+  const std::string prefix = name + '\n', own = prefix + std::string(reason);
+  size_t others = 0;
+  for (auto it = keys_.lower_bound(prefix); it != keys_.end() && it->first.starts_with(prefix); ++it) {
+    if (it->second.next_ns <= now_ns) continue;
+    if (it->first == own) return own;
+    ++others;
+  }
+  return others < kReasonsMax ? own : name;
 }
 
 void Limiter::forget(uint64_t now_ns) {

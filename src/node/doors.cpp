@@ -156,7 +156,8 @@ Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connect
   if (step.is_ok()) co_return std::move(step).value();
   ++core_.metrics.errors[static_cast<int>(step.status().code())];
   if (step.status().code() == Code::kAuth) ++core_.metrics.auth_failures;
-  if (const auto left_out = core_.limiter.admit("peer_refused", peer, core_.now_ns())) {
+  if (const auto left_out =
+          core_.limiter.admit("peer_refused", peer, core_.now_ns(), step.status().message())) {
     log::warn(
         "peer_refused",
         {{"node", gate->node()}, {"peer", peer}, {"why", step.status().message()}, {"left_out", *left_out}});

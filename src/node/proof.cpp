@@ -114,7 +114,8 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
   if (!status.is_ok()) {
     connection->close(status);
     if (status.code() == Code::kAuth) {
-      if (const auto left_out = core.limiter.admit("peer_refused", address, core.now_ns())) {
+      if (const auto left_out =
+              core.limiter.admit("peer_refused", address, core.now_ns(), status.message())) {
         log::error("peer_refused",
                    {{"address", address}, {"why", status.message()}, {"left_out", *left_out}});
       }

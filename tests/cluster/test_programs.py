@@ -108,13 +108,29 @@ def test_a_holder_cannot_seal_an_extent(shared, seal):
     raw.close()
 
 
-def test_a_session_that_cannot_be_opened_leaves_signals_as_they_were(shared):
-    program = """
-import resource, signal, sys
-import ocmlib
-ocmlib.lib()
+LIMITS = {  # at which a session's thread cannot be started
+    "memory": """
 kib = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
 resource.setrlimit(resource.RLIMIT_AS, (kib * 1024 + (40 << 20),) * 2)
+""",
+    # Of all processes of a user together, and root has none: as a user who has no other.
+    "processes": """
+os.setgroups([]); os.setgid(61007); os.setuid(61007)
+resource.setrlimit(resource.RLIMIT_NPROC, (4, 4))
+""",
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_session_that_cannot_be_opened_leaves_signals_as_they_were(shared, limit):
+    if limit == "processes" and os.geteuid() != 0:
+        pytest.skip("only root can become a user without processes")
+    shared.let_others_in()
+    program = """
+import os, resource, signal, sys
+import ocmlib
+ocmlib.lib()
+""" + LIMITS[limit] + """
 held = []
 try:
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 
 import duckdb
+import polars
 import pytest
 
 import oncilla
@@ -58,7 +59,7 @@ def test_sessions_that_close_soon_after_a_remote_read_leave_nothing(cluster):
         pool.table(name).drop()
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "batches", "one batch"])
+@pytest.mark.parametrize("engine", ["duckdb", "polars", "batches", "one batch"])
 def test_every_way_to_read_lets_the_session_end(cluster, engine):
     socket, name = cluster["n1"].socket_path, fresh()
     with oncilla.connect(socket) as pool:
@@ -70,6 +71,8 @@ def test_every_way_to_read_lets_the_session_end(cluster, engine):
                 remote = session.table(name)
                 if engine == "duckdb":
                     assert duckdb.sql("select sum(k) from remote").fetchall() == [(399 * 200,)]
+                elif engine == "polars":
+                    assert remote.scan_polars().select(polars.col("k").sum()).collect().item() == 399 * 200
                 elif engine == "batches":
                     assert sum(batch.num_rows for batch in remote.select().batches()) == 400
                 else:

@@ -24,6 +24,29 @@ TEST(LogLimiter, CountsEachEventAndEachPeerApart) {
   EXPECT_FALSE(limiter.admit("closed", "10.0.0.9", 0));
 }
 
+TEST(LogLimiter, AnotherReasonIsWrittenAtOnce) {
+  Limiter limiter;
+  EXPECT_EQ(limiter.admit("refused", "10.0.0.9", 0, "connection refused"), 0u);
+  EXPECT_FALSE(limiter.admit("refused", "10.0.0.9", 1, "connection refused"));
+  EXPECT_EQ(limiter.admit("refused", "10.0.0.9", 2, "it speaks TLS"), 0u);
+  EXPECT_FALSE(limiter.admit("refused", "10.0.0.9", 3, "it speaks TLS"));
+  EXPECT_EQ(limiter.admit("refused", "10.0.0.9", kPeriodNs, "connection refused"), 1u);
+}
+
+TEST(LogLimiter, WritesABoundedNumberOfLinesAPeriodHoweverManyReasonsAPeerHas) {
+  Limiter limiter;
+  for (uint64_t period = 0; period < 5; ++period) {
+    size_t written = 0;
+    for (int i = 0; i < 1000; ++i) {
+      // Some come again in each period.
+      const std::string reason = std::to_string(i) + (i % 2 == 0 ? "" : " of " + std::to_string(period));
+      written += limiter.admit("refused", "10.0.0.9", period * kPeriodNs, reason).has_value() ? 1 : 0;
+    }
+    EXPECT_EQ(written, Limiter::kReasonsMax + 1);
+    EXPECT_TRUE(limiter.admit("refused", "10.0.0.10", period * kPeriodNs, "another peer"));
+  }
+}
+
 TEST(LogLimiter, WritesABoundedNumberOfLinesAPeriodHoweverManyPeersThereAre) {
   Limiter limiter;
   for (uint64_t period = 0; period < 3; ++period) {

@@ -445,6 +445,33 @@ TEST_F(TcpBadHomeTest, SilenceWhileConnectingMeetsTheDeadline) {
   EXPECT_EQ(connect_to_fake(fake, os::Deadline::after_ns(30'000'000)).status().code(), Code::kDeadline);
 }
 
+/// Its backlog is full: the kernel answers no SYN, and by itself would try for two minutes.
+TEST_F(TcpBadHomeTest, AnAddressThatDoesNotAnswerMeetsTheDeadline) {
+  auto listener = listen_on("127.0.0.1:0");
+  ASSERT_TRUE(listener.is_ok());
+  ASSERT_EQ(::listen(listener->get(), 0), 0);
+  const std::string address = bound_address(listener->get()).value();
+  const auto first = connect_to(address, soon());
+  ASSERT_TRUE(first.is_ok()) << first.status().to_string();
+  pollfd p{listener->get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&p, 1, 10'000), 1);  // nobody accepts it
+  constexpr size_t kMoreMax = 16;       // that the kernel may let in
+  std::vector<os::Fd> more;
+  uint64_t took_ns = 0;
+  const auto refused = [&]() -> Status {
+    while (more.size() < kMoreMax) {
+      const uint64_t start_ns = os::now_ns();
+      auto fd = connect_to(address, os::Deadline::after_ns(30'000'000));
+      took_ns = os::now_ns() - start_ns;
+      if (!fd.is_ok()) return fd.status();
+      more.push_back(std::move(fd).value());
+    }
+    return {};
+  }();
+  EXPECT_EQ(refused.code(), Code::kDeadline) << refused.to_string();
+  EXPECT_LT(took_ns, 20'000'000'000u);
+}
+
 TEST_F(TcpBadHomeTest, AServerWithoutTheKeyIsRefused) {
   FakeServer fake([](int fd) {
     Bytes sink(kFrameHeaderBytes + kHelloBytes);
