@@ -90,7 +90,8 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
     status.peers.push_back({text(each, "name"), name_or_number(each, "state", state_name),
                             text(each, "version"), text(each, "http_address"), text(each, "control_address"),
                             number(each, "heartbeat_age_ns"), pools_of(each),
-                            number(each, "replicas_waiting"), number(each, "replica_copy_bytes"),
+                            number(each, "replicas_waiting"), number(each, "replicas_left"),
+                            number(each, "replicas_wanted"), number(each, "replica_copy_bytes"),
                             number(each, "replica_copy_bytes_done")});
   }
   if (status.name.empty()) return Status(Code::kProtocol, "/status names no node; is that an oncillad?");
@@ -103,10 +104,12 @@ Result<NodeStatus> fetch_node_status(const std::string& address, const std::stri
   return parse_node_status(body);
 }
 
-std::string last_copies_text(const PeerView& node) {
+std::string missing_replicas_text(const PeerView& node) {
   if (node.replicas_waiting == 0 || node.state == state_name(OCM_NODE_DEAD)) return {};
-  std::string text = "replicas: " + std::to_string(node.replicas_waiting) +
-                     (node.replicas_waiting == 1 ? " part has" : " parts have") + " one copy left";
+  std::string text =
+      "replicas: " + std::to_string(node.replicas_left) + " of " + std::to_string(node.replicas_wanted);
+  text += node.replicas_waiting == 1 ? " in 1 part"
+                                     : " at worst in " + std::to_string(node.replicas_waiting) + " parts";
   if (node.copy_bytes != 0) text += ", copying " + percent(node.copy_bytes_done, node.copy_bytes);
   return text + " (on " + printable(node.name) + ")";
 }

@@ -41,8 +41,9 @@ struct PeerView {
   std::string control;
   uint64_t heartbeat_age_ns = 0;
   std::vector<PoolLoad> pools;
-  uint64_t replicas_waiting = 0;                 // parts whose last copy is there
-  uint64_t copy_bytes = 0, copy_bytes_done = 0;  // of the one that is made again now
+  uint64_t replicas_waiting = 0;                    // parts that miss replicas and are made again from there
+  uint64_t replicas_left = 0, replicas_wanted = 0;  // of the one of them that has the fewest
+  uint64_t copy_bytes = 0, copy_bytes_done = 0;     // of the one that is made again now
 };
 struct NodeStatus {
   std::string name;
@@ -63,8 +64,8 @@ Result<NodeStatus> parse_node_status(const std::string& text);
 /// GET /status at `address`; with `node`, of that one through the daemon there, which only one on this host
 /// does.
 Result<NodeStatus> fetch_node_status(const std::string& address, const std::string& node = "");
-/// "replicas: 3 parts have one copy left, copying 40 % (on n3)"; empty if none has, or the node is dead.
-std::string last_copies_text(const PeerView& node);
+/// "replicas: 1 of 2 at worst in 3 parts, copying 40 % (on n3)"; empty if nothing is missing, or the node is dead.
+std::string missing_replicas_text(const PeerView& node);
 /// True for a node that others could reach, and that has none beside it: it coordinates a cluster of its own.
 bool is_alone(const NodeStatus& status);
 /// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.

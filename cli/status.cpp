@@ -82,10 +82,10 @@ const ocm_node_info* coordinator_of(const std::vector<ocm_node_info>& nodes) {
   return it == nodes.end() ? nullptr : &*it;
 }
 
-/// The nodes with parts that have one copy left.
-std::vector<PeerView> nodes_with_last_copies(const NodeStatus& status) {
+/// The nodes that make replicas again, or would if there were room.
+std::vector<PeerView> nodes_that_miss_replicas(const NodeStatus& status) {
   std::vector<PeerView> out = status.peers;
-  std::erase_if(out, [](const PeerView& node) { return last_copies_text(node).empty(); });
+  std::erase_if(out, [](const PeerView& node) { return missing_replicas_text(node).empty(); });
   return out;
 }
 
@@ -104,7 +104,7 @@ int run(const Globals& globals, bool json) {
   // Empty if the daemon's HTTP socket does not answer.
   const Result<NodeStatus> fetched = fetch_node_status(http_address(globals, ""));
   const NodeStatus status = fetched.is_ok() ? fetched.value() : NodeStatus{};
-  const std::vector<PeerView> last_copies = nodes_with_last_copies(status);
+  const std::vector<PeerView> missing = nodes_that_miss_replicas(status);
   const ocm_node_info* coordinator = coordinator_of(nodes.value());
   const int code = coordinator == nullptr ? kExitNoCluster : kExitOk;
 
@@ -126,13 +126,15 @@ int run(const Globals& globals, bool json) {
       out["error"] = names.status().to_string();
     }
     Json copies = Json::array();
-    for (const PeerView& node : last_copies) {
+    for (const PeerView& node : missing) {
       copies.push_back({{"node", node.name},
-                        {"replicas_waiting", node.replicas_waiting},
+                        {"parts", node.replicas_waiting},
+                        {"replicas_left", node.replicas_left},
+                        {"replicas_wanted", node.replicas_wanted},
                         {"replica_copy_bytes", node.copy_bytes},
                         {"replica_copy_bytes_done", node.copy_bytes_done}});
     }
-    out["last_copies"] = copies;
+    out["replicas_missing"] = copies;
     puts(out.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
     return code;
   }
@@ -147,7 +149,7 @@ int run(const Globals& globals, bool json) {
     printf("\n");
     print_error("the published names cannot be told now: " + std::string(names.status().message()));
   }
-  for (const PeerView& node : last_copies) printf("%s\n", last_copies_text(node).c_str());
+  for (const PeerView& node : missing) printf("%s\n", missing_replicas_text(node).c_str());
   if (coordinator == nullptr) {
     puts(nodes->size() == 1 ? "alone: no coordinator"
                             : "no coordinator: of the other nodes nothing new is known");

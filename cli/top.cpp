@@ -195,7 +195,7 @@ std::string to_text(const View& view) {
   }
   std::string text = nodes.to_string() + "\n";
   for (const NodeRate& node : view.nodes) {
-    const std::string last = last_copies_text(node.peer);
+    const std::string last = missing_replicas_text(node.peer);
     if (!last.empty()) text += last + "\n";
   }
   if (view.sessions.empty()) return text + "no sessions\n";

@@ -186,7 +186,8 @@ OCM_API int ocm_allocation_free(ocm_allocation* allocation);
  * must be aligned in their part too.
  * Cost: one control round trip; no home is asked and nothing is copied.
  * Errors: INVALID_ARGUMENT (no parts, one given twice or published, replicated and other parts mixed),
- * UNSUPPORTED (slab, striped or joined parts), TOO_LARGE, REVOKED. */
+ * UNSUPPORTED (slab, striped or joined parts), TOO_LARGE, REVOKED, PEER_LOST (the daemon restarted, and a part's home
+ * does not answer). */
 OCM_API int ocm_allocation_join(ocm_session* session, ocm_allocation* const* parts, size_t count,
                                 ocm_allocation** joined);
 /* Its length as asked for; 0 for what is no handle. */
@@ -357,7 +358,8 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
  * read and write of the owner (0600) and of others (0006). While X is published, `X~...` is its owner's: the
  * owner and root alone may publish it. Errors: EXISTS, PERMISSION, REVOKED (it was published and removed),
  * NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON: the name may be there all the same, or a moment later. Publish again under the
- * same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR also if you end. */
+ * same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR and PEER_LOST also if you
+ * end. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however

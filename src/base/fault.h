@@ -44,6 +44,7 @@ namespace ocm::fault {
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                           \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                  \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */ \
+  X(kEpochOfAnotherRun, "mutation.epoch")     /* A3: a new run of the coordinator counts like the former */ \
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */

@@ -129,7 +129,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     return Status(Code::kNoDaemon, "another node's daemon answers at the socket now: open a new session");
   }
   now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
-  std::shared_ptr<Daemon> oldest;  // let go after the lock
+  std::vector<std::shared_ptr<Daemon>> over;  // let go after the lock
   std::unique_lock lock(mutex_);
   if (failed.is_ok() && (*fresh)->who().session != now->who().session) receipts_.clear();
   while (failed.is_ok()) {  // until none is left, and none comes before daemon_ is the new one
@@ -149,9 +149,13 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
   daemon_ = *fresh;
   runs_.push_back(daemon_);
-  if (runs_.size() > kRunsKept && runs_.front()->watched_to_the_end()) {
-    oldest = std::move(runs_.front());
-    runs_.erase(runs_.begin());
+  for (auto it = runs_.begin(); runs_.size() > kRunsKept && it != runs_.end();) {
+    if ((*it)->watched_to_the_end()) {
+      over.push_back(std::move(*it));
+      it = runs_.erase(it);
+    } else {
+      ++it;
+    }
   }
   page_.store(daemon_->page(), std::memory_order_release);
   const bool resumed = daemon_->who().session == now->who().session;

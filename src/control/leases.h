@@ -63,7 +63,9 @@ class Leases {
            const AllocationId& allocation, uint32_t uid, uint64_t bytes) {
     leases_[id] = Lease{allocation, session, uid, bytes};
     owner_of(session, node, incarnation).extents.insert(id);
-    uid_bytes_[uid] += bytes;
+    User& user = users_[uid];
+    user.bytes += bytes;
+    ++user.extents;
   }
 
   const Lease* find(ExtentId id) const {
@@ -75,9 +77,9 @@ class Leases {
     const auto it = leases_.find(id);
     if (it == leases_.end()) return false;
     if (it->second.session) disown(*it->second.session, id);
-    const auto uid = uid_bytes_.find(it->second.uid);
-    uid->second -= it->second.bytes;
-    if (uid->second == 0) uid_bytes_.erase(uid);
+    const auto user = users_.find(it->second.uid);
+    user->second.bytes -= it->second.bytes;
+    if (--user->second.extents == 0) users_.erase(user);
     leases_.erase(it);
     return true;
   }
@@ -277,13 +279,18 @@ class Leases {
     return it != owners_.end() && it->second.orphan_until_ns <= now_ns;
   }
 
-  uint64_t uid_bytes(uint32_t uid) const {
-    const auto it = uid_bytes_.find(uid);
-    return it == uid_bytes_.end() ? 0 : it->second;
+  struct User {
+    uint64_t bytes = 0;
+    size_t extents = 0;
+  };
+  /// What is kept for a user, whoever owns it.
+  User of_user(uint32_t uid) const {
+    const auto it = users_.find(uid);
+    return it == users_.end() ? User{} : it->second;
   }
   uint64_t bytes() const {
     uint64_t sum = 0;
-    for (const auto& [uid, bytes] : uid_bytes_) sum += bytes;
+    for (const auto& [uid, user] : users_) sum += user.bytes;
     return sum;
   }
   size_t extents() const { return leases_.size(); }
@@ -363,7 +370,7 @@ class Leases {
   const size_t held_bytes_max_;
   std::unordered_map<ExtentId, Lease, ExtentHash> leases_;
   std::unordered_map<SessionId, Owner> owners_;
-  std::unordered_map<uint32_t, uint64_t> uid_bytes_;
+  std::unordered_map<uint32_t, User> users_;
   std::unordered_map<uint32_t, size_t> uid_held_bytes_;
 };
 

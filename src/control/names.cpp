@@ -295,7 +295,7 @@ Names::Census Names::census(const Gone& gone) const {
     }
     const bool misses = std::any_of(allocation.extents().begin(), allocation.extents().end(),
                                     [&](const auto& extent) { return extent.lost() || gone(extent); });
-    out.degraded += misses ? 1 : 0;
+    if (misses) out.degraded.insert(name);
   }
   return out;
 }

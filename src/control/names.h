@@ -90,8 +90,8 @@ class Names {
   const wire::Allocation* find_id(const std::string& allocation_id) const;
   /// What misses something. Cost: a look at every extent of every name.
   struct Census {
-    size_t degraded = 0;         // names that miss a replica, and no bytes
-    std::set<std::string> lost;  // names that miss bytes
+    std::set<std::string> degraded;  // names that miss a replica, and no bytes
+    std::set<std::string> lost;      // names that miss bytes
   };
   Census census(const Gone& gone) const;
   /// Grows with every change of what census() looks at, apart from `gone`.

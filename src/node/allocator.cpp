@@ -320,7 +320,9 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
       return Status(Code::kInvalidArgument, "a part has no id, or is given twice");
     const auto held = session.allocations.find(id);
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
-    if (!held->second.owned) return Status(Code::kInvalidArgument, "a part is published");
+    if (!held->second.owned)
+      return held->second.claimed_quota_bytes ? unsettled()
+                                              : Status(Code::kInvalidArgument, "a part is published");
     if (held->second.may_be_named) {
       return Status(
           Code::kInvalidArgument,

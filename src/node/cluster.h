@@ -120,6 +120,11 @@ class Cluster {
   control::Task<control::Reply> publish_once(wire::PublishRequest request);
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
   control::Task<void> remove_unknown(std::string allocation_id);
+  static wire::PublishExtents removal(const wire::Allocation& allocation);
+  /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
+  static std::vector<std::string> homes_of(const wire::Allocation& allocation);
+  /// With its node's next heartbeat. False: it is not noted, for too much waits already.
+  bool tell_later(std::string node, wire::PublishExtents what);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
   /// A home of it has not been told yet what became of its name.

@@ -91,12 +91,17 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
   if (r.kind() >= kKinds || !table_->has(static_cast<Kind>(r.kind()))) {
     return Status(Code::kUnsupported, "node " + core_.name + " offers no such kind");
   }
-  return check_quota(r.uid(), r.bytes_total());
+  return check_share(r.uid(), r.bytes_total());
 }
 
-Status Home::check_quota(uint32_t uid, uint64_t bytes) const {
+Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   const uint64_t quota = core_.config.quota_bytes(uid);
-  const uint64_t held = leases_.uid_bytes(uid);
+  const auto [held, extents] = leases_.of_user(uid);
+  if (uid != 0 && uid != ::geteuid() && extents >= (slots_ + 1) / 2) {
+    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
+                                    " extents, all that one user may have of node " + core_.name + "'s " +
+                                    std::to_string(slots_) + " ([limits] extents)");
+  }
   if (quota != 0 && (bytes > quota || held > quota - bytes)) {
     return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
                                     format_bytes(quota) + " on node " + core_.name);
@@ -153,7 +158,7 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   const bool cancelled = making->cancelled;
   making_.erase(making);
   // Others may have taken of the quota meanwhile.
-  Status kept = cancelled ? Status(Code::kCancelled) : check_quota(r.uid(), r.bytes_total());
+  Status kept = cancelled ? Status(Code::kCancelled) : check_share(r.uid(), r.bytes_total());
   if (made.is_ok() && !kept.is_ok()) {
     (void)table_->remove(made.value()->id);
     made = kept;

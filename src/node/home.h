@@ -155,7 +155,7 @@ class Home {
   explicit Home(Core& core) : core_(core), side_(core.env) {}
   Status init();
   Status check_reserve(const wire::ReserveRequest& request) const;
-  Status check_quota(uint32_t uid, uint64_t bytes) const;
+  Status check_share(uint32_t uid, uint64_t bytes) const;
   using Made = Result<std::shared_ptr<memory::Extent>>;
   control::Task<Made> make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options);
   wire::ExtentDescriptor describe(const memory::Extent& extent) const;

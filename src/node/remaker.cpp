@@ -75,7 +75,12 @@ void Remaker::start() { core_.env.spawn(run()); }
 
 Remaker::Progress Remaker::progress() const {
   Progress out;
-  out.waiting = home_.led_parts().size();
+  for (const Home::ShortPart& one : home_.led_parts()) {
+    const size_t left = one.part.size() - one.lost.size();
+    if (out.waiting++ != 0 && left >= out.left) continue;
+    out.left = left;
+    out.wanted = one.part.size();
+  }
   if (!job_) return out;
   out.bytes = job_->bytes * job_->spares.size();
   out.copied_bytes = job_->copied_bytes;
@@ -192,7 +197,7 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
     });
     if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
-                     {room.name, node->control_address(), node->partition(), {}, {}, false}});
+                     {room.name, node->control_address(), node->partition(), {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [rank, spare] : rooms) {
@@ -224,7 +229,7 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
     const wire::NodeView* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
     job->steps.has_peers();
-    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, false});
+    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, false, true});
     const bool shared = co_await share_at(job->peers.back());
     if (!shared) co_return false;
   }
@@ -268,24 +273,27 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
   co_return false;
 }
 
+Task<Status> Remaker::tell_owner(std::string session, std::string owner, std::string node) {
+  wire::Envelope message;
+  message.mutable_session_at()->set_session_id(std::move(session));
+  message.mutable_session_at()->set_node(std::move(node));
+  if (owner == core_.name) {
+    const Reply here = co_await answer(std::move(message));
+    co_return control::reply_status(here.message);
+  }
+  const auto reply =
+      co_await peers_.call(cluster_.address_of(owner), std::move(message), core_.deadline_ns());
+  co_return reply.status();
+}
+
 Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                std::optional<SessionId> session) {
   if (session) {  // its end must reach the spare home
     const auto owner = home_.vouching(*session);
     if (!owner) co_return false;
-    wire::Envelope message;
-    message.mutable_session_at()->set_session_id(id_field(*session));
-    message.mutable_session_at()->set_node(spare.node);
-    Status told;
-    if (owner->node == core_.name) {
-      const Reply here = co_await answer(std::move(message));
-      told = control::reply_status(here.message);
-    } else {
-      const auto reply =
-          co_await peers_.call(cluster_.address_of(owner->node), std::move(message), core_.deadline_ns());
-      told = reply.status();
-    }
+    const Status told = co_await tell_owner(id_field(*session), owner->node, spare.node);
     if (!told.is_ok()) co_return false;
+    spare.owner_told = true;
   }
   wire::Envelope message;
   auto& request = *message.mutable_reserve();
@@ -477,6 +485,11 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
 }
 
 Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
+  if (!request.has_published() && !home.owner_told) {  // it was a name's when the replica was reserved
+    const Status told = co_await tell_owner(request.session_id(), request.owner_node(), home.node);
+    home.owner_told = told.is_ok();
+    if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
+  }
   *request.mutable_replica() = ref_of(id_of(home.extent));
   wire::Envelope message;
   *message.mutable_give_replica() = std::move(request);
@@ -565,15 +578,43 @@ void Remaker::part_given(const wire::PartRemade& part, ExtentId here) {
   const auto owner = owner_of(here);
   if (!owner) return;
   fault::reached(fault::State::kOwnerCorrected);
-  wire::Envelope message;
-  auto& give = *message.mutable_give_replica() = *owner;
+  wire::GiveReplica give = *owner;
   *give.mutable_part() = part;
-  for (int i = 1 + part.peers_size(); i < part.now_size();
-       ++i) {  // the new ones; the peers hear it themselves
-    const wire::ExtentDescriptor& extent = part.now(i);
-    if (extent.node() == core_.name) continue;
-    *give.mutable_replica() = ref_of(id_of(extent));
-    core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), message));
+  // The new ones; the peers hear it themselves.
+  for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
+    if (part.now(i).node() != core_.name) core_.env.spawn(correct_owner(part.now(i), give));
+  }
+}
+
+bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told) const {
+  const wire::NodeView* owner = cluster_.find(give.owner_node());
+  const bool same = owner != nullptr && owner->incarnation() == give.owner_incarnation();
+  return !same && told.code() != Code::kNotFound;
+}
+
+Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
+  const uint32_t partition = GlobalAddress(replica.address()).partition();
+  *give.mutable_replica() = ref_of(id_of(replica));
+  while (!core_.draining && !is_gone(replica.node(), partition)) {
+    Status done;
+    if (!give.has_published())
+      done = co_await tell_owner(give.session_id(), give.owner_node(), replica.node());
+    if (done.is_ok() || is_of_former_run(give, done)) {
+      wire::Envelope message;
+      *message.mutable_give_replica() = give;
+      const auto reply =
+          co_await peers_.call(cluster_.address_of(replica.node()), std::move(message), core_.deadline_ns());
+      done = reply.status();
+      if (done.is_ok()) co_return;
+    }
+    if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended
+      wire::Envelope message;
+      set_extent(replica, *message.mutable_release());
+      co_await tell(replica.node(), partition, std::move(message));
+      co_return;
+    }
+    if (done.code() != Code::kPeerLost && done.code() != Code::kDeadline) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }
 
@@ -698,7 +739,8 @@ bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent,
 Task<void> Remaker::give_up_the_gone() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
   // Each run of the coordinator counts its epochs anew.
-  const std::pair view(cluster_.coordinator_run(), cluster_.view().epoch());
+  const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
+  const std::pair view(run, cluster_.view().epoch());
   if (view == looked_at_ && gone_since_ns_.empty() && !again_) co_return;
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();

@@ -58,6 +58,7 @@ class Remaker {
   /// For status: parts that wait, and the one under way.
   struct Progress {
     size_t waiting = 0;
+    size_t left = 0, wanted = 0;           // replicas of the one of them that has the fewest
     uint64_t bytes = 0, copied_bytes = 0;  // of the one under way
   };
   Progress progress() const;
@@ -66,6 +67,8 @@ class Remaker {
   void tell_progress(Message& out) const {
     const Progress copies = progress();
     out.set_replicas_waiting(copies.waiting);
+    out.set_replicas_left(static_cast<uint32_t>(copies.left));
+    out.set_replicas_wanted(static_cast<uint32_t>(copies.wanted));
     out.set_replica_bytes(copies.bytes);
     out.set_replica_bytes_copied(copies.copied_bytes);
   }
@@ -77,6 +80,7 @@ class Remaker {
     wire::ExtentDescriptor extent;  // in the part that follows; without capability: not made yet
     ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
+    bool owner_told = false;  // the daemon of the session whose it is to be knows of this home
   };
   struct Job {
     ExtentId was;
@@ -97,6 +101,9 @@ class Remaker {
   control::Task<void> make_again(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> reserve(std::shared_ptr<Job> job);
+  /// Has the daemon of a session note that `node` has something of it, so that the session's end reaches it. Errors:
+  /// kNotFound (it has ended), kPeerLost, kDeadline.
+  control::Task<Status> tell_owner(std::string session, std::string owner, std::string node);
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
@@ -123,6 +130,10 @@ class Remaker {
   void part_freed(const wire::PartRemade& part);
   /// The new replicas are owned by whom the one here is owned by.
   void part_given(const wire::PartRemade& part, ExtentId here);
+  /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
+  bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
+  /// Until its home has heard it; of a session that has ended it is freed there.
+  control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give);
   /// A request that gives something to its owner; nothing if nobody owns it.
   std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
   Status plan(wire::PlanPart plan);

@@ -212,15 +212,22 @@ wire::Envelope Service::with_receipt(const Session& session, wire::Envelope repl
 Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequest request) {
   AllocationId id;
   if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
-  const auto it = session->allocations.find(id);
+  auto it = session->allocations.find(id);
+  // Asked before, by a program that gave it up.
+  for (const uint64_t give_up_ns = core_.deadline_ns();
+       it != session->allocations.end() && it->second.publishing && core_.now_ns() < give_up_ns;
+       it = session->allocations.find(id)) {
+    co_await core_.env.sleep_ns(5'000'000);
+  }
   if (it == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   HeldAllocation& asked = it->second;
   // The program may not have heard that it was done; and after this daemon restarted no home may have said whose it is.
   const bool same_again = asked.named && asked.allocation.name() == request.name();
   if (!asked.owned && !same_again && !(asked.claimed_quota_bytes && asked.may_be_named))
-    co_return Status(Code::kExists, "the allocation is published");
-  if (asked.publishing) co_return Status(Code::kExists, "the allocation is being published");
+    co_return asked.claimed_quota_bytes ? unsettled() : Status(Code::kExists, "the allocation is published");
+  if (asked.publishing)
+    co_return Status(Code::kDeadline, "a former request to publish it is still under way");
   if (!asked.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
   }
@@ -251,7 +258,9 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     if (again == session->allocations.end()) co_return reply.status();
   }
   again->second.publishing = false;
-  const bool unanswered = reply.status().code() == Code::kNoCoordinator;
+  // A silent home that heard of it, and of its undoing never, may bring the name back.
+  const bool unanswered =
+      reply.status().code() == Code::kNoCoordinator || reply.status().code() == Code::kPeerLost;
   again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered);
   if (!reply.is_ok()) co_return reply.status();
   again->second.owned = false;
@@ -331,7 +340,8 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
-  const wire::Allocation& allocation = held->second.allocation;
+  const wire::Allocation& allocation =
+      held->second.allocation;  // until the first wait: it may be freed meanwhile
   if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
@@ -344,15 +354,6 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (part.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
   if (part.size() == 1) co_return Status(Code::kLost, "it is the last replica");
   std::string node;
-  for (const auto& extent : allocation.extents()) {
-    if (extent.address() == request.address()) node = extent.node();
-  }
-  if (request.revoked()) {
-    const Status revoked = co_await remaker_.check_revoked(allocation, replica, node);
-    if (!revoked.is_ok()) co_return revoked;
-  }
-  const Status allowed = co_await allow_loss(session->uid, node);
-  if (!allowed.is_ok()) co_return allowed;
   wire::ResolveRequest asked;
   std::vector<wire::ExtentDescriptor> others;
   uint32_t remade_before = 0;
@@ -360,8 +361,16 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   for (const auto& extent : allocation.extents()) {
     const bool of_part = std::find(part.begin(), part.end(), id_of(extent)) != part.end();
     if (of_part && !extent.lost() && extent.address() != request.address()) others.push_back(extent);
-    if (extent.address() == request.address()) remade_before = extent.remade();
+    if (extent.address() != request.address()) continue;
+    node = extent.node();
+    remade_before = extent.remade();
   }
+  if (request.revoked()) {
+    const Status revoked = co_await remaker_.check_revoked(allocation, replica, node);
+    if (!revoked.is_ok()) co_return revoked;
+  }
+  const Status allowed = co_await allow_loss(session->uid, node);
+  if (!allowed.is_ok()) co_return allowed;
   const Status lost = co_await cluster_.lose_replica(part, replica, node);
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {

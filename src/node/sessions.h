@@ -50,6 +50,12 @@ struct HeldAllocation {
   bool is_whole() const { return allocation.bytes_total() != 0; }
 };
 
+/// Of what has `claimed_quota_bytes`.
+inline Status unsettled() {
+  return Status(Code::kPeerLost,
+                "the daemon restarted, and a node with a part of it has not answered since: try again");
+}
+
 struct Session {
   SessionId id;
   uint32_t uid = 0;

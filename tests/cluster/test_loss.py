@@ -168,7 +168,7 @@ def test_what_misses_a_replica_is_shown(cluster):
     cluster["n3"].kill()
     a.fill(0, 2, MIB)
     wait_for("a metric tells", lambda: "oncilla_names_degraded 1" in cluster["n1"].http_get("/metrics"))
-    assert "replicas_missing" in cluster["n1"].log()
+    assert "replica_missing name=replicas" in cluster["n1"].log()
 
     def ls(*options):
         return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options], check=True,

@@ -117,6 +117,8 @@ def test_half_a_name_does_not_outlive_its_program(make_netns_cluster, layout):
     program = cluster.program(n3, deadline_s=20)
     mine = program.alloc(2 * MIB, layout=layout, nodes=["n2", "n4"], flags=DEDICATED)
     other = cluster.program(n2)
+    program.alloc(MIB, nodes=["n4"], flags=DEDICATED).publish("first")  # n1 and n4 have a connection: it will wait
+    program.session("remove", "first")
     cluster.cut_pair(n1, n4)
     program.start(mine.command("publish", "x", 0o606))
     wait_for("it is being published", lambda: "x" in other.session("names"))

@@ -1,8 +1,9 @@
 """Names that could not be given: the memory is freed or its program's again, and the name is whose it is meanwhile."""
 import signal
 
+import pytest
 from harness import outcome, wait_for
-from ocmlib import DEDICATED
+from ocmlib import DEDICATED, OcmError
 
 MIB = 1 << 20
 
@@ -24,6 +25,34 @@ def test_what_a_killed_program_was_publishing_is_freed_at_all_its_homes(cluster)
     wait_for("n3 is back", lambda: beside.nodes()["n3"]["state"] == "alive")
     wait_for("nobody has it", lambda: used(n2) == used(n3) == 0)
     assert outcome(lambda: beside.attach("half")) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("asker", ["n1", "n2"])
+def test_a_home_that_does_not_answer_is_named_and_not_taken_for_the_coordinator(cluster, asker):
+    program = cluster.program(cluster[asker], deadline_s=3)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    cluster["n3"].signal(signal.SIGSTOP)
+    with pytest.raises(OcmError, match="PEER_LOST.*node n3 has a part of it and does not answer"):
+        a.publish("silent")
+    cluster["n3"].signal(signal.SIGCONT)
+    wait_for("it is published", lambda: outcome(lambda: a.publish("silent")) is None)
+    program.session("remove", "silent")
+    wait_for("nobody has it", lambda: used(cluster["n3"]) == 0)
+
+
+def test_what_a_program_publishes_twice_at_once_is_published(make_cluster):
+    cluster = make_cluster(extra=("--failure-deadline-ms", "3000"))
+    program = cluster.program(cluster["n1"], deadline_s=0.3)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    cluster["n3"].signal(signal.SIGSTOP)
+    assert outcome(lambda: a.publish("twice")) == "DEADLINE"
+    program.start(a.command("publish", "twice"))  # while the first one is under way
+    cluster["n3"].signal(signal.SIGCONT)
+    second = outcome(program.finish)
+    assert second != "EXISTS", "it is no other's name"
+    if isinstance(second, str):
+        wait_for("it is published", lambda: outcome(lambda: a.publish("twice")) is None)
+    assert "twice" in program.session("names")
 
 
 def test_a_name_that_another_program_took_stays_when_the_first_publish_fails(make_cluster):

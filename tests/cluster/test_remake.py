@@ -135,14 +135,15 @@ def test_a_copy_keeps_to_its_rate_and_ocm_status_shows_it(make_cluster):
 
     n2.kill()
     a.fill(0, 2, 4096)
-    wait_for("ocm status tells", lambda: re.search(r"one copy left, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
-    last, = json.loads(status("--json"))["last_copies"]
-    assert (last["node"], last["replicas_waiting"], last["replica_copy_bytes"]) == ("n3", 1, 32 * MIB)
-    assert 0 < last["replica_copy_bytes_done"] <= 32 * MIB
+    wait_for("ocm status tells", lambda: re.search(r"replicas: 1 of 2 in 1 part, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
+    missing, = json.loads(status("--json"))["replicas_missing"]
+    assert (missing["node"], missing["parts"], missing["replica_copy_bytes"]) == ("n3", 1, 32 * MIB)
+    assert (missing["replicas_left"], missing["replicas_wanted"]) == (1, 2)
+    assert 0 < missing["replica_copy_bytes_done"] <= 32 * MIB
     wait_made_again(cluster, 1)
     took = times(n3, "replica_made_again")[0] - times(n3, "replica_copying")[-1]
     assert took.total_seconds() >= 3  # 4, less what a clock may be set back
-    wait_for("and no more", lambda: json.loads(status("--json"))["last_copies"] == [])
+    wait_for("and no more", lambda: json.loads(status("--json"))["replicas_missing"] == [])
     n3.kill()
     assert a.holds(0, 2, 4096)
 

@@ -1,10 +1,13 @@
 """A part of three replicas that lost one has three again, while the two others serve: whoever leads, dies or is cut."""
+import re
+import subprocess
 import threading
 import time
 
 import pytest
 
 from harness import FAILURE_DEADLINE_S, wait_for
+from ocmlib import find_binary
 from test_remake import MIB, PATIENCE_S, SOON, homes_left, made_again, restart, wait_made_again
 
 SIX = ("n1", "n2", "n3", "n4", "n5", "n6")
@@ -119,3 +122,16 @@ def test_writers_go_on_while_homes_die_and_come_back(six):
     assert sum(made_again(node) for node in six.nodes) >= 1
     for place, seed in newest.items():
         assert a.holds(place * 4096, seed, 4096) and b.holds(place * 4096, seed, 4096), place
+
+
+def test_what_one_of_three_misses_is_told_as_two_of_three(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=SOON)
+    a = of_three(cluster)
+    cluster.program(cluster["n1"]).alloc(cluster.dram - MIB // 2, nodes=["n1"])  # no room for another
+    cluster["n4"].kill()
+    a.fill(0, 2, MIB)
+
+    def told() -> str:
+        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status"], check=True,
+                              capture_output=True, text=True, timeout=20).stdout
+    wait_for("ocm status tells", lambda: re.search(r"replicas: 2 of 3 in 1 part \(on n[23]\)", told()), PATIENCE_S)

@@ -182,6 +182,21 @@ def test_a_receipt_is_good_for_its_own_session_only(cluster):
         raw.close()
 
 
+def test_what_a_silent_home_has_is_in_doubt_after_a_restart_and_not_published(make_netns_cluster):
+    cluster = make_netns_cluster(names=("n1", "n2", "n3"), extra=("--orphan-grace-ms", "10000"))
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    a, b = (program.alloc(MIB, nodes=["n3"], flags=DEDICATED) for _ in range(2))
+    cluster.cut(n3)
+    n2.kill()
+    n2.start().wait_ready()
+    for asked in (lambda: a.publish("doubt"), lambda: program.join(a, b)):
+        wait_for("the session goes on", lambda: outcome(asked) not in ("NO_DAEMON", "NO_COORDINATOR"))
+        assert outcome(asked) == "PEER_LOST"
+    cluster.restore(n3)
+    wait_for("the home has answered", lambda: outcome(lambda: a.publish("doubt")) is None)
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_a_home_did_not_hear_before_the_daemon_restarted_is_given_back(cluster, times):
     """While the program goes on, and what it has stays its own."""

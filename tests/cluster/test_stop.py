@@ -179,10 +179,10 @@ def test_what_has_one_copy_left_is_shown(make_cluster):
     n2.kill()
     wait_for("a metric tells", lambda: "\noncilla_replicas_waiting 1\n" in n3.http_get("/metrics"))
     assert "\noncilla_replica_copy_bytes 0\n" in n3.http_get("/metrics")
-    wait_for("ocm status tells", lambda: "replicas: 1 part has one copy left" in ocm(n1, "status").stdout)
+    wait_for("ocm status tells", lambda: "replicas: 1 of 2 in 1 part (on n3)" in ocm(n1, "status").stdout)
     assert "(on n3)" in ocm(n1, "status").stdout
-    last, = json.loads(ocm(n1, "status", "--json").stdout)["last_copies"]
-    assert (last["node"], last["replicas_waiting"]) == ("n3", 1)
+    missing, = json.loads(ocm(n1, "status", "--json").stdout)["replicas_missing"]
+    assert (missing["node"], missing["parts"], missing["replicas_left"], missing["replicas_wanted"]) == ("n3", 1, 1, 2)
     assert "1 of 2" in ocm(n1, "ls").stdout
     n3.process.terminate()
     waits(n3)
@@ -195,7 +195,7 @@ def rolling_restart(cluster, names: int):
 
     def whole(at):
         now = json.loads(ocm(at, "status", "--json").stdout or "{}")
-        return now.get("names") == names and now["names_degraded"] == 0 and now["last_copies"] == []
+        return now.get("names") == names and now["names_degraded"] == 0 and now["replicas_missing"] == []
 
     for node in (n2, n3, n1):
         wait_for(f"{node.name} may stop", lambda at=node: stop_check(at, at.name) == SAFE)

@@ -146,6 +146,25 @@ def test_a_quota_is_one_users_own(make_cluster):
 
 # ---- what a user may take from others
 
+def test_a_user_has_half_of_the_extents_of_a_home(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), extra=["--limit-extents", "8"])
+    alice, bob, root = (cluster.program(cluster["n1"], uid=uid) for uid in (ALICE, BOB, None))
+
+    def alloc(program):
+        return program.alloc(4096, nodes=["n2"], flags=DEDICATED)
+    bobs = [alloc(bob) for _ in range(4)]
+    with pytest.raises(OcmError) as caught:
+        alloc(bob)
+    assert caught.value.name == "LIMIT"
+    assert f"uid {BOB} has 4 extents" in caught.value.detail and "[limits] extents" in caught.value.detail
+    assert alloc(alice)
+    bobs[0].free()
+    assert alloc(bob)
+    for _ in range(3):
+        assert alloc(root)
+    assert error_of(alloc, root) == "LIMIT"  # they are all taken
+
+
 def test_a_user_has_half_of_the_names(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-names", "4"])
     alice, bob, root = (cluster.program(cluster["n2"], uid=uid) for uid in (ALICE, BOB, None))
@@ -347,8 +366,13 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
     refused = [reply for reply in replies if reply["code"] == LIMIT]
     assert len(refused) >= 10 and sum(reply["code"] == 0 for reply in replies) + len(refused) == 600
     assert all(f"uid {ALICE}" in reply["detail"] and "n3 is alive" in reply["detail"] for reply in refused)
+    for allocation in made[600:620]:  # that wait, and what they wait for is freed
+        n3 = next(extent for extent in allocation["extents"] if extent["node"] == "n3")
+        raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=n3["address"], generation=n3["generation"])
+        raw.send("free", allocation_id=allocation["allocation_id"])
+    assert len([raw.receive() for _ in range(40)]) == 40 and cluster["n1"].process.poll() is None
     cluster["n3"].kill()
-    assert {reply["code"] for reply in lose_on_n3(made[600:])} == {0}  # it is gone: nobody is held up for long
+    assert {reply["code"] for reply in lose_on_n3(made[620:])} == {0}  # it is gone: nobody is held up for long
     raw.close()
 
 

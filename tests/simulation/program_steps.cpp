@@ -66,7 +66,8 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
   request.mutable_publish()->set_allocation_id(memory->allocation.allocation_id());
   const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
   if (!reply.is_ok()) {
-    if (reply.status().code() == Code::kNoCoordinator) memory->asked_for = {node_, life};
+    if (reply.status().code() == Code::kNoCoordinator || reply.status().code() == Code::kPeerLost)
+      memory->asked_for = {node_, life};
     ++world_.counts["publishes failed"];
     co_return reply.status();  // it may be there all the same
   }

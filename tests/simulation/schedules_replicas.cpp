@@ -206,6 +206,62 @@ std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fau
   return script.end(reached);
 }
 
+/// A3: the coordinator restarts at once, and what it held is made again, though nobody writes.
+std::string coordinator_restarts_at_once(uint64_t seed, const std::set<fault::Point>& broken,
+                                         std::set<fault::State>* reached) {
+  Script script(seed, broken, 3 + seed % 2);
+  const auto x = script.world.add_program(1);
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(0, 2));
+    script.must(made.status(), "allocate");
+    const Status put = co_await x->put(made.value(), 1);
+    script.must(put, "put");
+    if (seed % 3 != 0) co_return;
+    const Status published = co_await x->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  script.run_for_ms(100 * (seed % 5));
+  script.world.kill(0, false);
+  script.run_for_ms(20 + 60 * seed);
+  script.world.restart(0);
+  script.run_for_ms(20'000);
+  script.world.check_settled();
+  return script.end(reached);
+}
+
+/// A program frees a part, or ends, while its daemon waits for what becomes of a replica of it.
+std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Point>& broken,
+                                       std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  const auto x = script.world.add_program(0);
+  std::shared_ptr<Handle> handle;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  script.world.stop(2);
+  script.start(x, [&]() -> Task<void> {
+    wire::Envelope request;
+    request.mutable_lost_replica()->set_allocation_id(handle->memory->allocation.allocation_id());
+    request.mutable_lost_replica()->set_address(handle->memory->pieces[1].id.address.bits());
+    request.mutable_lost_replica()->set_generation(handle->memory->pieces[1].id.generation);
+    request.mutable_lost_replica()->set_revoked(seed % 2 == 0);
+    (void)co_await x->call(std::move(request), 6 * script.world.deadline_ns());
+  });
+  script.run_for_ms(100 + seed * 250);
+  if (seed % 3 != 0) {
+    script.start(x, [&]() -> Task<void> { (void)co_await x->free(handle); });
+  } else {
+    script.world.end_program(*x);
+  }
+  script.run_for_ms(6000);
+  script.world.resume(2);
+  script.run_for_ms(12'000);
+  script.world.check_unused();
+  return script.end(reached);
+}
+
 /// Q4: the coordinator is on the small side of a cut, the home and the majority on the other.
 std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Point>& broken,
                                        std::set<fault::State>* reached) {
@@ -483,6 +539,8 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"a council remembers losses", council_remembers_losses, 4},
       {"a majority restarts", majority_restarts, 12},
       {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
+      {"the coordinator restarts at once", coordinator_restarts_at_once, 12},
+      {"freed while its loss waits", freed_while_its_loss_waits, 12},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},

@@ -4,9 +4,11 @@
 //   OCM_SIM_SEED=N      run this seed only, and say what happens (a failing test prints its own)
 //   OCM_SIM_SEEDS=N     run seeds 1..N (default 24)
 //   OCM_SIM_SECONDS=N   run seeds until so many virtual seconds have passed
+//   OCM_SIM_SCHEDULE=S  run the schedule of this name instead of lives, with OCM_SIM_SEED or all of its seeds
 //   OCM_SIM_MUTATION=N  break this rule only
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -103,6 +105,18 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     const auto state = static_cast<fault::State>(i);
     EXPECT_TRUE(reached.contains(state)) << "never: " << fault::state_name(state);
   }
+}
+
+TEST_F(Simulation, ASchedule) {
+  const char* name = std::getenv("OCM_SIM_SCHEDULE");
+  if (name == nullptr) GTEST_SKIP() << "runs the one that OCM_SIM_SCHEDULE names";
+  const uint64_t only = number_from("OCM_SIM_SEED", 0);
+  if (only != 0) log::configure(log::Level::kDebug, log::Format::kLogfmt);
+  const auto schedule = std::find_if(schedules().begin(), schedules().end(),
+                                     [&](const Schedule& one) { return one.name == std::string(name); });
+  ASSERT_NE(schedule, schedules().end()) << "there is no schedule \"" << name << "\"";
+  for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : schedule->seeds); ++seed)
+    EXPECT_EQ(schedule->run(seed, {}, nullptr), "") << "OCM_SIM_SEED=" << seed;
 }
 
 /// Each rule is broken, and a schedule or a life must see it.

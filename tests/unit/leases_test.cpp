@@ -27,12 +27,14 @@ Leases two() {
 TEST(Leases, ASessionOwnsWhatWasMadeForIt) {
   Leases leases = two();
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
-  EXPECT_EQ(leases.uid_bytes(7), 150u);
+  EXPECT_EQ(leases.of_user(7).bytes, 150u);
   EXPECT_TRUE(leases.is_valid());
   EXPECT_TRUE(leases.remove(extent(0)));
   EXPECT_FALSE(leases.remove(extent(0)));
   EXPECT_EQ(leases.of_session(kSession).size(), 1u);
-  EXPECT_EQ(leases.uid_bytes(7), 50u);
+  EXPECT_EQ(leases.of_user(7).bytes, 50u);
+  EXPECT_EQ(leases.of_user(7).extents, 1u);
+  EXPECT_EQ(leases.of_user(8).extents, 0u);
   EXPECT_TRUE(leases.is_valid());
 }
 
@@ -40,7 +42,7 @@ TEST(Leases, ANamedExtentOutlivesItsSession) {
   Leases leases = two();
   EXPECT_TRUE(leases.to_name(extent(0)));
   EXPECT_EQ(leases.of_session(kSession), std::vector<ExtentId>{extent(4096)});
-  EXPECT_EQ(leases.uid_bytes(7), 150u);
+  EXPECT_EQ(leases.of_user(7).bytes, 150u);
   EXPECT_TRUE(leases.is_valid());
 }
 
@@ -146,7 +148,7 @@ TEST(LeasesHold, KeepsWhatItsNameLeaves) {
   EXPECT_FALSE(leases.end_name(extent(0)));
   EXPECT_FALSE(leases.end_name(extent(4096)));
   EXPECT_TRUE(leases.is_valid());
-  EXPECT_EQ(leases.uid_bytes(7), 150u);
+  EXPECT_EQ(leases.of_user(7).bytes, 150u);
   EXPECT_EQ(leases.end_hold(kReader, kHold), kBoth);
   EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
 }

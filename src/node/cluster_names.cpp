@@ -1,0 +1,225 @@
+// The coordinator's names and their homes: a name is given, changed and removed at all homes of its allocation, or
+// nowhere; who does not hear now is told with its next heartbeat.
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "node/cluster.h"
+
+namespace ocm::node {
+
+using control::NodeState;
+using control::Reply;
+using control::Task;
+
+namespace {
+
+/// What waits for its homes; what is beyond is freed when its node restarts.
+constexpr size_t kToldLaterMax = 65536;
+
+}  // namespace
+
+wire::PublishExtents Cluster::removal(const wire::Allocation& allocation) {
+  wire::PublishExtents out;
+  *out.mutable_allocation() = allocation;
+  out.set_remove(true);
+  return out;
+}
+
+std::vector<std::string> Cluster::homes_of(const wire::Allocation& allocation) {
+  std::vector<std::string> out;
+  for (const auto& extent : allocation.extents()) {
+    const bool known = std::find(out.begin(), out.end(), extent.node()) != out.end();
+    if (!known && !extent.lost()) out.push_back(extent.node());
+  }
+  return out;
+}
+
+Task<Reply> Cluster::publish(wire::PublishRequest request) {
+  const std::string id = request.allocation().allocation_id();
+  while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);  // asked before, without an answer
+  telling_.insert(id);
+  Reply reply = co_await publish_once(std::move(request));
+  telling_.erase(id);
+  co_return reply;
+}
+
+Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
+  wire::Allocation allocation = request.allocation();
+  allocation.set_name(request.name());
+  allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
+  allocation.set_access(0);
+  const wire::Allocation* known = names_.find_id(allocation.allocation_id());
+  const uint32_t mode = known == nullptr ? 0 : known->mode();
+  const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
+  if (!taken.is_ok()) co_return taken;
+  if (known !=
+      nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
+    fault::reached(fault::State::kPublishedAgain);
+    std::vector<Task<void>> tasks;
+    bool later = awaits_news(*known);
+    if (known->mode() != mode) {
+      wire::PublishExtents changed;
+      *changed.mutable_allocation() = *known;
+      changed.set_attempt(core_.env.random_number());
+      for (const std::string& node : homes_of(*known))
+        tasks.push_back(tell_until_heard(node, changed, &later));
+    }
+    co_await core_.env.join(std::move(tasks));
+    // Until then another run of the coordinator would have the former mode from that home.
+    if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
+    co_return Status();
+  }
+  allocation.set_owner_uid(names_.find(request.name())->owner_uid());
+  Status first;
+  std::set<std::string> silent;
+  const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
+  const auto tell = [&](std::string node, wire::Envelope message) -> Task<void> {
+    const Status status = co_await tell_home(node, std::move(message), core_.now_ns() + patience_ns);
+    const bool is_silent = status.code() == Code::kPeerLost || status.code() == Code::kDeadline;
+    if (is_silent) silent.insert(node);
+    if (!first.is_ok()) co_return;
+    first = is_silent ? Status(Code::kPeerLost, "node " + node + " has a part of it and does not answer: " +
+                                                    std::string(status.message()))
+                      : status;
+  };
+  wire::Envelope message;
+  *message.mutable_publish_extents()->mutable_allocation() = allocation;
+  message.mutable_publish_extents()->set_attempt(core_.env.random_number());
+  std::vector<Task<void>> tasks;
+  for (const std::string& node : homes_of(allocation)) tasks.push_back(tell(node, message));
+  co_await core_.env.join(std::move(tasks));
+  if (first.is_ok() && allocation.layout() == static_cast<uint32_t>(Layout::kSequence))
+    fault::reached(fault::State::kSequencePublished);
+  if (first.is_ok()) co_return Status();
+  fault::reached(fault::State::kPublishUndone);
+  const auto now = names_.forget(request.name(), allocation.allocation_id());
+  if (!now) co_return first;  // the removal frees it
+  auto& undo = *message.mutable_publish_extents();
+  undo.set_undo(true);
+  undo.set_session_id(request.session_id());
+  undo.set_owner_node(request.owner_node());
+  undo.set_owner_incarnation(request.owner_incarnation());
+  std::vector<Task<void>> back;
+  std::set<std::string> homes;
+  for (std::string& node : homes_of(allocation)) homes.insert(std::move(node));
+  for (std::string& node : homes_of(*now))
+    homes.insert(std::move(node));  // parts may have been made again meanwhile
+  for (const std::string& node : homes) {
+    if (silent.contains(node))
+      tell_later(node, undo);
+    else
+      back.push_back(tell_until_heard(node, undo));
+  }
+  co_await core_.env.join(std::move(back));
+  co_return first;
+}
+
+bool Cluster::awaits_news(const wire::Allocation& named) const {
+  const std::vector<std::string> homes = homes_of(named);
+  return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
+    const auto waiting = unheard_.find(node);
+    return waiting != unheard_.end() &&
+           std::any_of(waiting->second.begin(), waiting->second.end(), [&](const auto& what) {
+             return what.allocation().allocation_id() == named.allocation_id();
+           });
+  });
+}
+
+Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
+  Reply reply;
+  if (request.again()) {
+    const std::string id = request.allocation_id();
+    while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);
+    const wire::Allocation* named = names_.find_id(id);
+    if (named == nullptr) {
+      if (!names_.was_removed(id)) co_await remove_unknown(id);
+      reply.message.mutable_allocation()->set_allocation_id(id);
+      co_return reply;
+    }
+    request.set_name(named->name());
+  }
+  const auto found = names_.removable(request.name(), request.uid());
+  if (!found.is_ok()) co_return found.status();
+  reply.message.mutable_allocation()->set_allocation_id(found.value());
+  if (request.allocation_id().empty()) co_return reply;
+  auto removed = names_.remove(request.name(), request.allocation_id(), request.uid());
+  if (!removed.is_ok()) {
+    fault::reached(fault::State::kLateRemoval);
+    co_return removed.status();
+  }
+  reply.message.mutable_allocation()->set_allocation_id(removed.value().allocation_id());
+  telling_.insert(request.allocation_id());
+  std::vector<Task<void>> tasks;
+  bool later = false;
+  // A home that cannot be told now reports the name when it is back, and is told then.
+  for (const std::string& node : homes_of(removed.value()))
+    tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
+  co_await core_.env.join(std::move(tasks));
+  if (later) co_await tell_witnesses(removed.value().allocation_id());
+  telling_.erase(request.allocation_id());
+  co_return reply;
+}
+
+Task<void> Cluster::remove_unknown(std::string allocation_id) {
+  fault::reached(fault::State::kUnknownRemoved);
+  (void)names_.remember_removed(allocation_id);
+  // Its homes report it when they are back, maybe to another run of the coordinator.
+  telling_.insert(allocation_id);
+  co_await tell_witnesses(allocation_id);
+  telling_.erase(allocation_id);
+}
+
+Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {
+  wire::Envelope message;
+  message.mutable_publish_extents()->set_remove(true);
+  message.mutable_publish_extents()->mutable_allocation()->set_allocation_id(allocation_id);
+  const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
+  const auto tell = [](Cluster& cluster, std::string node, wire::Envelope what,
+                       uint64_t at_ns) -> Task<void> {
+    (void)co_await cluster.tell_home(std::move(node), std::move(what), at_ns);
+  };
+  std::vector<Task<void>> tasks;
+  for (const auto& node : view_.nodes()) {
+    if (node.name() != core_.name && is_state(node, NodeState::kAlive))
+      tasks.push_back(tell(*this, node.name(), message, deadline_ns));
+  }
+  co_await core_.env.join(std::move(tasks));
+}
+
+Status Cluster::told(const wire::PublishExtents& what) {
+  const bool has_extents = what.allocation().extents_size() > 0;
+  const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
+  // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
+  // start anew before it has.
+  if (what.remove() && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
+    (void)names_.remember_removed(what.allocation().allocation_id());
+  return done;
+}
+
+Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {
+  const wire::NodeView* known = membership_->find(node);
+  if (known == nullptr || membership_->may_live(node, known->partition())) {
+    wire::Envelope message;
+    *message.mutable_publish_extents() = what;
+    const Status status = co_await tell_home(node, std::move(message));
+    if (status.is_ok()) co_return;
+    log::warn(what.undo()     ? "undo_not_told"
+              : what.remove() ? "remove_not_told"
+                              : "name_not_told",
+              {{"node", node}, {"why", status.message()}});
+    if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
+  }
+  const bool noted = tell_later(std::move(node), std::move(what));
+  if (noted && later != nullptr) *later = true;
+}
+
+bool Cluster::tell_later(std::string node, wire::PublishExtents what) {
+  if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
+    return false;
+  fault::reached(fault::State::kToldLater);
+  ++unheard_count_;
+  unheard_[std::move(node)].push_back(std::move(what));
+  return true;
+}
+
+}  // namespace ocm::node
