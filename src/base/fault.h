@@ -45,6 +45,7 @@ namespace ocm::fault {
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                  \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */ \
   X(kEpochOfAnotherRun, "mutation.epoch")     /* A3: a new run of the coordinator counts like the former */ \
+  X(kVacanciesStay, "mutation.vacant")        /* a part that was made again without room stays short */     \
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */
@@ -84,6 +85,8 @@ namespace ocm::fault {
   X(kCouncilTaught, "a voter heard of its council from a later run of the coordinator")        \
   X(kReplicaFrozen, "a last replica was frozen to be made again")                              \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                           \
+  X(kRemadeShort, "a part was made again with fewer replicas than wanted")                     \
+  X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")            \
   X(kReplicaRemade, "a part was made again")                                                   \
   X(kPartPlanned, "a spare home heard of a part that may follow")                              \
   X(kPlanSettled, "a home that led ended before others knew what was decided")                 \

@@ -467,7 +467,7 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   if (lost.empty()) return true;
   Degraded& known = degraded_[id];
   if (known.lost.size() == lost.size()) return true;
-  known = {part, lost};
+  known = {part, lost, std::max(known.wanted, part.size())};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
   const wire::PlanPart* plan = plan_of(id);
   if (plan != nullptr && is_in(lost, id_of(plan->give().part().was())))
@@ -490,7 +490,7 @@ std::vector<Home::ShortPart> Home::short_parts(
   for (const auto& [id, known] : degraded_) {
     const control::Lease* lease = leases_.find(id);
     if (lease != nullptr && !lease->name_ended && which(id, known))
-      out.push_back({id, known.part, known.lost});
+      out.push_back({id, known.part, known.lost, known.wanted});
   }
   return out;
 }
@@ -638,6 +638,12 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
     *known.mutable_was() = ref_of(id);
   }
   formerly_[here] = std::move(former);
+  const size_t wanted = std::min<size_t>(part.replicas_wanted(), kReplicasMax);
+  const auto now = static_cast<size_t>(part.now_size());
+  if (wanted <= now || fault::at(fault::Point::kVacanciesStay)) return;
+  Degraded& less = degraded_[here] = {{}, {}, wanted};  // there was no room
+  for (const auto& extent : part.now()) less.part.push_back(id_of(extent));
+  std::sort(less.part.begin(), less.part.end());
 }
 
 Status Home::give(const wire::GiveReplica& request, bool told) {

@@ -54,8 +54,11 @@ class Home {
     ExtentId id;                 // the replica here
     std::vector<ExtentId> part;  // as it was made
     std::vector<ExtentId> lost;  // in the order of the decisions
+    size_t wanted =
+        0;  // replicas: more than `part` has where there was no room for all when it was made again
+    size_t living() const { return part.size() - lost.size(); }
   };
-  /// Replicas here that somebody owns and whose parts lost others: of the first living one, whose home makes them
+  /// Replicas here that somebody owns and whose parts miss others: of the first living one, whose home makes them
   /// again; and of the last.
   std::vector<ShortPart> led_parts() const;
   std::vector<ShortPart> last_replicas() const;
@@ -203,6 +206,7 @@ class Home {
   std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
   struct Degraded {
     std::vector<ExtentId> part, lost;
+    size_t wanted = 0;  // as ShortPart
   };
   std::vector<ShortPart> short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const;
   std::map<ExtentId, Degraded> degraded_;  // replicas here

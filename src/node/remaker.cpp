@@ -76,10 +76,9 @@ void Remaker::start() { core_.env.spawn(run()); }
 Remaker::Progress Remaker::progress() const {
   Progress out;
   for (const Home::ShortPart& one : home_.led_parts()) {
-    const size_t left = one.part.size() - one.lost.size();
-    if (out.waiting++ != 0 && left >= out.left) continue;
-    out.left = left;
-    out.wanted = one.part.size();
+    if (out.waiting++ != 0 && one.living() >= out.left) continue;
+    out.left = one.living();
+    out.wanted = one.wanted;
   }
   if (!job_) return out;
   out.bytes = job_->bytes * job_->spares.size();
@@ -108,6 +107,7 @@ Task<void> Remaker::run() {
       job->was = one.id;
       job->part = one.part;
       job->lost = one.lost;
+      job->wanted = one.wanted;
       co_await make_again(job);
       at_once = job->steps.next() == Remake::Step::kDone && !core_.draining;
       if (!at_once) break;
@@ -201,7 +201,7 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [rank, spare] : rooms) {
-    if (job->spares.size() == job->lost.size()) break;
+    if (job->part.size() - job->lost.size() + job->spares.size() == job->wanted) break;
     const bool reserved = co_await reserve_at(job, spare, uid, session);
     if (reserved) {
       job->spares.push_back(std::move(spare));
@@ -440,6 +440,7 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
     for (const Spare& spare : job.spares) *job.follows.add_now() = spare.extent;
     for (const ExtentId& id : home_.formerly(job.was)) *job.follows.add_former() = ref_of(id);
     job.follows.set_remade(home_.times_remade(job.was) + 1);
+    job.follows.set_replicas_wanted(static_cast<uint32_t>(job.wanted));
     job.follows.set_allocation_id(id_field(lease->allocation));
   }
   std::optional<wire::GiveReplica> out = owner_of(here);
@@ -507,6 +508,8 @@ bool Remaker::has_owner(const Job& job) const {
 
 void Remaker::switch_over(Job& job) {
   fault::reached(fault::State::kReplicaRemade);
+  if (static_cast<size_t>(job.follows.now_size()) < job.wanted) fault::reached(fault::State::kRemadeShort);
+  if (job.lost.empty()) fault::reached(fault::State::kVacancyFilled);
   const control::Lease* lease = home_.lease(job.was);
   std::string owner;  // of a session
   if (lease != nullptr && lease->session) {

@@ -85,6 +85,7 @@ class Remaker {
   struct Job {
     ExtentId was;
     std::vector<ExtentId> part, lost;  // as Home::ShortPart
+    size_t wanted = 0;                 // the same
     control::Remake steps;
     SessionId session;           // in whose name the spare homes reserve
     AllocationId allocation;     // the same

@@ -135,3 +135,23 @@ def test_what_one_of_three_misses_is_told_as_two_of_three(make_cluster):
         return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status"], check=True,
                               capture_output=True, text=True, timeout=20).stdout
     wait_for("ocm status tells", lambda: re.search(r"replicas: 2 of 3 in 1 part \(on n[23]\)", told()), PATIENCE_S)
+
+
+def test_what_had_room_for_two_of_three_has_three_when_there_is_more(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4", "n5"), extra=SOON)
+    a = of_three(cluster)
+    a.publish("three", 0o600)
+    cluster.program(cluster["n1"]).alloc(cluster.dram - MIB // 2, nodes=["n1"])  # there is room on n5 only
+    cluster["n3"].kill(), cluster["n4"].kill()
+    a.fill(0, 2, MIB)
+    wait_made_again(cluster, 1)
+    living = [extent["node"] for extent in cluster.program(cluster["n1"]).attach("three", "r").extents() if not extent["lost"]]
+    assert sorted(living) == ["n2", "n5"]
+    for name in ("n3", "n4"):
+        cluster[name].start().wait_ready()
+    wait_for("there are three again", lambda: len(homes_left(cluster, {"n1"})) == 3, 2 * PATIENCE_S)
+    wait_for("all is well", lambda: cluster["n2"].status()["replicas_waiting"] == 0)
+    assert a.holds(0, 2, MIB)
+    a.fill(0, 3, MIB)
+    cluster["n2"].kill(), cluster["n5"].kill()
+    assert a.holds(0, 3, MIB)

@@ -132,6 +132,14 @@ const std::vector<World> kGate = {
      .crash_c = true,
      .freed = true},
     {.name = "real voters", .puts = {2}, .cuts_max = 1, .voters = true, .ticks_max = 1},
+    {.name = "real voters, two writers, a home ends",
+     .writers = 2,
+     .puts = {1, 1},
+     .chunks = 2,
+     .crash_b = true,
+     .crash_c = true,
+     .voters = true,
+     .ticks_max = 1},
     {.name = "real voters, a home ends", .puts = {1}, .crash_b = true, .crash_c = true, .voters = true},
 };
 const std::vector<World> kDeep = {

@@ -228,7 +228,11 @@ bool Daemon::is_let_in(uint64_t program, uint64_t connection) {
     const std::lock_guard lock(seat->in_use);
     if (!fences_.enter(key, connection, seat)) seat->fenced.store(true);
   }
-  return !seat->fenced.load();
+  if (seat->fenced.load()) return false;
+  uint64_t& newest = newest_let_in_[program];
+  let_in_older = let_in_older || connection < newest;
+  newest = std::max(newest, connection);
+  return true;
 }
 
 WordResult Daemon::serve(const WordOp& op) {

@@ -71,6 +71,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   WordResult serve(const WordOp& op);
   /// Something came over this data connection of a program. False: it is not applied, for a newer one is here.
   bool is_let_in(uint64_t program, uint64_t connection);
+  bool let_in_older = false;  // G2 of fabric/tcp/fence.h does not hold
 
   std::shared_ptr<SimEnv> env;
   std::unique_ptr<node::Core> core;
@@ -97,6 +98,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   node::ServedStats served_;
   fabric::tcp::Fences fences_;
   std::map<uint64_t, std::shared_ptr<fabric::tcp::Seat>> seats_;  // by connection
+  std::map<uint64_t, uint64_t> newest_let_in_;                    // by program: its connection
 };
 
 }  // namespace ocm::simulation

@@ -188,7 +188,9 @@ void Invariants::homes_are_valid() {
   for (size_t node = 0; node < world_.nodes(); ++node) {
     const auto daemon = world_.daemon(node);
     if (daemon && !daemon->home->is_valid())
-      violate("L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+      violate("T1 to T3, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+    if (daemon && daemon->let_in_older)
+      violate("G2: " + name_of(node) + " let in an older connection of a program");
   }
 }
 

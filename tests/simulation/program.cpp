@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace ocm::simulation {
@@ -272,6 +273,7 @@ void Program::bind(Handle& handle, const wire::Allocation& allocation) {
       piece.node = node_of_name(extent.node());
       piece.life = world_.life(piece.node);
       piece.extent = extent;
+      if (!world_.given.insert(id).second) world_.violate("T4: an extent's id was given twice");
     }
     handle.places.push_back(place);
     handle.lost.push_back(extent.lost());
@@ -469,12 +471,53 @@ void Program::lost_all(const Handle& handle, size_t part) {
 
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
   const uint64_t acked = handle->memory->cells[cell].acked;
+  check_pointers(*handle, cell);
   const Status status = co_await follow(handle, cell, [&] { return get_once(handle, cell, acked); });
   if (!status.is_ok()) {
     world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
     ++world_.counts["gets failed"];
   }
   co_return status;
+}
+
+void Program::check_pointers(Handle& handle, size_t cell) {
+  const Memory& memory = *handle.memory;
+  const Where at = where(handle, cell);
+  const auto daemon = world_.daemon(node_);
+  // Its slot and its lease are good just now.
+  const auto answers = [&](const Memory::Piece& piece) {
+    WordOp op;
+    op.id = piece.id;
+    op.capability = piece.extent.capability();
+    op.offset = at.offset;
+    return daemon && world_.life(node_) == piece.life && daemon->serve(op).code == Code::kOk;
+  };
+  for (size_t place = at.first; place < at.last; ++place) {
+    const size_t number = handle.places[place];
+    const Memory::Piece& piece = memory.pieces[number];
+    if (piece.node != node_ || handle.lost[place] || handle.pointers.contains(number) || !answers(piece))
+      continue;
+    wire::OpenExtentRequest request;
+    request.set_address(piece.id.address.bits());
+    request.set_generation(piece.id.generation);
+    request.set_capability(piece.extent.capability());
+    request.set_access(static_cast<uint32_t>(Access::kRead));
+    const auto fd = daemon->home->open(request);
+    if (!fd.is_ok()) continue;
+    auto pointer = os::Mapping::map(fd.value().get(), kPieceBytes, false);
+    if (pointer.is_ok()) handle.pointers.emplace(number, std::move(pointer).value());
+  }
+  for (const auto& [number, pointer] : handle.pointers) {
+    const Memory::Piece& piece = memory.pieces[number];
+    const bool has_cell = memory.layout == Layout::kStriped ? handle.places[at.first] == number
+                                                            : piece.part == cell / memory.cells_per_part();
+    if (!has_cell) continue;
+    uint64_t value = 0;
+    std::memcpy(&value, pointer.data() + at.offset, 8);
+    const bool is_current = answers(piece);
+    ++world_.counts[is_current ? "read by pointers" : "read by pointers to what was"];
+    check_value(memory, cell, is_current ? memory.cells[cell].acked : 0, value, "a pointer's read");
+  }
 }
 
 Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked) {

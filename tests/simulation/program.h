@@ -4,14 +4,18 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "os/memory.h"
 #include "world.h"
 
 namespace ocm::simulation {
+
+inline constexpr uint64_t kPieceBytes = 256;  // of an extent
 
 struct Handle {
   std::shared_ptr<Memory> memory;
@@ -21,6 +25,8 @@ struct Handle {
   std::string hold_id;
   std::string receipt;
   bool copied_to = false;  // by a copy that may still be under way
+  /// What ocm_allocation_pointer() gives, by piece of `memory`: mappings of what was on this host.
+  std::map<size_t, os::Mapping> pointers;
 };
 
 class Program : public std::enable_shared_from_this<Program> {
@@ -110,6 +116,8 @@ class Program : public std::enable_shared_from_this<Program> {
   void check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected, uint64_t began_ns,
                        bool other_removals);
   std::shared_ptr<Memory> published_as(const std::string& name) const;
+  /// Takes pointers to what has the cell on this host, and reads it through all that were taken.
+  void check_pointers(Handle& handle, size_t cell);
   /// W2: every replica said that it is gone.
   void lost_all(const Handle& handle, size_t part);
   void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,

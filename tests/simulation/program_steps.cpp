@@ -7,8 +7,6 @@ namespace ocm::simulation {
 
 namespace {
 
-constexpr uint64_t kPieceBytes = 256;
-
 /// Of a request that may have been carried out.
 bool is_lost_answer(Code code) {
   return code == Code::kDeadline || code == Code::kPeerLost || code == Code::kNoDaemon ||
@@ -44,10 +42,6 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   handle->receipt = memory.allocation.receipt();
   handles.push_back(handle);
   world_.memories[memory.allocation.allocation_id()] = handle->memory;
-  for (const auto& extent : memory.allocation.extents()) {
-    if (!world_.given.emplace(GlobalAddress(extent.address()), extent.generation()).second)
-      world_.violate("T4: an extent's id was given twice");
-  }
   ++world_.counts["allocations"];
   co_return handle;
 }

@@ -229,6 +229,51 @@ std::string coordinator_restarts_at_once(uint64_t seed, const std::set<fault::Po
   return script.end(reached);
 }
 
+/// Two of three replicas are lost at once, and there is room for one only; then there is more.
+std::string room_comes_later(uint64_t seed, const std::set<fault::Point>& broken,
+                             std::set<fault::State>* reached) {
+  constexpr size_t kFullAt = 255;  // pages of a node, but one
+  Script script(seed, broken, 6);
+  const auto x = script.world.add_program(0);
+  std::shared_ptr<Handle> handle;
+  script.run(x, [&]() -> Task<void> {
+    for (size_t i = 0; i < 2 * kFullAt + 2; ++i) {
+      auto made = co_await x->allocate(Layout::kSingle, on(4 + i % 2));
+      script.must(made.status(), "fill a node");
+    }
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put");
+    if (seed % 2 == 0) co_return;
+    const Status published = co_await x->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  script.world.kill(2, true);
+  script.run_for_ms(seed * 50);
+  script.world.kill(3, true);
+  script.run_for_ms(3000);
+  script.run(x, [&]() -> Task<void> {
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put to one of three");
+  });
+  script.run_for_ms(9000);
+  script.world.restart(2);
+  if (seed % 3 != 0) script.world.restart(3);
+  script.run_for_ms(15'000);
+  if (seed % 3 == 0) script.world.restart(3);
+  script.run_for_ms(1000);
+  script.run(x, [&]() -> Task<void> {
+    const Status got = co_await x->get(handle, 1);
+    script.must(got, "get");
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put");
+  });
+  script.world.check_settled();
+  return script.end(reached);
+}
+
 /// A program frees a part, or ends, while its daemon waits for what becomes of a replica of it.
 std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Point>& broken,
                                        std::set<fault::State>* reached) {
@@ -540,6 +585,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"a majority restarts", majority_restarts, 12},
       {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
       {"the coordinator restarts at once", coordinator_restarts_at_once, 12},
+      {"room comes later", room_comes_later, 6},
       {"freed while its loss waits", freed_while_its_loss_waits, 12},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},

@@ -418,7 +418,7 @@ void World::check_replicas(const wire::Allocation& allocation) {
   for (const auto& extent : allocation.extents()) {
     if (!is_here(extent)) continue;
     for (const auto& other : allocation.extents()) {
-      if (other.part() != extent.part() || other.vacant() || is_here(other)) continue;
+      if (other.part() != extent.part() || (!other.vacant() && is_here(other))) continue;
       violate("W6: a replica on " + extent.node() + " has no second one again: that on " + other.node() +
               " is gone");
       return;

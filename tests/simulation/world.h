@@ -1,7 +1,9 @@
 // A cluster of whole daemons and their programs in one process, on virtual time, by seed.
 //
 // What must hold, checked all the time
-//   W1 what a put acknowledged, later gets and copies bring, or something newer; nothing comes that was not put.
+//   W1 what a put acknowledged, later gets, copies and pointers bring, or something newer; nothing comes that was not put.
+//      A pointer to what is over (its replica was given up, its part made again, its name removed) brings what was put
+//      some time, or zeros.
 //   W2 a replicated allocation answers while one of its replicas' nodes was never lost.
 //   W3 no replica is served after its loss was answered (Q1 of control/quorum.h).
 //   W4 a name acknowledged is there until it is removed, and gone afterwards.

@@ -41,7 +41,7 @@ WorldOptions options_of(uint64_t seed) {
   options.nodes = 5 + seed % 3;
   options.kill_coordinator = seed % 2 == 0;
   options.kill_among_faults = seed % 3 == 0;
-  options.programs_per_node = 1 + seed % 4 / 2;
+  options.programs_per_node = seed % 4 == 0 ? 3 : 2;
   options.users = 1 + seed % 4 / 3;
   options.programs_stand_still = true;
   return options;
