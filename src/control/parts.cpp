@@ -165,6 +165,13 @@ bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) 
   return true;
 }
 
+bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t remade_before) {
+  const bool led = id_of(now.now(0)).address.partition() == replica.address.partition();
+  const bool followed = std::any_of(now.peers().begin(), now.peers().end(),
+                                    [&](const auto& peer) { return id_of(peer) == replica; });
+  return led || followed || now.remade() != remade_before + 1;
+}
+
 bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
   if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size())
     return false;

@@ -48,6 +48,10 @@ bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
 /// Puts a part that was made again in the place of the one before; places for which there is no replica stay vacant.
 /// With capabilities as `allocation` has them. False if the last replica of the one before is not there.
 bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade);
+/// `now` is what a home knows of a part, `replica` was one of it and given up when it had been made again `remade_before`
+/// times. False if it was made again without that replica, and once since, so from one that has what was written. Else the
+/// replica goes on in it under another id, or nobody knows (R8, R9 of control/loss.h).
+bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t remade_before);
 /// Takes over what another record of the same allocation knows later: parts that were made again, losses.
 /// True if that was something. A reader's record has no capabilities for a writer's: of its parts only losses
 /// are taken.

@@ -215,13 +215,8 @@ Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire
   }
   co_await core_.env.join(std::move(tasks));
   if (answers.unchanged || !answers.remade) co_return answers.unchanged ? Status() : answers.unheard;
-  const wire::PartRemade& now = *answers.remade;
-  const auto went_on = [&](const auto& peer) { return id_of(peer) == replica; };
-  const bool led = id_of(now.now(0)).address.partition() == replica.address.partition();
-  const bool without_it = !led && std::none_of(now.peers().begin(), now.peers().end(), went_on);
-  remade(now);
-  // It was made again because of this loss, from a replica that has what was written: nothing is amiss.
-  if (without_it && now.remade() == remade_before + 1) co_return Status();
+  remade(*answers.remade);
+  if (!control::may_go_on(*answers.remade, replica, remade_before)) co_return Status();
   fault::reached(fault::State::kLostOfFormer);
   co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
 }

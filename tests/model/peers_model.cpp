@@ -6,6 +6,8 @@
 //
 //   part 0: [A lost, B, P]    part 1: [B' P' D]    B and B', P and P' are two ids of the same bytes
 //
+// A writer may sleep through all of it: the voters forget part 0 once its replicas are gone (R8), and decide anew.
+//
 // What remake_model.cpp walks is one step here: copying, comparing, a put over shared memory, and what the council
 // decides (loss_model.cpp has its votes). A put over tcp is: it arrives and finds the replica, it stores, it is
 // answered. A get is no process: what it could read is checked in every state.
@@ -44,7 +46,8 @@ struct World {
   uint8_t writers = 1;
   std::array<uint8_t, kWriters> puts{1, 1};
   uint8_t cuts_max = 0;
-  uint8_t crash = 0;  // the homes of which one may end
+  uint8_t crash = 0;     // the homes of which one may end
+  bool forgets = false;  // the voters do, once they may
 };
 
 enum class Stage : uint8_t { kIdle, kPosting, kLosing, kResolving, kOver };
@@ -74,6 +77,8 @@ struct State {
   Spare spare = Spare::kNone;
   uint8_t cuts = 0, crashed = 0, own_cuts = 0;
   uint8_t short_then = 0;  // a replica was given up before the crash
+  uint8_t forgotten = 0;   // R8: the voters know nothing of part 0 any more
+  uint8_t lost_anew = 0;   // of its members: decided since
 };
 static_assert(std::has_unique_object_representations_v<State>);
 
@@ -212,6 +217,11 @@ class Checker : public Walk<State> {
     }
     // The spare home knows that the home that leads is over; P's home, that B was given up: the plan is void.
     if (!is_up(s, kB) && s.spare == Spare::kReserved) then(s, [](State& n) { n.spare = Spare::kFreed; });
+    // R8: each replica of part 0 is gone, as its home said.
+    const bool b_gone = is_up(s, kB) && s.over != 0;
+    const bool p_gone = is_up(s, kP) && (s.peer == Peer::kSwitched || s.peer == Peer::kEnded);
+    if (world_.forgets && s.ended != 0 && b_gone && p_gone && s.forgotten == 0)
+      then(s, [](State& n) { n.forgotten = 1; });
     // Who has a plan of a home that is over asks the council to give up B, as a writer does.
     const bool p_plans = is_up(s, kP) && s.peer == Peer::kPlanned,
                d_plans = is_up(s, kD) && s.spare == Spare::kPlanned;
@@ -466,6 +476,7 @@ class Checker : public Walk<State> {
 
   void lose_now(State& n, size_t w, uint8_t m) {
     Writer& mine = n.writers[w];
+    if (mine.part == 0 && n.forgotten != 0) return lose_forgotten(n, w, m);
     if ((n.lost & bit(m)) == 0) {
       if (mine.part == 0 && n.ended != 0 && !OCM_MUTATION("lose-after-the-end")) {
         mine.stage = Stage::kResolving;
@@ -482,6 +493,20 @@ class Checker : public Walk<State> {
     if (!quiet) return;  // it waits
     mine.lost |= bit(m);
     conclude(mine);
+  }
+
+  /// The voters begin anew with part 0, and no home has a replica of it: they decide and are quiet at once. So a home of
+  /// another replica is asked then what became of the part (Remaker::check_given_up).
+  void lose_forgotten(State& n, size_t w, uint8_t m) {
+    Writer& mine = n.writers[w];
+    const uint8_t other = m == kB ? kP : kB;
+    if ((n.lost_anew & bit(other)) != 0 || !is_up(n, other)) return end_put(mine, false);
+    n.lost_anew |= bit(m);
+    if (OCM_MUTATION("ask-no-home-afterwards")) {
+      mine.lost |= bit(m);
+      return conclude(mine);
+    }
+    mine.stage = Stage::kResolving;  // the part goes on with that replica, under another id
   }
 
   static bool is_told_of_next(const State& s, const Writer& writer) {
@@ -521,6 +546,8 @@ constexpr uint8_t kAny = 7;
 const std::vector<World> kGate = {
     {.name = "nothing fails", .writers = 2, .puts = {3, 3}},
     {.name = "messages are lost", .puts = {3}, .cuts_max = 4},
+    {.name = "the voters forget", .puts = {2}, .cuts_max = 3, .forgets = true},
+    {.name = "the voters forget, two writers", .writers = 2, .puts = {1, 1}, .cuts_max = 1, .forgets = true},
     {.name = "two writers, lost messages", .writers = 2, .puts = {1, 1}, .cuts_max = 2},
     {.name = "the leading home ends", .puts = {3}, .cuts_max = 2, .crash = bit(kHomeB)},
     {.name = "the other home ends", .puts = {3}, .cuts_max = 2, .crash = bit(kHomeP)},
@@ -528,7 +555,7 @@ const std::vector<World> kGate = {
 };
 const std::vector<World> kDeep = {
     {.name = "two writers, more lost", .writers = 2, .puts = {2, 2}, .cuts_max = 3},
-    {.name = "all at once", .writers = 2, .puts = {2, 1}, .cuts_max = 2, .crash = kAny},
+    {.name = "all at once", .writers = 2, .puts = {2, 1}, .cuts_max = 2, .crash = kAny, .forgets = true},
     {.name = "five lost messages", .puts = {4}, .cuts_max = 5, .crash = kAny},
 };
 
@@ -539,7 +566,7 @@ constexpr Mutation kMutations[] = {
     {"second-id-answers", "messages are lost"},        {"free-what-is-planned", "the leading home ends"},
     {"follow-without-waiting", "messages are lost"},   {"forget-the-plan", "the leading home ends"},
     {"drop-only-the-second-id", "messages are lost"},  {"lose-what-is-frozen", "nothing fails"},
-    {"lose-after-the-end", "messages are lost"},
+    {"lose-after-the-end", "messages are lost"},       {"ask-no-home-afterwards", "the voters forget"},
 };
 
 }  // namespace

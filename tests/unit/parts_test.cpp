@@ -165,6 +165,33 @@ TEST(Parts, APlaceWithoutASpareIsVacantAndOfNoPart) {
   EXPECT_FALSE(is_lost_without(a, "b"));
 }
 
+TEST(Parts, AVacantPlaceGetsAReplicaWhenThereIsRoom) {
+  wire::Allocation a = part(10, {"a", "b", "c"}, Layout::kReplicated);
+  for (const int lost : {0, 2}) ASSERT_TRUE(mark_lost(a, id_of(a.extents(lost))));
+  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d"}, 1)));
+  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d", "e"}, 2)));
+  EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 3u);
+  for (const auto& extent : a.extents()) EXPECT_FALSE(extent.vacant() || extent.lost()) << extent.node();
+}
+
+TEST(Parts, WhatWasGivenUpMayGoOnInThePartThatFollows) {
+  const auto at = [](uint64_t partition) { return ExtentId{GlobalAddress(partition << 40 | 4096), 1}; };
+  const ExtentId leads = at(1), b = at(2), c = at(3);
+  wire::PartRemade now;
+  for (const uint64_t partition : {1, 4}) now.add_now()->set_address(partition << 40 | 8192);
+  now.set_remade(1);
+  EXPECT_FALSE(may_go_on(now, b, 0)) << "made again once, without it";
+  EXPECT_TRUE(may_go_on(now, b, 1)) << "it had been made again so often already: that is the part it was of";
+  now.set_remade(2);
+  EXPECT_TRUE(may_go_on(now, b, 0)) << "made again twice: nobody knows what the first one left out";
+  now.set_remade(1);
+  now.add_peers()->set_address(b.address.bits());
+  now.mutable_peers(0)->set_generation(b.generation);
+  EXPECT_TRUE(may_go_on(now, b, 0)) << "it followed";
+  EXPECT_FALSE(may_go_on(now, c, 0));
+  EXPECT_TRUE(may_go_on(now, leads, 0));
+}
+
 TEST(Parts, ReadersGetTheDerivedCapabilityOfANewReplica) {
   wire::Allocation a = replicas(10);
   a.set_access(static_cast<uint32_t>(Access::kRead));
