@@ -179,7 +179,10 @@ const wire::Council& Quorum::newest() const {
 
 void Quorum::reported(const wire::NodeView& node, const wire::Council& council) {
   presence_.heard(core_.now_ns(), node.name(), node.incarnation());
-  convener_->reported(council);
+  if (is_over(council))
+    tell_over(council);
+  else
+    convener_->reported(council);
   reported_[node.name()] = {node.incarnation(), council};
 }
 
@@ -245,12 +248,13 @@ std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& node
 }
 
 Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
+  presence_.heard(core_.now_ns(), self_.name(), self_.incarnation());  // its former runs are over
   const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
   if (convening_) co_return;
   convening_ = true;
-  if (presence_.is_over(convener_->has_chosen() ? convener_->chosen().council() : convener_->council()))
-    found_anew();
-  convener_->drop_foreign([this](const wire::Council& council) { return presence_.is_over(council); });
+  const wire::Council& mine = convener_->has_chosen() ? convener_->chosen().council() : convener_->council();
+  if (presence_.is_over(mine)) found_anew(mine);
+  convener_->drop_foreign([this](const wire::Council& council) { return is_over(council); });
   saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
@@ -260,9 +264,19 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   convening_ = false;
 }
 
-void Quorum::found_anew() {
+bool Quorum::is_over(const wire::Council& council) const {
+  const bool alone = council.voters_size() == 1 && is_self(council.voters(0));  // needs nobody's promise
+  return !alone && presence_.is_over(council);
+}
+
+void Quorum::tell_over(const wire::Council& council) {
+  if (std::exchange(told_over_, council.id()) == council.id()) return;
   log::warn("council_over",
             {{"why", "a majority of its voters restarted: what they knew of replicas is gone"}});
+}
+
+void Quorum::found_anew(const wire::Council& former) {
+  tell_over(former);
   fault::reached(fault::State::kCouncilOver);
   sealing_ = telling_ = false;
   voter_->leave();

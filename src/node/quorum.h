@@ -73,7 +73,10 @@ class Quorum {
   /// A council of this coordinator alone, the first of `run`.
   void found(uint64_t run);
   /// As a restarted coordinator would: what the voters before knew is gone.
-  void found_anew();
+  void found_anew(const wire::Council& former);
+  /// Nobody can seal it any more.
+  bool is_over(const wire::Council& council) const;
+  void tell_over(const wire::Council& council);
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
   control::Task<void> seal(wire::Council base);
   control::Task<void> accept();
@@ -103,6 +106,7 @@ class Quorum {
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;
+  uint64_t told_over_ = 0;  // a council's id
   bool convening_ = false, telling_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet
 };

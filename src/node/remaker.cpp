@@ -21,6 +21,7 @@ constexpr uint64_t kPieceBytes = uint64_t{8} << 20;     // of one request to cop
 constexpr uint64_t kDigestBytes = uint64_t{256} << 20;  // of one request to compare
 constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
+constexpr uint32_t kAnyRun = 0;  // no partition: whichever run of a node's daemon there is
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
 
 /// What the fabrics do not need.
@@ -93,7 +94,9 @@ Task<void> Remaker::run() {
     at_once = false;
     co_await settle_plans();
     co_await give_up_the_gone();
-    const auto led = home_.led_parts();
+    auto led = home_.led_parts();
+    std::stable_sort(led.begin(), led.end(),
+                     [](const auto& a, const auto& b) { return a.living() < b.living(); });
     std::erase_if(not_before_ns_, [&](const auto& entry) {
       return std::none_of(led.begin(), led.end(), [&](const auto& one) { return one.id == entry.first; });
     });
@@ -110,6 +113,10 @@ Task<void> Remaker::run() {
       job->wanted = one.wanted;
       co_await make_again(job);
       at_once = job->steps.next() == Remake::Step::kDone && !core_.draining;
+      if (job->no_room) {  // nobody was asked; others may need less
+        not_before_ns_[one.id] = core_.now_ns() + core_.config.heartbeat_ns() * (1 + led.size() / 256);
+        continue;
+      }
       if (!at_once) break;
       co_await give_up_the_gone();
     }
@@ -174,33 +181,42 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
   co_return true;
 }
 
-Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
-  for (const ExtentId& lost : job->lost) {  // M6
-    const Status quiet = co_await cluster_.confirm_lost(job->part, lost);
-    if (!quiet.is_ok()) co_return false;
-  }
-  const control::Lease* lease = home_.lease(job->was);
-  if (lease == nullptr) co_return false;
-  job->bytes = lease->bytes;
-  const uint32_t uid = lease->uid;
-  const std::optional<SessionId> session = lease->session;
-  // The nodes with the most room that have none of the part; those that failed a moment ago last.
+std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
   const uint64_t now = core_.now_ns();
   std::erase_if(failed_until_ns_, [&](const auto& entry) { return entry.second <= now; });
   std::vector<std::pair<std::pair<bool, uint64_t>, Spare>> rooms;
   for (const control::NodeRoom& room : cluster_.rooms()) {
     const wire::NodeView* node = cluster_.find(room.name);
     const uint64_t free_bytes = room.bytes_free(Kind::kDram);
-    if (!room.usable || node == nullptr || free_bytes < job->bytes) continue;
-    const bool has_one = std::any_of(job->part.begin(), job->part.end(), [&](ExtentId id) {
-      return id.address.partition() == node->partition() && !is_in(job->lost, id);
+    if (!room.usable || node == nullptr || free_bytes < job.bytes) continue;
+    const bool has_one = std::any_of(job.part.begin(), job.part.end(), [&](ExtentId id) {
+      return id.address.partition() == node->partition() && !is_in(job.lost, id);
     });
     if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
                      {room.name, node->control_address(), node->partition(), {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [rank, spare] : rooms) {
+  std::vector<Spare> out;
+  for (auto& [rank, spare] : rooms) out.push_back(std::move(spare));
+  return out;
+}
+
+Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
+  const control::Lease* lease = home_.lease(job->was);
+  if (lease == nullptr) co_return false;
+  job->bytes = lease->bytes;
+  job->no_room = rooms_for(*job).empty();
+  if (job->no_room) co_return false;
+  for (const ExtentId& lost : job->lost) {  // M6
+    const Status quiet = co_await cluster_.confirm_lost(job->part, lost);
+    if (!quiet.is_ok()) co_return false;
+  }
+  lease = home_.lease(job->was);
+  if (lease == nullptr) co_return false;
+  const uint32_t uid = lease->uid;
+  const std::optional<SessionId> session = lease->session;
+  for (Spare& spare : rooms_for(*job)) {
     if (job->part.size() - job->lost.size() + job->spares.size() == job->wanted) break;
     const bool reserved = co_await reserve_at(job, spare, uid, session);
     if (reserved) {
@@ -308,6 +324,8 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return false;
   spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
+  // The run that made it: the view may show the one before.
+  spare.partition = GlobalAddress(spare.extent.address()).partition();
   cluster_.note_pool(spare.node, reply.value().reserved().pool());
   const bool of_spare = spare.extent.node() == spare.node && spare.extent.bytes() >= job->bytes;
   co_return of_spare&& spare.extent.capability().size() == sizeof(Capability);
@@ -547,7 +565,8 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   auto& request = *message.mutable_release();
   request.set_session_id(id_field(job.session));
   request.set_allocation_id(id_field(job.allocation));
-  core_.env.spawn(tell(spare.node, spare.partition, message));
+  const bool answered = spare.extent.address() != 0;
+  core_.env.spawn(tell(spare.node, answered ? spare.partition : kAnyRun, message));
   if ((!job.steps.may_be_given() && !job.planned) || spare.extent.address() == 0) return;
   set_extent(spare.extent, request);
   core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
@@ -623,7 +642,7 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveRepl
 
 bool Remaker::is_gone(const std::string& node, uint32_t partition) const {
   const wire::NodeView* known = cluster_.find(node);
-  return known == nullptr || known->partition() != partition;
+  return known == nullptr || (partition != kAnyRun && known->partition() != partition);
 }
 
 Task<void> Remaker::tell(std::string node, uint32_t partition, wire::Envelope message) {

@@ -96,11 +96,14 @@ class Remaker {
     bool planned = false;          // others may have heard of it
     std::optional<bool> given_to;  // a name, or a session: as the others were told
     uint64_t bytes = 0, copied_bytes = 0;
+    bool no_room = false;  // anywhere: nobody was asked
   };
 
   control::Task<void> run();
   control::Task<void> make_again(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
+  /// The nodes that have room and none of the part: the most room first, those that failed a moment ago last.
+  std::vector<Spare> rooms_for(const Job& job);
   control::Task<bool> reserve(std::shared_ptr<Job> job);
   /// Has the daemon of a session note that `node` has something of it, so that the session's end reaches it. Errors:
   /// kNotFound (it has ended), kPeerLost, kDeadline.

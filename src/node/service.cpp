@@ -231,6 +231,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   if (!asked.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
   }
+  auto charged = sessions_.charge_record(session->uid, asked.allocation);
+  if (!charged.is_ok()) co_return charged.status();
   wire::Envelope message;
   auto& out = *message.mutable_publish();
   out.set_name(request.name());
@@ -265,6 +267,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   if (!reply.is_ok()) co_return reply.status();
   again->second.owned = false;
   again->second.named = true;
+  again->second.record = std::move(charged).value();  // it is in nobody's pool once the name is removed
   again->second.claimed_quota_bytes.reset();
   again->second.allocation.set_name(request.name());
   again->second.allocation.set_mode(request.mode());
@@ -284,12 +287,9 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   const wire::Allocation& found = reply.value().allocation();
   AllocationId id;
   if (!read_id(found.allocation_id(), id)) co_return Status(Code::kProtocol, "malformed allocation");
-  std::shared_ptr<control::Charge> charge;
-  if (!session->allocations.contains(id)) {
-    auto charged = sessions_.charge_record(session->uid, found);
-    if (!charged.is_ok()) co_return charged.status();
-    charge = std::move(charged).value();
-  }
+  // Also of what is there already: it may be freed while homes are asked for a hold.
+  auto charged = sessions_.charge_record(session->uid, found);
+  if (!charged.is_ok()) co_return charged.status();
   wire::Envelope out;
   *out.mutable_allocation() = found;
   if (hold) {
@@ -301,7 +301,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   // One record serves all handles: each has its own access, the record the highest of them.
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
   if (fresh) {
-    known->second.record = std::move(charge);
+    known->second.record = std::move(charged).value();
   } else {
     ++known->second.handles;
     const bool whole = control::take_grant(known->second.allocation, found);

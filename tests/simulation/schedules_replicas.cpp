@@ -274,6 +274,58 @@ std::string room_comes_later(uint64_t seed, const std::set<fault::Point>& broken
   return script.end(reached);
 }
 
+/// The coordinator is one of a majority that restarts: the former council is over, and nobody asks for it any more.
+std::string coordinator_and_a_voter_restart(uint64_t seed, const std::set<fault::Point>& broken,
+                                            std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  const auto x = script.world.add_program(3);
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
+    script.must(made.status(), "allocate");
+  });
+  script.world.kill(0, false);
+  script.world.kill(1 + seed % 2, false);
+  script.run_for_ms(100 * seed);
+  script.world.restart(0);
+  script.world.restart(1 + seed % 2);
+  script.run_for_ms(25'000);
+  script.world.check_settled();
+  return script.end(reached);
+}
+
+/// Parts that nobody has room for keep no other one from being made again.
+std::string no_room_for_others(uint64_t seed, const std::set<fault::Point>& broken,
+                               std::set<fault::State>* reached) {
+  Script script(seed, broken, 3);
+  const auto x = script.world.add_program(0);
+  std::shared_ptr<Handle> waits;
+  script.run(x, [&]() -> Task<void> {
+    for (size_t i = 0; i < 40; ++i) {
+      auto made = co_await x->allocate(Layout::kReplicated, on(0, 1, 2));
+      script.must(made.status(), "allocate three replicas");
+    }
+    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    waits = made.value();
+  });
+  script.world.kill(2, true);
+  script.run_for_ms(4000);
+  script.run(x, [&]() -> Task<void> {
+    const std::vector<std::shared_ptr<Handle>> all = x->handles;
+    for (const auto& handle : all) {
+      const Status put = co_await x->put(handle, 1);
+      script.must(put, "put without a replica");
+    }
+  });
+  script.run_for_ms(6000);
+  script.run(x, [&]() -> Task<void> {
+    const Status put = co_await x->put(waits, 1);
+    script.must(put, "put to what is whole again");
+  });
+  script.world.check_made_again(*waits->memory);
+  return script.end(reached);
+}
+
 /// A program frees a part, or ends, while its daemon waits for what becomes of a replica of it.
 std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Point>& broken,
                                        std::set<fault::State>* reached) {
@@ -586,6 +638,8 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
       {"the coordinator restarts at once", coordinator_restarts_at_once, 12},
       {"room comes later", room_comes_later, 6},
+      {"no room for others", no_room_for_others, 6},
+      {"coordinator and a voter restart", coordinator_and_a_voter_restart, 6},
       {"freed while its loss waits", freed_while_its_loss_waits, 12},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},

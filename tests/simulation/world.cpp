@@ -409,6 +409,15 @@ void World::check_settled() {
   }
 }
 
+void World::check_made_again(const Memory& memory) {
+  for (const size_t i : memory.newest) {
+    const Memory::Piece& piece = memory.pieces[i];
+    const auto home = nodes_[piece.node].daemon;
+    if (piece.known_lost || !home || !home->home->is_here(piece.id))
+      violate("W6: the replica on " + name_of(piece.node) + " was not made again");
+  }
+}
+
 void World::check_replicas(const wire::Allocation& allocation) {
   const auto is_here = [this](const wire::ExtentDescriptor& extent) {
     const auto home = nodes_[node_of_name(extent.node())].daemon;

@@ -129,6 +129,8 @@ class World final : public Network, public fault::Hook {
   /// W6: for three failure deadlines the council stays as it is, and what lives has all of its replicas. To be asked when
   /// the faults have been over for the time that copies take to be made again.
   void check_settled();
+  /// All replicas that a program knows of an allocation are there.
+  void check_made_again(const Memory& memory);
   /// W7: nothing is used on any node.
   void check_unused();
   void tell_of_what_is_left(size_t node) const;
