@@ -127,6 +127,7 @@ class Remaker {
   void switch_over(Job& job);
   void release(const Job& job);
   void release_at(const Job& job, const Spare& spare);
+  static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
   /// Until it is heard, or the run of the daemon at `node` is over.
   control::Task<void> tell(std::string node, uint32_t partition, wire::Envelope message);
   bool is_gone(const std::string& node, uint32_t partition) const;

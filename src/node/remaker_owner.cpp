@@ -1,0 +1,100 @@
+// Whose a part is while it is made again: its name or its session may change, and the new homes are told.
+#include "base/fault.h"
+#include "node/remaker.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+void Remaker::set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out) {
+  out.set_address(extent.address());
+  out.set_generation(extent.generation());
+  out.set_capability(extent.capability());
+}
+
+std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
+  const control::Lease* lease = home_.lease(here);
+  if (lease == nullptr) return std::nullopt;
+  wire::GiveReplica out;
+  if (!lease->session) {
+    const wire::Allocation* published = home_.published_with(here);
+    if (published == nullptr) return std::nullopt;
+    *out.mutable_published() = *published;
+    return out;
+  }
+  const auto owner = home_.vouching(*lease->session);
+  if (!owner) return std::nullopt;
+  out.set_session_id(id_field(*lease->session));
+  out.set_owner_node(owner->node);
+  out.set_owner_incarnation(id_field(owner->incarnation));
+  return out;
+}
+
+Task<Status> Remaker::tell_owner(std::string session, std::string owner, std::string node) {
+  wire::Envelope message;
+  message.mutable_session_at()->set_session_id(std::move(session));
+  message.mutable_session_at()->set_node(std::move(node));
+  if (owner == core_.name) {
+    const Reply here = co_await answer(std::move(message));
+    co_return control::reply_status(here.message);
+  }
+  const auto reply =
+      co_await peers_.call(cluster_.address_of(owner), std::move(message), core_.deadline_ns());
+  co_return reply.status();
+}
+
+void Remaker::part_freed(const wire::PartRemade& part) {
+  for (const auto& extent : part.now()) {
+    if (extent.node() == core_.name) continue;
+    wire::Envelope message;
+    set_extent(extent, *message.mutable_release());
+    core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), std::move(message)));
+  }
+}
+
+void Remaker::part_given(const wire::PartRemade& part, ExtentId here) {
+  const auto owner = owner_of(here);
+  if (!owner) return;
+  fault::reached(fault::State::kOwnerCorrected);
+  wire::GiveReplica give = *owner;
+  *give.mutable_part() = part;
+  // The new ones; the peers hear it themselves.
+  for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
+    if (part.now(i).node() != core_.name) core_.env.spawn(correct_owner(part.now(i), give));
+  }
+}
+
+bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told) const {
+  const wire::NodeView* owner = cluster_.find(give.owner_node());
+  const bool same = owner != nullptr && owner->incarnation() == give.owner_incarnation();
+  return !same && told.code() != Code::kNotFound;
+}
+
+Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
+  const uint32_t partition = GlobalAddress(replica.address()).partition();
+  *give.mutable_replica() = ref_of(id_of(replica));
+  while (!core_.draining && !is_gone(replica.node(), partition)) {
+    Status done;
+    if (!give.has_published())
+      done = co_await tell_owner(give.session_id(), give.owner_node(), replica.node());
+    if (done.is_ok() || is_of_former_run(give, done)) {
+      wire::Envelope message;
+      *message.mutable_give_replica() = give;
+      const auto reply =
+          co_await peers_.call(cluster_.address_of(replica.node()), std::move(message), core_.deadline_ns());
+      done = reply.status();
+      if (done.is_ok()) co_return;
+    }
+    if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended
+      wire::Envelope message;
+      set_extent(replica, *message.mutable_release());
+      co_await tell(replica.node(), partition, std::move(message));
+      co_return;
+    }
+    if (done.code() != Code::kPeerLost && done.code() != Code::kDeadline) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+}
+
+}  // namespace ocm::node
