@@ -157,8 +157,59 @@ std::map<std::string, Setter> keys_of(Config& c) {
   };
 }
 
+std::string at_line(const std::string& source, size_t line) {
+  return source + ":" + std::to_string(line) + ": ";
+}
+
 std::string at_line(const std::string& source, const toml::source_region& where) {
-  return source + ":" + std::to_string(where.begin.line) + ": ";
+  return at_line(source, where.begin.line);
+}
+
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+/// Where the string ends that begins at `at`: behind its quotes, or where the document or its line ends without them.
+size_t end_of_string(std::string_view text, size_t at) {
+  const char quote = text[at];
+  const bool is_long = text.substr(at, 3) == std::string(3, quote);
+  const std::string end(is_long ? 3 : 1, quote);
+  for (at += end.size(); at < text.size(); ++at) {
+    if (text.substr(at, end.size()) == end) {
+      at += end.size();
+      for (int more = 0; is_long && more < 2 && at < text.size() && text[at] == quote; ++more) ++at;
+      return at;
+    }
+    if (text[at] == '\n' && !is_long) return at;
+    if (text[at] == '\\' && quote == '"') ++at;
+  }
+  return text.size();
+}
+
+/// Of a well-formed document. TOML has characters beyond ASCII in strings and comments only.
+Status check_characters(std::string_view text, const std::string& source) {
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (text[at] == '"' || text[at] == '\'') {
+      at = end_of_string(text, at);
+    } else if (!is_ascii(text[at])) {
+      const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n');
+      return Status(Code::kInvalidArgument, at_line(source, static_cast<size_t>(line)) +
+                                                "a character beyond ASCII stands outside of quotes");
+    } else {
+      ++at;
+    }
+  }
+  return {};
+}
+
+Status parse_toml(std::string_view text, const std::string& source, toml::table& out) {
+  toml::parse_result parsed = toml::parse(text);
+  if (!parsed) {
+    return Status(Code::kInvalidArgument,
+                  at_line(source, parsed.error().source()) + std::string(parsed.error().description()));
+  }
+  out = std::move(parsed).table();
+  return {};
 }
 
 Status read_table(const toml::table& table, const std::string& prefix, const std::string& source,
@@ -372,12 +423,25 @@ Status Config::check_machine(std::vector<std::string>& warnings) const {
 }
 
 Status parse_config(const std::string& document, const std::string& source, Config& config) {
-  const toml::parse_result parsed = toml::parse(document);
-  if (!parsed) {
-    return Status(Code::kInvalidArgument,
-                  at_line(source, parsed.error().source()) + std::string(parsed.error().description()));
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string_view text = document;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  toml::table table;
+  if (!std::all_of(text.begin(), text.end(), is_ascii)) {
+    // toml++ 3.3 takes some characters (U+00A1 to U+0499 among others) outside of strings and comments for something
+    // that cannot happen (`__builtin_unreachable`). So first without them: then it is known where strings begin.
+    std::string ascii(text);
+    std::replace_if(
+        ascii.begin(), ascii.end(), [](char c) { return !is_ascii(c); }, '_');
+    const Status well_formed = parse_toml(ascii, source, table);
+    if (!well_formed.is_ok()) {
+      return Status(well_formed.code(),
+                    std::string(well_formed.message()) + "; '_' for each byte beyond ASCII");
+    }
+    OCM_TRY(check_characters(text, source));
   }
-  return read_table(parsed.table(), "", source, keys_of(config));
+  OCM_TRY(parse_toml(text, source, table));
+  return read_table(table, "", source, keys_of(config));
 }
 
 Status load_config(const std::string& path, Config& config) {

@@ -21,6 +21,7 @@ std::vector<std::string> fuzz::seeds() {
           "[security]\ntoken_file = \"/etc/token\"\n",
           "[log]\nlevel = \"debug\"\nformat = \"json\"\n",
           "[tcp]\nthreads = -1\nspin_us = 1e3\n",
+          "name = [ \u00e9 ]\nx = \"\"\"\u00e9\"\"\"\"\"\nz = '\u00e9'\n",
           "a = [[[[[[[[[[1]]]]]]]]]]\n",
           "[node\nname = 'x"};
 }

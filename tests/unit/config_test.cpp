@@ -74,6 +74,38 @@ TEST(Config, MalformedTomlSaysWhere) {
   EXPECT_NE(parse("[node]\nname = \n", c).message().find("t.toml:2"), std::string::npos);
 }
 
+TEST(Config, CharactersBeyondAsciiStandInQuotesAndComments) {
+  Config c;
+  for (const char* good : {
+           "# caf\u00e9\n[node]\nname = \"a\"  # \u00e9 \"\n",
+           "\xef\xbb\xbf[node]\nrun_dir = \"/\\\"\u00e9\"\n",
+           "[node]\nrun_dir = '/\u00e9\\'\n",
+           "[node]\nrun_dir = \"\"\"\n/\u00e9\"\"x\\\"\"\"\"\"\n",
+           "[node]\nrun_dir = '''/\u00e9''\u00e9'''''\n",
+           "[node]\nrun_dir = ''  # \u00e9\n",
+       }) {
+    const Status status = parse(good, c);
+    EXPECT_TRUE(status.is_ok()) << good << status.to_string();
+  }
+  for (const char* bad : {
+           "[node]\nname = \u00e9\n",
+           "[node]\nn\u00e9 = 1\n",
+           "\n[ \u00e9 ]\n",
+           "[node]\nname = 'a'\u00e9\n",
+           "[node]\nx = ''''''\u00e9\n",
+           "[node]\nx = \"\\\\\"\u00e9\n",
+           "[node]\nx = [\"\", \u00e9]\n",
+       }) {
+    const Status status = parse(bad, c);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_TRUE(status.message().starts_with("t.toml:2: ")) << status.message();
+    EXPECT_NE(status.message().find("beyond ASCII"), std::string::npos) << status.message();
+  }
+  for (const char* open : {"\"", "'", "\"\"\"", "'''", "\"\\", "x = '\u00e9", "x = '\u00e9\ny = \u00e9",
+                           "x = 1\"\u00e9\"", "x = [1=\"\u00e9\"]"})
+    EXPECT_FALSE(parse(open, c).is_ok()) << open;
+}
+
 TEST(Config, BeyondLoopbackNeedsAToken) {
   Config c;
   c.control_listen = "10.0.0.1:7600";
