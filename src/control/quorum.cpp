@@ -304,9 +304,7 @@ void Convener::reported(const wire::Council& council) {
 }
 
 void Convener::drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed) {
-  // Of this coordinator alone, an earlier run's needs nobody's promise: begin().
-  std::erase_if(foreign_,
-                [&](const auto& one) { return !is_over(one.second) && cannot_be_sealed(one.second); });
+  std::erase_if(foreign_, [&](const auto& one) { return cannot_be_sealed(one.second); });
 }
 
 bool Convener::is_over(const wire::Council& council) const {

@@ -63,10 +63,15 @@ wire::NodeView Cluster::self_view() const {
   out.set_host_id(core_.host_id);
   out.set_version(kVersion);
   for (const auto& address : core_.addresses) *out.add_addresses() = address;
-  *out.add_pools() = home_.pool(Kind::kDram);
-  out.set_extents(home_.extents());
-  if (fill_) fill_(out);
+  add_figures(out);
   return out;
+}
+
+void Cluster::add_figures(wire::NodeView& self) const {
+  self.clear_pools();
+  *self.add_pools() = home_.pool(Kind::kDram);
+  self.set_extents(home_.extents());
+  if (fill_) fill_(self);
 }
 
 Task<void> Cluster::beat() {
@@ -255,15 +260,7 @@ wire::ClusterView Cluster::fresh_view() const {
   const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
   for (auto& node : *view.mutable_nodes()) {
     if (node.name() == core_.name) {
-      const wire::NodeView now = self_view();
-      *node.mutable_pools() = now.pools();
-      node.set_sessions(now.sessions());
-      node.set_replicas_waiting(now.replicas_waiting());
-      node.set_replicas_left(now.replicas_left());
-      node.set_replicas_wanted(now.replicas_wanted());
-      node.set_replica_bytes(now.replica_bytes());
-      node.set_replica_bytes_copied(now.replica_bytes_copied());
-      node.set_extents(now.extents());
+      add_figures(node);
       continue;
     }
     node.set_heartbeat_age_ns(node.heartbeat_age_ns() + age_ns);

@@ -103,6 +103,8 @@ class Cluster {
   control::Task<void> beat_once();
   control::Task<void> ask_for(Home::Orphan orphan);
   wire::NodeView self_view() const;
+  /// What changes in it.
+  void add_figures(wire::NodeView& self) const;
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
   void apply(wire::ClusterView view);

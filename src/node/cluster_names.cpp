@@ -52,8 +52,8 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   const uint32_t mode = known == nullptr ? 0 : known->mode();
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
   if (!taken.is_ok()) co_return taken;
-  if (known !=
-      nullptr) {  // asked again, or late: what was answered stands, whoever does not hear of its mode now
+  // Asked again, or late: what was answered stands, whoever does not hear of its mode now.
+  if (known != nullptr) {
     fault::reached(fault::State::kPublishedAgain);
     std::vector<Task<void>> tasks;
     bool later = awaits_news(*known);
@@ -102,8 +102,8 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   std::vector<Task<void>> back;
   std::set<std::string> homes;
   for (std::string& node : homes_of(allocation)) homes.insert(std::move(node));
-  for (std::string& node : homes_of(*now))
-    homes.insert(std::move(node));  // parts may have been made again meanwhile
+  // Parts may have been made again meanwhile.
+  for (std::string& node : homes_of(*now)) homes.insert(std::move(node));
   for (const std::string& node : homes) {
     if (silent.contains(node))
       tell_later(node, undo);

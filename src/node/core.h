@@ -3,6 +3,8 @@
 // Threads: written before the loop runs, read afterwards; `lease_until_ns` by any.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -25,6 +27,9 @@
 #define OCM_NODE_TEXT(x) OCM_NODE_TEXT_(x)
 
 namespace ocm::node {
+
+/// Root and the daemon's own user: no limit of a single user is theirs.
+inline bool is_privileged(uint32_t uid) { return uid == 0 || uid == ::geteuid(); }
 
 inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE_TEXT(
     OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);

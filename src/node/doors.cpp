@@ -85,7 +85,7 @@ void Doors::accept_program(os::Fd socket) {
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
   const uint32_t uid = peer.uid;
   const size_t mine = connections_by_uid_[uid];
-  const bool trusted = uid == 0 || uid == ::geteuid();
+  const bool trusted = is_privileged(uid);
   const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
   const std::string who = "uid " + std::to_string(uid);
   if (programs_.open >= core_.config.connections || mine >= share ||

@@ -97,7 +97,7 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
 Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   const uint64_t quota = core_.config.quota_bytes(uid);
   const auto [held, extents] = leases_.of_user(uid);
-  if (uid != 0 && uid != ::geteuid() && extents >= (slots_ + 1) / 2) {
+  if (!is_privileged(uid) && extents >= (slots_ + 1) / 2) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
                                     " extents, all that one user may have of node " + core_.name + "'s " +
                                     std::to_string(slots_) + " ([limits] extents)");

@@ -54,8 +54,8 @@ class Home {
     ExtentId id;                 // the replica here
     std::vector<ExtentId> part;  // as it was made
     std::vector<ExtentId> lost;  // in the order of the decisions
-    size_t wanted =
-        0;  // replicas: more than `part` has where there was no room for all when it was made again
+    /// Replicas: more than `part` has where there was no room for all when it was made again.
+    size_t wanted = 0;
     size_t living() const { return part.size() - lost.size(); }
   };
   /// Replicas here that somebody owns and whose parts miss others: of the first living one, whose home makes them

@@ -71,9 +71,7 @@ void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
   std::optional<uint32_t> uid;
   const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
   if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
-  const auto is_trusted = [](const Open& one) {
-    return one.uid && (*one.uid == 0 || *one.uid == ::geteuid());
-  };
+  const auto is_trusted = [](const Open& one) { return one.uid && is_privileged(*one.uid); };
   const Open fresh{std::make_shared<asio::posix::stream_descriptor>(shared->loop.context()), uid};
   if (uid && !is_trusted(fresh)) {
     if (!shared->make_room(kConnectionsMax / 2, [&](const Open& one) { return one.uid == uid; })) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/fault.h"
 
@@ -179,7 +180,7 @@ const wire::Council& Quorum::newest() const {
 
 void Quorum::reported(const wire::NodeView& node, const wire::Council& council) {
   presence_.heard(core_.now_ns(), node.name(), node.incarnation());
-  if (is_over(council))
+  if (cannot_be_sealed(council))
     tell_over(council);
   else
     convener_->reported(council);
@@ -254,7 +255,7 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   convening_ = true;
   const wire::Council& mine = convener_->has_chosen() ? convener_->chosen().council() : convener_->council();
   if (presence_.is_over(mine)) found_anew(mine);
-  convener_->drop_foreign([this](const wire::Council& council) { return is_over(council); });
+  convener_->drop_foreign([this](const wire::Council& council) { return cannot_be_sealed(council); });
   saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
@@ -264,8 +265,8 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   convening_ = false;
 }
 
-bool Quorum::is_over(const wire::Council& council) const {
-  const bool alone = council.voters_size() == 1 && is_self(council.voters(0));  // needs nobody's promise
+bool Quorum::cannot_be_sealed(const wire::Council& council) const {
+  const bool alone = council.voters_size() == 1 && is_self(council.voters(0));
   return !alone && presence_.is_over(council);
 }
 

@@ -91,9 +91,9 @@ Task<void> Remaker::run() {
     auto led = home_.led_parts();
     std::stable_sort(led.begin(), led.end(),
                      [](const auto& a, const auto& b) { return a.living() < b.living(); });
-    std::erase_if(not_before_ns_, [&](const auto& entry) {
-      return std::none_of(led.begin(), led.end(), [&](const auto& one) { return one.id == entry.first; });
-    });
+    std::set<ExtentId> still_led;
+    for (const Home::ShortPart& one : led) still_led.insert(one.id);
+    std::erase_if(not_before_ns_, [&](const auto& entry) { return !still_led.contains(entry.first); });
     for (const Home::ShortPart& one : led) {
       const auto waits = not_before_ns_.find(one.id);
       if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
@@ -252,9 +252,10 @@ Task<bool> Remaker::share_at(Spare& home) {
   auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
   if (!reply.is_ok()) co_return false;
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  const bool of_home =
-      home.extent.node() == home.node && id_of(home.extent).address.partition() == home.partition;
-  co_return of_home&& home.extent.capability().size() == sizeof(Capability);
+  const bool good = home.extent.node() == home.node &&
+                    id_of(home.extent).address.partition() == home.partition &&
+                    home.extent.capability().size() == sizeof(Capability);
+  co_return good;
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.
@@ -308,8 +309,9 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   // The run that made it: the view may show the one before.
   spare.partition = GlobalAddress(spare.extent.address()).partition();
   cluster_.note_pool(spare.node, reply.value().reserved().pool());
-  const bool of_spare = spare.extent.node() == spare.node && spare.extent.bytes() >= job->bytes;
-  co_return of_spare&& spare.extent.capability().size() == sizeof(Capability);
+  const bool good = spare.extent.node() == spare.node && spare.extent.bytes() >= job->bytes &&
+                    spare.extent.capability().size() == sizeof(Capability);
+  co_return good;
 }
 
 Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {
@@ -530,7 +532,7 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   request.set_allocation_id(id_field(job.allocation));
   const bool answered = spare.extent.address() != 0;
   core_.env.spawn(tell(spare.node, answered ? spare.partition : kAnyRun, message));
-  if ((!job.steps.may_be_given() && !job.planned) || spare.extent.address() == 0) return;
+  if (!answered || (!job.steps.may_be_given() && !job.planned)) return;
   set_extent(spare.extent, request);
   core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
 }

@@ -340,8 +340,8 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
-  const wire::Allocation& allocation =
-      held->second.allocation;  // until the first wait: it may be freed meanwhile
+  // Until the first wait: it may be freed meanwhile.
+  const wire::Allocation& allocation = held->second.allocation;
   if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
@@ -384,7 +384,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
 }
 
 Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
-  if (uid == 0 || uid == ::geteuid()) co_return Status();
+  if (is_privileged(uid)) co_return Status();
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();
   const uint64_t give_up_ns =
       core_.now_ns() + deadline_ns + deadline_ns / 2;  // a dead node is known to be dead then

@@ -72,7 +72,7 @@ Status Sessions::check_room(uint32_t uid) const {
   }
   const auto mine = uid_sessions_.find(uid);
   const size_t share = (core_.config.sessions + 1) / 2;
-  if (uid != 0 && uid != ::geteuid() && mine != uid_sessions_.end() && mine->second >= share) {
+  if (!is_privileged(uid) && mine != uid_sessions_.end() && mine->second >= share) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
                                     " sessions, all that one user may have of node " + core_.name + "'s " +
                                     std::to_string(core_.config.sessions) + " ([limits] sessions)");
@@ -128,7 +128,7 @@ Status Sessions::charge(uint32_t uid, uint64_t bytes) {
 Result<std::shared_ptr<control::Charge>> Sessions::charge_record(uint32_t uid,
                                                                  const wire::Allocation& record) {
   constexpr size_t kBytesPerWireByte = 4;  // of extents with node, address and capability, as they are kept
-  if (uid == 0 || uid == ::geteuid()) return std::shared_ptr<control::Charge>();
+  if (is_privileged(uid)) return std::shared_ptr<control::Charge>();
   auto charge = std::make_shared<control::Charge>(records_.of(uid));
   if (!charge->resize(kBytesPerWireByte * record.ByteSizeLong())) {
     return Status(Code::kLimit, "what uid " + std::to_string(uid) + " has attached takes all of the " +
