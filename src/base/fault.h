@@ -35,6 +35,7 @@ namespace ocm::fault {
   X(kLateResumeTaken, "mutation.late_resume") /* P2: a session that ended begins again at a home */         \
   X(kHelloEnds, "mutation.hello")             /* P5: a hello in vain ends the session */                    \
   X(kUnclaimedStay, "mutation.unclaimed")     /* P6: what a program does not have stays its own */          \
+  X(kUnknownIsGone, "mutation.unknown")       /* P2: what a node out of view has is taken for gone */       \
   X(kEndNotRepeated, "mutation.end_once")     /* P2: a session's end is told once */                        \
   X(kUndoNotRepeated, "mutation.undo_once")   /* a failed publish is undone where it is heard */            \
   X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                   \

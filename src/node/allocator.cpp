@@ -17,7 +17,6 @@ constexpr int kPlansMax = 6;
 /// What is told again and again is given up then.
 constexpr uint64_t kGiveUpNs = 600'000'000'000;
 /// Releases that wait for their nodes; what is beyond is freed at its session's end.
-constexpr size_t kReleasesWaitingMax = 65536;
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
@@ -86,24 +85,13 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
 }
 
 Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, std::string allocation) {
-  if (unheard_ >= kReleasesWaitingMax) co_return;
   fault::reached(fault::State::kReserveUndone);
-  ++unheard_;
-  const wire::NodeView* known = cluster_.find(node);
-  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
-  while (!session->ended && !core_.draining) {
-    known = cluster_.find(node);
-    if (known == nullptr || known->incarnation() != incarnation) break;  // it died with its incarnation
-    wire::Envelope message;
-    message.mutable_release()->set_session_id(id_field(session->id));
-    message.mutable_release()->set_allocation_id(allocation);
-    const auto reply =
-        co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
-    const Code code = reply.status().code();
-    if (code != Code::kPeerLost && code != Code::kDeadline) break;
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-  }
-  --unheard_;
+  wire::Envelope message;
+  message.mutable_release()->set_session_id(id_field(session->id));
+  message.mutable_release()->set_allocation_id(allocation);
+  const uint32_t run = teller_.run_of(node);
+  std::function<bool()> wanted = [session] { return !session->ended; };
+  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
@@ -235,35 +223,24 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
     co_return;
   }
   const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return;
   const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
   if (reply.is_ok()) {
     for (const auto& extent : extents) cluster_.note_freed(node, kind, extent.bytes());
     co_return;
   }
-  const Code code = reply.status().code();
-  const bool unheard = code == Code::kPeerLost || code == Code::kDeadline;
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
-  if (unheard && unheard_ < kReleasesWaitingMax)
-    core_.env.spawn(release_later(std::move(session), std::move(extents)));
+  if (Teller::is_unheard(reply.status())) {
+    message = release_request(*session, extents);
+    core_.env.spawn(release_later(std::move(session), extents.front(), std::move(message)));
+  }
 }
 
-Task<void> Allocator::release_later(std::shared_ptr<Session> session, Extents extents) {
+Task<void> Allocator::release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
+                                    wire::Envelope message) {
   fault::reached(fault::State::kReleaseLater);
-  ++unheard_;
-  const uint32_t partition = GlobalAddress(extents.front().address()).partition();
-  while (!session->ended && !core_.draining) {
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    const wire::NodeView* node = cluster_.find(extents.front().node());
-    if (node == nullptr || node->partition() != partition) break;  // it died with its incarnation
-    const auto state = static_cast<control::NodeState>(node->state());
-    if (state != control::NodeState::kAlive && state != control::NodeState::kDraining) continue;
-    wire::Envelope message = release_request(*session, extents);
-    const auto reply = co_await peers_.call(node->control_address(), std::move(message), core_.deadline_ns());
-    const Code code = reply.status().code();
-    if (code != Code::kPeerLost && code != Code::kDeadline) break;
-  }
-  --unheard_;
+  const uint32_t run = GlobalAddress(first.address()).partition();
+  std::function<bool()> wanted = [session] { return !session->ended; };
+  (void)co_await teller_.until_heard(first.node(), run, std::move(message), std::move(wanted));
 }
 
 Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named) {
@@ -369,22 +346,15 @@ Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
   const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
-  const auto incarnation = [this, &node]() -> std::string {
-    const wire::NodeView* known = cluster_.find(node);
-    return known == nullptr ? std::string() : known->incarnation();
-  };
-  const std::string before = incarnation();
-  while (core_.now_ns() < give_up_ns && !core_.draining) {
-    const std::string address = cluster_.address_of(node);
-    if (address.empty() || incarnation() != before) co_return;  // what it held died with it
-    wire::Envelope message;
-    message.mutable_session_end()->set_session_id(id_field(session->id));
-    message.mutable_session_end()->set_owner_incarnation(id_field(core_.incarnation));
-    const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
-    if (reply.is_ok() || fault::at(fault::Point::kEndNotRepeated)) co_return;
-    fault::reached(fault::State::kSessionEndRepeated);
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-  }
+  const uint32_t run = teller_.run_of(node);
+  wire::Envelope message;
+  message.mutable_session_end()->set_session_id(id_field(session->id));
+  message.mutable_session_end()->set_owner_incarnation(id_field(core_.incarnation));
+  const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
+  if (!Teller::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
+  fault::reached(fault::State::kSessionEndRepeated);
+  std::function<bool()> wanted = [this, give_up_ns] { return core_.now_ns() < give_up_ns; };
+  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
@@ -454,13 +424,11 @@ Task<void> Allocator::give_back_unclaimed(std::shared_ptr<Session> session) {
 
 Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {
   fault::reached(fault::State::kResumeRepeated);
-  const wire::NodeView* known = cluster_.find(node);
-  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
-  while (!session->ended && !core_.draining) {
+  const uint32_t run = teller_.run_of(node);
+  while (!session->ended && !core_.draining && !teller_.is_over(node, run)) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    known = cluster_.find(node);
-    if (known == nullptr || known->incarnation() != incarnation) co_return;  // what it held died with it
-    if (static_cast<control::NodeState>(known->state()) == control::NodeState::kDead) continue;
+    const wire::NodeView* known = cluster_.find(node);
+    if (known == nullptr || is_state(*known, control::NodeState::kDead)) continue;
     core_.env.spawn(resume_at(std::move(session), std::move(node), known->control_address()));
     co_return;
   }

@@ -11,6 +11,7 @@
 
 #include "node/cluster.h"
 #include "node/sessions.h"
+#include "node/teller.h"
 
 namespace ocm::node {
 
@@ -57,7 +58,8 @@ class Allocator {
   wire::Envelope release_request(const Session& session, const Extents& extents) const;
   /// Frees what the node may have made although its reply was not heard, as soon as it answers.
   control::Task<void> undo(std::shared_ptr<Session> session, std::string node, std::string allocation);
-  control::Task<void> release_later(std::shared_ptr<Session> session, Extents extents);
+  control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
+                                    wire::Envelope message);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
   /// The same, when the node is heard again.
   control::Task<void> resume_later(std::shared_ptr<Session> session, std::string node);
@@ -72,7 +74,7 @@ class Allocator {
   Cluster& cluster_;
   Sessions& sessions_;
   std::function<void(const std::shared_ptr<Session>&)> on_reported_;
-  size_t unheard_ = 0;  // releases that their home has not heard yet
+  Teller teller_{core_, peers_, cluster_};
 };
 
 }  // namespace ocm::node

@@ -296,9 +296,13 @@ void Cluster::apply(wire::ClusterView view) {
     // Also when it returned: a connection from before would wait for its next retransmission.
     if (old != nullptr) peers_.forget(old->control_address(), known);
   }
+  constexpr size_t kFormerMax = 4096;
   for (const auto& [name, node] : before) {
-    if (name != core_.name) home_.owner_node(name, std::nullopt);
+    if (name == core_.name) continue;
+    home_.owner_node(name, std::nullopt);
+    if (former_.size() < kFormerMax) former_[name] = node->control_address();
   }
+  for (const auto& node : view.nodes()) former_.erase(node.name());
   view_ = std::move(view);
   view_at_ns_ = core_.now_ns();
   rebuild_rooms();
@@ -332,9 +336,10 @@ void Cluster::rebuild_rooms() {
 }
 
 std::string Cluster::address_of(const std::string& node) const {
-  const auto it = room_index_.find(node);
-  return it == room_index_.end() ? std::string()
-                                 : view_.nodes(static_cast<int>(it->second)).control_address();
+  const wire::NodeView* known = find(node);
+  if (known != nullptr) return known->control_address();
+  const auto former = former_.find(node);
+  return former == former_.end() ? std::string() : former->second;
 }
 
 const wire::NodeView* Cluster::find(const std::string& node) const {

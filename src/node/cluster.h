@@ -42,7 +42,8 @@ class Cluster {
   /// Why none can be reached; empty if one can.
   std::string coordinator_error() const { return has_coordinator() ? "" : coordinator_error_; }
   std::span<const control::NodeRoom> rooms() const { return rooms_; }
-  /// Where the daemon of a node answers; empty if unknown.
+  /// Where the daemon of a node answers; empty if unknown. Also where it answered when the view showed it last: a new
+  /// run of the coordinator knows no node that it cannot reach, and others may.
   std::string address_of(const std::string& node) const;
   const wire::NodeView* find(const std::string& node) const;
   const wire::NodeView* find_partition(uint32_t partition) const;
@@ -155,6 +156,8 @@ class Cluster {
   std::string coordinator_error_ = "no heartbeat was answered yet";  // the last failure's
   std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin
   uint64_t keep_until_ns_ = 0;
+  std::unordered_map<std::string, std::string>
+      former_;  // control addresses of nodes that are in the view no more
   std::vector<control::NodeRoom> rooms_;
   std::unordered_map<std::string, size_t> room_index_;
   std::unique_ptr<control::Membership> membership_;  // the coordinator only

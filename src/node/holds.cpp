@@ -9,13 +9,6 @@ namespace ocm::node {
 
 using control::Task;
 
-namespace {
-
-/// Ends that wait for their nodes; what is beyond is over with its session.
-constexpr size_t kEndsWaitingMax = 65536;
-
-}  // namespace
-
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   std::map<std::string, wire::HoldRequest> requests;
   for (const auto& extent : allocation.extents()) {
@@ -88,38 +81,26 @@ Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
   co_await core_.env.join(std::move(tasks));
 }
 
-Task<Status> Holds::tell_end(const Session& session, std::string node, control::HoldId id) {
+Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
   wire::Envelope message;
   auto& request = *message.mutable_hold();
-  request.set_session_id(id_field(session.id));
+  request.set_session_id(id_field(session->id));
   request.set_hold_id(id_field(id));
   request.set_end(true);
-  if (node == core_.name) co_return home_.hold(request).status();
-  const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return Status(Code::kUnknownNode);  // what it held died with it
-  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
-  co_return reply.status();
-}
-
-Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
-  const Status told = co_await tell_end(*session, node, id);
-  const bool unheard = told.code() == Code::kPeerLost || told.code() == Code::kDeadline;
-  if (unheard && unheard_ < kEndsWaitingMax) core_.env.spawn(end_later(session, node, id));
-}
-
-Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
-  fault::reached(fault::State::kHoldEndLater);
-  ++unheard_;
-  const wire::NodeView* known = cluster_.find(node);
-  const std::string incarnation = known == nullptr ? std::string() : known->incarnation();
-  while (!session->ended && !core_.draining) {
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    known = cluster_.find(node);
-    if (known == nullptr || known->incarnation() != incarnation) break;  // it died with its incarnation
-    const Status told = co_await tell_end(*session, node, id);
-    if (told.code() != Code::kPeerLost && told.code() != Code::kDeadline) break;
+  if (node == core_.name) {
+    (void)home_.hold(request);
+    co_return;
   }
-  --unheard_;
+  const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
+  if (Teller::is_unheard(reply.status()))
+    core_.env.spawn(end_later(std::move(session), std::move(node), std::move(message)));
+}
+
+Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message) {
+  fault::reached(fault::State::kHoldEndLater);
+  const uint32_t run = teller_.run_of(node);
+  std::function<bool()> wanted = [session] { return !session->ended; };
+  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 }  // namespace ocm::node

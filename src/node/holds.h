@@ -12,6 +12,7 @@
 
 #include "node/cluster.h"
 #include "node/sessions.h"
+#include "node/teller.h"
 
 namespace ocm::node {
 
@@ -36,14 +37,13 @@ class Holds {
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
-  control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, control::HoldId id);
-  control::Task<Status> tell_end(const Session& session, std::string node, control::HoldId id);
+  control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message);
 
   Core& core_;
   Home& home_;
   Peers& peers_;
   Cluster& cluster_;
-  size_t unheard_ = 0;  // ends that their home has not heard yet
+  Teller teller_{core_, peers_, cluster_};
 };
 
 }  // namespace ocm::node

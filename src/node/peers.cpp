@@ -13,6 +13,7 @@ constexpr uint64_t kRefusedNs = 100'000'000;
 control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Envelope request,
                                                   uint64_t deadline_ns, wire::Envelope* reply_on_error,
                                                   bool* sent) {
+  if (address.empty()) co_return Status(Code::kPeerLost, "the node is not known here");
   auto connected = co_await connect(address, deadline_ns);
   if (!connected.is_ok()) co_return connected.status();
   const std::shared_ptr<control::Link> connection = std::move(connected).value();

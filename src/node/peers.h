@@ -22,7 +22,7 @@ class Peers {
                                                                                    uint64_t deadline_ns)>;
   Peers(Core& core, Dial dial) : core_(core), dial_(std::move(dial)) {}
 
-  /// A request to the daemon at `address`. The reply's code becomes the status; `reply_on_error` (may be
+  /// A request to the daemon at `address` (empty: nobody's). The reply's code becomes the status; `reply_on_error` (may be
   /// null) gets the envelope whatever its code, `sent` (may be null) whether the peer may have heard it.
   /// Errors: kPeerLost (also where this daemon can open no connection), kAuth, kDeadline, and the peer's own.
   control::Task<Result<wire::Envelope>> call(std::string address, wire::Envelope request,

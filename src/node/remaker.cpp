@@ -21,7 +21,6 @@ constexpr uint64_t kPieceBytes = uint64_t{8} << 20;     // of one request to cop
 constexpr uint64_t kDigestBytes = uint64_t{256} << 20;  // of one request to compare
 constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
-constexpr uint32_t kAnyRun = 0;  // no partition: whichever run of a node's daemon there is
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
 
 /// What the fabrics do not need.
@@ -156,7 +155,8 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       }
       const bool given = co_await give(job);
       const auto heard = [this](const Spare& home) {
-        return home.given || is_gone(home.node, home.partition);
+        return home.given || cluster_.find(home.node) == nullptr ||
+               teller_.is_over(home.node, home.partition);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
@@ -289,7 +289,11 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   if (session) {  // its end must reach the spare home
     const auto owner = home_.vouching(*session);
     if (!owner) co_return false;
-    const Status told = co_await tell_owner(id_field(*session), owner->node, spare.node);
+    wire::GiveReplica owned;
+    owned.set_session_id(id_field(*session));
+    owned.set_owner_node(owner->node);
+    owned.set_owner_incarnation(id_field(owner->incarnation));
+    const Status told = co_await tell_owner(std::move(owned), spare.node);
     if (!told.is_ok()) co_return false;
     spare.owner_told = true;
   }
@@ -470,7 +474,7 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
 
 Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
   if (!request.has_published() && !home.owner_told) {  // it was a name's when the replica was reserved
-    const Status told = co_await tell_owner(request.session_id(), request.owner_node(), home.node);
+    const Status told = co_await tell_owner(request, home.node);
     home.owner_told = told.is_ok();
     if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
   }
@@ -520,8 +524,7 @@ void Remaker::switch_over(Job& job) {
     };
     core_.env.spawn(to_coordinator(*this, std::move(message)));
   } else if (!owner.empty() && owner != core_.name) {
-    const wire::NodeView* node = cluster_.find(owner);
-    if (node != nullptr) core_.env.spawn(tell(owner, node->partition(), std::move(message)));
+    tell(owner, teller_.run_of(owner), std::move(message));
   }
 }
 
@@ -531,10 +534,10 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   request.set_session_id(id_field(job.session));
   request.set_allocation_id(id_field(job.allocation));
   const bool answered = spare.extent.address() != 0;
-  core_.env.spawn(tell(spare.node, answered ? spare.partition : kAnyRun, message));
+  tell(spare.node, answered ? spare.partition : Teller::kAnyRun, message);
   if (!answered || (!job.steps.may_be_given() && !job.planned)) return;
   set_extent(spare.extent, request);
-  core_.env.spawn(tell(spare.node, spare.partition, std::move(message)));
+  tell(spare.node, spare.partition, std::move(message));
 }
 
 void Remaker::release(const Job& job) {
@@ -544,7 +547,7 @@ void Remaker::release(const Job& job) {
     wire::Envelope message;
     *message.mutable_share_replica()->mutable_replica() = ref_of(peer.was);
     *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.extent));
-    core_.env.spawn(tell(peer.node, peer.partition, std::move(message)));
+    tell(peer.node, peer.partition, std::move(message));
   }
   for (const Spare& spare : job.spares) {
     release_at(job, spare);
@@ -552,18 +555,11 @@ void Remaker::release(const Job& job) {
   }
 }
 
-bool Remaker::is_gone(const std::string& node, uint32_t partition) const {
-  const wire::NodeView* known = cluster_.find(node);
-  return known == nullptr || (partition != kAnyRun && known->partition() != partition);
-}
-
-Task<void> Remaker::tell(std::string node, uint32_t partition, wire::Envelope message) {
-  while (!core_.draining && !is_gone(node, partition)) {
-    const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
-    const Code code = reply.status().code();
-    if (code != Code::kPeerLost && code != Code::kDeadline) co_return;
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-  }
+void Remaker::tell(std::string node, uint32_t run, wire::Envelope message) {
+  const auto until_heard = [](Remaker& self, std::string at, uint32_t of, wire::Envelope what) -> Task<void> {
+    (void)co_await self.teller_.until_heard(std::move(at), of, std::move(what));
+  };
+  core_.env.spawn(until_heard(*this, std::move(node), run, std::move(message)));
 }
 
 void Remaker::remade(const wire::PartRemade& part) {

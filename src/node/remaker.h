@@ -25,6 +25,7 @@
 #include "node/peers.h"
 #include "node/sessions.h"
 #include "node/side_thread.h"
+#include "node/teller.h"
 
 namespace ocm::node {
 
@@ -107,7 +108,7 @@ class Remaker {
   control::Task<bool> reserve(std::shared_ptr<Job> job);
   /// Has the daemon of a session note that `node` has something of it, so that the session's end reaches it. Errors:
   /// kNotFound (it has ended), kPeerLost, kDeadline.
-  control::Task<Status> tell_owner(std::string session, std::string owner, std::string node);
+  control::Task<Status> tell_owner(wire::GiveReplica owned, std::string node);
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
@@ -128,15 +129,16 @@ class Remaker {
   void release(const Job& job);
   void release_at(const Job& job, const Spare& spare);
   static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
-  /// Until it is heard, or the run of the daemon at `node` is over.
-  control::Task<void> tell(std::string node, uint32_t partition, wire::Envelope message);
-  bool is_gone(const std::string& node, uint32_t partition) const;
+  /// Not waited for: Teller::until_heard().
+  void tell(std::string node, uint32_t run, wire::Envelope message);
   void remade(const wire::PartRemade& part);
   void part_freed(const wire::PartRemade& part);
   /// The new replicas are owned by whom the one here is owned by.
   void part_given(const wire::PartRemade& part, ExtentId here);
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
   bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
+  /// Nobody has it any more: its home is told until it has heard it.
+  void release_replica(const wire::ExtentDescriptor& replica);
   /// Until its home has heard it; of a session that has ended it is freed there.
   control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give);
   /// A request that gives something to its owner; nothing if nobody owns it.
@@ -176,7 +178,8 @@ class Remaker {
   std::set<ExtentId> given_up_;   // asked for already
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
-  SideThread side_;                            // last
+  Teller teller_{core_, peers_, cluster_};
+  SideThread side_;  // last
 };
 
 }  // namespace ocm::node

@@ -31,25 +31,24 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
   return out;
 }
 
-Task<Status> Remaker::tell_owner(std::string session, std::string owner, std::string node) {
+Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node) {
   wire::Envelope message;
-  message.mutable_session_at()->set_session_id(std::move(session));
-  message.mutable_session_at()->set_node(std::move(node));
-  if (owner == core_.name) {
+  auto& note = *message.mutable_session_at();
+  note.set_session_id(owned.session_id());
+  note.set_owner_incarnation(owned.owner_incarnation());  // another run may not have taken the session up yet
+  note.set_node(std::move(node));
+  if (owned.owner_node() == core_.name) {
     const Reply here = co_await answer(std::move(message));
     co_return control::reply_status(here.message);
   }
-  const auto reply =
-      co_await peers_.call(cluster_.address_of(owner), std::move(message), core_.deadline_ns());
+  const std::string address = cluster_.address_of(owned.owner_node());
+  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
   co_return reply.status();
 }
 
 void Remaker::part_freed(const wire::PartRemade& part) {
   for (const auto& extent : part.now()) {
-    if (extent.node() == core_.name) continue;
-    wire::Envelope message;
-    set_extent(extent, *message.mutable_release());
-    core_.env.spawn(tell(extent.node(), GlobalAddress(extent.address()).partition(), std::move(message)));
+    if (extent.node() != core_.name) release_replica(extent);
   }
 }
 
@@ -71,13 +70,18 @@ bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told
   return !same && told.code() != Code::kNotFound;
 }
 
+void Remaker::release_replica(const wire::ExtentDescriptor& replica) {
+  wire::Envelope message;
+  set_extent(replica, *message.mutable_release());
+  tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
+}
+
 Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
   const uint32_t partition = GlobalAddress(replica.address()).partition();
   *give.mutable_replica() = ref_of(id_of(replica));
-  while (!core_.draining && !is_gone(replica.node(), partition)) {
+  while (!core_.draining && !teller_.is_over(replica.node(), partition)) {
     Status done;
-    if (!give.has_published())
-      done = co_await tell_owner(give.session_id(), give.owner_node(), replica.node());
+    if (!give.has_published()) done = co_await tell_owner(give, replica.node());
     if (done.is_ok() || is_of_former_run(give, done)) {
       wire::Envelope message;
       *message.mutable_give_replica() = give;
@@ -87,12 +91,10 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveRepl
       if (done.is_ok()) co_return;
     }
     if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended
-      wire::Envelope message;
-      set_extent(replica, *message.mutable_release());
-      co_await tell(replica.node(), partition, std::move(message));
+      release_replica(replica);
       co_return;
     }
-    if (done.code() != Code::kPeerLost && done.code() != Code::kDeadline) co_return;
+    if (!Teller::is_unheard(done)) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }

@@ -269,7 +269,8 @@ std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>&
   return script.end(reached);
 }
 
-/// One node cannot reach the coordinator, for longer than the grace, and works with the others as before.
+/// One node cannot reach the coordinator, or a new run of it that does not know the node, for longer than the grace, and
+/// works with the others as before.
 std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<fault::Point>& broken,
                                                  std::set<fault::State>* reached) {
   Script script(seed, broken);
@@ -286,6 +287,11 @@ std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<f
     handle = made.value();
   });
   world.cut_link(0, 1);
+  if (seed > 2) {
+    world.kill(0, false);
+    script.run_for_ms(300);
+    world.restart(0);
+  }
   for (uint64_t second = 0; second < 12 + seed; ++second) {
     script.run(program, put);
     script.run_for_ms(1000);
@@ -295,6 +301,69 @@ std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<f
   script.run(program, put);
   world.end_program(*program);
   script.run_for_ms(9000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A home is cut off from all others, and a new run of the coordinator does not know it: what is given up meanwhile on
+/// it is freed when it is back, for it lives.
+std::string home_is_unknown(uint64_t seed, const std::set<fault::Point>& broken,
+                            std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  const auto owner = world.add_program(0);  // of a name, of which the other one has a hold
+  std::shared_ptr<Handle> handle, held;
+  const bool is_hold = seed % 3 == 0;
+  script.run(owner, [&]() -> Task<void> {
+    if (!is_hold) co_return;
+    auto made = co_await owner->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate what gets a name");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    if (!is_hold) co_return;
+    auto attached = co_await program->attach("x", true);
+    script.must(attached.status(), "attach");
+    held = attached.value();
+  });
+  const auto give_up = [&] {
+    if (seed % 4 > 1) {
+      world.end_program(*program);
+      return;
+    }
+    script.start(program, [&]() -> Task<void> {
+      (void)co_await program->free(handle);
+      if (held) (void)co_await program->free(held);
+    });
+  };
+  world.cut_node(2);
+  if (seed % 3 == 1) {
+    script.start(program, [&]() -> Task<void> { (void)co_await program->allocate(Layout::kSingle, on(2)); });
+    script.run_for_ms(100);
+  }
+  world.kill(0, false);
+  const bool is_known = seed % 2 == 0;  // when it is given up
+  if (is_known) give_up();
+  script.run_for_ms(300);
+  world.restart(0);
+  script.run_for_ms(2500);
+  if (!is_known) give_up();
+  script.run_for_ms(2500);
+  if (seed > 6) world.ways().reset(1, 2);  // what lies in the stream is lost
+  world.restore_node(2);
+  script.run_for_ms(6000);
+  if (is_hold) {
+    script.run(owner, [&]() -> Task<void> {
+      const Status removed = co_await owner->remove("x");
+      script.must(removed, "remove");
+    });
+    script.run_for_ms(2000);
+  }
   world.check_unused();
   return script.end(reached);
 }
@@ -537,7 +606,8 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"the daemon ends with news", daemon_ends_with_news, 12},
       {"a resumption comes late", resumption_comes_late, 12},
       {"a resumption is not heard", resumption_is_not_heard, 8},
-      {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 2},
+      {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 4},
+      {"a home is unknown", home_is_unknown, 12},
       {"a removed name is reported", removed_name_is_reported, 3},
       {"a reservation comes late", reservation_comes_late, 4},
       {"an answer comes late", answer_comes_late, 4},
