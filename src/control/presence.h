@@ -6,6 +6,8 @@
 //   E1 a voter is missed only if another run of its daemon was heard, or if it was silent for a failure
 //      deadline in which a majority of the council was heard all the time.
 //   E2 a council is over only if no majority of the runs that vote in it lives: silence alone ends none.
+//   E3 none of its voters is asked for its end while no majority of them is near: who promised it votes no more, and the
+//      others, which went on without the coordinator, may be too few then.
 #pragma once
 
 #include <algorithm>
@@ -26,24 +28,27 @@ class Presence {
   void heard(uint64_t now_ns, const std::string& name, const std::string& incarnation) {
     heard_[name] = {incarnation, now_ns};
   }
-  /// To be called often. True if a majority of the council was heard within half a deadline, `self` among
-  /// them.
+  /// To be called often. is_near()
   bool look(uint64_t now_ns, const wire::Council& council, const std::string& self) {
     std::erase_if(heard_, [&](const auto& one) {
       return one.second.second + 4 * deadline_ns_ < now_ns &&
              std::none_of(council.voters().begin(), council.voters().end(),
                           [&](const wire::Voter& voter) { return voter.name() == one.first; });
     });
-    int near = 0;
-    for (const wire::Voter& voter : council.voters()) {
-      const auto it = heard_.find(voter.name());
-      const bool lives = it != heard_.end() && it->second.first == voter.incarnation() &&
-                         now_ns < it->second.second + deadline_ns_ / 2;
-      near += lives || voter.name() == self ? 1 : 0;
-    }
-    const bool in_touch = 2 * near > council.voters_size();
+    const bool in_touch = is_near(now_ns, council, self);
     if (!in_touch && !fault::at(fault::Point::kShrinksAlone)) since_ns_ = now_ns;
     return in_touch;
+  }
+  /// A majority of its voters was heard within half a deadline; `self` counts unheard.
+  bool is_near(uint64_t now_ns, const wire::Council& council, const std::string& self = {}) const {
+    const auto lives = [&](const wire::Voter& voter) {
+      const auto it = heard_.find(voter.name());
+      return it != heard_.end() && it->second.first == voter.incarnation() &&
+             now_ns < it->second.second + deadline_ns_ / 2;
+    };
+    const auto near = std::count_if(council.voters().begin(), council.voters().end(),
+                                    [&](const auto& voter) { return voter.name() == self || lives(voter); });
+    return 2 * near > council.voters_size();
   }
   /// True if so many of its voters were followed by another run of their daemon that no majority can be made:
   /// nobody can ask or change it any more.

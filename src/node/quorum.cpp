@@ -301,7 +301,9 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
     for (;;) {
       const auto bases = convener_->to_seal();
       const auto next = std::find_if(bases.begin(), bases.end(), [&](const wire::Council& base) {
-        return asked.insert(base.id()).second;
+        const bool may_answer =
+            presence_.is_near(core_.now_ns(), base) || fault::at(fault::Point::kSealsUnreached);
+        return may_answer && asked.insert(base.id()).second;
       });
       if (next == bases.end()) co_return;
       co_await seal(*next);

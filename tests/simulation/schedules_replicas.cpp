@@ -30,6 +30,16 @@ struct Pair : Script {
     start(x, [this]() -> Task<void> { (void)co_await x->put(of_x, 1); });
     start(y, [this]() -> Task<void> { (void)co_await y->put(of_y, 2); });
   }
+  void both_must_put() {
+    run(x, [this]() -> Task<void> {
+      const Status put = co_await x->put(of_x, 1);
+      must(put, "put on node 1");
+    });
+    run(y, [this]() -> Task<void> {
+      const Status put = co_await y->put(of_y, 2);
+      must(put, "put on node 2");
+    });
+  }
   /// Whatever was acknowledged is there, for handles old and new.
   void look() {
     for (const auto& program : {x, y}) {
@@ -416,6 +426,27 @@ std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& 
   return pair.end(reached);
 }
 
+/// E3: the coordinator starts anew and does not reach one of the two other voters, which go on.
+std::string coordinator_restarts_out_of_reach(uint64_t seed, const std::set<fault::Point>& broken,
+                                              std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.run_for_ms(1000);
+  pair.world.cut_link(0, 1 + seed % 2);
+  pair.world.kill(0, false);
+  pair.run_for_ms(100 * (seed % 4));
+  pair.world.restart(0);
+  for (int second = 0; second < 8; ++second) {
+    pair.run_for_ms(1000);
+    pair.both_must_put();
+  }
+  pair.world.restore_link(0, 1 + seed % 2);
+  pair.run_for_ms(6000);
+  pair.world.check_settled();
+  pair.both_must_put();
+  pair.look();
+  return pair.end(reached);
+}
+
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
@@ -643,6 +674,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"freed while its loss waits", freed_while_its_loss_waits, 12},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
+      {"the coordinator restarts out of reach", coordinator_restarts_out_of_reach, 8},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},

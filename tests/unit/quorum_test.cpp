@@ -344,6 +344,17 @@ TEST(Presence, ACouncilIsOverWhenAMajorityOfItRunsNoMore) {
   EXPECT_TRUE(presence.is_over(three));
 }
 
+TEST(Presence, ACouncilIsNearWhereAMajorityOfItWasHeardLately) {
+  Presence presence(1000);
+  const wire::Council three = council(2, {voter("a", 'a'), voter("b", 'b'), voter("c", 'c')}).council();
+  presence.heard(9000, "a", voter("a", 'd').incarnation());  // who asks was started again
+  presence.heard(9000, "b", voter("b", 'b').incarnation());
+  EXPECT_FALSE(presence.is_near(9000, three));
+  presence.heard(9000, "c", voter("c", 'c').incarnation());
+  EXPECT_TRUE(presence.is_near(9499, three));
+  EXPECT_FALSE(presence.is_near(9500, three));
+}
+
 TEST(Presence, WhoWasCutOffItselfMissesNobodyForADeadline) {
   Presence presence(kLease);
   const wire::Council three = council(1, {voter("a"), voter("b"), voter("c")}).council();
