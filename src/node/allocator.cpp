@@ -14,9 +14,7 @@ using control::Task;
 namespace {
 
 constexpr int kPlansMax = 6;
-/// What is told again and again is given up then.
-constexpr uint64_t kGiveUpNs = 600'000'000'000;
-/// Releases that wait for their nodes; what is beyond is freed at its session's end.
+constexpr size_t kUnnamingMax = 65536;
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
@@ -329,23 +327,23 @@ void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& i
 }
 
 Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
-  const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
-  if (fault::at(fault::Point::kUnnameNotTold)) co_return;
+  if (fault::at(fault::Point::kUnnameNotTold) || unnaming_ >= kUnnamingMax) co_return;
   fault::reached(fault::State::kUnnamed);
+  ++unnaming_;
   wire::Envelope request;
   auto& remove = *request.mutable_name_remove();
   remove.set_allocation_id(id_field(id));
   remove.set_uid(uid);
   remove.set_again(true);
-  while (core_.now_ns() < give_up_ns && !core_.draining) {
+  while (!core_.draining) {
     const auto reply = co_await cluster_.ask_coordinator(request);
-    if (reply.status().code() != Code::kNoCoordinator) co_return;
+    if (reply.status().code() != Code::kNoCoordinator) break;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
+  --unnaming_;
 }
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
-  const uint64_t give_up_ns = core_.now_ns() + kGiveUpNs;
   const uint32_t run = teller_.run_of(node);
   wire::Envelope message;
   message.mutable_session_end()->set_session_id(id_field(session->id));
@@ -353,8 +351,7 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
   const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
   if (!Teller::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
   fault::reached(fault::State::kSessionEndRepeated);
-  std::function<bool()> wanted = [this, give_up_ns] { return core_.now_ns() < give_up_ns; };
-  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  (void)co_await teller_.until_heard(std::move(node), run, std::move(message));
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {

@@ -75,6 +75,7 @@ class Allocator {
   Sessions& sessions_;
   std::function<void(const std::shared_ptr<Session>&)> on_reported_;
   Teller teller_{core_, peers_, cluster_};
+  size_t unnaming_ = 0;  // names that the coordinator has not heard of
 };
 
 }  // namespace ocm::node

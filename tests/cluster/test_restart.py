@@ -388,6 +388,54 @@ def test_a_daemon_that_restarts_out_of_the_coordinators_reach_keeps_what_its_pro
     wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
 
 
+@pytest.mark.parametrize("how", ["free", "kill"])
+def test_what_is_given_up_on_a_node_that_the_coordinator_does_not_know_yet_is_freed_there(make_netns_cluster, how):
+    """The node is cut off, and a coordinator that has just started never heard of it: that is not its end."""
+    cluster = make_netns_cluster(extra=["--orphan-grace-ms", "10000"])
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    watch = cluster.program(n2)
+    cluster.cut(n3)
+    n1.kill()
+    n1.start().wait_ready()
+    wait_for("n2 does not know n3", lambda: "n3" not in watch.nodes())
+    if how == "free":
+        assert outcome(a.free) is None
+    else:
+        program.kill()
+    time.sleep(FAILURE_DEADLINE_S)  # longer than a call waits
+    cluster.restore(n3)
+    wait_for("n3 has given it back", lambda: used(n3) == 0, 10 * FAILURE_DEADLINE_S)
+    assert "orphan_freed" not in n3.log()
+
+
+def test_a_coordinator_that_restarts_behind_a_cut_link_takes_nothing(make_netns_cluster):
+    """n3 and n2 reach each other all the time; n3 and the new run of the coordinator do not, for longer than the grace."""
+    cluster = make_netns_cluster(extra=["--orphan-grace-ms", "1000"])
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n3)
+    a = program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    r = program.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    wait_for("all three vote", lambda: 'voters="n1 n2 n3"' in n1.log())
+    for one in (a, r):
+        one.fill(0, 1, MIB)
+    cluster.cut_pair(n1, n3)
+    n1.kill()
+    n1.start().wait_ready()
+    wait_for("n2 asks n3", lambda: n2.log().count("orphan_vouched_for") > 1, 10 * FAILURE_DEADLINE_S)
+    for one in (a, r):
+        assert one.holds(0, 1, MIB)
+        one.fill(0, 2, MIB)
+    assert "orphan_freed" not in n2.log()
+    cluster.restore_pair(n1, n3)
+    cluster.wait_members(at=n2)
+    for one in (a, r):
+        assert one.holds(0, 2, MIB)
+        one.free()
+    wait_for("n2 has given it back", lambda: used(n2) == 0, 10 * FAILURE_DEADLINE_S)
+
+
 @pytest.mark.parametrize("restarted", ["n1", "n3"])
 def test_a_node_is_named_at_once_after_a_restart(cluster, restarted):
     """The coordinator hears of n2 again with its next heartbeat only, and n3 from the coordinator."""
