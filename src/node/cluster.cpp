@@ -71,6 +71,7 @@ void Cluster::add_figures(wire::NodeView& self) const {
   self.clear_pools();
   *self.add_pools() = home_.pool(Kind::kDram);
   self.set_extents(home_.extents());
+  self.set_replicas_freed(quorum_.replicas_freed());
   if (fill_) fill_(self);
 }
 

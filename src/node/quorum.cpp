@@ -161,8 +161,10 @@ void Quorum::saw(const wire::Council& council) {
 
 void Quorum::start_over(const wire::Council& council) {
   const std::vector<ExtentId> replicas = home_.directory().replicas();
-  if (!replicas.empty())
+  if (!replicas.empty()) {
     log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
+    ++replicas_freed_;
+  }
   for (const ExtentId& id : replicas) home_.drop(id);
   if (!control::continues(council, voter_->council())) voter_->leave();
   holder_.start_over(council);
@@ -185,6 +187,13 @@ void Quorum::reported(const wire::NodeView& node, const wire::Council& council) 
   else
     convener_->reported(council);
   reported_[node.name()] = {node.incarnation(), council};
+  // Whoever knew it, or one that it followed, has come to this one since.
+  convener_->drop_foreign([this](const wire::Council& one) {
+    return std::none_of(reported_.begin(), reported_.end(), [&](const auto& last) {
+      const wire::Council& known = last.second.second;
+      return known.id() == one.id() || control::continues(one, known);
+    });
+  });
 }
 
 Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, size_t enough) {

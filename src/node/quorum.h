@@ -50,6 +50,8 @@ class Quorum {
   /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                             uint64_t give_up_ns);
+  /// How often this node freed all of its replicas, for nobody knew which of them were old.
+  uint32_t replicas_freed() const { return replicas_freed_; }
 
  private:
   using Answers = std::vector<std::pair<std::string, wire::Envelope>>;  // by voter
@@ -103,6 +105,7 @@ class Quorum {
   };
   std::map<std::string, Echo> echoes_;
   uint64_t stranger_since_ns_ = 0;
+  uint32_t replicas_freed_ = 0;
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;

@@ -671,21 +671,19 @@ Task<void> Remaker::give_up_the_gone() {
   // Each run of the coordinator counts its epochs anew.
   const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
   const std::pair view(run, cluster_.view().epoch());
-  if (view == looked_at_ && gone_since_ns_.empty() && !again_) co_return;
+  const std::map<std::string, uint32_t> freed = freed_their_replicas();
+  if (view == looked_at_ && gone_since_ns_.empty() && !again_ && freed.empty()) co_return;
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
-  struct Gone {
-    std::vector<ExtentId> part;
-    ExtentId replica;
-    std::string node;
-  };
   std::vector<Gone> gone;
   std::map<uint32_t, uint64_t> gone_since_ns;
   const auto look_at = [&](const wire::Allocation& allocation, bool own) {
     if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
     for (const auto& extent : allocation.extents()) {
-      if (given_up_.contains(id_of(extent)) || !gone_for_long(extent, gone_since_ns)) continue;
+      const bool is_gone = !given_up_.contains(id_of(extent)) && gone_for_long(extent, gone_since_ns);
+      const bool may_be = !extent.lost() && freed.contains(extent.node()) && !there_.contains(id_of(extent));
+      if (!is_gone && !may_be) continue;
       if (gone.size() >= kGivenUpAtOnceMax) {
         again_ = true;
         return;
@@ -695,8 +693,8 @@ Task<void> Remaker::give_up_the_gone() {
                           return id.address.partition() == core_.partition && home_.has(id);
                         });
       if (part.size() > 1 && mine)
-        gone.push_back({std::move(part), id_of(extent), extent.node()});
-      else
+        gone.push_back({std::move(part), id_of(extent), extent.node(), !is_gone});
+      else if (is_gone)
         given_up_.insert(id_of(extent));  // others ask for it
     }
   };
@@ -707,8 +705,15 @@ Task<void> Remaker::give_up_the_gone() {
   }
   for (const auto& [id, allocation] : home_.published()) look_at(allocation, false);
   gone_since_ns_ = std::move(gone_since_ns);
+  bool unheard = false;
   for (const Gone& one : gone) {
     if (core_.draining) co_return;
+    if (one.may_be_there) {
+      const Status there = co_await is_there(one);
+      unheard = unheard || there.code() == Code::kPeerLost;
+      if (there.is_ok()) there_.insert(one.replica);
+      if (there.code() != Code::kRevoked) continue;
+    }
     const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node);
     if (lost.code() == Code::kDeadline) {  // no majority: later
       again_ = true;
@@ -721,6 +726,33 @@ Task<void> Remaker::give_up_the_gone() {
         (void)control::mark_lost(held.allocation, one.replica);
     }
   }
+  if (again_ || unheard) co_return;
+  there_.clear();
+  std::erase_if(freed_seen_, [this](const auto& one) { return !cluster_.find_partition(one.first); });
+  for (const auto& [name, count] : freed) {
+    if (const wire::NodeView* node = cluster_.find(name)) freed_seen_[node->partition()] = count;
+  }
+}
+
+std::map<std::string, uint32_t> Remaker::freed_their_replicas() const {
+  std::map<std::string, uint32_t> out;
+  for (const auto& node : cluster_.view().nodes()) {
+    const auto seen = freed_seen_.find(node.partition());
+    const bool more = node.replicas_freed() != (seen == freed_seen_.end() ? 0 : seen->second);
+    if (more && is_state(node, control::NodeState::kAlive)) out[node.name()] = node.replicas_freed();
+  }
+  return out;
+}
+
+Task<Status> Remaker::is_there(const Gone& one) {
+  wire::ResolveRequest request;
+  *request.add_part() = ref_of(one.replica);
+  Answers answers;
+  co_await ask(one.node, std::move(request), answers);
+  if (!answers.unheard.is_ok()) co_return answers.unheard;
+  if (answers.remade) remade(*answers.remade);
+  const bool there = answers.unchanged || answers.remade;
+  co_return there ? Status() : Status(Code::kRevoked);
 }
 
 }  // namespace ocm::node

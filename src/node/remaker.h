@@ -162,6 +162,16 @@ class Remaker {
   /// A3
   control::Task<void> give_up_the_gone();
   bool gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);
+  struct Gone {
+    std::vector<ExtentId> part;
+    ExtentId replica;
+    std::string node;
+    bool may_be_there = false;  // its node freed its replicas some time, this one perhaps
+  };
+  /// Nodes in the view that freed all of their replicas since this one asked them last.
+  std::map<std::string, uint32_t> freed_their_replicas() const;
+  /// Errors: kRevoked (it is gone), kPeerLost.
+  control::Task<Status> is_there(const Gone& one);
 
   Core& core_;
   Home& home_;
@@ -176,6 +186,9 @@ class Remaker {
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
   std::set<ExtentId> given_up_;   // asked for already
+  std::set<ExtentId> there_;      // so their nodes said, since these freed all of their replicas
+  std::map<uint32_t, uint32_t>
+      freed_seen_;  // by partition: NodeView::replicas_freed when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
   Teller teller_{core_, peers_, cluster_};

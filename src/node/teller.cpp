@@ -11,7 +11,7 @@ using control::Task;
 namespace {
 
 constexpr size_t kWaitingMax = 65536;
-constexpr uint64_t kUnknownNs = 600'000'000'000;
+constexpr uint64_t kUnknownNs = 86'400'000'000'000;
 
 }  // namespace
 

@@ -30,7 +30,7 @@ class Teller {
   /// The view shows another run: what that one had is gone.
   bool is_over(const std::string& node, uint32_t run) const;
   /// Again each heartbeat, while `wanted` (empty: always) says so. The answer's status; kPeerLost: that run is over, or
-  /// nobody has known the node for ten minutes; kCancelled: not wanted any more, or this daemon drains; kLimit: too much
+  /// nobody has known the node for a day; kCancelled: not wanted any more, or this daemon drains; kLimit: too much
   /// waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a lambda in a co_await twice.
   control::Task<Status> until_heard(std::string node, uint32_t run, wire::Envelope message,
                                     std::function<bool()> wanted = {});

@@ -447,6 +447,25 @@ std::string coordinator_restarts_out_of_reach(uint64_t seed, const std::set<faul
   return pair.end(reached);
 }
 
+/// A voter is cut off from the coordinator, which votes alone then and starts anew; the link is back.
+std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& broken,
+                                std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.run_for_ms(1000);
+  pair.world.cut_link(0, 1 + seed % 2);
+  pair.run_for_ms(2000 + 100 * (seed % 4));
+  pair.world.kill(0, false);
+  pair.run_for_ms(20 + 300 * (seed % 3));
+  pair.world.restart(0);
+  pair.run_for_ms(seed % 5 * 400);
+  pair.world.restore_link(0, 1 + seed % 2);
+  pair.run_for_ms(40'000);
+  pair.world.check_settled();
+  pair.both_put();
+  pair.look();
+  return pair.end(reached);
+}
+
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
@@ -675,6 +694,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator restarts out of reach", coordinator_restarts_out_of_reach, 8},
+      {"a lone voter restarts", lone_voter_restarts, 12},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},
