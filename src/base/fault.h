@@ -24,6 +24,7 @@ namespace ocm::fault {
   X(kLeaseTooLong, "mutation.lease_long")  /* Q2: a home counts its lease twice as long */                  \
   X(kDropIgnored, "mutation.drop_ignored") /* Q1: a lost replica is not freed */                            \
   X(kSealedByOneRun, "mutation.one_run")   /* S4: a later run cannot finish what one began */               \
+  X(kVoterStays, "mutation.voter_stays")   /* Q7: a former voter refuses what follows a lone one */         \
   X(kSealsUnreached, "mutation.seals_few") /* E3: a council is asked for its end by who may not reach it */ \
   X(kShrinksAlone, "mutation.alone")       /* E1: who is cut off takes all others for dead */               \
   X(kLostByOne, "mutation.lost_by_one")    /* Q1: one voter's word is enough */                             \

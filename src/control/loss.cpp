@@ -148,7 +148,8 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
 
 Status LossLedger::check_leases(const Part* known, const LossRequest& request) const {
   for (const ExtentId& id : request.part) {
-    if (has(request.lost, id) || (known != nullptr && has(ids_of(known->lost), id))) continue;
+    if (has(request.lost, id) || has(request.over, id) || (known != nullptr && has(ids_of(known->lost), id)))
+      continue;
     if (!homes_.contains(id.address.partition()))
       return Status(Code::kPeerLost, "this council never gave a lease to the home of a replica");
   }
@@ -437,6 +438,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
   out.replica = phase_ == Phase::kAccept ? value_ : replica_;
   out.lost = lost_;
   out.ended = ended_;
+  out.over = over_;
   out.ballot = ballot_;
   const auto promised = promised_at_ns_.find(voter);
   if (phase_ == Phase::kAccept && promised != promised_at_ns_.end()) out.promised_at_ns = promised->second;
@@ -463,21 +465,23 @@ void LossAsker::answered(size_t needed, const Answers& answers) {
 }
 
 void LossAsker::after_prepare(size_t needed, const Answers& answers) {
-  size_t promised = 0;
   uint64_t highest = 0;
-  Ballot accepted_at;
+  std::vector<const LossAnswer*> promises;
   value_ = replica_;
   promised_at_ns_.clear();
   for (const auto& [voter, answer] : answers) {
     highest = std::max(highest, answer.promised.round);
     if (!answer.agreed) continue;
-    ++promised;
     promised_at_ns_[voter] = answer.at_ns;
-    if (answer.accepted_at <= accepted_at || OCM_MUTATION("propose-ones-own")) continue;
-    accepted_at = answer.accepted_at;
-    value_ = answer.accepted;
+    promises.push_back(&answer);
   }
-  if (promised >= needed) {
+  if (promises.size() >= needed) {
+    // Any majority will do: one that accepted as little as there is. What only others accepted was never decided, and may
+    // never be (R4: the other replica's home has ended since), so it must not be in the way.
+    std::sort(promises.begin(), promises.end(),
+              [](const auto* a, const auto* b) { return a->accepted_at < b->accepted_at; });
+    const LossAnswer& newest = *promises[needed - 1];
+    if (newest.accepted_at.round != 0 && !OCM_MUTATION("propose-ones-own")) value_ = newest.accepted;
     phase_ = Phase::kAccept;
     return;
   }

@@ -14,7 +14,8 @@
 // Invariants
 //   R1 an instance decides one replica: two majorities share a voter, which answers with what it accepted.
 //   R2 of n replicas at most n-1 are decided lost.
-//   R3 a voter takes part only where its council gave a lease to the home of every living replica of the part.
+//   R3 a voter takes part only where its council gave a lease to the home of every living replica of the part, or where
+//      that run of the home's daemon is over, which whoever asks knows of its successor.
 //      A home follows one chain of councils, so no two councils decide about one part at once.
 //   R4 a voter accepts a loss only while a vote of its runs for the home of another living replica: who cannot reach
 //      a node does not give up the last copy of one that died.
@@ -54,6 +55,7 @@ struct LossRequest {
   ExtentId replica;  // kAccept: to be decided; kLearn: asked about. Not of the part: what follows it (R9)
   std::vector<ExtentId> lost;     // decided, in the order of the instances
   std::optional<ExtentId> ended;  // decided after them: what follows
+  std::vector<ExtentId> over;     // replicas of the part whose daemons run no more
   Ballot ballot;
   uint64_t promised_at_ns = 0;  // kAccept: LossAnswer::at_ns of this voter's promise
 };
@@ -187,6 +189,8 @@ class LossAsker {
   /// To end a part of which no more than `lost` is decided, in that order. kEnded may be in favour of another.
   static LossAsker ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                           uint64_t by);
+  /// Of the part's replicas, those whose daemons run no more: R3.
+  void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
   /// Begins anew: the voters are others.
   void restart();
   LossRequest request(const std::string& voter) const;
@@ -213,6 +217,7 @@ class LossAsker {
   std::vector<ExtentId> part_;
   ExtentId replica_;
   uint64_t by_;
+  std::vector<ExtentId> over_;
   LossRequest::Phase phase_ = LossRequest::Phase::kPrepare;
   Outcome outcome_ = Outcome::kAsking;
   Ballot ballot_;

@@ -111,6 +111,7 @@ wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id) {
   set_ref(request.replica, *out.mutable_replica());
   for (const ExtentId& id : request.lost) set_ref(id, *out.add_lost());
   if (request.ended) set_ref(*request.ended, *out.mutable_ended());
+  for (const ExtentId& id : request.over) set_ref(id, *out.add_over());
   set_ballot(request.ballot, *out.mutable_ballot());
   out.set_promised_at_ns(request.promised_at_ns);
   return out;
@@ -159,6 +160,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   step.replica = id_of(request.replica());
   step.lost = ids_of(request.lost());
   if (request.has_ended()) step.ended = id_of(request.ended());
+  step.over = ids_of(request.over());
   step.ballot = ballot_of(request.ballot());
   step.promised_at_ns = request.promised_at_ns();
   OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));
@@ -221,6 +223,12 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   }
   ledger_.install(now_ns, from_wire(request.state()));
   return {};
+}
+
+void Voter::home_came_to(const wire::Council& council) {
+  const bool is_over =
+      council_.id() != 0 && council.number() > council_.number() && continues(council, council_);
+  if (is_over && council.voters_size() == 1 && !has(council, name_, incarnation_)) leave();
 }
 
 void Voter::leave() {

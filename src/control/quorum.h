@@ -19,6 +19,9 @@
 //   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that was made
 //      with it.
 //   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
+//   Q7 a voter leaves its council when its home comes to one that follows it and has one voter, another node. Its vote is
+//      not missed: a majority promised the end. If that node restarts, the council after it continues nothing but that one
+//      (nobody could promise its end), and a voter that stayed would refuse it.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +71,8 @@ class Voter {
   /// A council that was chosen. Errors: kPeerLost (without this voter, older than what it has, or of another
   /// chain), kProtocol.
   Status install(uint64_t now_ns, const wire::InstallCouncil& request);
+  /// This node's home has come to `council`: Q7.
+  void home_came_to(const wire::Council& council);
   /// Leaves its council for good.
   void leave();
 

@@ -585,9 +585,10 @@ Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64
   co_return reply.status();
 }
 
-Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node) {
+Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
+                                   std::vector<ExtentId> over) {
   const uint64_t give_up_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
-  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns);
+  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, std::move(over));
   if (!lost.is_ok()) {
     co_return Status(lost.code(),
                      "the replica on node " + node + " was not given up: " + std::string(lost.message()));

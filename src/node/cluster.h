@@ -73,7 +73,9 @@ class Cluster {
 
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
   /// Errors: kLost (it is the last one), kRevoked (its part was made again), kDeadline.
-  control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node);
+  /// `over`: replicas of the part whose daemons run no more.
+  control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
+                                     std::vector<ExtentId> over = {});
   /// Returns once nobody can read a replica any more that was given up. Errors: kLost (it was not), kDeadline.
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, ExtentId replica) {
     co_return co_await quorum_.lose(std::move(part), replica,

@@ -84,8 +84,8 @@ Task<void> Quorum::keep_lease() {
 }
 
 void Quorum::ask_round() {
-  holder_.adopt(voter_->council());
-  if (convener_) holder_.adopt(convener_->council());
+  (void)come_to(voter_->council());
+  if (convener_) (void)come_to(convener_->council());
   const wire::Council council = holder_.council();  // a vote may bring another
   for (const wire::Voter& voter : council.voters()) {
     wire::Envelope request;
@@ -136,14 +136,20 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns, core_.now_ns());
   else if (vote.has_council())
-    holder_.adopt(vote.council());
+    (void)come_to(vote.council());
   renew();
 }
 
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
 
+bool Quorum::come_to(const wire::Council& council) {
+  const bool is_new = holder_.adopt(council);
+  if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
+  return is_new;
+}
+
 void Quorum::saw(const wire::Council& council) {
-  if (holder_.adopt(council)) ask_round();
+  if (come_to(council)) ask_round();
   const uint64_t now = core_.now_ns();
   if (!holder_.is_stranger(council)) {
     stranger_since_ns_ = 0;
@@ -398,8 +404,10 @@ Task<void> Quorum::tell(wire::Council council, wire::InstallCouncil made_of) {
   for (const auto& [voter, answer] : answers) convener_->heard(voter);
 }
 
-Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns) {
+Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
+                          std::vector<ExtentId> over) {
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
+  asker.are_over(std::move(over));
   co_await decide(asker, give_up_ns, true);
   switch (asker.outcome()) {
     case Outcome::kLost: co_return Status();

@@ -45,7 +45,8 @@ class Quorum {
 
   /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the
   /// others were given up), kRevoked (the part is over, and another follows), kDeadline.
-  control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns);
+  control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
+                             std::vector<ExtentId> over = {});
   /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour
   /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
@@ -67,6 +68,8 @@ class Quorum {
                const wire::LeaseGranted& vote);
   void renew();
   void start_over(const wire::Council& council);
+  /// True if this node's home knew another one.
+  bool come_to(const wire::Council& council);
   /// A request to each voter of a council; gives the good answers.
   using Request = std::function<wire::Envelope(const std::string& voter)>;
   /// `enough`: goes on with so many good answers; who is silent is not waited for.

@@ -666,6 +666,13 @@ bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent,
   return now >= since_ns + std::max(patience_ns, core_.config.failure_deadline_ns());
 }
 
+bool Remaker::is_over(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns) {
+  const wire::NodeView* node = cluster_.find(extent.node());
+  const bool runs_again = node != nullptr && is_state(*node, control::NodeState::kAlive) &&
+                          node->partition() != GlobalAddress(extent.address()).partition();
+  return runs_again && (extent.lost() || gone_for_long(extent, gone_since_ns));
+}
+
 Task<void> Remaker::give_up_the_gone() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
   // Each run of the coordinator counts its epochs anew.
@@ -692,8 +699,13 @@ Task<void> Remaker::give_up_the_gone() {
       const bool mine = own || std::any_of(part.begin(), part.end(), [this](ExtentId id) {
                           return id.address.partition() == core_.partition && home_.has(id);
                         });
+      std::vector<ExtentId> over;
+      for (const auto& other : allocation.extents()) {
+        if (std::find(part.begin(), part.end(), id_of(other)) != part.end() && is_over(other, gone_since_ns))
+          over.push_back(id_of(other));
+      }
       if (part.size() > 1 && mine)
-        gone.push_back({std::move(part), id_of(extent), extent.node(), !is_gone});
+        gone.push_back({std::move(part), id_of(extent), extent.node(), std::move(over), !is_gone});
       else if (is_gone)
         given_up_.insert(id_of(extent));  // others ask for it
     }
@@ -714,7 +726,7 @@ Task<void> Remaker::give_up_the_gone() {
       if (there.is_ok()) there_.insert(one.replica);
       if (there.code() != Code::kRevoked) continue;
     }
-    const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node);
+    const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.over);
     if (lost.code() == Code::kDeadline) {  // no majority: later
       again_ = true;
       co_return;

@@ -166,8 +166,12 @@ class Remaker {
     std::vector<ExtentId> part;
     ExtentId replica;
     std::string node;
-    bool may_be_there = false;  // its node freed its replicas some time, this one perhaps
+    std::vector<ExtentId> over;  // of the part: their daemons run no more
+    bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
   };
+  /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
+  /// daemon of a name.
+  bool is_over(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);
   /// Nodes in the view that freed all of their replicas since this one asked them last.
   std::map<std::string, uint32_t> freed_their_replicas() const;
   /// Errors: kRevoked (it is gone), kPeerLost.

@@ -447,21 +447,35 @@ std::string coordinator_restarts_out_of_reach(uint64_t seed, const std::set<faul
   return pair.end(reached);
 }
 
-/// A voter is cut off from the coordinator, which votes alone then and starts anew; the link is back.
+/// A voter is cut off from the coordinator, or its node is down. The coordinator votes alone then, and starts anew; all is
+/// well again; some time later it starts anew once more.
 std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& broken,
                                 std::set<fault::State>* reached) {
   Pair pair(seed, broken);
   pair.run_for_ms(1000);
-  pair.world.cut_link(0, 1 + seed % 2);
+  const size_t lost = 1 + seed % 2;
+  const bool is_cut = seed % 4 < 2;  // else its node is down
+  if (is_cut)
+    pair.world.cut_link(0, lost);
+  else
+    pair.world.kill(lost, false);
   pair.run_for_ms(2000 + 100 * (seed % 4));
   pair.world.kill(0, false);
   pair.run_for_ms(20 + 300 * (seed % 3));
   pair.world.restart(0);
   pair.run_for_ms(seed % 5 * 400);
-  pair.world.restore_link(0, 1 + seed % 2);
+  if (is_cut)
+    pair.world.restore_link(0, lost);
+  else
+    pair.world.restart(lost);
   pair.run_for_ms(40'000);
   pair.world.check_settled();
-  pair.both_put();
+  pair.both_must_put();
+  pair.world.kill(0, false);
+  pair.run_for_ms(100);
+  pair.world.restart(0);
+  pair.run_for_ms(3000);
+  pair.both_must_put();
   pair.look();
   return pair.end(reached);
 }

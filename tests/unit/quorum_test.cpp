@@ -113,6 +113,20 @@ TEST_F(One, KnowsNothingOfAHomeThatTheCouncilNeverServed) {
   EXPECT_EQ(v.lose(kStart, to_wire(prepare, in.id())).status().code(), Code::kPeerLost);
 }
 
+TEST_F(One, DecidesOfARunThatIsOverThoughItNeverGaveItALease) {
+  wire::LoseReplica request = loss(in);
+  request.clear_lost();
+  request.set_phase(1);
+  request.mutable_ballot()->set_round(1);
+  request.mutable_ballot()->set_by(1);
+  const auto unknown = v.lose(kStart, request);
+  EXPECT_EQ(unknown.status().code(), Code::kPeerLost);
+  *request.add_over() = request.replica();
+  const auto known = v.lose(kStart, request);
+  ASSERT_TRUE(known.is_ok()) << known.status().to_string();
+  EXPECT_TRUE(known.value().agreed());
+}
+
 TEST_F(One, RefusesWhatIsMalformed) {
   LossRequest request;
   request.phase = LossRequest::Phase::kLearn;
@@ -251,6 +265,18 @@ TEST_F(One, LeavesOutPartsThatNoVoterKnew) {
   ASSERT_TRUE(v.install(kStart, next).is_ok());
   EXPECT_TRUE(v.ledger().is_valid());
   EXPECT_EQ(v.ledger().parts(), 1u);
+}
+
+TEST_F(One, LeavesACouncilThatItsHomeHasLeft) {
+  v.home_came_to(in);
+  v.home_came_to(council(1, {voter("b")}).council());
+  v.home_came_to(council(2, {voter("b")}, {2}).council());
+  EXPECT_EQ(v.council().id(), in.id()) << "its own, not newer, of another chain";
+  v.home_came_to(council(2, {voter("b"), voter("c"), voter("d")}).council());
+  EXPECT_EQ(v.council().id(), in.id()) << "whatever follows that will continue this one, too";
+  v.home_came_to(council(2, {voter("b")}).council());
+  EXPECT_EQ(v.council().id(), 0u);
+  EXPECT_TRUE(v.install(kStart, council(3, {voter("a")}, {2})).is_ok());
 }
 
 TEST_F(One, RefusesACouncilThatDoesNotContinueItsOwn) {
