@@ -436,6 +436,36 @@ def test_a_coordinator_that_restarts_behind_a_cut_link_takes_nothing(make_netns_
     wait_for("n2 has given it back", lambda: used(n2) == 0, 10 * FAILURE_DEADLINE_S)
 
 
+@pytest.mark.parametrize("how", ["cut", "down"])
+def test_a_coordinator_that_voted_alone_and_restarts_takes_no_replica(make_netns_cluster, how):
+    """n2 is cut off from it, or down, meanwhile; all is well again; then the coordinator restarts once more."""
+    cluster = make_netns_cluster(extra=["--replicas-again-after-ms", "300"])
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n3)
+    wait_for("all three vote", lambda: 'voters="n1 n2 n3"' in n1.log())
+    a = program.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    if how == "cut":
+        cluster.cut_pair(n1, n2)
+    else:
+        n2.kill()
+    wait_for("n1 votes alone", lambda: "voters=n1\n" in n1.log())
+    time.sleep(FAILURE_DEADLINE_S / 2)  # n3 has heard of it
+    n1.kill()
+    n1.start().wait_ready()
+    if how == "cut":
+        cluster.restore_pair(n1, n2)
+    else:
+        n2.start().wait_ready()
+    cluster.wait_members(at=n1)
+    writes(a, 2)
+    wait_for("all three vote again", lambda: n1.log().count('voters="n1 n2 n3"') > 1)
+    restart(cluster, "n1")
+    assert a.holds(0, 2, MIB)
+    writes(a, 3)
+    assert not any("replicas_freed" in node.log() for node in cluster.nodes)
+
+
 @pytest.mark.parametrize("restarted", ["n1", "n3"])
 def test_a_node_is_named_at_once_after_a_restart(cluster, restarted):
     """The coordinator hears of n2 again with its next heartbeat only, and n3 from the coordinator."""
