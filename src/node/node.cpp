@@ -271,7 +271,7 @@ control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
   if (local_http) local_http->stop();
   co_await cluster->leave();
   doors->close_all();
-  // The ends of the sessions reach the other homes.
+  // What the sessions have here is let go; the other homes keep theirs until their programs resume, or do not.
   const uint64_t give_up_ns = loop.now_ns() + 500'000'000;
   while (sessions->count() > 0 && loop.now_ns() < give_up_ns) co_await loop.sleep_ns(1'000'000);
   peers->close_all();
