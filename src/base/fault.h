@@ -39,6 +39,7 @@ namespace ocm::fault {
   X(kUnclaimedStay, "mutation.unclaimed")     /* P6: what a program does not have stays its own */          \
   X(kUnknownIsGone, "mutation.unknown")       /* P2: what a node out of view has is taken for gone */       \
   X(kEndNotRepeated, "mutation.end_once")     /* P2: a session's end is told once */                        \
+  X(kDrainEnds, "mutation.drain_ends")        /* P1: who is told to stop ends its sessions elsewhere */     \
   X(kUndoNotRepeated, "mutation.undo_once")   /* a failed publish is undone where it is heard */            \
   X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                   \
   X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */                     \
@@ -80,6 +81,7 @@ namespace ocm::fault {
   X(kOrphanFreed, "an orphan was freed")                                                       \
   X(kResumeRepeated, "a home that missed it was told again that a session goes on")            \
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")               \
+  X(kFreedAskedFor, "a replica was asked for that its home freed with all others")             \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")          \
   X(kCouncilAccepted, "a voter accepted which council follows")                                \
@@ -94,7 +96,8 @@ namespace ocm::fault {
   X(kPartPlanned, "a spare home heard of a part that may follow")                              \
   X(kPlanSettled, "a home that led ended before others knew what was decided")                 \
   X(kPlanFollowed, "a replica followed a part that another home made again")                   \
-  X(kSessionResumed, "a session went on under a new run of its daemon")
+  X(kSessionResumed, "a session went on under a new run of its daemon")                        \
+  X(kShutDown, "a daemon with sessions was told to stop")
 
 enum class Point : uint32_t {
 #define OCM_FAULT_ENUM(name, text) name,

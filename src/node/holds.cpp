@@ -11,16 +11,21 @@ using control::Task;
 
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   std::map<std::string, wire::HoldRequest> requests;
+  Answers answers;
   for (const auto& extent : allocation.extents()) {
     const wire::NodeView* home = cluster_.find(extent.node());
-    const bool dead = home != nullptr && (is_state(*home, control::NodeState::kDead) ||
-                                          home->partition() != GlobalAddress(extent.address()).partition());
-    if (dead) continue;
+    const bool gone = home != nullptr && home->partition() != GlobalAddress(extent.address()).partition();
+    const bool dead = home != nullptr && is_state(*home, control::NodeState::kDead);  // or out of reach
+    if (gone || dead) {
+      answers.missing.insert(extent.address());
+      answers.unreached = gone ? Status(Code::kLost, "node " + extent.node() + " was started again since")
+                               : Status(Code::kPeerLost, "node " + extent.node() + " is dead");
+      continue;
+    }
     auto& ref = *requests[extent.node()].add_extents();
     ref.set_address(extent.address());
     ref.set_generation(extent.generation());
   }
-  Answers answers;
   std::vector<Task<void>> tasks;
   for (auto& [node, request] : requests) {
     request.set_session_id(id_field(session->id));

@@ -21,8 +21,10 @@ class Holds {
   Holds(Core& core, Home& home, Peers& peers, Cluster& cluster)
       : core_(core), home_(home), peers_(peers), cluster_(cluster) {}
 
-  /// Asks the living homes of `allocation` to keep its extents; none does after an error.
-  /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer), kLimit.
+  /// Asks the living homes of `allocation` to keep its extents; none does after an error. A replica is not held whose
+  /// home seems dead or was started again; of each part one must be.
+  /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer), kLost (it was started again),
+  /// kLimit.
   control::Task<Status> begin(std::shared_ptr<Session> session, control::HoldId id,
                               wire::Allocation allocation);
   /// Returns when the homes were told, or are told later because they do not answer now.

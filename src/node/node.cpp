@@ -264,16 +264,12 @@ void Node::Impl::start_ucx() {
 }
 
 control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
-  core.draining = true;
   if (programs) programs->stop();
   if (daemons) daemons->stop();
   if (http) http->stop();
   if (local_http) local_http->stop();
-  co_await cluster->leave();
-  doors->close_all();
-  // What the sessions have here is let go; the other homes keep theirs until their programs resume, or do not.
-  const uint64_t give_up_ns = loop.now_ns() + 500'000'000;
-  while (sessions->count() > 0 && loop.now_ns() < give_up_ns) co_await loop.sleep_ns(1'000'000);
+  std::function<void()> close_doors = [this] { doors->close_all(); };
+  co_await service->drain(std::move(close_doors));
   peers->close_all();
   drained.set_value();
 }

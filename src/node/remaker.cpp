@@ -725,6 +725,7 @@ Task<void> Remaker::give_up_the_gone() {
       unheard = unheard || there.code() == Code::kPeerLost;
       if (there.is_ok()) there_.insert(one.replica);
       if (there.code() != Code::kRevoked) continue;
+      fault::reached(fault::State::kFreedAskedFor);
     }
     const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.over);
     if (lost.code() == Code::kDeadline) {  // no majority: later

@@ -81,6 +81,15 @@ void Service::program_ended(const std::shared_ptr<Program>& program) {
                                    : allocator_.end_session(session));
 }
 
+Task<void> Service::drain(std::function<void()> close_doors) {
+  core_.draining = true;
+  if (sessions_.count() != 0) fault::reached(fault::State::kShutDown);
+  co_await cluster_.leave();
+  close_doors();
+  const uint64_t give_up_ns = core_.now_ns() + 500'000'000;
+  while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);
+}
+
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
   if (program->session) co_return Status(Code::kProtocol, "the session is open");
   auto generations = home_.share_generations();

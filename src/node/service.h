@@ -47,6 +47,9 @@ class Service {
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program, wire::Envelope request);
   /// Its connection has closed: so does its session.
   void program_ended(const std::shared_ptr<Program>& program);
+  /// The daemon is told to stop, and takes no new connections: the others hear that it leaves, `close_doors` ends the
+  /// connections. Programs may go on at the next daemon, so other homes keep what they have there.
+  control::Task<void> drain(std::function<void()> close_doors);
   /// `node`: who asks, as it proved.
   control::Task<control::Reply> peer_request(std::string node, wire::Envelope request);
 

@@ -35,6 +35,26 @@ def test_a_cut_link_is_an_error_to_who_uses_it_and_to_nobody_else(netns_cluster,
     wait_for("the link is used again", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 20 * FAILURE_DEADLINE_S)
 
 
+def test_a_name_is_held_at_a_home_or_the_hold_is_refused(netns_cluster):
+    """The coordinator is cut off and takes all homes for dead: a hold that no home knows would keep nothing."""
+    cluster = netns_cluster
+    n1, n2, n3 = cluster.nodes
+    owner, holder = cluster.program(n2), cluster.program(n1)
+    a = owner.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("x", 0o606)
+    wait_for("the coordinator knows the name", lambda: outcome(lambda: holder.attach("x").free()) is None)
+    cluster.cut(n1)
+    wait_for("all others look dead", lambda: sum(n["state"] == "dead" for n in holder.nodes().values()) == 2)
+    assert outcome(lambda: holder.attach("x", "r+hold")) == "PEER_LOST"
+    cluster.restore(n1)
+    held = wait_for("the homes are back",
+                    lambda: outcome(lambda: holder.attach("x", "r+hold")) not in ("PEER_LOST", "NO_COORDINATOR")
+                    and holder.attach("x", "r+hold"))
+    owner.session("remove", "x")
+    assert held.holds(0, 1, MIB)
+
+
 @pytest.fixture
 def four_nodes(make_netns_cluster):
     return make_netns_cluster(names=("n1", "n2", "n3", "n4"))

@@ -106,7 +106,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
                      const std::shared_ptr<Pipe>& back, const std::weak_ptr<SimLink>& link,
                      const std::weak_ptr<SimEnv>& env, wire::Envelope message) {
     const auto daemon = network.daemon(to);
-    if (!daemon || daemon->run() != to_run) {
+    if (!daemon || daemon->run() != to_run || daemon->is_shut()) {
       if (network.has_power(to)) reset(back, link, env);
       return;
     }
@@ -196,12 +196,28 @@ void Daemon::start() {
   env->touch();
 }
 
+void Daemon::drain(std::function<void()> drained) {
+  closed_ = true;
+  const auto stop = [](Daemon& self, std::function<void()> then) -> Task<void> {
+    std::function<void()> close_doors = [&self] {
+      self.shut_ = true;
+      for (const auto& weak : self.programs_) {
+        if (const auto program = weak.lock()) self.service->program_ended(program);
+      }
+    };
+    co_await self.service->drain(std::move(close_doors));
+    then();
+  };
+  env->start(stop(*this, std::move(drained)));
+}
+
 Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, uint64_t deadline_ns) {
   const size_t to = node_of(address);
   co_await env->sleep_ns(100'000 + env->random_number() % 400'000);
   const bool joined = !network_.ways().is_cut(node(), to) && !network_.ways().is_cut(to, node());
   const auto other = network_.daemon(to);
-  if (joined && !other && network_.has_power(to)) co_return Status(Code::kPeerLost, "connection refused");
+  const bool refused = !other || other->is_closed();
+  if (joined && refused && network_.has_power(to)) co_return Status(Code::kPeerLost, "connection refused");
   if (!joined || !other) {
     const uint64_t now = env->now_ns();
     if (now < deadline_ns) co_await env->sleep_ns(deadline_ns - now);

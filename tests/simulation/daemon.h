@@ -64,6 +64,12 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   Daemon(Network& network, const Options& options);
   ~Daemon();
   void start();
+  /// Told to stop: takes no connection any more; `drained` once it may be killed.
+  void drain(std::function<void()> drained);
+  bool is_closed() const { return closed_; }
+  bool is_shut() const { return shut_; }  // and those that there were are closed
+  /// A program's connection, closed by drain().
+  void connected(const std::shared_ptr<node::Program>& program) { programs_.push_back(program); }
 
   size_t node() const { return options_.node; }
   uint64_t run() const { return options_.run; }
@@ -96,6 +102,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   Network& network_;
   const Options options_;
   node::ServedStats served_;
+  bool closed_ = false, shut_ = false;
+  std::vector<std::weak_ptr<node::Program>> programs_;
   fabric::tcp::Fences fences_;
   std::map<uint64_t, std::shared_ptr<fabric::tcp::Seat>> seats_;  // by connection
   std::map<uint64_t, uint64_t> newest_let_in_;                    // by program: its connection

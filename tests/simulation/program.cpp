@@ -78,12 +78,13 @@ Task<Status> Program::open() {
 
 Task<Status> Program::greet() {
   const auto daemon = world_.daemon(node_);
-  if (!daemon) co_return Code::kNoDaemon;
+  if (!daemon || daemon->is_closed()) co_return Code::kNoDaemon;
   if (session_ && daemon->run() == session_run_) co_return Status();
   session_run_ = daemon->run();
   session_ = std::make_shared<node::Program>();
   session_->uid = uid();
   session_->pid = static_cast<uint32_t>(number_);
+  daemon->connected(session_);
   wire::Envelope request;
   auto& hello = *request.mutable_session_hello();
   hello.set_version(wire::kControlVersion);
@@ -132,6 +133,11 @@ Task<Status> Program::show_receipts() {
   co_return reply.status();
 }
 
+bool Program::is_connected() const {
+  const auto daemon = world_.daemon(node_);
+  return daemon && !daemon->is_closed() && daemon->run() == session_run_;
+}
+
 Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t bound_ns,
                                            std::shared_ptr<void> kept) {
   if (!request.has_session_hello() && !request.has_session_restore()) {
@@ -139,7 +145,7 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
     if (!opened.is_ok()) co_return opened;
   }
   const auto daemon = world_.daemon(node_);
-  if (!daemon || daemon->run() != session_run_) co_return Status(Code::kPeerLost, "the daemon died");
+  if (!is_connected()) co_return Status(Code::kPeerLost, "the daemon died");
   // An allocation may come of which there is no handle yet.
   const bool grows = request.has_allocate() || request.has_attach() || request.has_join();
   const Counted counted(grows ? &growing_ : nullptr);
@@ -165,8 +171,7 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   // In slices: a daemon that dies closes the connection.
   const uint64_t until_ns = env->now_ns() + bound_ns;
   while (!call->done && env->now_ns() < until_ns) {
-    if (!world_.daemon(node_) || world_.daemon(node_)->run() != session_run_)
-      co_return Status(Code::kPeerLost, "the daemon died");
+    if (!is_connected()) co_return Status(Code::kPeerLost, "the daemon died");
     call->expired = false;
     co_await env->wait(call, std::min(until_ns, env->now_ns() + 100'000'000));
   }
@@ -462,7 +467,7 @@ void Program::lost_all(const Handle& handle, size_t part) {
                      "\", state " + std::to_string(static_cast<int>(memory.state)) +
                      (handle.owned ? ", owned" : "");
   for (const Memory::Piece& piece : pieces)
-    what += ", " + name_of(piece.node) +
+    what += ", " + name_of(piece.node) + " " + piece.id.address.to_string() +
             (piece.drop_answered ? " given up"
              : piece.drop_asked  ? " asked for"
                                  : "");

@@ -62,6 +62,9 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> add(std::shared_ptr<Handle> handle);
   Task<Status> get(std::shared_ptr<Handle> handle, size_t cell);
   Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
+  /// Connects again if its daemon is another one, as the client library does on its own.
+  Task<Status> open();
+  bool is_connected() const;
   /// `kept`: until its daemon has done with the request, too.
   Task<Result<wire::Envelope>> call(wire::Envelope request, uint64_t bound_ns,
                                     std::shared_ptr<void> kept = nullptr);
@@ -106,7 +109,6 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> follow(std::shared_ptr<Handle> handle, size_t cell, std::function<Task<Status>()> once);
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
-  Task<Status> open();
   Task<Status> greet();
   /// As the client library does before any other request of a session that was taken up.
   Task<Status> show_receipts();

@@ -368,6 +368,71 @@ std::string home_is_unknown(uint64_t seed, const std::set<fault::Point>& broken,
   return script.end(reached);
 }
 
+/// P1: a daemon is told to stop and started again. Its programs have what they had on other nodes, and no more than that.
+std::string daemon_shuts_down(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const size_t at = seed % 3, other = (at + 1) % 3, third = (at + 2) % 3;
+  const auto program = world.add_program(at), owner = world.add_program(other);
+  std::shared_ptr<Handle> kept, copies, held;
+  std::vector<std::shared_ptr<Handle>> given_up;
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(Layout::kSingle, on(third));
+    script.must(made.status(), "allocate what gets a name");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kSingle, on(other));
+    script.must(made.status(), "allocate");
+    kept = made.value();
+    made = co_await program->allocate(Layout::kReplicated, on(other, third));
+    script.must(made.status(), "allocate replicas");
+    copies = made.value();
+    for (const Layout layout : {Layout::kStriped, Layout::kReplicated}) {
+      made = co_await program->allocate(layout, on(other, third));
+      script.must(made.status(), "allocate what is given up");
+      given_up.push_back(made.value());
+    }
+    made = co_await program->attach("x", true);
+    script.must(made.status(), "attach");
+    held = made.value();
+    for (const auto& handle : {kept, copies}) {
+      const Status put = co_await program->put(handle, 1);
+      script.must(put, "put");
+    }
+  });
+  if (seed % 2 == 0) world.cut_link(at, other);
+  world.shut_down(at);
+  script.run_for_ms(seed % 5 * 30);
+  for (const auto& handle : given_up)
+    script.start(program, [&, handle]() -> Task<void> { (void)co_await program->free(handle); });
+  script.run_for_ms(20 + 300 * (seed % 4));
+  if (seed % 2 == 0) world.restore_link(at, other);
+  world.restart(at);
+  script.run_for_ms(1000);
+  script.run(program, [&]() -> Task<void> { (void)co_await program->open(); });
+  script.run_for_ms(8000);
+  script.run(program, [&]() -> Task<void> {
+    for (const auto& handle : {kept, copies, held}) {
+      const Status got = co_await program->get(handle, 1);
+      script.must(got, "get");
+    }
+    const Status put = co_await program->put(copies, 1);
+    script.must(put, "put again");
+  });
+  world.end_program(*program);
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  world.end_program(*owner);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 /// N2: a new run of the coordinator hears of a name after it was removed.
 std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>& broken,
                                      std::set<fault::State>* reached) {
@@ -607,6 +672,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a resumption comes late", resumption_comes_late, 12},
       {"a resumption is not heard", resumption_is_not_heard, 8},
       {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 4},
+      {"a daemon shuts down", daemon_shuts_down, 24},
       {"a home is unknown", home_is_unknown, 12},
       {"a removed name is reported", removed_name_is_reported, 3},
       {"a reservation comes late", reservation_comes_late, 4},

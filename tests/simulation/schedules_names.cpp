@@ -335,6 +335,47 @@ std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken,
   return script.end(reached);
 }
 
+/// L4: whoever coordinates is cut off, takes all homes for dead, and holds a name: it is held at a home, or refused.
+std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
+                               std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto owner = world.add_program(1), holder = world.add_program(0);
+  std::shared_ptr<Handle> held;
+  script.run(owner, [&]() -> Task<void> {
+    const Layout layout = seed % 2 == 0 ? Layout::kSingle : Layout::kReplicated;
+    std::vector<size_t> nodes = on(2);
+    if (layout == Layout::kReplicated) nodes.push_back(1);
+    auto made = co_await owner->allocate(layout, std::move(nodes), 1);
+    script.must(made.status(), "allocate");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  world.cut_node(0);
+  script.run_for_ms(700 + 300 * seed);
+  script.start(holder, [&]() -> Task<void> {
+    auto attached = co_await holder->attach("x", true);
+    if (attached.is_ok()) held = attached.value();
+  });
+  script.run_for_ms(2500);
+  world.restore_node(0);
+  script.run_for_ms(3000);
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  script.run(holder, [&]() -> Task<void> {
+    if (!held) co_return;
+    const Status got = co_await holder->get(held, 1);
+    script.must(got, "get of what is held");
+    (void)co_await holder->free(held);
+  });
+  world.end_program(*owner);
+  script.run_for_ms(3000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_names() {
@@ -345,6 +386,7 @@ const std::vector<Schedule>& schedules_of_names() {
       {"half a name", half_a_name, 6},
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},
+      {"held while cut off", held_while_cut_off, 10},
       {"made again while published", made_again_while_published, 24},
   };
   return all;

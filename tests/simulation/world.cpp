@@ -140,6 +140,18 @@ void World::kill(size_t node, bool power_too) {
   }
 }
 
+void World::shut_down(size_t node) {
+  constexpr uint64_t kPatienceNs = 3 * kSecond;
+  disturb("shut down " + name_of(node));
+  killed_ns_ = clock_.now_ns();
+  const uint64_t life = nodes_[node].life;
+  const auto end = [this, node, life] {
+    if (nodes_[node].daemon && nodes_[node].life == life) kill(node, false);
+  };
+  nodes_[node].daemon->drain([this, end] { clock_.in(1, end); });
+  clock_.in(kPatienceNs, end);
+}
+
 void World::end_program(Program& program) {
   program.die();
   program.env.reset();  // and its coroutines
@@ -147,6 +159,7 @@ void World::end_program(Program& program) {
 }
 
 void World::restart(size_t node) {
+  if (nodes_[node].daemon) kill(node, false);  // told to stop, and not ready yet
   disturb("restart " + name_of(node));
   nodes_[node].power = true;
   start_daemon(node);
@@ -260,8 +273,11 @@ void World::random_fault() {
     }
   } else if ((faults_ == 0 || options_.kill_among_faults) &&
              clock_.now_ns() > killed_ns_ + 8 * deadline_ns() && (node != 0 || options_.kill_coordinator)) {
-    const bool power_too = below(2) == 0;
-    kill(node, power_too);
+    const uint64_t how = below(4);
+    if (how == 0)
+      shut_down(node);
+    else
+      kill(node, how == 1);
     later(500'000'000 + below(2'500'000'000), [this, node] { restart(node); });
   }
   clock_.in(200'000'000 + below(3'000'000'000), [this] { random_fault(); });

@@ -121,6 +121,8 @@ class World final : public Network, public fault::Hook {
   void stop(size_t node);
   void resume(size_t node);
   void kill(size_t node, bool power_too);
+  /// Told to stop; killed once it is ready, or when it is not soon.
+  void shut_down(size_t node);
   void restart(size_t node);
   /// It happens every time, for so long.
   void refuse(fault::Point point, uint64_t for_ms) {
