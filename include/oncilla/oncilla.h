@@ -363,9 +363,10 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however
- * that ends, and some time after the death of the session's daemon. Nodes that are dead then keep nothing;
- * what was on them answers PEER_LOST. Cost: with HOLD one more round trip, to all homes at once. Errors:
- * NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST (a home does not answer), LIMIT. */
+ * that ends, and some time after the death of the session's daemon. Nodes that seem dead then keep what they have
+ * from when they are heard of again, if it is still there; until then it answers PEER_LOST. Cost: with HOLD one more
+ * round trip, to all homes at once. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST (a home does
+ * not answer, or all seem dead), LIMIT. */
 OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
                        ocm_allocation** allocation);
 /* Removes the name. Its memory is freed, and attached handles get REVOKED; where handles with HOLD are, all

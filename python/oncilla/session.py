@@ -101,7 +101,8 @@ class Session(_core.Session):
 
         `hold`: its memory stays until this handle ends, also when the name is removed meanwhile; else the handle is
         Revoked then.
-        Raises: NotFound, Permission, NoCoordinator; with `hold` PeerLost (a home does not answer), LimitReached.
+        Raises: NotFound, Permission, NoCoordinator; with `hold` PeerLost (a home does not answer, or all seem
+        dead), LimitReached.
         """
         return Allocation(self, name, (3 if write else 1) | (4 if hold else 0))
 

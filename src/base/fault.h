@@ -58,6 +58,7 @@ namespace ocm::fault {
   X(kReserveUndone, "an extent was made and its maker had given up")                           \
   X(kReleaseLater, "a release was repeated")                                                   \
   X(kHoldEndLater, "the end of a hold was repeated")                                           \
+  X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                      \
   X(kSessionEndRepeated, "the end of a session was repeated")                                  \
   X(kToldLater, "a home was told late that a name is gone")                                    \
   X(kRemovedReported, "a home brought a removed name")                                         \

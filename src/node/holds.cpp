@@ -10,39 +10,59 @@ namespace ocm::node {
 using control::Task;
 
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
-  std::map<std::string, wire::HoldRequest> requests;
-  Answers answers;
+  std::map<std::string, wire::HoldRequest> requests, later;
   for (const auto& extent : allocation.extents()) {
     const wire::NodeView* home = cluster_.find(extent.node());
-    const bool gone = home != nullptr && home->partition() != GlobalAddress(extent.address()).partition();
-    const bool dead = home != nullptr && is_state(*home, control::NodeState::kDead);  // or out of reach
-    if (gone || dead) {
-      answers.missing.insert(extent.address());
-      answers.unreached = gone ? Status(Code::kLost, "node " + extent.node() + " was started again since")
-                               : Status(Code::kPeerLost, "node " + extent.node() + " is dead");
-      continue;
-    }
-    auto& ref = *requests[extent.node()].add_extents();
+    if (home != nullptr && home->partition() != GlobalAddress(extent.address()).partition())
+      continue;  // gone
+    auto& request = (seems_dead(extent.node()) ? later : requests)[extent.node()];
+    auto& ref = *request.add_extents();
     ref.set_address(extent.address());
     ref.set_generation(extent.generation());
   }
-  std::vector<Task<void>> tasks;
-  for (auto& [node, request] : requests) {
-    request.set_session_id(id_field(session->id));
-    request.set_owner_node(core_.name);
-    request.set_owner_incarnation(id_field(core_.incarnation));
-    request.set_hold_id(id_field(id));
-    tasks.push_back(begin_at(session, node, std::move(request), answers));
+  if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
+    co_return Status(Code::kPeerLost, "node " + later.begin()->first + " has a part of it and seems dead");
+  for (auto* some : {&requests, &later}) {
+    for (auto& [node, request] : *some) {
+      request.set_session_id(id_field(session->id));
+      request.set_owner_node(core_.name);
+      request.set_owner_incarnation(id_field(core_.incarnation));
+      request.set_hold_id(id_field(id));
+    }
   }
+  Answers answers;
+  std::vector<Task<void>> tasks;
+  for (auto& [node, request] : requests)
+    tasks.push_back(begin_at(session, node, std::move(request), answers));
   co_await core_.env.join(std::move(tasks));
   // A replica that is not held may go: its part has others.
   const bool lost = control::is_lost(
       allocation, [&](const auto& extent) { return answers.missing.contains(extent.address()); });
-  if (!lost && !session->ended) co_return Status();
+  if (!lost && !session->ended) {
+    for (auto& [node, request] : later) core_.env.spawn(begin_later(session, id, node, std::move(request)));
+    co_return Status();
+  }
   co_await end(session, id);
   if (session->ended) co_return Status(Code::kCancelled);
   if (!answers.unreached.is_ok()) co_return answers.unreached;
   co_return Status(Code::kNotFound, "the name was removed meanwhile");
+}
+
+bool Holds::seems_dead(const std::string& node) const {
+  const wire::NodeView* known = cluster_.find(node);
+  return known != nullptr && is_state(*known, control::NodeState::kDead);
+}
+
+Task<void> Holds::begin_later(std::shared_ptr<Session> session, control::HoldId id, std::string node,
+                              wire::HoldRequest request) {
+  fault::reached(fault::State::kHoldBegunLater);
+  session->holds[id].insert(node);
+  session->homes.insert(node);
+  wire::Envelope message;
+  *message.mutable_hold() = std::move(request);
+  const uint32_t run = teller_.run_of(node);
+  std::function<bool()> wanted = [session, id] { return !session->ended && session->holds.contains(id); };
+  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
@@ -96,8 +116,12 @@ Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, con
     (void)home_.hold(request);
     co_return;
   }
-  const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
-  if (Teller::is_unheard(reply.status()))
+  Status told = Code::kPeerLost;
+  if (!seems_dead(node)) {  // else nobody waits for it
+    const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
+    told = reply.status();
+  }
+  if (Teller::is_unheard(told))
     core_.env.spawn(end_later(std::move(session), std::move(node), std::move(message)));
 }
 

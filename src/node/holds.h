@@ -21,10 +21,9 @@ class Holds {
   Holds(Core& core, Home& home, Peers& peers, Cluster& cluster)
       : core_(core), home_(home), peers_(peers), cluster_(cluster) {}
 
-  /// Asks the living homes of `allocation` to keep its extents; none does after an error. A replica is not held whose
-  /// home seems dead or was started again; of each part one must be.
-  /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer), kLost (it was started again),
-  /// kLimit.
+  /// Asks the living homes of `allocation` to keep its extents; none does after an error. Those that seem dead keep
+  /// theirs once they are heard of again.
+  /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer, or all seem dead), kLimit.
   control::Task<Status> begin(std::shared_ptr<Session> session, control::HoldId id,
                               wire::Allocation allocation);
   /// Returns when the homes were told, or are told later because they do not answer now.
@@ -36,8 +35,11 @@ class Holds {
     std::unordered_set<uint64_t> missing;  // addresses of extents that are not held
     Status unreached;                      // the first home's that did not answer
   };
+  bool seems_dead(const std::string& node) const;
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);
+  control::Task<void> begin_later(std::shared_ptr<Session> session, control::HoldId id, std::string node,
+                                  wire::HoldRequest request);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
   control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message);
 
