@@ -27,12 +27,6 @@ uint64_t extents_by_fds() {
   return limit.rlim_cur / 8 * 7;
 }
 
-/// For Home::over_.
-std::string over_key(const SessionId& session, const std::string& incarnation) {
-  return id_field(session) + incarnation;
-}
-std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
-
 bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
   Capability given;
   if (!read_id(capability, given)) return false;
@@ -714,54 +708,6 @@ ExtentId Home::present(ExtentId id) const {
     if (now.node() == core_.name) return id_of(now);
   }
   return id;
-}
-
-void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
-  nodes_[node] = alive;
-  leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
-}
-
-void Home::free_orphan(const SessionId& session) {
-  fault::reached(fault::State::kOrphanFreed);
-  log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
-  free_session(session);
-  for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
-}
-
-std::optional<Home::Orphan> Home::orphan(const SessionId& session) const {
-  const auto owner = leases_.vouching(session);
-  if (!owner || !leases_.is_expired(session, core_.now_ns())) return std::nullopt;
-  const auto known = nodes_.find(owner->node);
-  const bool lives = known != nodes_.end() && known->second.has_value();
-  return Orphan{session, owner->node, lives ? *known->second : owner->incarnation, lives};
-}
-
-std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
-  std::vector<Orphan> out;
-  if (fault::at(fault::Point::kOrphansStay)) return out;
-  for (const SessionId& session : leases_.expired(now_ns)) {
-    if (fault::at(fault::Point::kOrphanNotAsked))
-      free_orphan(session);
-    else
-      out.push_back(*orphan(session));
-  }
-  return out;
-}
-
-void Home::answered(const Orphan& asked, Answer answer) {
-  if (orphan(asked.session) != asked) return;
-  // It may have ended there since.
-  const bool over = asked.lives && over_.contains(over_key(asked.session, id_field(asked.incarnation)));
-  if (answer == Answer::kHasIt && !over) {
-    fault::reached(fault::State::kOrphanVouched);
-    log::info("orphan_vouched_for", {{"session", to_hex(asked.session).substr(0, 8)}, {"node", asked.node}});
-    if (asked.lives)
-      leases_.resume(asked.session, asked.node, asked.incarnation);
-    else
-      leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
-  } else if (answer != Answer::kNone || over || !asked.lives) {
-    free_orphan(asked.session);
-  }
 }
 
 Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor& extent,

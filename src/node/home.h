@@ -179,6 +179,10 @@ class Home {
   void free_session(const SessionId& session);
   /// Something was given to a session of this incarnation, which may be dead already.
   void check_owner(const std::string& node, const control::Incarnation& incarnation);
+  static std::string over_key(const SessionId& session, const std::string& incarnation) {
+    return id_field(session) + incarnation;
+  }
+  static std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 
   Core& core_;
   os::Fd generations_fd_;

@@ -1,0 +1,58 @@
+// Whose daemon a home does not hear of: it asks before it frees what their sessions have.
+#include "base/fault.h"
+#include "node/home.h"
+
+namespace ocm::node {
+
+void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
+  nodes_[node] = alive;
+  leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
+}
+
+void Home::free_orphan(const SessionId& session) {
+  fault::reached(fault::State::kOrphanFreed);
+  log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
+  free_session(session);
+  for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
+}
+
+std::optional<Home::Orphan> Home::orphan(const SessionId& session) const {
+  const auto owner = leases_.vouching(session);
+  if (!owner || !leases_.is_expired(session, core_.now_ns())) return std::nullopt;
+  const auto known = nodes_.find(owner->node);
+  const bool lives = known != nodes_.end() && known->second.has_value();
+  return Orphan{session, owner->node, lives ? *known->second : owner->incarnation, lives};
+}
+
+std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
+  std::vector<Orphan> out;
+  if (fault::at(fault::Point::kOrphansStay)) return out;
+  for (const SessionId& session : leases_.expired(now_ns)) {
+    if (fault::at(fault::Point::kOrphanNotAsked))
+      free_orphan(session);
+    else
+      out.push_back(*orphan(session));
+  }
+  return out;
+}
+
+void Home::answered(const Orphan& asked, Answer answer) {
+  if (orphan(asked.session) != asked) return;
+  // It may have ended there since.
+  const bool over = asked.lives && over_.contains(over_key(asked.session, id_field(asked.incarnation)));
+  if (answer == Answer::kHasIt && !over) {
+    fault::reached(fault::State::kOrphanVouched);
+    if (const auto left_out = core_.limiter.admit("orphan_vouched_for", asked.node, core_.now_ns()))
+      log::info(
+          "orphan_vouched_for",
+          {{"session", to_hex(asked.session).substr(0, 8)}, {"node", asked.node}, {"left_out", *left_out}});
+    if (asked.lives)
+      leases_.resume(asked.session, asked.node, asked.incarnation);
+    else
+      leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
+  } else if (answer != Answer::kNone || over || !asked.lives) {
+    free_orphan(asked.session);
+  }
+}
+
+}  // namespace ocm::node
