@@ -52,6 +52,7 @@ namespace ocm::fault {
   X(kVacanciesStay, "mutation.vacant")        /* a part that was made again without room stays short */     \
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
+  X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */          \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */
 
 #define OCM_FAULT_STATES(X)                                                                    \
@@ -93,6 +94,7 @@ namespace ocm::fault {
   X(kRemakeThawed, "a replica that was to be made again was thawed")                           \
   X(kRemadeShort, "a part was made again with fewer replicas than wanted")                     \
   X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")            \
+  X(kHoldFollowed, "a home heard of a hold with a part that was made again")                   \
   X(kReplicaRemade, "a part was made again")                                                   \
   X(kPartPlanned, "a spare home heard of a part that may follow")                              \
   X(kPlanSettled, "a home that led ended before others knew what was decided")                 \

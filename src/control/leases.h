@@ -159,7 +159,7 @@ class Leases {
     return false;
   }
 
-  /// Holds those of `extents` that a name owns; gives the others. Nothing happens to a hold that is there.
+  /// Holds those of `extents` that a name owns; gives the others. What the hold lists already stays as it is.
   /// Errors: kLimit.
   Result<std::vector<ExtentId>> hold(const SessionId& session, const std::string& node,
                                      const Incarnation& incarnation, const HoldId& id,
@@ -183,12 +183,18 @@ class Leases {
       const bool named = it != leases_.end() && !it->second.session && !it->second.name_ended;
       (named ? held : missing).push_back(extent);
     }
-    if (held.empty() || (known != owners_.end() && known->second.holds.contains(id))) return missing;
+    if (known != owners_.end() && known->second.holds.contains(id)) {
+      const std::vector<ExtentId>& listed = known->second.holds.at(id);
+      const std::unordered_set<ExtentId, ExtentHash> before_it(listed.begin(), listed.end());
+      std::erase_if(held, [&](const ExtentId& extent) { return before_it.contains(extent); });
+    }
+    if (held.empty()) return missing;
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
     Owner& owner = owner_of(session, node, incarnation);
     owner.held += held.size();
-    uid_held_bytes_[uid] += held_bytes(held.size());
-    owner.holds.emplace(id, std::move(held));
+    std::vector<ExtentId>& listed = owner.holds[id];
+    uid_held_bytes_[uid] += held_bytes(held.size()) - (listed.empty() ? 0 : held_bytes(0));
+    listed.insert(listed.end(), held.begin(), held.end());
     return missing;
   }
   /// Gives the extents that are to be freed: the hold was the last on what no name has any more.
@@ -209,6 +215,55 @@ class Leases {
     owner->second.holds.erase(hold);
     forget_if_empty(owner);
     return free;
+  }
+  struct HeldBy {
+    SessionId session;
+    std::string node;
+    Incarnation incarnation;
+    HoldId hold;
+  };
+  /// The holds that list the extent, in the order of their ids. O(holds).
+  std::vector<HeldBy> holds_on(ExtentId extent) const {
+    std::vector<HeldBy> out;
+    const auto it = leases_.find(extent);
+    if (it == leases_.end() || it->second.holders == 0) return out;
+    for (const auto& [session, owner] : owners_) {
+      for (const auto& [id, extents] : owner.holds) {
+        if (std::find(extents.begin(), extents.end(), extent) != extents.end())
+          out.push_back({session, owner.node, owner.incarnation, id});
+      }
+    }
+    std::sort(out.begin(), out.end(), [](const HeldBy& a, const HeldBy& b) { return a.hold < b.hold; });
+    return out;
+  }
+  bool has_hold(const SessionId& session, const HoldId& id) const {
+    const auto owner = owners_.find(session);
+    return owner != owners_.end() && owner->second.holds.contains(id);
+  }
+  /// One more extent of a hold that may be here already. False if it lists it, if no name owns it, or if the user's
+  /// holds take too much (L5).
+  bool add_to_hold(const HeldBy& by, ExtentId extent) {
+    const auto lease = leases_.find(extent);
+    if (lease == leases_.end() || lease->second.session || lease->second.name_ended) return false;
+    const uint32_t uid = uid_of(by.session);
+    const auto known = owners_.find(by.session);
+    const std::vector<ExtentId>* there = nullptr;
+    if (known != owners_.end()) {
+      const auto hold = known->second.holds.find(by.hold);
+      if (hold != known->second.holds.end()) there = &hold->second;
+      if (known->second.held >= kHeldExtentsMax) return false;
+    }
+    if (there != nullptr && std::find(there->begin(), there->end(), extent) != there->end()) return false;
+    const size_t more_bytes = there == nullptr ? held_bytes(1) : held_bytes(1) - held_bytes(0);
+    const auto mine = uid_held_bytes_.find(uid);
+    const size_t used_bytes = mine == uid_held_bytes_.end() ? 0 : mine->second;
+    if (uid != 0 && uid != privileged_ && more_bytes > held_bytes_max_ - used_bytes) return false;
+    Owner& owner = owner_of(by.session, by.node, by.incarnation);
+    owner.holds[by.hold].push_back(extent);
+    ++owner.held;
+    uid_held_bytes_[uid] += more_bytes;
+    ++lease->second.holders;
+    return true;
   }
   std::vector<HoldId> holds_of(const SessionId& session) const {
     std::vector<HoldId> out;

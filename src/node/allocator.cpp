@@ -423,7 +423,7 @@ Task<void> Allocator::give_back_unclaimed(std::shared_ptr<Session> session) {
 Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {
   fault::reached(fault::State::kResumeRepeated);
   const uint32_t run = teller_.run_of(node);
-  while (!session->ended && !core_.draining && !teller_.is_over(node, run)) {
+  while (!session->ended && !core_.draining && !teller_.is_over(node, run, run)) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     const wire::NodeView* known = cluster_.find(node);
     if (known == nullptr || is_state(*known, control::NodeState::kDead)) continue;

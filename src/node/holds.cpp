@@ -10,26 +10,9 @@ namespace ocm::node {
 using control::Task;
 
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
-  std::map<std::string, wire::HoldRequest> requests, later;
-  for (const auto& extent : allocation.extents()) {
-    const wire::NodeView* home = cluster_.find(extent.node());
-    if (home != nullptr && home->partition() != GlobalAddress(extent.address()).partition())
-      continue;  // gone
-    auto& request = (seems_dead(extent.node()) ? later : requests)[extent.node()];
-    auto& ref = *request.add_extents();
-    ref.set_address(extent.address());
-    ref.set_generation(extent.generation());
-  }
+  auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
     co_return Status(Code::kPeerLost, "node " + later.begin()->first + " has a part of it and seems dead");
-  for (auto* some : {&requests, &later}) {
-    for (auto& [node, request] : *some) {
-      request.set_session_id(id_field(session->id));
-      request.set_owner_node(core_.name);
-      request.set_owner_incarnation(id_field(core_.incarnation));
-      request.set_hold_id(id_field(id));
-    }
-  }
   Answers answers;
   std::vector<Task<void>> tasks;
   for (auto& [node, request] : requests)
@@ -39,6 +22,8 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   const bool lost = control::is_lost(
       allocation, [&](const auto& extent) { return answers.missing.contains(extent.address()); });
   if (!lost && !session->ended) {
+    later.merge(answers.unheard);
+    later.merge(gone);
     for (auto& [node, request] : later) core_.env.spawn(begin_later(session, id, node, std::move(request)));
     co_return Status();
   }
@@ -46,6 +31,44 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   if (session->ended) co_return Status(Code::kCancelled);
   if (!answers.unreached.is_ok()) co_return answers.unreached;
   co_return Status(Code::kNotFound, "the name was removed meanwhile");
+}
+
+Holds::Requests Holds::requests_of(const Session& session, control::HoldId id,
+                                   const wire::Allocation& allocation) const {
+  Requests out;
+  for (const auto& extent : allocation.extents()) {
+    const wire::NodeView* home = cluster_.find(extent.node());
+    const bool other_run =
+        home != nullptr && home->partition() != GlobalAddress(extent.address()).partition();
+    auto& some = other_run ? out.gone : seems_dead(extent.node()) ? out.later : out.now;
+    auto& request = some[extent.node()];
+    auto& ref = *request.add_extents();
+    ref.set_address(extent.address());
+    ref.set_generation(extent.generation());
+  }
+  for (auto* some : {&out.now, &out.later, &out.gone}) {
+    for (auto& [node, request] : *some) {
+      request.set_session_id(id_field(session.id));
+      request.set_owner_node(core_.name);
+      request.set_owner_incarnation(id_field(core_.incarnation));
+      request.set_hold_id(id_field(id));
+    }
+  }
+  return out;
+}
+
+void Holds::resume(const std::shared_ptr<Session>& session) {
+  for (const auto& [id, allocation] : session->holds_shown) {
+    const auto held = session->allocations.find(allocation);
+    if (held == session->allocations.end()) continue;
+    auto [now, later, gone] = requests_of(*session, id, held->second.allocation);
+    now.merge(later);
+    now.merge(gone);
+    for (auto& [node, request] : now) {
+      if (session->holds[id].contains(node)) continue;
+      core_.env.spawn(begin_later(session, id, node, std::move(request)));
+    }
+  }
 }
 
 bool Holds::seems_dead(const std::string& node) const {
@@ -67,7 +90,7 @@ Task<void> Holds::begin_later(std::shared_ptr<Session> session, control::HoldId 
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                            Answers& out) {
-  const std::vector<wire::ExtentRef> asked(request.extents().begin(), request.extents().end());
+  const wire::HoldRequest asked = request;
   control::HoldId id;
   read_id(request.hold_id(), id);
   session->holds[id].insert(node);
@@ -90,13 +113,15 @@ Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, w
     for (const auto& ref : held.value().missing()) out.missing.insert(ref.address());
     co_return;
   }
-  for (const auto& ref : asked) out.missing.insert(ref.address());
+  for (const auto& ref : asked.extents()) out.missing.insert(ref.address());
+  if (Teller::is_unheard(held.status())) out.unheard[node] = asked;
   const Code code = held.status().code() == Code::kDeadline ? Code::kPeerLost : held.status().code();
   if (out.unreached.is_ok())
     out.unreached = Status(code, "node " + node + ": " + std::string(held.status().message()));
 }
 
 Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
+  session->holds_shown.erase(id);
   const auto hold = session->holds.find(id);
   if (hold == session->holds.end()) co_return;
   const std::set<std::string> nodes = std::move(hold->second);

@@ -5,6 +5,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -21,11 +22,14 @@ class Holds {
   Holds(Core& core, Home& home, Peers& peers, Cluster& cluster)
       : core_(core), home_(home), peers_(peers), cluster_(cluster) {}
 
-  /// Asks the living homes of `allocation` to keep its extents; none does after an error. Those that seem dead keep
-  /// theirs once they are heard of again.
+  /// Asks the homes of `allocation` to keep its extents; none does after an error. Those that seem dead, or that do not
+  /// answer while other replicas are held, keep theirs from when they are heard of again.
   /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer, or all seem dead), kLimit.
   control::Task<Status> begin(std::shared_ptr<Session> session, control::HoldId id,
                               wire::Allocation allocation);
+  /// Of a session that was taken up and whose program has shown its holds: the homes that have not reported them are
+  /// asked, for a former run of this daemon may not have reached them.
+  void resume(const std::shared_ptr<Session>& session);
   /// Returns when the homes were told, or are told later because they do not answer now.
   control::Task<void> end(std::shared_ptr<Session> session, control::HoldId id);
 
@@ -33,8 +37,14 @@ class Holds {
   /// What the homes said.
   struct Answers {
     std::unordered_set<uint64_t> missing;  // addresses of extents that are not held
-    Status unreached;                      // the first home's that did not answer
+    std::map<std::string, wire::HoldRequest> unheard;
+    Status unreached;  // the first home's that did not answer
   };
+  struct Requests {
+    // By node; those that seem dead; those that the view shows another run of, which may be an older one.
+    std::map<std::string, wire::HoldRequest> now, later, gone;
+  };
+  Requests requests_of(const Session& session, control::HoldId id, const wire::Allocation& allocation) const;
   bool seems_dead(const std::string& node) const;
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);

@@ -443,6 +443,28 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
     if (std::find(missing.begin(), missing.end(), extents[i]) == missing.end()) continue;
     *out.add_missing() = request.extents(static_cast<int>(i));
   }
+  for (const auto& ref : request.extents()) {  // who asked does not know the other homes of today
+    const wire::PartRemade* part = remade(id_of(ref));
+    if (part != nullptr && on_held_late_) on_held_late_(*part, present(id_of(ref)));
+  }
+  return out;
+}
+
+std::vector<control::Leases::HeldBy> Home::take_holds(const wire::GiveReplica& request) {
+  std::vector<control::Leases::HeldBy> out;
+  if (!request.has_published() || fault::at(fault::Point::kHoldsStay)) return out;
+  for (const auto& hold : request.holds()) {
+    control::Leases::HeldBy by{{}, hold.owner_node(), {}, {}};
+    if (!read_id(hold.session_id(), by.session) || !read_id(hold.hold_id(), by.hold) ||
+        !read_id(hold.owner_incarnation(), by.incarnation) || !control::check_node_name(by.node).is_ok())
+      continue;
+    if (over_.contains(over_key(by.session, hold.owner_incarnation())) || over_.contains(hold.hold_id()))
+      continue;
+    if (!leases_.add_to_hold(by, id_of(request.replica()))) continue;
+    fault::reached(fault::State::kHoldFollowed);
+    check_owner(by.node, by.incarnation);
+    out.push_back(std::move(by));
+  }
   return out;
 }
 

@@ -90,6 +90,12 @@ class Home {
   /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
   /// Errors: kInvalidArgument, kNotFound, kCancelled.
   Status give(const wire::GiveReplica& request, bool told = true);
+  /// Of the holds that come with a replica that was given, those that were not known here.
+  std::vector<control::Leases::HeldBy> take_holds(const wire::GiveReplica& request);
+  std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }
+  bool has_hold(const SessionId& session, const control::HoldId& id) const {
+    return leases_.has_hold(session, id);
+  }
   /// Frees a replica that was made here for nothing.
   void discard(ExtentId id) { (void)remove(id); }
   /// It lives here, and is not frozen.
@@ -114,6 +120,10 @@ class Home {
   /// Called with a part made again that a failed publish gave back to its session, and its extent here.
   void on_part_given(std::function<void(const wire::PartRemade&, ExtentId)> hook) {
     on_part_given_ = std::move(hook);
+  }
+  /// Called with a part made again that was held under a former id, and its extent here.
+  void on_held_late(std::function<void(const wire::PartRemade&, ExtentId)> hook) {
+    on_held_late_ = std::move(hook);
   }
   void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
 
@@ -222,7 +232,7 @@ class Home {
   std::function<void(ExtentId)> on_removed_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartRemade&)> on_part_freed_;
-  std::function<void(const wire::PartRemade&, ExtentId)> on_part_given_;
+  std::function<void(const wire::PartRemade&, ExtentId)> on_part_given_, on_held_late_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;

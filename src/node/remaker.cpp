@@ -29,6 +29,12 @@ wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
   return extent;
 }
 
+std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& holds) {
+  std::vector<control::HoldId> out;
+  for (const control::Leases::HeldBy& by : holds) out.push_back(by.hold);
+  return out;
+}
+
 /// Programs may write there meanwhile (tests/tsan.supp): what they change is found by the comparison after
 /// it.
 [[gnu::noinline]] std::string digests_of(const std::byte* bytes, uint64_t length, uint64_t seed) {
@@ -61,6 +67,7 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
+  home_.on_held_late([this](const wire::PartRemade& part, ExtentId here) { part_given(part, here); });
   home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
   home_.on_part_given([this](const wire::PartRemade& part, ExtentId here) { part_given(part, here); });
 }
@@ -156,7 +163,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       const bool given = co_await give(job);
       const auto heard = [this](const Spare& home) {
         return home.given || cluster_.find(home.node) == nullptr ||
-               teller_.is_over(home.node, home.partition);
+               teller_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
@@ -188,7 +195,7 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
     });
     if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
-                     {room.name, node->control_address(), node->partition(), {}, {}}});
+                     {room.name, node->control_address(), node->partition(), node->partition(), {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Spare> out;
@@ -239,7 +246,8 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
     const wire::NodeView* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
     job->steps.has_peers();
-    job->peers.push_back({node->name(), node->control_address(), node->partition(), {}, id, false, true});
+    job->peers.push_back(
+        {node->name(), node->control_address(), node->partition(), node->partition(), {}, id, false, true});
     const bool shared = co_await share_at(job->peers.back());
     if (!shared) co_return false;
   }
@@ -461,6 +469,7 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   const bool to_name = request->has_published();
   const bool changed = job->given_to != to_name;  // who owns it, since they heard
   job->given_to = to_name;
+  job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
   bool all = true;
   for (auto* homes : {&job->spares, &job->peers}) {
     for (Spare& home : *homes) {
@@ -505,7 +514,8 @@ void Remaker::switch_over(Job& job) {
   }
   const bool named = lease != nullptr && !lease->session;
   home_.switch_over(job.was, job.follows);
-  if (job.given_to.value_or(named) != named) part_given(job.follows, id_of(job.now));
+  const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
+  if (job.given_to.value_or(named) != named || held_since) part_given(job.follows, id_of(job.now));
   log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                    {"now", id_of(job.now).address.to_string()},
                                    {"bytes", job.bytes},
@@ -601,9 +611,12 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
       const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
       if (planned) co_return co_await follow_plan(*planned);
       const bool planned_here = spare_plans_.erase(id_of(give.replica())) != 0;
-      const bool followed =
-          !planned_here && give.part().peers_size() != 0 && home_.has(id_of(give.replica()));
-      co_return followed ? Status() : home_.give(give);
+      const auto& now = give.part().now();
+      bool is_peer = false;
+      for (int i = 1; i < std::min(1 + give.part().peers_size(), now.size()); ++i)
+        is_peer = is_peer || id_of(now[i]) == id_of(give.replica());
+      const bool followed = !planned_here && is_peer && home_.has(id_of(give.replica()));
+      co_return followed ? Status() : given(give);
     }
     case wire::Envelope::kShareReplica: {
       const ExtentId id = id_of(request.share_replica().replica());
@@ -629,6 +642,8 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
         co_return Status(Code::kPeerLost, "another run of node " + core_.name + " was asked");
       const auto session = sessions_.all().find(id);
       if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
+      if (!request.session_at().hold_id().empty())
+        co_return note_hold(*session->second, request.session_at().hold_id(), request.session_at().node());
       if (request.session_at().node() != core_.name)
         session->second->homes.insert(request.session_at().node());
       co_return Status();

@@ -78,6 +78,7 @@ class Remaker {
   struct Spare {
     std::string node, address;
     uint32_t partition = 0;
+    uint32_t shown = 0;             // by the view when it was asked: that of a former run, maybe
     wire::ExtentDescriptor extent;  // in the part that follows; without capability: not made yet
     ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
@@ -94,8 +95,9 @@ class Remaker {
     std::vector<Spare> spares;
     std::vector<Spare> peers;  // the homes of the other living replicas
     wire::PartRemade follows;
-    bool planned = false;          // others may have heard of it
-    std::optional<bool> given_to;  // a name, or a session: as the others were told
+    bool planned = false;                      // others may have heard of it
+    std::optional<bool> given_to;              // a name, or a session: as the others were told
+    std::vector<control::HoldId> given_holds;  // the same
     uint64_t bytes = 0, copied_bytes = 0;
     bool no_room = false;  // anywhere: nobody was asked
   };
@@ -108,7 +110,14 @@ class Remaker {
   control::Task<bool> reserve(std::shared_ptr<Job> job);
   /// Has the daemon of a session note that `node` has something of it, so that the session's end reaches it. Errors:
   /// kNotFound (it has ended), kPeerLost, kDeadline.
-  control::Task<Status> tell_owner(wire::GiveReplica owned, std::string node);
+  control::Task<Status> tell_owner(wire::GiveReplica owned, std::string node,
+                                   std::optional<control::HoldId> hold = {});
+  /// A replica of a part that was made again is this home's, with the holds on it.
+  Status given(const wire::GiveReplica& give);
+  /// Errors: kNotFound (it has ended), kPeerLost (ask again).
+  Status note_hold(Session& session, const std::string& id, const std::string& node);
+  /// Has the daemon of a hold's session note that this home knows it, so that its end comes here.
+  control::Task<void> tell_holder(control::Leases::HeldBy by);
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);

@@ -85,7 +85,7 @@ Task<void> Remaker::settle_plans() {
     if (decided && is_peer(plan)) {
       (void)co_await follow_plan(id);
     } else if (decided) {
-      (void)home_.give(plan.give());
+      (void)given(plan.give());
     } else if (is_peer(plan)) {
       home_.unshare(id);
     } else {

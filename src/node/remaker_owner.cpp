@@ -7,6 +7,12 @@ namespace ocm::node {
 using control::Reply;
 using control::Task;
 
+namespace {
+
+constexpr int kHoldsMax = 16384;  // of one message
+
+}  // namespace
+
 void Remaker::set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out) {
   out.set_address(extent.address());
   out.set_generation(extent.generation());
@@ -21,6 +27,14 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
     const wire::Allocation* published = home_.published_with(here);
     if (published == nullptr) return std::nullopt;
     *out.mutable_published() = *published;
+    for (const control::Leases::HeldBy& by : home_.holds_on(here)) {
+      if (out.holds_size() == kHoldsMax) break;
+      auto& hold = *out.add_holds();
+      hold.set_session_id(id_field(by.session));
+      hold.set_owner_node(by.node);
+      hold.set_owner_incarnation(id_field(by.incarnation));
+      hold.set_hold_id(id_field(by.hold));
+    }
     return out;
   }
   const auto owner = home_.vouching(*lease->session);
@@ -31,12 +45,14 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
   return out;
 }
 
-Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node) {
+Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
+                                 std::optional<control::HoldId> hold) {
   wire::Envelope message;
   auto& note = *message.mutable_session_at();
   note.set_session_id(owned.session_id());
   note.set_owner_incarnation(owned.owner_incarnation());  // another run may not have taken the session up yet
   note.set_node(std::move(node));
+  if (hold) note.set_hold_id(id_field(*hold));
   if (owned.owner_node() == core_.name) {
     const Reply here = co_await answer(std::move(message));
     co_return control::reply_status(here.message);
@@ -44,6 +60,45 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node) {
   const std::string address = cluster_.address_of(owned.owner_node());
   const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
   co_return reply.status();
+}
+
+Status Remaker::given(const wire::GiveReplica& give) {
+  OCM_TRY(home_.give(give));
+  for (control::Leases::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));
+  return {};
+}
+
+Status Remaker::note_hold(Session& session, const std::string& id, const std::string& node) {
+  control::HoldId hold;
+  if (!read_id(id, hold)) return Code::kInvalidArgument;
+  const bool known = session.holds.contains(hold) || session.holds_shown.contains(hold);
+  if (!known && session.resumed && (session.resuming || !session.complete))
+    return Status(Code::kPeerLost, "the program has not said yet what it holds");
+  if (!known) return Status(Code::kNotFound, "the session has no such hold");
+  session.holds[hold].insert(node);
+  if (node != core_.name) session.homes.insert(node);
+  return {};
+}
+
+Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
+  while (!core_.draining && home_.has_hold(by.session, by.hold)) {
+    const auto owner = home_.vouching(by.session);
+    if (!owner) co_return;
+    wire::GiveReplica held;
+    held.set_session_id(id_field(by.session));
+    held.set_owner_node(owner->node);
+    held.set_owner_incarnation(id_field(owner->incarnation));
+    const Status told = co_await tell_owner(std::move(held), core_.name, by.hold);
+    if (told.code() == Code::kNotFound) {
+      wire::HoldRequest ended;
+      ended.set_session_id(id_field(by.session));
+      ended.set_hold_id(id_field(by.hold));
+      ended.set_end(true);
+      (void)home_.hold(ended);
+    }
+    if (!Teller::is_unheard(told)) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
 }
 
 void Remaker::part_freed(const wire::PartRemade& part) {
@@ -78,8 +133,9 @@ void Remaker::release_replica(const wire::ExtentDescriptor& replica) {
 
 Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
   const uint32_t partition = GlobalAddress(replica.address()).partition();
+  const uint32_t shown = teller_.run_of(replica.node());
   *give.mutable_replica() = ref_of(id_of(replica));
-  while (!core_.draining && !teller_.is_over(replica.node(), partition)) {
+  while (!core_.draining && !teller_.is_over(replica.node(), partition, shown)) {
     Status done;
     if (!give.has_published()) done = co_await tell_owner(give, replica.node());
     if (done.is_ok() || is_of_former_run(give, done)) {

@@ -206,6 +206,7 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
   for (const control::HoldId& hold : reported) {
     if (!session->holds_shown.contains(hold)) co_await holds_.end(session, hold);
   }
+  holds_.resume(session);
   co_await allocator_.give_back_unclaimed(session);
 }
 

@@ -80,7 +80,7 @@ struct Session {
   bool refused = false;       // one of them
   bool complete = false;      // its program has shown all that it has of former runs (P6)
   std::unordered_set<AllocationId> making;  // in this run, and not in `allocations` yet
-  std::unordered_set<control::HoldId> holds_shown;
+  std::unordered_map<control::HoldId, AllocationId> holds_shown;
   std::unordered_set<control::HoldId> holds_reported;  // by homes, and not begun in this run
   std::set<std::string> homes;                         // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked

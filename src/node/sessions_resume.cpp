@@ -72,10 +72,8 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   session.restored_bytes += freed_bytes;
   for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
-  for (const auto* fields : {&shown.holds(), &shown.freed()}) {
-    for (const std::string& field : *fields) {
-      if (control::HoldId hold; read_id(field, hold)) session.holds_shown.insert(hold);
-    }
+  for (const std::string& field : shown.holds()) {
+    if (control::HoldId hold; read_id(field, hold)) session.holds_shown[hold] = id;
   }
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {

@@ -85,7 +85,7 @@ Task<Stopper::Found> Stopper::look() {
   std::set<ExtentId> left;
   for (const ExtentId& id : home_.directory().replicas()) {
     const control::Lease* lease = home_.lease(id);
-    if (lease != nullptr && !lease->name_ended) left.insert(id);
+    if (lease != nullptr) left.insert(id);
   }
   for (const auto& last : home_.last_replicas()) {
     found.last.push_back(last.id);
@@ -100,10 +100,15 @@ Task<Stopper::Found> Stopper::look() {
   std::map<ExtentId, std::string> told_by;
   for (const ExtentId& id : left) {
     const control::Lease* lease = home_.lease(id);
-    const auto owner = lease->session ? home_.vouching(*lease->session) : std::nullopt;
-    if (!owner) continue;
-    told_by[id] = owner->node;
-    if (owner->node != core_.name) daemons.try_emplace(owner->node, Status(Code::kPeerLost));
+    std::string node;
+    if (lease->session) {
+      if (const auto owner = home_.vouching(*lease->session); owner) node = owner->node;
+    } else if (lease->name_ended) {  // no record of a name has it any more
+      if (const auto holds = home_.holds_on(id); !holds.empty()) node = holds.front().node;
+    }
+    if (node.empty()) continue;
+    told_by[id] = node;
+    if (node != core_.name) daemons.try_emplace(node, Status(Code::kPeerLost));
   }
   std::vector<Task<void>> tasks;
   for (auto& [node, answer] : daemons) {
@@ -174,30 +179,20 @@ Task<Stopper::Found> Stopper::look() {
   co_return found;
 }
 
-Task<wire::StopCheck> Stopper::check(uint32_t uid) {
+Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   const Found found = co_await look();
-  wire::StopCheck out;
+  const auto seen = std::make_shared<Seen>();
+  wire::StopCheck& out = seen->figures;
   out.set_node(core_.name);
   out.set_coordinator(cluster_.is_coordinator());
   out.set_stopping(core_.stopping);
   out.set_sessions(sessions_.count());
-  std::map<std::string, wire::StopCheck::Name> names;
   for (const ExtentId& id : found.last) {
     const uint64_t bytes = home_.lease(id)->bytes;
     out.set_last_parts(out.last_parts() + 1);
     out.set_last_bytes(out.last_bytes() + bytes);
     const wire::Allocation* named = home_.published_with(id);
-    if (named == nullptr || !control::may_access(named->mode(), named->owner_uid(), uid, Access::kRead))
-      continue;
-    wire::StopCheck::Name& name = names[named->name()];
-    name.set_parts(name.parts() + 1);
-    name.set_bytes(name.bytes() + bytes);
-  }
-  out.set_names_count(names.size());
-  for (auto& [text, name] : names) {
-    if (out.names_size() >= kNamesMax) break;
-    name.set_name(text);
-    *out.add_names() = std::move(name);
+    if (named != nullptr) seen->named.push_back({named->name(), named->mode(), named->owner_uid(), bytes});
   }
   for (const ExtentId& id : found.unknown) {
     out.set_unknown_parts(out.unknown_parts() + 1);
@@ -214,6 +209,40 @@ Task<wire::StopCheck> Stopper::check(uint32_t uid) {
   out.set_single_extents(owned.extents - std::min(owned.extents, extents));
   out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
   if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out));
+  co_return seen;
+}
+
+Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
+  while (seeing_) co_await core_.env.sleep_ns(2'000'000);
+  if (seen_ == nullptr || core_.now_ns() >= seen_ns_ + core_.config.heartbeat_ns()) {
+    seeing_ = true;
+    seen_ = co_await see();
+    seen_ns_ = core_.now_ns();
+    seeing_ = false;
+  }
+  co_return seen_;
+}
+
+Task<wire::StopCheck> Stopper::check(uint32_t uid) {
+  std::shared_ptr<const Seen> seen;
+  if (is_privileged(uid))
+    seen = co_await see();
+  else
+    seen = co_await see_for_all();
+  wire::StopCheck out = seen->figures;
+  std::map<std::string, wire::StopCheck::Name> names;
+  for (const Seen::Named& one : seen->named) {
+    if (!control::may_access(one.mode, one.owner_uid, uid, Access::kRead)) continue;
+    wire::StopCheck::Name& name = names[one.name];
+    name.set_parts(name.parts() + 1);
+    name.set_bytes(name.bytes() + one.bytes);
+  }
+  out.set_names_count(names.size());
+  for (auto& [text, name] : names) {
+    if (out.names_size() >= kNamesMax) break;
+    name.set_name(text);
+    *out.add_names() = std::move(name);
+  }
   co_return out;
 }
 

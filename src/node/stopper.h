@@ -2,7 +2,7 @@
 //
 // A replica here is a last copy if the loss of all others of its part is decided, or if no home of another
 // one says that the replica lives there and that it is not about to stop itself. The parts are known from the
-// names' records here and from the daemons of the sessions that own replicas here.
+// names' records here and from the daemons of the sessions that own replicas here, or that hold what has no name any more.
 //
 // Invariants
 //   S1 a daemon says that it is about to stop before it asks others: two homes of a part that are told to stop at the
@@ -28,7 +28,8 @@ class Stopper {
   Stopper(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
       : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions) {}
 
-  /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines.
+  /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines. Users without
+  /// privileges share one look in each heartbeat, for it walks all replicas and asks all of their homes.
   control::Task<wire::StopCheck> check(uint32_t uid);
   /// Takes no new extents from now on, and calls `then` once a stop takes no last copy.
   control::Task<void> wait(std::function<void()> then);
@@ -53,6 +54,18 @@ class Stopper {
   static void add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
   void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
   control::Task<Found> look();
+  /// What is told of it.
+  struct Seen {
+    struct Named {
+      std::string name;
+      uint32_t mode = 0, owner_uid = 0;
+      uint64_t bytes = 0;
+    };
+    wire::StopCheck figures;  // without names
+    std::vector<Named> named;
+  };
+  control::Task<std::shared_ptr<const Seen>> see();
+  control::Task<std::shared_ptr<const Seen>> see_for_all();
   control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
   /// Why the copies are not made, or are not yet.
   std::string what_it_waits_for(const wire::StopCheck& found) const;
@@ -62,6 +75,9 @@ class Stopper {
   Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
+  std::shared_ptr<const Seen> seen_;
+  uint64_t seen_ns_ = 0;
+  bool seeing_ = false;
 };
 
 }  // namespace ocm::node

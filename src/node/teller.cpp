@@ -20,9 +20,9 @@ uint32_t Teller::run_of(const std::string& node) const {
   return known == nullptr ? kAnyRun : known->partition();
 }
 
-bool Teller::is_over(const std::string& node, uint32_t run) const {
+bool Teller::is_over(const std::string& node, uint32_t run, uint32_t shown) const {
   const uint32_t now = run_of(node);
-  return run != kAnyRun && now != kAnyRun && now != run;
+  return run != kAnyRun && now != kAnyRun && now != run && now != shown;
 }
 
 Task<Status> Teller::until_heard(std::string node, uint32_t run, wire::Envelope message,
@@ -31,12 +31,14 @@ Task<Status> Teller::until_heard(std::string node, uint32_t run, wire::Envelope 
   ++waiting_;
   Status told(Code::kCancelled);
   uint64_t known_ns = core_.now_ns();
+  uint32_t shown = run_of(node);
   while (!core_.draining && (!wanted || wanted())) {
     const bool known = cluster_.find(node) != nullptr;
     if (known) known_ns = core_.now_ns();
     told = Status(Code::kPeerLost, "node " + node + " is not known, or was started again");
     if (!known && fault::at(fault::Point::kUnknownIsGone)) break;
-    if (is_over(node, run) || core_.now_ns() - known_ns > kUnknownNs) break;
+    if (run_of(node) == run) shown = run;
+    if (is_over(node, run, shown) || core_.now_ns() - known_ns > kUnknownNs) break;
     const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
     told = reply.status();
     if (!is_unheard(told)) break;

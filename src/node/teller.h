@@ -27,8 +27,9 @@ class Teller {
   }
   /// The run of the daemon that the view shows; kAnyRun where it shows none.
   uint32_t run_of(const std::string& node) const;
-  /// The view shows another run: what that one had is gone.
-  bool is_over(const std::string& node, uint32_t run) const;
+  /// The view shows another run than `run`, and than it did when that was heard of (`shown`), for it may have been
+  /// behind then: what that one had is gone.
+  bool is_over(const std::string& node, uint32_t run, uint32_t shown) const;
   /// Again each heartbeat, while `wanted` (empty: always) says so. The answer's status; kPeerLost: that run is over, or
   /// nobody has known the node for a day; kCancelled: not wanted any more, or this daemon drains; kLimit: too much
   /// waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a lambda in a co_await twice.

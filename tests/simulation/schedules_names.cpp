@@ -381,6 +381,131 @@ std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
+/// L4: every replica is made again on another node, one after another; then the name is removed.
+std::string held_through_restarts(uint64_t seed, const std::set<fault::Point>& broken,
+                                  std::set<fault::State>* reached) {
+  Script script(seed, broken, 5);
+  World& world = script.world;
+  const auto owner = world.add_program(0), holder = world.add_program(4);
+  std::shared_ptr<Handle> held, late;
+  script.run(owner, [&]() -> Task<void> {
+    std::vector<size_t> nodes = on(1, 2);
+    if (seed % 2 == 0) nodes.push_back(3);
+    auto made = co_await owner->allocate(Layout::kReplicated, std::move(nodes));
+    script.must(made.status(), "allocate");
+    const Status put = co_await owner->put(made.value(), 1);
+    script.must(put, "put");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  const auto hold = [&](std::shared_ptr<Handle>& out) -> Task<void> {
+    auto attached = co_await holder->attach("x", true);
+    script.must(attached.status(), "attach");
+    out = attached.value();
+  };
+  script.run(holder, [&]() -> Task<void> { co_await hold(held); });
+  for (size_t node = 1; node <= 3; ++node) {
+    world.kill(node, seed % 3 == 0);
+    script.run_for_ms(300);
+    world.restart(node);
+    if (node == 2) {  // while it is made again
+      script.run_for_ms(200 * seed);
+      script.start(holder, [&]() -> Task<void> { co_await hold(late); });
+    }
+    if (node == 3 && seed % 4 == 1) {  // its end comes to all homes of today
+      script.run(holder, [&]() -> Task<void> {
+        const Status freed = co_await holder->free(late);
+        script.must(freed, "free");
+      });
+      late.reset();
+    }
+    script.run_for_ms(9000);
+  }
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  script.run(holder, [&]() -> Task<void> {
+    for (const auto& handle : {held, late}) {
+      if (!handle) continue;
+      const Status got = co_await holder->get(handle, 1);
+      script.must(got, "get of what is held");
+    }
+  });
+  world.kill(1 + seed % 3, false);  // each of them is held
+  script.run_for_ms(6000);
+  script.run(holder, [&]() -> Task<void> {
+    const Status got = co_await holder->get(held, 1);
+    script.must(got, "get without one home");
+  });
+  world.restart(1 + seed % 3);
+  script.run_for_ms(3000);
+  if (seed % 2 == 0)
+    world.end_program(*holder);
+  else
+    script.run(holder, [&]() -> Task<void> {
+      for (const auto& handle : {held, late}) {
+        if (handle) (void)co_await holder->free(handle);
+      }
+    });
+  world.end_program(*owner);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// L4: one home is out of the holder's reach, and nobody else's.
+std::string hold_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto owner = world.add_program(1), holder = world.add_program(3);
+  std::shared_ptr<Handle> held;
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    const Status put = co_await owner->put(made.value(), 1);
+    script.must(put, "put");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  world.cut_link(2, 3);
+  script.run_for_ms(100 * seed);
+  script.run(holder, [&]() -> Task<void> {
+    auto attached = co_await holder->attach("x", true);
+    script.must(attached.status(), "attach");
+    held = attached.value();
+  });
+  script.run_for_ms(500);
+  if (seed % 2 == 0) {  // the next run of its daemon is told by its program
+    world.kill(3, false);
+    script.run_for_ms(100);
+    world.restart(3);
+    script.run_for_ms(500);
+    script.run(holder, [&]() -> Task<void> { (void)co_await holder->open(); });
+  }
+  world.ways().reset(2, 3);  // what lies in the stream is lost
+  world.restore_link(2, 3);
+  script.run_for_ms(2500);
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  world.kill(1, false);
+  script.run_for_ms(5000);
+  script.run(holder, [&]() -> Task<void> {
+    const Status got = co_await holder->get(held, 1);
+    script.must(got, "get of what is held");
+    (void)co_await holder->free(held);
+  });
+  world.restart(1);
+  script.run_for_ms(6000);
+  world.end_program(*owner);
+  script.run_for_ms(4000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_names() {
@@ -392,6 +517,8 @@ const std::vector<Schedule>& schedules_of_names() {
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},
       {"held while cut off", held_while_cut_off, 12},
+      {"a hold is not heard", hold_is_not_heard, 6},
+      {"held through restarts", held_through_restarts, 12},
       {"made again while published", made_again_while_published, 24},
   };
   return all;
