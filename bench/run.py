@@ -157,7 +157,8 @@ class Run:
                 table.single("allocation", f"{op} {goals.size_name(size)} from the slab", "us", us(f"slab_{op}", size),
                              "<= 1 us", 1)
         for op in ("alloc", "free"):
-            table.single("allocation", f"{op} 1 MiB extent on another node", "us", us(f"{op}_remote", MIB), "<= 150 us", 150)
+            table.single("allocation", f"{op} 1 MiB extent on another node", "us", us(f"{op}_remote", MIB),
+                         "<= 150 us", 150)
         for where in ("another", "this"):
             row_us = us("alloc_remote" if where == "another" else "alloc_local", 4096 * MIB)
             table.single("allocation", f"alloc 4 GiB on {where} node, unpopulated", "us", row_us, "<= 2000 us", 2000)
@@ -166,8 +167,9 @@ class Run:
         cpu, resident = self.idle or (None, None)
         table.single("daemon", "idle: share of a core", "%", cpu is not None and [cpu], "< 0.5 %", 0.4999)
         table.single("daemon", "idle: resident", "MiB", resident is not None and [resident], "< 30 MiB", 29.99)
-        table.against("daemon", f"alloc at {SESSIONS:,} sessions, {self.extents:,} extents", "us", us("scale_alloc_full", 4 * KIB),
-                      us("scale_alloc_empty", 4 * KIB), "when empty", "<= 1.5 times empty", 1.5)
+        table.against("daemon", f"alloc at {SESSIONS:,} sessions, {self.extents:,} extents", "us",
+                      us("scale_alloc_full", 4 * KIB), us("scale_alloc_empty", 4 * KIB), "when empty",
+                      "<= 1.5 times empty", 1.5)
 
     def show(self, rounds, busy):
         table = self.table()
@@ -209,7 +211,8 @@ class Run:
         turns = self.control_turns() + self.turns()
         scale_s = scale_s if "control" in self.parts and "loopback" in self.clusters else 0
         programs.bound(end - scale_s, 20 if self.options.quick else 60)
-        rounds = schedule.run_rounds(self.rounds, turns, self.samples, self.progress, self.log.measurements, scale_s + 5)
+        rounds = schedule.run_rounds(self.rounds, turns, self.samples, self.progress, self.log.measurements,
+                                     scale_s + 5)
         programs.bound(end)
         self.measure_scale()
         programs.bound(None)

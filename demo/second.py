@@ -16,6 +16,7 @@ def main() -> None:
     started = time.perf_counter()
     # [ what the report shows
     import duckdb
+
     import oncilla
 
     pool = oncilla.connect()

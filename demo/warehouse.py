@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import duckdb
-import oncilla
-import oncilla.parquet
 import pyarrow as pa
 import pyarrow.parquet
+
+import oncilla
+import oncilla.parquet
 from oncilla.snapshot import Snapshot
 
 from . import measure

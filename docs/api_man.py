@@ -144,11 +144,13 @@ def split_errors(comment: str) -> tuple[str, str]:
     match = re.search(r"Errors:\s*(.*?)(?=\s*(?:Source:|Cost:|\Z))", comment, re.S)
     if not match:
         return comment, ""
-    return (comment[: match.start()].rstrip() + "\n" + comment[match.end():].strip()).strip(), " ".join(match.group(1).split())
+    rest = (comment[: match.start()].rstrip() + "\n" + comment[match.end():].strip()).strip()
+    return rest, " ".join(match.group(1).split())
 
 
 def status_texts(sections: dict[str, list[Block]]) -> dict[str, str]:
-    code = "\n".join(text for block in sections[FIRST_SECTION] for text in block.code if "typedef enum ocm_status" in text)
+    code = "\n".join(text for block in sections[FIRST_SECTION] for text in block.code
+                     if "typedef enum ocm_status" in text)
     return {name: " ".join(text.split())
             for name, text in re.findall(r"OCM_(\w+) = -?\d+,? +/\* (.*?) \*/", code, re.S)}
 
@@ -165,7 +167,8 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
     for block in blocks:
         for code in filter(is_function, block.code):
             out += [*code_lines(code), ""]
-    out += [".fi", "Link with \\fI\\-loncilla\\fR, or what \\fBpkg\\-config \\-\\-cflags \\-\\-libs oncilla\\fR says.", ".SH DESCRIPTION"]
+    out += [".fi", "Link with \\fI\\-loncilla\\fR, or what \\fBpkg\\-config \\-\\-cflags \\-\\-libs oncilla\\fR says.",
+            ".SH DESCRIPTION"]
     if section == FIRST_SECTION:
         out += prose(opening)
     errors = []
@@ -180,7 +183,8 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
             out += [".PP", ".EX"] + [line for code in types for line in code_lines(code)] + [".EE"]
         if errs and names:
             errors.append((names, errs))
-    out += [".SH RETURN VALUE", "What returns an int gives 0 or a negative \\fBocm_status\\fR (\\fBocm_op_test\\fR also 1); outputs are",
+    out += [".SH RETURN VALUE",
+            "What returns an int gives 0 or a negative \\fBocm_status\\fR (\\fBocm_op_test\\fR also 1); outputs are",
             "written on success only. \\fBocm_last_error\\fR(3) has the sentence that says what to do."]
     texts = status_texts(sections)
     out.append(".SH ERRORS")
@@ -191,7 +195,8 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
         out += [".PP", "Where"]
         for code in mentioned:
             out += [".TP", f".B OCM_{code}", *prose(texts[code])]
-    out += [".PP", "Any function gives OCM_INVALID_ARGUMENT for an argument that is not of its kind; every code is told in",
+    out += [".PP",
+            "Any function gives OCM_INVALID_ARGUMENT for an argument that is not of its kind; every code is told in",
             "\\fBoncilla_status\\fR(3).", ".SH SEE ALSO"]
     out.append(", ".join(f"\\fB{escape(page_name(other))}\\fR(3)" for other in sections if other != section)
                + ", \\fBoncilla\\fR(7), \\fBocm\\fR(1)")

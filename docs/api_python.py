@@ -58,7 +58,7 @@ def signature(name: str, item: object) -> str:
     for parameter in found.parameters.values():
         if isinstance(parameter.annotation, str):
             text = re.sub(rf"(?<![\w]){parameter.name}(=|, |\)|$)",
-                          lambda m: f"{parameter.name}: {parameter.annotation}"
+                          lambda m, p=parameter: f"{p.name}: {p.annotation}"
                           + (" = " if m.group(1) == "=" else m.group(1)), text, count=1)
     text = re.sub(r"<object object at 0x[0-9a-f]+>", "...", text)
     result = found.return_annotation

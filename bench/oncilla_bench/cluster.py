@@ -12,7 +12,8 @@ import time
 
 from . import paths, programs
 
-# A budget, not memory: pages are taken at first touch, and 1 GiB at most is touched. A daemon offers no more than there is.
+# A budget, not memory: pages are taken at first touch, and 1 GiB at most is touched. A daemon offers no more than
+# there is.
 DRAM_BYTES = min(128 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -48,7 +49,8 @@ class Cluster:
                 "--data-listen", data, "--http-listen", http, "--coordinator", coordinator, "--token-file", token,
                 "--dram", str(DRAM_BYTES)]), log=self.logs[index]))
         for index in range(2):
-            programs.wait_for(f"n{index + 1} listens: {self._last_line(index)}", lambda: self._listens(index), 15)
+            programs.wait_for(f"n{index + 1} listens: {self._last_line(index)}",
+                              lambda index=index: self._listens(index), 15)
         self._wait_for_both()
 
     def _listens(self, index):
@@ -61,7 +63,8 @@ class Cluster:
     def _all_run(self):
         for index, process in enumerate(self.processes):
             if process.poll() is not None:
-                raise programs.Failed(f"oncillad n{index + 1} ended with {process.returncode}: {self._last_line(index)}")
+                raise programs.Failed(
+                    f"oncillad n{index + 1} ended with {process.returncode}: {self._last_line(index)}")
 
     def _wait_for_both(self):
         """The first extent on the other node can be had: the two know each other."""

@@ -74,7 +74,8 @@ class Table:
                     row.limit = self.best("shm", "limit", op, size, rate)
                 self.rows.append(row)
                 if rate and size in (MIB, 64 * MIB):
-                    self._judge(row, ">= 0.95 of memcpy, no peer ahead", lambda r: r.ratio(r.limit) >= 0.95 and _ahead(r))
+                    self._judge(row, ">= 0.95 of memcpy, no peer ahead",
+                                lambda r: r.ratio(r.limit) >= 0.95 and _ahead(r))
                 elif size == 64:
                     self._judge(row, "<= 0.05 us, no peer ahead", lambda r: r.ours.median <= 0.05 and _ahead(r))
                 else:

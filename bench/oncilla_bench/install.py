@@ -75,7 +75,7 @@ def _pip(reasons):
             except programs.Failed as failure:
                 reasons[module] = f"pip: {failure}"
     except programs.Failed as failure:
-        reasons.update({module: f"venv: {failure}" for module in PIP})
+        reasons.update(dict.fromkeys(PIP, f"venv: {failure}"))
 
 
 def build(name, source, compiler, libraries, reasons):
@@ -110,7 +110,8 @@ def install():
 def versions():
     """Of the peers, for the record: package: version."""
     packages = [package for group in APT.values() for package in group]
-    query = subprocess.run(["dpkg-query", "-W", "-f=${Package} ${Version}\n", *packages], capture_output=True, text=True)
+    query = subprocess.run(["dpkg-query", "-W", "-f=${Package} ${Version}\n", *packages], capture_output=True,
+                           text=True)
     found = dict(line.split(" ", 1) for line in query.stdout.splitlines() if " " in line)
     found.update({package.split("==")[0]: package.split("==")[1] for package in PIP.values() if "==" in package})
     return found

@@ -27,7 +27,8 @@ def draw(samples, networks, path):
     networks = [n for n in networks if any(key[0] == n for key in samples.us)]
     if not networks:
         return False
-    script = [f"set terminal pngcairo size 1800,{560 * len(networks)} font 'sans,11' noenhanced", f"set output '{path}'",
+    script = [f"set terminal pngcairo size 1800,{560 * len(networks)} font 'sans,11' noenhanced",
+              f"set output '{path}'",
               f"set multiplot layout {len(networks)},4", "set logscale x 2", "set grid", "set key top left font ',9'",
               "set xtics rotate by -40 font ',8' (" + ", ".join(f"'{goals.size_name(s)}' {s}" for s in SIZES) + ")"]
     for network in networks:

@@ -93,7 +93,8 @@ def everyone(samples, networks, sizes):
     from .goals import is_rate, size_name
     text = []
     for network in networks:
-        subjects = dict.fromkeys((role, name, variant) for (n, role, name, variant, _op, _s) in samples.us if n == network)
+        subjects = dict.fromkeys((role, name, variant) for (n, role, name, variant, _op, _s) in samples.us
+                                 if n == network)
         if not subjects:
             continue
         order = {"limit": 0, "ours": 1, "peer": 2}

@@ -82,6 +82,6 @@ def run_rounds(rounds, turns, samples, progress, record, later_s, rounds_min=1):
             progress.took[turn.key] = took
             done += 1
             left = progress.estimate(active[index + 1:]) + (rounds - number) * progress.estimate(active) + later_s
-            progress.say(done, total, f"round {number}/{rounds} {turn.network_name:<8} {turn.subject.label}{note}", took,
-                         left)
+            what = f"round {number}/{rounds} {turn.network_name:<8} {turn.subject.label}{note}"
+            progress.say(done, total, what, took, left)
     return rounds

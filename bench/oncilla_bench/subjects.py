@@ -63,7 +63,8 @@ def memcpy(threads):
 
 def raw_tcp(wait, capped):
     def run(network, sizes, seconds):
-        tail = [network.addresses[1], _free_port(network), "--wait", wait, "--capped", capped, *_options(sizes, seconds)]
+        tail = [network.addresses[1], _free_port(network), "--wait", wait, "--capped", capped,
+                *_options(sizes, seconds)]
         with programs.server(network.at("b", [paths.WORK / "tcp_raw", "server", *tail]), None, _log("tcp_raw")):
             return programs.measurements(programs.run(network.at("a", [paths.WORK / "tcp_raw", "client", *tail])))
     return run
@@ -106,8 +107,9 @@ def open_mpi(fabric, *settings):
                              f"exec ip netns exec {network.namespaces[1]} unshare --uts "
                              "sh -c \"hostname ocmbench-b; $*\"\n")
             agent.chmod(0o755)
-            place = ["--host", ",".join(f"{address}:1" for address in network.addresses), "--mca", "plm_rsh_agent", agent,
-                     "--mca", "oob_tcp_if_include", network.interface, "--mca", "orte_keep_fqdn_hostnames", "1"]
+            place = ["--host", ",".join(f"{address}:1" for address in network.addresses),
+                     "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", network.interface,
+                     "--mca", "orte_keep_fqdn_hostnames", "1"]
         try:
             command = ["mpirun", "--allow-run-as-root", "-np", "2", "--bind-to", "none", "--oversubscribe",
                        "--mca", "pml", "ob1", *components, "--mca", "btl_tcp_if_include", network.interface,
@@ -268,7 +270,7 @@ def peers(reasons):
     perftest, fabric = why("ucx_perftest"), why("fi_info", "ofi_rma")
     python_nixl = why("nixl_cu12", "numpy")
     newer = next(paths.VENV.glob("lib/python3*/site-packages/libucx/lib"), None)
-    subjects = [
+    return [
         Subject("Open MPI", "peer", "shm", open_mpi("shm"), "osc sm", missing=mpi),
         Subject("UCX", "peer", "shm", ucx(UCX_SHM), "posix", missing=ucx_missing),
         Subject("ucx_perftest", "peer", "shm", ucx_perftest(UCX_SHM), "posix", missing=perftest),
@@ -290,4 +292,3 @@ def peers(reasons):
         Subject("Redis", "peer", "tcp", key_value("redis"), missing=why("redis-server", "kv_raw")),
         Subject("memcached", "peer", "tcp", key_value("memcached"), missing=why("memcached", "kv_raw")),
     ]
-    return subjects

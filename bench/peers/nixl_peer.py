@@ -5,12 +5,12 @@ usage: nixl_peer.py server|client --meet FILE --sizes 64,4096 --seconds 0.2   (t
 The server registers the memory and writes its agent metadata to the meeting file, then the client
 does the same to FILE.client; the server ends when its standard input closes.
 """
+import ctypes
 import mmap
 import os
 import sys
 import threading
 import time
-import ctypes
 
 from nixl_cu12._api import nixl_agent, nixl_agent_config
 
@@ -62,7 +62,7 @@ def main():
             for operation, label in (("WRITE", "put"), ("READ", "get")):
                 handle = agent.initialize_xfer(operation, local_list, remote_list, name)
 
-                def run():
+                def run(handle=handle):
                     state = agent.transfer(handle)
                     while state == "PROC":
                         state = agent.check_xfer_state(handle)

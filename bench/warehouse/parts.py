@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 
 import duckdb
-import oncilla
-import oncilla.duckdb
 import pyarrow as pa
 import pyarrow.parquet
-from oncilla.fs import OcmFileSystem
 
+import oncilla
+import oncilla.duckdb
 from demo import bfs, measure, queries, warehouse
 from demo.cluster import BINARIES, run
 from demo.queries import Query
 from demo.sources import Parquet
 from demo.tpch import TABLES, Dataset
+from oncilla.fs import OcmFileSystem
 from oncilla_bench import install, network, programs, subjects
 
 RAW_BYTES = 64 << 20

@@ -16,10 +16,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
 import duckdb  # noqa: E402
-import oncilla  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
 import goals  # noqa: E402
+import oncilla  # noqa: E402
 import parts  # noqa: E402
 import peers  # noqa: E402
 from demo import answers, measure, queries, sources, tpch, warehouse  # noqa: E402

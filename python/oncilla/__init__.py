@@ -12,17 +12,47 @@ from typing import TYPE_CHECKING, Any
 
 from ._core import version as _version
 from .allocation import Allocation, acopy, copy
-from .errors import (AllocationError, AuthError, BadChecksum, CallError, Cancelled, ClusterError, DeadlineExceeded,
-                     Draining, Error, Exists, InternalError, InvalidArgument, IoError, LimitReached, Lost,
-                     NoCoordinator, NoDaemon, NodeError, NoFds, NoMemory, NotFound, OutOfRange, PeerError, PeerLost,
-                     Permission, PoolFull, ProtocolError, QueueFull, QuotaExceeded, Revoked, TooLarge, UnknownNode,
-                     Unsupported)
+from .errors import (
+    AllocationError,
+    AuthError,
+    BadChecksum,
+    CallError,
+    Cancelled,
+    ClusterError,
+    DeadlineExceeded,
+    Draining,
+    Error,
+    Exists,
+    InternalError,
+    InvalidArgument,
+    IoError,
+    LimitReached,
+    Lost,
+    NoCoordinator,
+    NoDaemon,
+    NodeError,
+    NoFds,
+    NoMemory,
+    NotFound,
+    OutOfRange,
+    PeerError,
+    PeerLost,
+    Permission,
+    PoolFull,
+    ProtocolError,
+    QueueFull,
+    QuotaExceeded,
+    Revoked,
+    TooLarge,
+    UnknownNode,
+    Unsupported,
+)
 from .nodes import AllocationInfo, Extent, Name, Node
 from .session import Session, connect
 
 if TYPE_CHECKING:
-    from .aio import aconnect
     from ._progress import progress
+    from .aio import aconnect
     from .table import Table
 
 __version__ = _version()

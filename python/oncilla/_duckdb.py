@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._bounds import FALSE, NULL, TRUE, columns_of, outcomes
 from .errors import InvalidArgument

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ._bounds import TRUE, outcomes
 from ._streams import Stream, for_polars, guarded, reader_of
@@ -99,6 +100,7 @@ def scan(table: Readable) -> polars.LazyFrame:
     snapshot = table.opened()
     names = [field.name for field in snapshot.fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidArgument(f"table {table.name} has more than one column called {', '.join(map(repr, twice))}, which "
-                              "a LazyFrame cannot have: select() columns by position, or put() it with other names")
+        raise InvalidArgument(f"table {table.name} has more than one column called {', '.join(map(repr, twice))}, "
+                              "which a LazyFrame cannot have: select() columns by position, or put() it with other "
+                              "names")
     return register_io_source(source, schema=polars.DataFrame(Stream(snapshot.scan(None, []))).schema)

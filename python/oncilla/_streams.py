@@ -4,7 +4,8 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from . import _core
 from .errors import InvalidArgument, Unsupported, from_status

@@ -1,7 +1,8 @@
 """Allocations: memory of the cluster as a Python object with slices, buffers and arrays."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .errors import Error, InvalidArgument, OutOfRange

@@ -14,7 +14,8 @@ import ctypes
 import glob
 import os
 import warnings
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow
@@ -102,7 +103,7 @@ def _through_fsspec(socket: str | None, nodes: Any, replicas: int, mode: int) ->
     if not _warned:
         _warned = True
         warnings.warn(f"no native file system for Arrow {pyarrow.cpp_version} was built: ocm:// goes through fsspec, "
-                      "which is slower; build oncilla with `pip install --no-build-isolation .` beside this pyarrow for "
-                      "the native one", RuntimeWarning, stacklevel=3)
+                      "which is slower; build oncilla with `pip install --no-build-isolation .` beside this pyarrow "
+                      "for the native one", RuntimeWarning, stacklevel=3)
     files = OcmFileSystem(socket=socket, nodes=nodes, replicas=replicas, mode=mode)
     return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(files))

@@ -13,9 +13,10 @@ import errno
 import hashlib
 import io
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from typing import Any, Iterable
+from typing import Any
 
 import fsspec
 from fsspec import AbstractFileSystem

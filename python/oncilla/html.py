@@ -1,8 +1,9 @@
 """How sessions and allocations look in a notebook, and sizes for people."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING
 
 from .errors import Error
 
@@ -62,7 +63,8 @@ def allocation_html(allocation: Allocation) -> str:
     extents = allocation.extents()
     total = sum(extent.nbytes for extent in extents) or 1
     colors = {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(dict.fromkeys(e.node for e in extents))}
-    parts = [(extent.nbytes / total, colors[extent.node], f"{extent.node}: {size(extent.nbytes)}") for extent in extents]
+    parts = [(extent.nbytes / total, colors[extent.node], f"{extent.node}: {size(extent.nbytes)}")
+             for extent in extents]
     rows = [(escape(extent.node), size(extent.nbytes), escape(extent.fabric),
              "lost" if extent.lost else "local" if extent.local else "remote") for extent in extents]
     info = allocation.info

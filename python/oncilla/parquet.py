@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Sequence
+from collections.abc import Sequence
 
 import pyarrow
 import pyarrow.dataset

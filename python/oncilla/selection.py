@@ -1,7 +1,8 @@
 """Selections: columns and rows of a table, read when they are asked for."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, NamedTuple, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from ._bounds import TRUE, columns_of, outcomes

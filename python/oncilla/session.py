@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterable, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from .allocation import Allocation
@@ -134,8 +135,8 @@ class Session(_core.Session):
         `allocation.read_array(dtype, shape)`.
         Raises: as `allocate()` and `Allocation.publish()`; nothing stays allocated then.
         """
-        from .arrays import raw_bytes
         from ._progress import progress as bar_for
+        from .arrays import raw_bytes
         raw = raw_bytes(array)
         allocation = self.allocate(max(1, raw.nbytes), **options)
         try:

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from ._bounds import python_value

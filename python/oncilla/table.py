@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._duckdb import changes
@@ -107,7 +108,7 @@ class Table(Readable):
                       replicas or 0, *options, report)
             except Exception as error:
                 if raised.error is not None:
-                    raise raised.error
+                    raise raised.error from raised.error.__cause__  # as it was raised, without ours
                 if "Python exception" in str(error) and "\nKeyboardInterrupt" in str(error):
                     raise KeyboardInterrupt from error  # in a generator inside a pyarrow reader
                 raise

@@ -137,7 +137,8 @@ def test_without_a_cluster(tmp_path):
     bfs = find("oncilla-bfs", "apps/bfs")
     environment = {**os.environ, "OCM_SOCKET": str(tmp_path / "none.sock")}
     small = ["--graph", "kron", "--scale", "10", "--roots", "1"]
-    lost = subprocess.run([bfs, *small], env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    lost = subprocess.run([bfs, *small], env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
+                          check=False)
     assert lost.returncode == NO_CLUSTER and lost.stderr.startswith("oncilla-bfs: NO_DAEMON: "), lost
     for alone in (["--embedded"], ["--place", "none"]):
         done = subprocess.run([bfs, *small, *alone, "--validate"], env=environment, capture_output=True, text=True,

@@ -51,8 +51,8 @@ def names(node: Node) -> list[str]:
 
 def parquet(folder: pathlib.Path, scale: float) -> pathlib.Path:
     generator = pathlib.Path(sys.executable).with_name("tpchgen-cli")
-    subprocess.run([generator, "parquet", "-s", str(scale), "--tables", "lineitem,orders,customer", "--output-dir", folder],
-                   check=True, capture_output=True, timeout=120)
+    subprocess.run([generator, "parquet", "-s", str(scale), "--tables", "lineitem,orders,customer", "--output-dir",
+                    folder], check=True, capture_output=True, timeout=120)
     return folder
 
 
@@ -205,7 +205,8 @@ def test_a_node_killed_during_a_run_ends_it_cleanly(make_cluster, data):
     node = cluster["n1"]
     lines(warehouse(node, "load", "--parquet", data, "--nodes", "n3", "--chunk-rows", CHUNK_ROWS, "--json"))
     before = names(node)
-    with subprocess.Popen(command(node, "run", "--rounds", 1000, "--fused", "no", "--queries", "A", "--chunk-rows", CHUNK_ROWS),
+    with subprocess.Popen(command(node, "run", "--rounds", 1000, "--fused", "no", "--queries", "A",
+                                  "--chunk-rows", CHUNK_ROWS),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         wait_for("an operator has written", lambda: len(names(node)) > len(before))
         cluster["n3"].kill()

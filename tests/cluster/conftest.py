@@ -10,7 +10,6 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import Cluster  # noqa: E402
 
-
 # A run that is told to end still removes its daemons and namespaces.
 signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
 

@@ -189,7 +189,8 @@ class Node:
         return self.run_dir / "oncillad.sock"
 
     def in_namespace(self, command: list) -> list:
-        return ["ip", "netns", "exec", self.namespace, *map(str, command)] if self.namespace else list(map(str, command))
+        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        return [*inside, *map(str, command)]
 
     def arguments(self, extra=()) -> list:
         c = self.cluster
@@ -202,8 +203,8 @@ class Node:
 
     def start(self, extra=(), prefix=()):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.in_namespace([*prefix, *self.arguments(extra)]), stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(self.in_namespace([*prefix, *self.arguments(extra)]),
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self
 
     def wait_ready(self):
@@ -297,7 +298,8 @@ class Cluster:
         space = f"{self.switch.removesuffix('-sw')}-{machine}"
         self._ip("netns", "add", space)
         self.nodes.append(Node(self, name, host, [7600, 7601, 7602], space, machine))
-        self._ip("link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", f"to-{machine}", "netns", self.switch)
+        self._ip("link", "add", "eth0", "netns", space, "type", "veth",
+                 "peer", "name", f"to-{machine}", "netns", self.switch)
         if hardware_address:
             self._ip("-n", space, "link", "set", "eth0", "address", hardware_address)
         self._ip("-n", self.switch, "link", "set", f"to-{machine}", "master", "br0", "up")
@@ -368,7 +370,8 @@ class Cluster:
         count = count or len(self.nodes)
         session = Session(str((at or self.nodes[-1]).socket_path))  # cheaper than a program of its own
         try:
-            wait_for(f"{count} nodes alive", lambda: sum(n["state"] == "alive" for n in session.nodes().values()) == count)
+            wait_for(f"{count} nodes alive",
+                     lambda: sum(n["state"] == "alive" for n in session.nodes().values()) == count)
         finally:
             session.close()
 

@@ -246,7 +246,8 @@ class Session:
 
     def attach(self, name: str, access: str = "rw") -> Allocation:
         handle = c.c_void_p()
-        check(lib().ocm_attach(self.handle, name.encode(), {"r": 1, "rw": 3, "r+hold": 5, "rw+hold": 7}[access], c.byref(handle)))
+        bits = {"r": 1, "rw": 3, "r+hold": 5, "rw+hold": 7}[access]
+        check(lib().ocm_attach(self.handle, name.encode(), bits, c.byref(handle)))
         return Allocation(handle)
 
     def remove(self, name: str):
@@ -257,7 +258,8 @@ class Session:
 
         def visit(info, _):
             i = info.contents
-            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "extents": i.extents, "lost": i.lost, "mode": i.mode}
+            out[i.name.decode()] = {"bytes": i.bytes, "layout": i.layout, "extents": i.extents, "lost": i.lost,
+                                    "mode": i.mode}
             return True
         check(lib().ocm_name_list(self.handle, prefix.encode(), NAME_VISIT(visit), None))
         return out

@@ -531,10 +531,11 @@ def test_bash_completes_options_values_and_names(ocm, tmp_path):
 
     def complete(*words):
         line = " ".join(f"'{word}'" for word in words)
-        code = f"source {tmp_path}/script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _ocm; echo ${{COMPREPLY[@]}}"
+        code = (f"source {tmp_path}/script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _ocm; "
+                "echo ${COMPREPLY[@]}")
         path = f"{pathlib.Path(ocm.program).parent}:{ocm.environment['PATH']}"
-        return subprocess.run(["bash", "-c", code], env=ocm.environment | {"PATH": path}, capture_output=True, text=True,
-                              check=True, timeout=20).stdout.split()
+        return subprocess.run(["bash", "-c", code], env=ocm.environment | {"PATH": path}, capture_output=True,
+                              text=True, check=True, timeout=20).stdout.split()
     assert complete("ocm", "sta") == ["status"]
     assert complete("ocm", "put", "--lay") == ["--layout"]
     assert complete("ocm", "put", "--layout", "") == ["single", "striped", "replicated"]
@@ -545,7 +546,8 @@ def test_bash_completes_options_values_and_names(ocm, tmp_path):
 
 
 def test_no_daemon_is_told_with_what_to_do(alone):
-    for command in (["status"], ["ls"], ["rm", "x"], ["get", "x", "-"], ["alloc", "x", "1"], ["put", "/etc/hostname", "x"]):
+    for command in (["status"], ["ls"], ["rm", "x"], ["get", "x", "-"], ["alloc", "x", "1"],
+                    ["put", "/etc/hostname", "x"]):
         alone("--socket", alone.folder / "none.sock", *command, code=NO_CLUSTER)
         assert "ocm up" in alone.error and "none.sock" in alone.error
 

@@ -119,7 +119,8 @@ def test_a_program_that_speaks_by_hand_is_who_the_kernel_says(shared, uid):
 def test_a_second_daemon_on_the_same_directory_refuses(shared):
     node = shared["n1"]
     second = subprocess.run(node.arguments(["--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
-                                            "--http-listen", "127.0.0.1:0"]), capture_output=True, text=True, timeout=20)
+                                            "--http-listen", "127.0.0.1:0"]),
+                            capture_output=True, text=True, timeout=20)
     assert second.returncode != 0
     assert "oncillad" in second.stderr and len(second.stderr) > 30
     works(shared)
@@ -250,7 +251,8 @@ def test_two_users_do_not_take_the_operators_http_socket(cluster):
                 with acting_as(uid, node.run_dir):
                     silent.connect("http.sock")
         assert node.status()["pools"]
-        check = subprocess.run([find_binary("ocm"), "-s", node.socket_path, "stop-check", "n1"], capture_output=True, text=True)
+        check = subprocess.run([find_binary("ocm"), "-s", node.socket_path, "stop-check", "n1"],
+                               capture_output=True, text=True)
         assert check.returncode == 0, check.stdout + check.stderr
 
 

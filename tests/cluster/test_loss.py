@@ -171,8 +171,8 @@ def test_what_misses_a_replica_is_shown(cluster):
     assert "replica_missing name=replicas" in cluster["n1"].log()
 
     def ls(*options):
-        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options], check=True,
-                              capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options],
+                              check=True, capture_output=True, text=True, timeout=20).stdout
     wait_for("ocm ls tells", lambda: json.loads(ls("--json"))[0]["replicas_missing"] == 1)
     assert not json.loads(ls("--json"))[0]["lost"]
     assert "replicas (degraded: 1 missing)" in ls()

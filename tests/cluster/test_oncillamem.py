@@ -23,8 +23,8 @@ def compiled(tmp_path_factory):
             source = next(p for p in (PROGRAMS / f"{name}.c", PROGRAMS.parent / f"{name}.c", HERE / f"{name}.c")
                           if p.exists())
             built[name] = folder / name
-            subprocess.run(["cc", "-DINFINIBAND", f"-I{ROOT}/include/oncilla", source, "-o", built[name], f"-L{library}",
-                            f"-Wl,-rpath,{library}", "-locm", "-lm"], check=True, timeout=60)
+            subprocess.run(["cc", "-DINFINIBAND", f"-I{ROOT}/include/oncilla", source, "-o", built[name],
+                            f"-L{library}", f"-Wl,-rpath,{library}", "-locm", "-lm"], check=True, timeout=60)
         return built[name]
     return build
 

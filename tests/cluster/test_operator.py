@@ -1,5 +1,6 @@
 """What the operator of a cluster sees and does: a node that finds no cluster, a dead coordinator, signals, limits,
 logs under a flood, core dumps, the configuration that is checked before a start."""
+import functools
 import json
 import os
 import pathlib
@@ -58,15 +59,17 @@ def wrong_token(tmp_path):
 # ---- the coordinator
 
 
-@pytest.mark.parametrize("how,says", [("refused", "refused"), ("silent", "no answer"), ("no such name", "cannot resolve"),
-                                      ("not the coordinator", "not the coordinator"), ("wrong token", "token")])
+@pytest.mark.parametrize("how,says", [
+    ("refused", "refused"), ("silent", "no answer"), ("no such name", "cannot resolve"),
+    ("not the coordinator", "not the coordinator"), ("wrong token", "token")])
 def test_a_node_that_never_finds_its_cluster_says_so(make_cluster, tmp_path, how, says):
     cluster = make_cluster(names=("n1", "n2"))
     lost = Node(cluster, "lost", "127.0.0.1", free_ports(3), None)
     cluster.nodes.append(lost)
     silent = socket.create_server(("127.0.0.1", 0))
     target = {"refused": f"127.0.0.1:{free_ports(1)[0]}", "silent": f"127.0.0.1:{silent.getsockname()[1]}",
-              "no such name": "no-such-host.invalid:7600", "not the coordinator": cluster["n2"].control, "wrong token": cluster["n1"].control}[how]
+              "no such name": "no-such-host.invalid:7600", "not the coordinator": cluster["n2"].control,
+              "wrong token": cluster["n1"].control}[how]
     lost.start(["--coordinator", target, *(wrong_token(tmp_path) if how == "wrong token" else [])]).wait_ready()
     failed = 'oncilla_heartbeats_total{what="failed"}'
     wait_for("it tries again and again", lambda: metric(lost, failed) >= 5, 30)
@@ -112,7 +115,7 @@ def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_cluster):
         del arguments[at:at + 2]  # as if [cluster] coordinator were forgotten
         node.arguments = lambda extra=(), arguments=arguments: [*arguments, *extra]
         node.start().wait_ready()
-        [said] = wait_for("it says so", lambda: lines(node, "own_cluster"))
+        [said] = wait_for("it says so", functools.partial(lines, node, "own_cluster"))
         assert " warn " in said and node.control in said and "[cluster] coordinator" in said
         status = ocm(node, "status")
         assert status.returncode == 0 and "alone: coordinator of its own cluster, 1 node" in status.stdout
@@ -313,8 +316,9 @@ def test_check_config_refuses_what_cannot_work(tmp_path):
 
 
 def test_a_start_refuses_what_cannot_work(tmp_path):
-    result = subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--control-listen", "127.0.0.1:0",
-                             "--data-listen", "127.0.0.1:0", "--http-listen", "", "--dram-numa-node", "63"],
+    result = subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path),
+                             "--control-listen", "127.0.0.1:0", "--data-listen", "127.0.0.1:0",
+                             "--http-listen", "", "--dram-numa-node", "63"],
                             capture_output=True, text=True, timeout=20)
     assert result.returncode == 2 and "numa_node" in result.stderr
 

@@ -31,7 +31,8 @@ def reads(handle, seed: int) -> bool:
 
 
 def answered(node, request: str) -> int:
-    found = re.search(rf'^oncilla_control_request_seconds_count\{{request="{request}"\}} (\d+)$', node.http_get("/metrics"), re.M)
+    found = re.search(rf'^oncilla_control_request_seconds_count\{{request="{request}"\}} (\d+)$',
+                      node.http_get("/metrics"), re.M)
     return int(found.group(1)) if found else 0
 
 
@@ -138,8 +139,8 @@ try:
 except ocmlib.OcmError as error:
     print(error.name, sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 """
-    result = subprocess.run([sys.executable, "-c", program, str(shared["n1"].socket_path)], capture_output=True, text=True,
-                            timeout=60, env={**os.environ, "PYTHONPATH": str(HERE)})
+    result = subprocess.run([sys.executable, "-c", program, str(shared["n1"].socket_path)], capture_output=True,
+                            text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(HERE)})
     assert result.stdout == "NO_MEMORY []\n", result.stdout + result.stderr
 
 

@@ -2,6 +2,7 @@
 import signal
 
 import pytest
+
 from harness import outcome, wait_for
 from ocmlib import DEDICATED, OcmError
 

@@ -135,7 +135,8 @@ def test_a_copy_keeps_to_its_rate_and_ocm_status_shows_it(make_cluster):
 
     n2.kill()
     a.fill(0, 2, 4096)
-    wait_for("ocm status tells", lambda: re.search(r"replicas: 1 of 2 in 1 part, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
+    wait_for("ocm status tells",
+             lambda: re.search(r"replicas: 1 of 2 in 1 part, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
     missing, = json.loads(status("--json"))["replicas_missing"]
     assert (missing["node"], missing["parts"], missing["replica_copy_bytes"]) == ("n3", 1, 32 * MIB)
     assert (missing["replicas_left"], missing["replicas_wanted"]) == (1, 2)

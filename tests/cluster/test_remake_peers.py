@@ -145,7 +145,8 @@ def test_what_had_room_for_two_of_three_has_three_when_there_is_more(make_cluste
     cluster["n3"].kill(), cluster["n4"].kill()
     a.fill(0, 2, MIB)
     wait_made_again(cluster, 1)
-    living = [extent["node"] for extent in cluster.program(cluster["n1"]).attach("three", "r").extents() if not extent["lost"]]
+    living = [extent["node"] for extent in cluster.program(cluster["n1"]).attach("three", "r").extents()
+              if not extent["lost"]]
     assert sorted(living) == ["n2", "n5"]
     for name in ("n3", "n4"):
         cluster[name].start().wait_ready()

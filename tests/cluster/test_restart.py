@@ -143,7 +143,8 @@ def test_a_receipt_is_good_for_its_own_session_only(cluster):
     for _ in range(2):
         raws.append(RawProgram(n1))
         welcomes.append(raws[-1].hello())
-        made.append(raws[-1].call("allocate", bytes_total=MIB, layout=2, nodes=["n2", "n3"], flags=DEDICATED)["allocation"])
+        made.append(raws[-1].call("allocate", bytes_total=MIB, layout=2, nodes=["n2", "n3"],
+                                  flags=DEDICATED)["allocation"])
     assert raws[0].call("session_restore", shown=[{"receipt": made[0]["receipt"]}])["code"] < 0  # nothing to restore
     n1.kill()
     n1.start().wait_ready()
@@ -191,7 +192,7 @@ def test_what_a_silent_home_has_is_in_doubt_after_a_restart_and_not_published(ma
     n2.kill()
     n2.start().wait_ready()
     for asked in (lambda: a.publish("doubt"), lambda: program.join(a, b)):
-        wait_for("the session goes on", lambda: outcome(asked) not in ("NO_DAEMON", "NO_COORDINATOR"))
+        wait_for("the session goes on", lambda asked=asked: outcome(asked) not in ("NO_DAEMON", "NO_COORDINATOR"))
         assert outcome(asked) == "PEER_LOST"
     cluster.restore(n3)
     wait_for("the home has answered", lambda: outcome(lambda: a.publish("doubt")) is None)
@@ -355,7 +356,7 @@ def test_a_home_that_did_not_hear_of_the_restart_keeps_what_a_session_has_there(
 
 
 def test_a_silent_node_takes_nothing_from_a_session_that_goes_on(cluster):
-    """Its daemon tells all nodes that it does; a program that waits no longer than it wants to loses nothing by that."""
+    """Its daemon tells all nodes that it does; a program that waits no longer than it wants loses nothing by that."""
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n2, deadline_s=0.5)
     a = program.alloc(MIB, nodes=["n1"], flags=DEDICATED)
@@ -412,7 +413,7 @@ def test_what_is_given_up_on_a_node_that_the_coordinator_does_not_know_yet_is_fr
 
 
 def test_a_coordinator_that_restarts_behind_a_cut_link_takes_nothing(make_netns_cluster):
-    """n3 and n2 reach each other all the time; n3 and the new run of the coordinator do not, for longer than the grace."""
+    """n3 and n2 always reach each other; n3 and the new run of the coordinator do not, for longer than the grace."""
     cluster = make_netns_cluster(extra=["--orphan-grace-ms", "1000"])
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n3)

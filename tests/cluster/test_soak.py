@@ -28,7 +28,8 @@ def test_mixed_operations_match_the_shadow_copy(shared):
             if layout == "single" and rng.random() < 0.7:
                 kwargs["nodes"] = [rng.choice(["n1", "n2", "n3"])]
             session = rng.choice(sessions)
-            live.append((session.alloc(size, flags=ocmlib.ZERO, **kwargs), bytearray(size), layout == "replicated", session))
+            live.append((session.alloc(size, flags=ocmlib.ZERO, **kwargs), bytearray(size), layout == "replicated",
+                         session))
         elif roll < 0.08 and len(live) > 3:
             a = live.pop(rng.randrange(len(live)))[0]
             a.free()

@@ -1,5 +1,6 @@
 """A stop that would take a last copy says so and waits, ocm stop-check tells before, and a rolling restart keeps
 every replicated byte."""
+import functools
 import json
 import os
 import signal
@@ -236,9 +237,10 @@ def write_on(handles: dict, lane: int, stop: threading.Event) -> dict:
     while not stop.is_set() or turn < PLACES:
         for name, handle in handles.items():
             place, seed = (lane * PLACES + turn % PLACES) * PAGE, 1 + lane + 3 * turn
-            wait_for(f"a put to {name} is done", lambda: outcome(lambda: handle.fill(place, seed, PAGE)) is None, 60)
+            put = functools.partial(handle.fill, place, seed, PAGE)
+            wait_for(f"a put to {name} is done", lambda put=put: outcome(put) is None, 60)
             newest[name, place] = seed
-            assert outcome(lambda: handle.holds(place, seed, PAGE)) is not False, (name, place, seed)
+            assert outcome(functools.partial(handle.holds, place, seed, PAGE)) is not False, (name, place, seed)
         turn += 1
     return newest
 

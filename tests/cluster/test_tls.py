@@ -29,8 +29,8 @@ def make_ca(folder, name):
 
 def make_certificate(folder, ca, name, common_name=None, sans="", days="2", usage=""):
     """In NAME.pem and NAME.key; `sans` such as "DNS:a,IP:10.0.0.1"; days "-1": it has expired."""
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={common_name or name}",
-            "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-subj", f"/CN={common_name or name}", "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
     (folder / f"{name}.ext").write_text((f"subjectAltName={sans}\n" if sans else "") +
                                         (f"extendedKeyUsage={usage}\n" if usage else ""))
     openssl("x509", "-req", "-in", folder / f"{name}.csr", "-CA", folder / f"{ca}.pem", "-CAkey", folder / f"{ca}.key",
@@ -94,7 +94,8 @@ def test_programs_without_a_key_put_get_copy_and_attach(tls_cluster):
 
 def test_programs_may_have_a_certificate_of_their_own(make_cluster, certificates):
     cluster = start(make_cluster(start=False), certificates,
-                    ["--tls-client-cert", certificates / "program.pem", "--tls-client-key", certificates / "program.key"])
+                    ["--tls-client-cert", certificates / "program.pem",
+                     "--tls-client-key", certificates / "program.key"])
     moves_bytes(cluster)
 
 
@@ -136,8 +137,9 @@ def test_check_config_reads_the_secrets(certificates, tmp_path):
     token.write_text("0123456789abcdef")
 
     def check(*extra):
-        return subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--check-config", "--token-file",
-                               str(token), *map(str, extra)], capture_output=True, text=True, timeout=20)
+        return subprocess.run([str(find_binary("oncillad")), "--run-dir", str(tmp_path), "--check-config",
+                               "--token-file", str(token), *map(str, extra)],
+                              capture_output=True, text=True, timeout=20)
     good = ["--node-name", "n1", *flags(certificates, "ours", "n1")]
     assert check(*good).returncode == 0
     mixed = check(*good[:6], "--tls-key", certificates / "n2.key")
@@ -196,7 +198,8 @@ def test_a_key_that_others_can_read_is_refused(make_cluster, certificates, tmp_p
     shutil.copytree(certificates, own)
     (own / "n1.key").chmod(mode)
     node = make_cluster(names=("n1",), start=False)["n1"]
-    ended = subprocess.run([str(a) for a in node.arguments(flags(own, "ours", "n1"))], capture_output=True, text=True, timeout=20)
+    ended = subprocess.run([str(a) for a in node.arguments(flags(own, "ours", "n1"))],
+                           capture_output=True, text=True, timeout=20)
     assert ended.returncode == 2
     assert "tls_key" in ended.stderr and "chmod 0600" in ended.stderr
 
@@ -204,8 +207,9 @@ def test_a_key_that_others_can_read_is_refused(make_cluster, certificates, tmp_p
 def in_logs(cluster, **words):
     """Waits until each node's log has all its words in one line."""
     for name, wanted in words.items():
-        wait_for(f"{name} logs {wanted}", lambda: any(all(word in line for word in wanted)
-                                                     for line in cluster[name].log().splitlines()))
+        wait_for(f"{name} logs {wanted}",
+                 lambda name=name, wanted=wanted: any(all(word in line for word in wanted)
+                                                      for line in cluster[name].log().splitlines()))
 
 
 def start_two(make_cluster, first, second):
@@ -278,7 +282,7 @@ class Relay(threading.Thread):
         host, port = target.rsplit(":", 1)
         self.target = host, int(port)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
         self.passed = {"up": 0, "down": 0}
         self.start()
 

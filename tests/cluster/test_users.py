@@ -33,7 +33,8 @@ def error_of(call, *args, **kwargs) -> str:
 SEEN_AS = """
 import os, socket, sys
 os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
-s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[2]); s.sendall(b"GET " + sys.argv[3].encode() + b" HTTP/1.0\\r\\n\\r\\n")
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[2])
+s.sendall(b"GET " + sys.argv[3].encode() + b" HTTP/1.0\\r\\n\\r\\n")
 print(b"".join(iter(lambda: s.recv(65536), b"")).partition(b"\\r\\n\\r\\n")[2].decode())
 """
 
@@ -68,7 +69,8 @@ def test_a_user_sees_his_own_sessions_and_what_he_may_read(shared):
     alice.alloc(MIB, flags=DEDICATED).publish("for-all", 0o604)
     for node, path in (("n1", "/status"), ("n2", "/status?node=n1")):  # here, and through another node
         for uid in (ALICE, BOB):
-            assert {s["uid"] for s in status_as(shared[node], uid, path)["sessions"]} == ({ALICE} if uid == ALICE else set())
+            seen = {s["uid"] for s in status_as(shared[node], uid, path)["sessions"]}
+            assert seen == ({ALICE} if uid == ALICE else set())
         assert ALICE in {s["uid"] for s in json.loads(shared[node].local_get(path))["sessions"]}  # root
     names = {uid: {n["name"] for n in status_as(shared["n1"], uid)["names"]} for uid in (ALICE, BOB, 0)}
     assert names[ALICE] == names[0] == {"for-alice", "for-all"} and names[BOB] == {"for-all"}
@@ -79,8 +81,9 @@ def test_a_user_sees_his_own_sessions_and_what_he_may_read(shared):
 
 def test_top_shows_root_all_sessions_of_all_nodes(shared):
     alice, bob = shared.program(shared["n1"], uid=ALICE), shared.program(shared["n2"], uid=BOB)
-    seen = json.loads(subprocess.run([str(find_binary("ocm")), "--socket", str(shared["n3"].socket_path), "top", "--once",
-                                      "--json", "--interval", "0.05"], capture_output=True, timeout=20, check=True).stdout)
+    top = subprocess.run([str(find_binary("ocm")), "--socket", str(shared["n3"].socket_path), "top", "--once",
+                          "--json", "--interval", "0.05"], capture_output=True, timeout=20, check=True)
+    seen = json.loads(top.stdout)
     assert {(s["node"], s["uid"]) for s in seen["sessions"]} == {("n1", ALICE), ("n2", BOB)}
     assert all(node["reached"] for node in seen["nodes"])
     alice.close(), bob.close()
@@ -256,7 +259,8 @@ def test_a_user_has_a_bounded_number_of_copies_under_way(make_cluster):
         program.hello()
 
     def extent(program, node):
-        return done(program.call("allocate", bytes_total=4096, flags=DEDICATED, nodes=[node]))["allocation"]["extents"][0]
+        made = done(program.call("allocate", bytes_total=4096, flags=DEDICATED, nodes=[node]))
+        return made["allocation"]["extents"][0]
     near, far = extent(bobs[0], "n1"), extent(bobs[0], "n2")
     mine, source = extent(alice, "n1"), extent(alice, "n1")
     cluster["n2"].signal(signal.SIGSTOP)
@@ -283,7 +287,8 @@ def test_a_user_has_a_bounded_number_of_copies_under_way(make_cluster):
 def padded(program, body: str, count: int, **fields):
     """Sends the request with `count` bytes that the daemon does not know."""
     program.ids += 1
-    message = encode("Envelope", {"id": program.ids, body: fields}) + varint(1000 << 3 | 2) + varint(count) + bytes(count)
+    unknown = varint(1000 << 3 | 2) + varint(count) + bytes(count)
+    message = encode("Envelope", {"id": program.ids, body: fields}) + unknown
     program.send_bytes(struct.pack("<I", len(message)) + message)
 
 
@@ -368,7 +373,8 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
     assert all(f"uid {ALICE}" in reply["detail"] and "n3 is alive" in reply["detail"] for reply in refused)
     for allocation in made[600:620]:  # that wait, and what they wait for is freed
         n3 = next(extent for extent in allocation["extents"] if extent["node"] == "n3")
-        raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=n3["address"], generation=n3["generation"])
+        raw.send("lost_replica", allocation_id=allocation["allocation_id"], address=n3["address"],
+                 generation=n3["generation"])
         raw.send("free", allocation_id=allocation["allocation_id"])
     assert len([raw.receive() for _ in range(40)]) == 40 and cluster["n1"].process.poll() is None
     cluster["n3"].kill()
@@ -390,8 +396,10 @@ def test_no_key_or_capability_is_told_at_debug_level(make_cluster):
     source, target = made[0]["extents"][0], made[1]["extents"][0]
     raw.call("copy", source=source, target=target, bytes_total=4096)
     for capability in (source["capability"], bytes(16)):  # the right one, and a wrong one
-        raw.call("open_extent", address=source["address"], generation=source["generation"], capability=capability, access=3)
-    raw.call("lost_replica", allocation_id=made[0]["allocation_id"], address=source["address"], generation=source["generation"])
+        raw.call("open_extent", address=source["address"], generation=source["generation"], capability=capability,
+                 access=3)
+    raw.call("lost_replica", allocation_id=made[0]["allocation_id"], address=source["address"],
+             generation=source["generation"])
     for hello in ({"resume_session": welcome["session_id"], "resume_key": welcome["resume_key"]},  # it is open
                   {"resume_session": welcome["session_id"], "resume_key": bytes(32)}):
         RawProgram(cluster["n1"]).call("session_hello", version=CONTROL_VERSION, program="again", **hello)

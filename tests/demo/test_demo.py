@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PACKAGE, ROOT, Demo, daemons
 
+from conftest import PACKAGE, ROOT, Demo, daemons
 from demo import queries
 
 

@@ -271,7 +271,8 @@ def test_a_freed_allocation_says_so(session):
         allocation.free()
         assert allocation.freed and allocation.nbytes == 64
         for call in (allocation.get, lambda: allocation[0], lambda: allocation.fetch_add(0, 1),
-                     allocation.extents, lambda: memoryview(allocation), lambda: oncilla.copy(bytearray(1), allocation)):
+                     allocation.extents, lambda: memoryview(allocation),
+                     lambda: oncilla.copy(bytearray(1), allocation)):
             with pytest.raises(oncilla.Revoked, match="freed"):
                 call()
 

@@ -21,13 +21,13 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
-from harness import settled, wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oncilla
 import oncilla.arrow
 import oncilla.fs
+from harness import settled, wait_for
 from oncilla._fs_names import name_of
 
 MOVED_MAX = 1.15  # times the needed bytes
@@ -109,7 +109,8 @@ def moves_while_the_gil_is_held(source, target, folder, bytes_moved) -> bool:
     thread = threading.Thread(target=copy)
     thread.start()
     try:
-        wait_for("the copy moves bytes", lambda first=bytes_moved(): bytes_moved() > first)
+        first = bytes_moved()
+        wait_for("the copy moves bytes", lambda: bytes_moved() > first)
         sys.setswitchinterval(1000)  # from here to the end of each try nothing takes the GIL from this thread
         poll = ctypes.PyDLL(None).poll
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""What the documents say is run: the Python examples, the notebook's cells, and the reference against the docstrings."""
+"""What the documents say is run: the Python examples, the notebook's cells, the reference against the docstrings."""
 from __future__ import annotations
 
 import json

@@ -141,7 +141,7 @@ def test_duckdb_sees_appends_and_snapshots(cluster):
         t = pool.table(fresh()).put({"k": [1, 2]})
         connection = duckdb.connect()
         connection.register("kept", t)
-        with t.snapshot() as s:
+        with t.snapshot() as s:  # noqa: F841
             t.append({"k": [10]})
             assert connection.sql("select sum(k) from s").fetchall() == [(3,)]
         assert connection.sql("select sum(k) from t").fetchall() == [(13,)]
@@ -334,7 +334,7 @@ def test_no_method_of_a_dataset_reaches_the_missing_one(stored):
 
 def test_duckdb_over_a_dataset_pushes_into_it(stored):
     t = stored["remote"]
-    dataset = t.dataset()
+    dataset = t.dataset()  # noqa: F841
     before = duckdb.connect().sql("select sum(price), count(*) from dataset where k between 300 and 310").fetchall()
     assert before == duckdb.connect().sql("select sum(price), count(*) from t where k between 300 and 310").fetchall()
 

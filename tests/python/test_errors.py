@@ -35,8 +35,9 @@ def test_scopes_are_those_of_the_header():
 
 
 @pytest.mark.parametrize("kind, builtin", [
-    (oncilla.DeadlineExceeded, TimeoutError), (oncilla.Permission, PermissionError), (oncilla.NoDaemon, ConnectionError),
-    (oncilla.PeerLost, ConnectionError), (oncilla.PoolFull, MemoryError), (oncilla.NotFound, LookupError),
+    (oncilla.DeadlineExceeded, TimeoutError), (oncilla.Permission, PermissionError),
+    (oncilla.NoDaemon, ConnectionError), (oncilla.PeerLost, ConnectionError),
+    (oncilla.PoolFull, MemoryError), (oncilla.NotFound, LookupError),
     (oncilla.OutOfRange, IndexError), (oncilla.InvalidArgument, ValueError), (oncilla.IoError, OSError)])
 def test_builtin_exceptions_are_met(kind, builtin):
     assert issubclass(kind, builtin)

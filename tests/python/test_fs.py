@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 import pytest
-from harness import settled, wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ocmlib import find_binary
 
 import oncilla
 import oncilla.fs
+from harness import settled, wait_for
+from ocmlib import find_binary
 from oncilla import _fs_file
 from oncilla._fs_names import NAME_BYTES_MAX, name_of, path_of
 

@@ -10,9 +10,9 @@ import warnings
 import fsspec
 import pandas
 import pytest
-from harness import settled, wait_for
 
-import oncilla.fs
+import oncilla.fs  # noqa: F401  (registers ocm://)
+from harness import settled, wait_for
 from oncilla import _fs_file
 
 BUDGET_BYTES = 8 << 20
@@ -242,7 +242,8 @@ def test_a_file_that_is_closed_in_a_later_except_is_discarded_and_says_so(files)
         except Stop:
             file.close()
     assert file.closed
-    assert any("nothing was published" in note for note in getattr(caught.value, "__notes__", ["nothing was published"]))
+    notes = getattr(caught.value, "__notes__", ["nothing was published"])
+    assert any("nothing was published" in note for note in notes)
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
@@ -282,7 +283,7 @@ def test_a_writer_that_was_closed_or_discarded_does_not_warn(files):
                 raise Stop
         with contextlib.suppress(OSError):
             with files.open(PATH, "wb") as file:
-                too_much(lambda line: file.write(line.encode()))
+                too_much(lambda line: file.write(line.encode()))  # noqa: F821  (deleted after it)
         files.pipe_file("x", b"x")
         files.rm("x")
         del file

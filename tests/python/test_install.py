@@ -32,15 +32,16 @@ def run(*command: object, **options) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> pathlib.Path:
-    """Built from the tree, unless $OCM_WHEEL is one. The rooms' libraries are those of the build under test, whose sources
-    and options are the same; $OCM_WHEEL_WHOLE, as in `make test-long`: all is compiled."""
+    """Built from the tree, unless $OCM_WHEEL is one. The rooms' libraries are those of the build under test, whose
+    sources and options are the same; $OCM_WHEEL_WHOLE, as in `make test-long`: all is compiled."""
     if "OCM_WHEEL" in os.environ:
         return pathlib.Path(os.environ["OCM_WHEEL"])
     folder = tmp_path_factory.mktemp("wheel")
     compiled = os.environ.get("OCM_BIN_DIR")
-    settings = [] if compiled is None or "OCM_WHEEL_WHOLE" in os.environ else ["-C", f"cmake.define.OCM_COMPILED={compiled}"]
-    run(sys.executable, "-m", "pip", "wheel", ROOT, *settings, "-C", f"build-dir={folder}/build", "--no-build-isolation",
-        "--no-deps", "--no-index", "-q", "-w", folder, timeout=1500)
+    whole = compiled is None or "OCM_WHEEL_WHOLE" in os.environ
+    settings = [] if whole else ["-C", f"cmake.define.OCM_COMPILED={compiled}"]
+    run(sys.executable, "-m", "pip", "wheel", ROOT, *settings, "-C", f"build-dir={folder}/build",
+        "--no-build-isolation", "--no-deps", "--no-index", "-q", "-w", folder, timeout=1500)
     built, = folder.glob("oncilla-*.whl")
     return built
 
@@ -50,8 +51,8 @@ def installed(wheel, tmp_path_factory) -> pathlib.Path:
     """The folder of an environment with nothing but the wheel."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False, symlinks=True)
-    run(sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--no-deps", "--no-index", "-q", wheel,
-        timeout=300)
+    run(sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--no-deps", "--no-index", "-q",
+        wheel, timeout=300)
     return folder
 
 
@@ -61,7 +62,8 @@ def test_it_is_small_and_has_everything(wheel):
         names = archive.namelist()
         folder = next(name for name in names if name.endswith(".dist-info/entry_points.txt"))
         entries = archive.read(folder).decode()
-    for name in ("__init__.py", "py.typed", "_core.pyi", "liboncilla.so", "bin/ocm", "bin/oncillad", "fs.py", "table.py"):
+    for name in ("__init__.py", "py.typed", "_core.pyi", "liboncilla.so", "bin/ocm", "bin/oncillad", "fs.py",
+                 "table.py"):
         assert f"oncilla/{name}" in names
     assert sum(re.fullmatch(r"oncilla/_core\..*so", name) is not None for name in names) == 1
     assert "ocm = oncilla.fs:OcmFileSystem" in entries and "oncillad = oncilla._programs:oncillad" in entries

@@ -65,7 +65,7 @@ def test_an_abandoned_get_keeps_its_buffer_until_it_has_ended(standing):
     target = np.zeros(8 << 20, "u1")
     block_bytes = target.nbytes
     gone = weakref.ref(target)
-    assert interrupted(lambda: block.get_into(target)) < PROMPT_S
+    assert interrupted(lambda: block.get_into(target)) < PROMPT_S  # noqa: F821  (deleted after it)
     del target
     gc.collect()
     assert gone() is not None  # the network may still write there
@@ -86,7 +86,7 @@ def test_a_session_closes_with_abandoned_operations(make_cluster):
     target = np.zeros(32 << 20, "u1")
     gone = weakref.ref(target)
     cluster["n2"].signal(signal.SIGSTOP)
-    assert interrupted(lambda: block.get_into(target)) < PROMPT_S
+    assert interrupted(lambda: block.get_into(target)) < PROMPT_S  # noqa: F821  (deleted after it)
     pool.close()  # waits for them, to the failure deadline
     del target, block
     gc.collect()

@@ -21,7 +21,8 @@ def rows():
     with_nulls = pyarrow.array([None if i % 7 == 0 else f"k{i % 50}" for i in range(ROWS)])
     return pyarrow.table({"n": numpy.arange(ROWS), "few": few, "nulls": with_nulls,
                           "all": pyarrow.array([f"a text of its own {i}" for i in range(ROWS)]),
-                          "d": pyarrow.array([decimal.Decimal(i % 100) for i in range(ROWS)], pyarrow.decimal128(15, 2)),
+                          "d": pyarrow.array([decimal.Decimal(i % 100) for i in range(ROWS)],
+                                             pyarrow.decimal128(15, 2)),
                           "bytes": few.cast(pyarrow.binary())})
 
 

@@ -183,6 +183,11 @@ def count_descriptors() -> int:
 def test_calls_leak_no_references_and_no_descriptors(cluster):
     target, source = bytearray(4096), b"x" * 4096
 
+    def refuses(block):
+        for wrong in (lambda: block.get(1 << 20), lambda: block.get_into(source), lambda: block.put_from(3)):
+            with pytest.raises((oncilla.Error, TypeError)):
+                wrong()
+
     def round_trip():
         with oncilla.connect(cluster["n1"].socket_path) as pool:
             for options in ({"local": True, "dedicated": True}, {"nodes": "n2"}):
@@ -193,9 +198,7 @@ def test_calls_leak_no_references_and_no_descriptors(cluster):
                 block.getv([(0, target)])
                 oncilla.copy(target, block, 100)
                 block[5:500:3], block[0], repr(block), block._repr_html_()
-                for wrong in (lambda: block.get(1 << 20), lambda: block.get_into(source), lambda: block.put_from(3)):
-                    with pytest.raises((oncilla.Error, TypeError)):
-                        wrong()
+                refuses(block)
                 if "local" in options:
                     memoryview(block).release()
                     del block

@@ -121,5 +121,5 @@ def test_all_that_is_named_is_there():
         assert getattr(oncilla, name) is not None
     assert set(oncilla.__all__) <= set(dir(oncilla))
     with pytest.raises(AttributeError):
-        oncilla.nothing
+        _ = oncilla.nothing
     assert (pathlib.Path(oncilla.__file__).parent / "py.typed").exists()

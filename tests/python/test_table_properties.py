@@ -78,8 +78,11 @@ def kinds(draw, depth: int = 2):
         {"p": items, "q": st.none() | _integers[pa.int32()]})
 
 
+ANY_KIND = kinds()
+
+
 @st.composite
-def tables(draw, choice=kinds(), rows_max: int = 40):
+def tables(draw, choice=ANY_KIND, rows_max: int = 40):
     """A table of up to four columns, cut out of a longer one (so that offsets are not 0), in chunks."""
     rows = draw(st.integers(0, rows_max))
     before, after = draw(st.integers(0, 9)), draw(st.integers(0, 3))

@@ -5,7 +5,8 @@ import os
 import pathlib
 import pickle
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import oncilla
 import oncilla._predicate

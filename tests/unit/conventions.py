@@ -31,7 +31,8 @@ ARROWS = {
     "python": set(),  # the public headers only
 }
 # Headers of a third party and the one folder that may know them.
-PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node", "openssl/": ("src/os", "src/control", "src/fabric/tcp"),
+PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node",
+                   "openssl/": ("src/os", "src/control", "src/fabric/tcp"),
                    "google/protobuf": ("src/wire", "src/table/format"), "CLI/": ("daemon", "cli", "apps"),
                    "nanobind/": "python/src", "arrow/": "python/arrowfs"}
 # What is real about a daemon; everything else of these rooms runs in a simulation too.
@@ -51,7 +52,8 @@ def room_of(path: pathlib.Path) -> str:
 
 def main() -> int:
     faults = []
-    files = [p for top in ("src", "daemon", "cli", "apps", "python") for p in (ROOT / top).rglob("*") if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
+    files = [p for top in ("src", "daemon", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
+             if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
     for path in files:
         room = room_of(path)
         where = path.relative_to(ROOT).as_posix()

@@ -46,11 +46,12 @@ def unproved(text: str) -> list:
 
 
 def check_itself():
-    good = ("x\n## A\nBoth hold:\n\n- one: `tests/a.py::test_b`;\n  more\n- two. No test: why.\n\n| a |\n\n    command\n\n"
-            "At worst: all. No test: why.\n")
+    good = ("x\n## A\nBoth hold:\n\n- one: `tests/a.py::test_b`;\n  more\n- two. No test: why.\n\n| a |\n\n"
+            "    command\n\nAt worst: all. No test: why.\n")
     assert statements(good)[1] == "- one: `tests/a.py::test_b`; more" and len(statements(good)) == 4
     assert unproved(good) == []
-    for bad in ("No claim.", "- a bullet\n- two: `tests/a.py`", "`tests/a.py` shows it. At worst: all.", "So. No test."):
+    for bad in ("No claim.", "- a bullet\n- two: `tests/a.py`", "`tests/a.py` shows it. At worst: all.",
+                "So. No test."):
         assert len(unproved("x\n## A\n" + bad)) == 1, bad
 
 
