@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import tempfile
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARIES = pathlib.Path(os.environ.get("OCM_BIN_DIR", ROOT / "build" / "release"))
@@ -18,7 +19,7 @@ class Failed(Exception):
     """A program of the build is missing or failed; the text says what to do."""
 
 
-def run(command: list[str], deadline_s: float = 60, **options: object) -> str:
+def run(command: list[str], deadline_s: float = 60, **options: Any) -> str:
     """The standard output of a program that ended well. Errors: Failed."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline_s,

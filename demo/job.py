@@ -10,12 +10,14 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import oncilla
 
 from . import answers, bfs, machine, measure, polars_queries, queries, report, second, sources, tpch, warehouse
 from .charts import MIB, number
 from .cluster import ROOT, Cluster, run
+from .measure import Cell, Source
 from .terminal import Terminal
 
 # The tables of SF 1 take 940 MB. A node's budget is less than that, and enough for its share of the tables, of the
@@ -31,12 +33,14 @@ class Failed(Exception):
 class Job:
     """The whole run. `close()` stops the cluster, whatever happened."""
 
+    cluster: Cluster
+    pool: oncilla.Session
+
     def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
         self.options, self.terminal = options, terminal
         self.results: dict = {"acts": []}
         self.checks = 0
-        self.cluster: Cluster | None = None
-        self.pool: oncilla.Session | None = None
+        self.opened = contextlib.ExitStack()
         self.began = time.monotonic()
 
     @contextlib.contextmanager
@@ -89,8 +93,8 @@ class Job:
 
     def start_cluster(self) -> None:
         budget = int(BUDGET_BYTES_PER_SCALE * self.options.sf) >> 16 << 16
-        self.cluster = Cluster(self.options.nodes, budget)
-        self.pool = oncilla.connect(self.cluster.socket)
+        self.cluster = self.opened.enter_context(Cluster(self.options.nodes, budget))
+        self.pool = self.opened.enter_context(oncilla.connect(self.cluster.socket))
         self.nodes = tuple(self.cluster.nodes)
         self.terminal.say(f"  {', '.join(self.nodes)}: daemons on this machine with {number(budget / MIB)} MiB each; "
                           f"this program talks to {self.nodes[0]}")
@@ -140,7 +144,7 @@ class Job:
         turns = self.options.rounds * len(queries.ALL) * len(every)
         done = 0
 
-        def advanced(source: measure.Source, query: queries.Query) -> None:
+        def advanced(source: Source, query: queries.Query) -> None:
             nonlocal done
             done += 1
             bar.at(done, f"{query.name} from {source.title}")
@@ -153,13 +157,14 @@ class Job:
             self.terminal.say(f"  {key} was not measured: {why}")
         self.terminal.say(f"  ms, median of {self.options.rounds}; {self.board.checks} answers, all right")
 
-    def collect(self, every: list[measure.Source]) -> None:
-        def cell(found: measure.Cell) -> dict:
+    def collect(self, every: list[Source]) -> None:
+        def cell(found: Cell) -> dict:
             return {"ms": found.median_s * 1e3, "min_ms": min(found.seconds) * 1e3, "max_ms": max(found.seconds) * 1e3,
                     "moved_bytes": found.moved_bytes}
-        means = {source.key: self.board.geometric_mean_s(source.key, queries.ALL) for source in every}
+        means = [(source, self.board.geometric_mean_s(source.key, queries.ALL)) for source in every]
         self.results["sources"] = [{"key": source.key, "title": source.title,
-                                    "mean_ms": means[source.key] and means[source.key] * 1e3} for source in every]
+                                    "mean_ms": None if mean_s is None else mean_s * 1e3}
+                                   for source, mean_s in means]
         self.results["skipped"] = self.board.skipped
         self.results["queries"] = [
             {"name": query.name, "what": query.what, "rows": self.board.right[query.name][0],
@@ -169,7 +174,7 @@ class Job:
 
     def measure_steps(self) -> None:
         rounds = 1 if self.options.quick else 3
-        found = {query.name: {"name": query.name} for query in queries.STEPPED}
+        found: dict[str, dict[str, Any]] = {query.name: {"name": query.name} for query in queries.STEPPED}
         places = ((self.local, self.nodes[:1]), (self.remote, self.nodes[1:]))
         with self.terminal.bar("by operator", rounds * len(found) * len(places)) as bar:
             done = 0
@@ -186,7 +191,7 @@ class Job:
                         bar.at(done, query.name)
                     middle = sorted(turns, key=lambda turn: turn.seconds)[len(turns) // 2]
                     found[query.name][source.key] = {
-                        "fused_ms": self.board.median_s(source.key, query.name) * 1e3,
+                        "fused_ms": self.board.cells[source.key, query.name].median_s * 1e3,
                         "stepped_ms": middle.seconds * 1e3, "written_bytes": middle.written_bytes}
         self.results["fusion"] = list(found.values())
         self.terminal.table(
@@ -198,10 +203,10 @@ class Job:
 
     def measure_engines(self) -> None:
         """The same tables under Polars, beside DuckDB."""
-        found = []
+        found: list[dict[str, Any]] = []
         for name, (query, written) in polars_queries.QUERIES.items():
-            cells = {"DuckDB, own node": self.board.median_s("local", name) * 1e3,
-                     "DuckDB, remote": self.board.median_s("remote", name) * 1e3}
+            cells = {"DuckDB, own node": self.board.cells["local", name].median_s * 1e3,
+                     "DuckDB, remote": self.board.cells["remote", name].median_s * 1e3}
             for source, title in ((self.local, "Polars, own node"), (self.remote, "Polars, remote")):
                 frames = {table: source.snapshots[table].scan_polars() for table in query.reads}
                 turns = []
@@ -314,7 +319,4 @@ class Job:
             f"  {self.cluster.stop_command()}   # stop it")
 
     def close(self) -> None:
-        if self.pool is not None:
-            self.pool.close()
-        if self.cluster is not None:
-            self.cluster.close()
+        self.opened.close()

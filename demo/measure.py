@@ -135,5 +135,6 @@ class Board:
 
     def geometric_mean_s(self, source: str, queries: Iterable[Query]) -> float | None:
         """Over the queries; None where one is missing."""
-        medians = [self.median_s(source, query.name) for query in queries]
-        return statistics.geometric_mean(medians) if medians and all(medians) else None
+        found = [self.median_s(source, query.name) for query in queries]
+        medians = [median_s for median_s in found if median_s]
+        return statistics.geometric_mean(medians) if medians and len(medians) == len(found) else None

@@ -25,7 +25,7 @@ def main() -> None:
     # ]
     opened = time.perf_counter()
     # [
-    answer = duckdb.sql("""
+    answer = duckdb.execute("""
         select o_orderpriority, count(*) as n, sum(l_extendedprice) as price
         from lineitem join orders on l_orderkey = o_orderkey
         where l_shipdate >= date '1995-03-01' and l_shipdate < date '1995-04-01'

@@ -11,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib.figure import Figure  # noqa: E402  (the backend comes first)
+from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +49,8 @@ THEMES = (LIGHT, DARK)
 
 def figure(theme: Theme, width: float, height: float) -> Figure:
     """Inches at 100 dots."""
-    made = Figure(figsize=(width, height), dpi=100, facecolor=theme.paper, layout="constrained")
-    made.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return made
+    return Figure(figsize=(width, height), dpi=100, facecolor=theme.paper,
+                  layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
 
 
 def dress(axes, theme: Theme, title: str = "", grid: str = "x") -> None:

@@ -26,7 +26,7 @@ class Bar:
         self._progress, self._task = progress, task
 
     def at(self, done: float, note: str = "") -> None:
-        if self._progress is not None:
+        if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, note=note)
 
 

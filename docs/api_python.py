@@ -9,6 +9,7 @@ import inspect
 import pathlib
 import re
 import sys
+from typing import Any
 
 FILE = pathlib.Path(__file__).with_name("python.md")
 HEAD = """# The Python package `oncilla`
@@ -47,7 +48,7 @@ def text_of(item: object) -> str:
     return "\n".join(out)
 
 
-def signature(name: str, item: object) -> str:
+def signature(name: str, item: Any) -> str:
     """As it would be written in a stub, on one line."""
     try:
         found = inspect.signature(item)
@@ -57,9 +58,9 @@ def signature(name: str, item: object) -> str:
     text = str(inspect.Signature(parameters))
     for parameter in found.parameters.values():
         if isinstance(parameter.annotation, str):
-            text = re.sub(rf"(?<![\w]){parameter.name}(=|, |\)|$)",
-                          lambda m, p=parameter: f"{p.name}: {p.annotation}"
-                          + (" = " if m.group(1) == "=" else m.group(1)), text, count=1)
+            if at := re.search(rf"(?<![\w]){parameter.name}(=|, |\)|$)", text):
+                after = " = " if at[1] == "=" else at[1]
+                text = f"{text[:at.start()]}{parameter.name}: {parameter.annotation}{after}{text[at.end():]}"
     text = re.sub(r"<object object at 0x[0-9a-f]+>", "...", text)
     result = found.return_annotation
     return name + text + (f" -> {result}" if isinstance(result, str) else "")

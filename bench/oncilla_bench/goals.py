@@ -20,11 +20,11 @@ class Row:
     section: str
     case: str
     unit: str
-    ours: Value = None
-    peer: Value = None
-    limit: Value = None
+    ours: Value | None = None
+    peer: Value | None = None
+    limit: Value | None = None
     goal: str = ""
-    met: bool = None  # None: nothing to judge
+    met: bool | None = None  # None: nothing to judge
 
     def ratio(self, other):
         """Ours over the other's: of times less is better, of rates more."""

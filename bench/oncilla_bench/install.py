@@ -95,7 +95,7 @@ def build(name, source, compiler, libraries, reasons):
 
 def install():
     """Program or Python module: why it is missing."""
-    reasons = {}
+    reasons: dict[str, str] = {}
     paths.WORK.mkdir(parents=True, exist_ok=True)
     _apt(reasons)
     _pip(reasons)

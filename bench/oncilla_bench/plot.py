@@ -8,7 +8,7 @@ SIZES = [64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 8 << 20, 64 << 20]  # m
 
 def _best(samples, network, op):
     """(role, subject): {size: us}, each of the subject's best variant for that size."""
-    lines = {}
+    lines: dict[tuple[str, str], dict[int, float]] = {}
     for (n, role, name, _variant, o, size), us in samples.us.items():
         if (n, o) == (network, op):
             sizes = lines.setdefault((role, name), {})
@@ -34,7 +34,8 @@ def draw(samples, networks, path):
     for network in networks:
         for rate in (False, True):
             for op in ("put", "get"):
-                curves, data = [], []
+                curves: list[str] = []
+                data: list[str] = []
                 for (role, name), sizes in _best(samples, network, op):
                     points = [(s, s / us / 1000 if rate else us) for s, us in sorted(sizes.items())
                               if rate or s <= 65536]

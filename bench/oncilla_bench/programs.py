@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-_running = set()
+_running: set[subprocess.Popen] = set()
 _bounds = {"end_at": None, "each_s": 60.0}
 
 
@@ -36,15 +36,12 @@ def end(process):
 
 
 def start(command, env=None, log=None, stdin=subprocess.DEVNULL):
-    output = open(log, "ab") if log else subprocess.DEVNULL
-    try:
-        process = subprocess.Popen([str(part) for part in command], env={**os.environ, **(env or {})}, stdin=stdin,
-                                   stdout=output, stderr=output, start_new_session=True)
-    except OSError as error:
-        raise Failed(f"{command[0]}: {error.strerror}") from None
-    finally:
-        if log:
-            output.close()
+    with open(log, "ab") if log else contextlib.nullcontext(subprocess.DEVNULL) as output:
+        try:
+            process = subprocess.Popen([str(part) for part in command], env={**os.environ, **(env or {})}, stdin=stdin,
+                                       stdout=output, stderr=output, start_new_session=True)
+        except OSError as error:
+            raise Failed(f"{command[0]}: {error.strerror}") from None
     _running.add(process)
     return process
 

@@ -3,14 +3,14 @@ import collections
 import dataclasses
 import time
 
-from . import programs
+from . import programs, subjects
 
 
 @dataclasses.dataclass
 class Turn:
     network: object
     network_name: str  # "shm" where no network is measured
-    subject: object
+    subject: subjects.Subject
     sizes: list
     seconds: float
 
@@ -56,7 +56,7 @@ class Samples:
 def run_rounds(rounds, turns, samples, progress, record, later_s, rounds_min=1):
     """Every turn once a round. A subject that failed in two rounds is not tried again. Stops between rounds
     when the next would not fit into the budget, of which `later_s` belongs to what comes after. -> rounds done"""
-    failed = collections.Counter()
+    failed: collections.Counter[tuple[str, str]] = collections.Counter()
     total = rounds * len(turns)
     done = 0
     for number in range(1, rounds + 1):

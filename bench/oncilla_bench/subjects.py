@@ -4,6 +4,7 @@ A subject's run(network, sizes, seconds) gives results of measure.h. Variants of
 settings only; the table takes the best variant for each case, so that no peer loses by a setting.
 """
 import dataclasses
+import itertools
 import os
 import socket
 import time
@@ -34,17 +35,16 @@ def _options(sizes, seconds):
     return ["--sizes", ",".join(map(str, sizes)), "--seconds", str(seconds)]
 
 
+_ports = itertools.cycle(range(20000, 40000))
+
+
 def _free_port(network):
     """A port that a server of either place can take."""
     if network.name != "loopback":
-        _free_port.next = 20000 + (_free_port.next - 19999) % 20000
-        return _free_port.next
+        return next(_ports)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-_free_port.next = 20000
 
 
 def _log(name):
@@ -276,7 +276,7 @@ def peers(reasons):
         Subject("ucx_perftest", "peer", "shm", ucx_perftest(UCX_SHM), "posix", missing=perftest),
         Subject("NIXL", "peer", "shm", nixl({}), "UCX", missing=python_nixl),
         Subject("NIXL", "peer", "shm", nixl({}, "app"), "UCX, polled", quick=False, missing=python_nixl),
-        Subject("Mooncake", "peer", "shm", None, missing=why("mooncake") or
+        Subject("Mooncake", "peer", "shm", mooncake, missing=why("mooncake") or
                 "its engine has no shared memory transport for plain memory: on one host it goes over tcp"),
         Subject("Open MPI", "peer", "tcp", open_mpi("tcp"), "btl tcp", quick_veth=True, missing=mpi),
         Subject("Open MPI", "peer", "tcp", open_mpi("tcp", *buffers), "btl tcp, 128k", quick=False, missing=mpi),

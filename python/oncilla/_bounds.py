@@ -180,8 +180,10 @@ def _outcomes(node: tuple, chunk_of: Callable[[int], Chunk], format_of: Callable
 def outcomes(node: tuple, table: Snapshot) -> list[int]:
     """The possible outcomes of the predicate in each row group of `table`."""
     formats = ["?" if field.values else field.format for field in table.fields]  # a dictionary's are of no use
-    return [_outcomes(node, lambda column, group=group: table.chunks(column)[group], formats.__getitem__)
-            for group in range(table.groups)]
+
+    def of_group(group: int) -> int:
+        return _outcomes(node, lambda column: table.chunks(column)[group], formats.__getitem__)
+    return [of_group(group) for group in range(table.groups)]
 
 
 def columns_of(node: tuple) -> set[int]:

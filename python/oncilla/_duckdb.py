@@ -18,7 +18,7 @@ from ._bounds import FALSE, NULL, TRUE, columns_of, outcomes
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from .snapshot import Field, Readable, Snapshot
+    from .snapshot import Field, Snapshot
 
 _COMPARISONS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _PLAIN = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -48,7 +48,7 @@ def _tree(node: Any, positions: dict[str, int]) -> tuple:
     if kind == "Unary" and node.op == "NOT":
         return ("not", _tree(node.operand, positions))
     column = node.left if kind == "Binary" else getattr(node, "operand", None)
-    parts = getattr(column, "parts", ())
+    parts: Sequence[str] = getattr(column, "parts", ())
     if len(parts) != 1 or parts[0] not in positions:
         raise _Foreign
     position = positions[parts[0]]
@@ -57,7 +57,7 @@ def _tree(node: Any, positions: dict[str, int]) -> tuple:
     if kind == "Postfix" and node.op in ("IS NULL", "IS NOT NULL"):
         return ("null" if node.op == "IS NULL" else "valid", position)
     if kind == "In" and node.values:
-        out = ("cmp", "==", position, _value(node.values[0]))
+        out: tuple = ("cmp", "==", position, _value(node.values[0]))
         for value in node.values[1:]:
             out = ("or", out, ("cmp", "==", position, _value(value)))
         return out
@@ -97,22 +97,27 @@ class _Bound(NamedTuple):
 class DuckdbSource:
     """DuckDB's scan protocol, for tables and snapshots."""
 
+    name: str
     one_shot = False
     schema_is_stable = False
     pull_under_gil = False
     _bound: _Bound | None = None
     _declared: list[Field] | None = None
 
-    @property
+    @property  # type: ignore[misc]  # object's can be set, this one has no need to
     def __class__(self) -> type:  # what isinstance() asks after the real type
         sources = sys.modules.get("duckdb._sources")
         return getattr(sources, "ArrowScanSource", type(self))
 
-    def rows(self: Readable) -> int:
+    def newest(self) -> Snapshot:
+        """The version to read, opened anew only where the one that was read last is no longer it."""
+        raise NotImplementedError
+
+    def rows(self) -> int:
         """How many rows, for DuckDB's planner."""
         return self._statement().info["rows"]
 
-    def __arrow_c_schema__(self: Readable) -> Any:
+    def __arrow_c_schema__(self) -> Any:
         """The schema as an `arrow_schema` capsule."""
         bound = self._bound
         if bound is None or time.monotonic() - bound.at_s > _BIND_S or bound.changes != changes[0]:
@@ -120,11 +125,11 @@ class DuckdbSource:
         self._declared = bound.snapshot.fields
         return bound.snapshot.handle.schema()
 
-    def _statement(self: Readable) -> Snapshot:
+    def _statement(self) -> Snapshot:
         """The version that the statement under way was bound to."""
         return self.newest() if self._bound is None else self._bound.snapshot
 
-    def accepts(self: Readable, predicate: Any) -> bool:
+    def accepts(self, predicate: Any) -> bool:
         """Whether `stream()` is to give only rows for which the predicate holds; else DuckDB filters."""
         snapshot = self._statement()
         try:
@@ -132,7 +137,7 @@ class DuckdbSource:
         except _Foreign:
             return False
 
-    def stream(self: Readable, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[Any, bool]:
+    def stream(self, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[Any, bool]:
         """A stream capsule, and whether it has exactly `columns` (positions; None: all) in that order."""
         snapshot, self._bound = self._statement(), None
         if self._declared is not None and self._declared != snapshot.fields:

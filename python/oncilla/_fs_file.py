@@ -76,7 +76,7 @@ class Content:
         replicas = self.allocation is not None and self.allocation.info.layout == "replicated"
         self._local = (any if replicas else all)(extent.local for extent in extents)
         self.view = memoryview(b"") if self.allocation is None else None
-        if extents and self._local:
+        if self.allocation is not None and extents and self._local:
             try:
                 self.view = memoryview(self.allocation)
             except (Unsupported, BufferError):  # several parts: no pointer to all of it
@@ -94,6 +94,7 @@ class Content:
             return bytes(self.view[start:start + nbytes])
         if nbytes == 0:
             return b""
+        assert self.allocation is not None  # an empty file has no such bytes
         with os_errors(self.path):
             data = self.allocation.get(start, nbytes)
         self._count(nbytes)
@@ -104,6 +105,7 @@ class Content:
         pieces = [(start, buffer) for start, buffer in pieces if len(buffer) > 0]
         if not pieces:
             return
+        assert self.allocation is not None  # an empty file has no such bytes
         with os_errors(self.path):
             self.allocation.getv(pieces)
         self._count(sum(len(buffer) for _, buffer in pieces))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._bounds import all_of
 from .errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -55,16 +56,13 @@ def from_terms(terms: Any, names: Sequence[str], table: str) -> tuple:
     if not terms:
         raise InvalidArgument("the filter has no term: give None for all rows")
     groups = terms if isinstance(terms[0], list) else [terms]
-    out = None
+    either: list[tuple] = []
     for group in groups:
-        node = None
-        for term in group:
-            one = _term(term, names, table)
-            node = one if node is None else ("and", node, one)
+        node = all_of(_term(term, names, table) for term in group)
         if node is None:
             raise InvalidArgument("a filter's list of terms is empty")
-        out = node if out is None else ("or", out, node)
-    return out
+        either.append(node)
+    return functools.reduce(lambda a, b: ("or", a, b), either)
 
 
 def _value_type(field: pyarrow.Field) -> pyarrow.DataType:

@@ -29,6 +29,9 @@ class Allocation(_core.Allocation):
         super().__init__(session, *what)
         self.session = session
 
+    if TYPE_CHECKING:
+        def __buffer__(self, flags: int, /) -> memoryview: ...  # the extension has it
+
     def __enter__(self) -> Allocation:
         return self
 

@@ -85,7 +85,7 @@ class Selection:
         plan = self._plan(snapshot, wanted)
         stream = snapshot.scan(plan.read, plan.groups, batch_rows=self._batch_rows or batch_rows,
                                validate=self._validate)
-        if plan.expression is None:
+        if plan.expression is None or plan.output is None:
             return stream
         reader = reader_of(stream)
         names = reader.schema.names
@@ -94,7 +94,7 @@ class Selection:
             scanner = Scanner.from_batches(reader, columns=[names[i] for i in plan.output],
                                            filter=plan.expression)
             return scanner.to_reader().__arrow_c_stream__()
-        return _filtered(reader, plan).__arrow_c_stream__()
+        return _filtered(reader, plan.output, plan.expression).__arrow_c_stream__()
 
     # ---------------------------------------------------------------- reading
 
@@ -180,9 +180,10 @@ class Selection:
         return f"<oncilla.Selection of {self._source.name}: {columns}{where}>"
 
 
-def _filtered(reader: pyarrow.RecordBatchReader, plan: Plan) -> pyarrow.RecordBatchReader:
+def _filtered(reader: pyarrow.RecordBatchReader, output: list[int],
+              expression: Expression) -> pyarrow.RecordBatchReader:
     """The rows that pass, where two columns share a name, which pyarrow's scanner refuses."""
     import pyarrow
-    schema = pyarrow.schema([reader.schema.field(i) for i in plan.output], reader.schema.metadata)
+    schema = pyarrow.schema([reader.schema.field(i) for i in output], reader.schema.metadata)
     return pyarrow.RecordBatchReader.from_batches(
-        schema, (batch.filter(plan.expression).select(plan.output) for batch in reader))
+        schema, (batch.filter(expression).select(output) for batch in reader))

@@ -52,8 +52,6 @@ class Chunk(NamedTuple):
 class Readable(DuckdbSource):
     """What a Table and a Snapshot have in common: everything that reads."""
 
-    name: str
-
     def opened(self, *meters: _core.Meter) -> Snapshot:
         """The version to read: a Table's newest, a Snapshot itself. `meters` count what its scans move."""
         raise NotImplementedError

@@ -18,10 +18,10 @@ _COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#b
 
 
 def _bounds(snapshot: Snapshot, column: int, kind: pyarrow.DataType | None) -> tuple[list, list]:
+    def shown(value: Any) -> Any:
+        return str(value) if kind is None and value is not None else value
     pairs = snapshot.bounds(column)
-    if kind is None:
-        return tuple([None if value is None else str(value) for value in side] for side in zip(*pairs)) or ([], [])
-    return tuple(list(side) for side in zip(*pairs)) or ([], [])
+    return [shown(low) for low, _ in pairs], [shown(high) for _, high in pairs]
 
 
 def stats_table(snapshot: Snapshot, column: str | int | None) -> pyarrow.Table:
