@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 export OCM_BIN_DIR := $(CURDIR)/build/release
 
-.PHONY: help setup build demo test test-unit test-cluster test-python test-sanitizers test-long bench bench-warehouse fuzz lint install clean
+.PHONY: help setup build demo test test-style test-unit test-cluster test-python test-sanitizers test-long bench bench-warehouse fuzz lint install clean
 
 help: ## these lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,8 +21,11 @@ demo: setup ## the main job: TPC-H in the memory of three nodes, queried, with a
 	  "from nothing at most $$(budget_of 'make demo: set up and built') s on two cores"
 	@PYTHONPATH=$(OCM_BIN_DIR)/python:$(CURDIR) build/venv/bin/python -B -m demo.main $(ARGS)
 
-test: ## every suite in Release: units, models, simulation, real daemons, Python (20 minutes from nothing)
+test: ## every suite in Release: style, units, models, simulation, real daemons, Python (20 minutes from nothing)
 	@scripts/test.sh all
+
+test-style: ## clang-format, ruff and mypy, over what git tracks
+	@scripts/test.sh style
 
 test-unit: ## units, conformance, models, simulation, API
 	@scripts/test.sh unit
@@ -49,7 +52,7 @@ bench-warehouse: build ## tables in cluster memory: every goal of theirs, and th
 fuzz: setup ## libFuzzer on every decoder, SECONDS_EACH=60
 	@scripts/fuzz.sh $(or $(SECONDS_EACH),60)
 
-lint: build ## clang-format and clang-tidy
+lint: build ## what test-style checks, and clang-tidy
 	@scripts/lint.sh
 
 install: build ## to PREFIX (default /usr/local)

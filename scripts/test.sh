@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the test suites: all | unit | cluster | python | sanitizers | long. Builds what they need first, prints each
-# runner's own summary, and at the end how long each part took.
+# Runs the test suites: all | style | unit | cluster | python | sanitizers | long. Builds what they need first, prints
+# each runner's own summary, and at the end how long each part took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
@@ -68,20 +68,24 @@ export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/t
 part "setup" scripts/setup.sh
 if [ "$what" = sanitizers ]; then
   part "build: what their daemons serve" scripts/build.sh release oncillad oncilla ocm
+elif [ "$what" = style ]; then
+  part "build: what mypy reads" scripts/build.sh release ocm_python_stub
 else
   part "build: release" scripts/build.sh release
 fi
 case "$what" in
+  style) suite "style" scripts/lint.sh style ;;
   unit) suite "ctest: release" run_ctest release ;;
   cluster) suite "pytest: cluster" run_cluster tests/cluster ;;
   python) all_of_python ;;
   all)
+    suite "style" scripts/lint.sh style
     suite "ctest: release" run_ctest release
     suite "pytest: cluster" run_cluster tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
   long) source scripts/test-long.sh ;;
-  *) echo "usage: scripts/test.sh all|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
+  *) echo "usage: scripts/test.sh all|style|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
 esac
 all_passed
