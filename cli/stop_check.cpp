@@ -86,9 +86,10 @@ int run(const Globals& globals, const Options& options) {
     if (static_cast<unsigned char>(letter) <= ' ' || letter == '?' || letter == '\x7f')
       return fail(Status(Code::kUnknownNode, "no node named " + printable(options.node)));
   }
-  constexpr uint64_t kPatienceNs = 60'000'000'000;  // the daemons have deadlines of their own
+  constexpr uint64_t kHelloNs = 3'000'000'000;
+  constexpr uint64_t kPatienceNs = 60'000'000'000;  // for other nodes the daemon has deadlines of its own
   const std::string address = http_address(globals, options.http);
-  if (!accepts_connections(address, kPatienceNs)) {
+  if (!http_get(address, "/healthz", kHelloNs).is_ok()) {  // also one that stands still
     return fail(Status(Code::kNoDaemon,
                        "no daemon answers at " + address + "; name its socket with --socket or OCM_SOCKET"));
   }

@@ -28,6 +28,7 @@ namespace ocm::fault {
   X(kSealsUnreached, "mutation.seals_few") /* E3: a council is asked for its end by who may not reach it */ \
   X(kShrinksAlone, "mutation.alone")       /* E1: who is cut off takes all others for dead */               \
   X(kLostByOne, "mutation.lost_by_one")    /* Q1: one voter's word is enough */                             \
+  X(kDoubtStays, "mutation.doubt")         /* R10: a loss that was accepted and not learned stays so */     \
   X(kRemovedForgotten, "mutation.removed") /* N2: a removed name comes back */                              \
   X(kHomeForgetsRemoval,                                                                                    \
     "mutation.home_forgets")               /* N2: a name that one home has freed comes back from another */ \
@@ -84,6 +85,8 @@ namespace ocm::fault {
   X(kResumeRepeated, "a home that missed it was told again that a session goes on")            \
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")               \
   X(kFreedAskedFor, "a replica was asked for that its home freed with all others")             \
+  X(kLossAccepted, "a voter accepted that a replica is lost")                                  \
+  X(kDoubtSettled, "a loss that was accepted and not learned was finished")                    \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")          \
   X(kCouncilAccepted, "a voter accepted which council follows")                                \

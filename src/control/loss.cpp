@@ -139,7 +139,10 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   while (next < living.size() && living[next].first <= votes.watched) ++next;
   for (size_t i = 0; i < std::min(living.size(), kWatchedMax); ++i) {
     const auto& [id, part] = living[(next + i) % living.size()];
-    out.watched.push_back({id, part->replicas, ids_of(part->lost), part->ended});
+    out.watched.push_back({id, part->replicas, ids_of(part->lost), part->ended, {}});
+    const bool in_doubt = part->accepted_at.round != 0 && now_ns > part->promised_ns + 2 * lease_ns_;
+    if (in_doubt && part->accepted != id && has(part->replicas, part->accepted))
+      out.watched.back().in_doubt = part->accepted;
     votes.watched = id;
   }
   votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);

@@ -27,6 +27,8 @@
 //   R8 what is decided about a part is remembered until each replica is freed or gone.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
+//   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
+//      part's other replicas, which have it decided: later those may be gone, and nobody could (R4).
 #pragma once
 
 #include <compare>
@@ -109,9 +111,10 @@ class LossLedger {
     /// Living replicas of this home. The home says which of them it has no more.
     struct Watched {
       ExtentId replica;
-      std::vector<ExtentId> part;     // its replicas, as they were made
-      std::vector<ExtentId> lost;     // of them
-      std::optional<ExtentId> ended;  // R9
+      std::vector<ExtentId> part;        // its replicas, as they were made
+      std::vector<ExtentId> lost;        // of them
+      std::optional<ExtentId> ended;     // R9
+      std::optional<ExtentId> in_doubt;  // R10
     };
     std::vector<Watched> watched;
   };

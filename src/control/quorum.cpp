@@ -141,12 +141,13 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
-  for (const auto& [replica, part, lost, ended] : vote.watched) {
+  for (const auto& [replica, part, lost, ended, in_doubt] : vote.watched) {
     auto& watched = *out.add_watched();
     for (const ExtentId& id : part) set_ref(id, *watched.add_part());
     set_ref(replica, *watched.mutable_replica());
     for (const ExtentId& id : lost) set_ref(id, *watched.add_lost());
     if (ended) set_ref(*ended, *watched.mutable_ended());
+    if (in_doubt) set_ref(*in_doubt, *watched.mutable_in_doubt());
   }
   out.set_granted(true);
 }
@@ -164,6 +165,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   step.ballot = ballot_of(request.ballot());
   step.promised_at_ns = request.promised_at_ns();
   OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));
+  if (answer.agreed && step.phase == LossRequest::Phase::kAccept) fault::reached(fault::State::kLossAccepted);
   wire::ReplicaLosing out;
   out.set_agreed(answer.agreed);
   set_ballot(answer.promised, *out.mutable_promised());

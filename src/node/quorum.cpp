@@ -131,13 +131,29 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     for (const auto& ref : watched.lost()) lost.push_back(id_of(ref));
     std::optional<ExtentId> ended;
     if (watched.has_ended()) ended = id_of(watched.ended());
-    if (!home_.note_lost(id, part, lost, ended)) echo.gone.push_back(watched.replica());
+    if (!home_.note_lost(id, part, lost, ended))
+      echo.gone.push_back(watched.replica());
+    else if (watched.has_in_doubt())
+      settle_doubt(std::move(part), id_of(watched.in_doubt()));
   }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns, core_.now_ns());
   else if (vote.has_council())
     (void)come_to(vote.council());
   renew();
+}
+
+void Quorum::settle_doubt(std::vector<ExtentId> part, ExtentId replica) {
+  constexpr size_t kAtOnceMax = 64;
+  if (fault::at(fault::Point::kDoubtStays)) return;
+  if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
+  const auto settle = [](Quorum& self, std::vector<ExtentId> of, ExtentId which) -> Task<void> {
+    const uint64_t give_up_ns = self.core_.now_ns() + 3 * self.core_.config.failure_deadline_ns();
+    const Status lost = co_await self.lose(std::move(of), which, give_up_ns);
+    if (lost.is_ok()) fault::reached(fault::State::kDoubtSettled);
+    self.settling_.erase(which);
+  };
+  core_.env.spawn(settle(*this, std::move(part), replica));
 }
 
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }

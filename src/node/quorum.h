@@ -67,6 +67,8 @@ class Quorum {
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
                const wire::LeaseGranted& vote);
   void renew();
+  /// R10 of control/loss.h.
+  void settle_doubt(std::vector<ExtentId> part, ExtentId replica);
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.
   bool come_to(const wire::Council& council);
@@ -107,6 +109,7 @@ class Quorum {
     std::vector<wire::ExtentRef> freed, gone;
   };
   std::map<std::string, Echo> echoes_;
+  std::set<ExtentId> settling_;
   uint64_t stranger_since_ns_ = 0;
   uint32_t replicas_freed_ = 0;
   const uint64_t started_ns_ = core_.now_ns();

@@ -137,6 +137,15 @@ def test_stop_check_has_an_exit_code_for_each_answer(make_cluster, tmp_path):
     assert stop_check(n1, "n2") == LOST
 
 
+def test_stop_check_says_soon_that_the_daemon_stands_still(cluster):
+    n1 = cluster["n1"]
+    n1.signal(signal.SIGSTOP)
+    try:
+        assert stop_check(n1, "n2") == NO_DAEMON  # it is not waited for like other nodes
+    finally:
+        n1.signal(signal.SIGCONT)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_stop_check_tells_names_to_those_who_may_read_them(make_cluster):
     cluster = make_cluster(extra=NEVER)

@@ -336,6 +336,56 @@ std::string no_room_for_others(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
+/// R10: whoever asks for a loss dies between its acceptance and its answer, and all is well again; later the home of the
+/// other replica is started again.
+std::string loss_is_not_learned(uint64_t seed, const std::set<fault::Point>& broken,
+                                std::set<fault::State>* reached) {
+  Script script(seed, broken, 5);
+  World& world = script.world;
+  const auto y = world.add_program(0), x = world.add_program(4);
+  std::shared_ptr<Handle> of_y, of_x;
+  script.run(y, [&]() -> Task<void> {
+    auto made = co_await y->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    of_y = made.value();
+    const Status put = co_await y->put(of_y, 1);
+    script.must(put, "put");
+    const Status published = co_await y->publish(*of_y, "r");
+    script.must(published, "publish");
+  });
+  script.run(x, [&]() -> Task<void> {
+    auto found = co_await x->attach("r", false);
+    script.must(found.status(), "attach");
+    of_x = found.value();
+  });
+  size_t accepted = 0;
+  world.on_state = [&](fault::State state) {
+    if (state != fault::State::kLossAccepted || ++accepted != 3 + seed % 2) return;
+    world.clock().in(1, [&] { world.kill(4, true); });
+  };
+  world.cut_link(2, 4);
+  script.start(x, [&]() -> Task<void> { (void)co_await x->put(of_x, 2); });
+  script.run_for_ms(4000);
+  world.on_state = nullptr;
+  world.restore_link(2, 4);
+  if (accepted < 3) world.violate("nobody gave the replica up");
+  world.restart(4);
+  script.run_for_ms(9000);
+  world.kill(1, seed % 3 == 0);
+  script.run_for_ms(100);
+  world.restart(1);
+  script.run_for_ms(8000);
+  script.run(y, [&]() -> Task<void> {
+    const Status got = co_await y->get(of_y, 1);
+    script.must(got, "get");
+    const Status put = co_await y->put(of_y, 1);
+    script.must(put, "put");
+  });
+  script.run_for_ms(5000);
+  world.check_settled();
+  return script.end(reached);
+}
+
 /// A program frees a part, or ends, while its daemon waits for what becomes of a replica of it.
 std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Point>& broken,
                                        std::set<fault::State>* reached) {
@@ -705,6 +755,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"no room for others", no_room_for_others, 6},
       {"coordinator and a voter restart", coordinator_and_a_voter_restart, 6},
       {"freed while its loss waits", freed_while_its_loss_waits, 12},
+      {"a loss is not learned", loss_is_not_learned, 6},
       {"the small side decides nothing", small_side_decides_nothing, 4},
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator restarts out of reach", coordinator_restarts_out_of_reach, 8},

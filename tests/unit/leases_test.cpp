@@ -24,6 +24,45 @@ Leases two() {
   return leases;
 }
 
+TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
+  Leases leases(0, 2 * held_bytes(2));
+  for (const uint64_t offset : {0, 4096, 8192}) {
+    leases.add(extent(offset), kSession, "n", kFirst, kAllocation, 7, 100);
+    leases.to_name(extent(offset));
+  }
+  SessionId holder = id<SessionId>('h');
+  holder.bytes[0] = std::byte{0};
+  const Leases::HeldBy by{holder, "m", kFirst, id<HoldId>('1')};
+  EXPECT_TRUE(leases.add_to_hold(by, extent(0)));
+  EXPECT_FALSE(leases.add_to_hold(by, extent(0))) << "it is known";
+  // The hold's own begin comes after it: what it lists already stays, the rest is added.
+  EXPECT_TRUE(leases.hold(holder, "m", kFirst, by.hold, {extent(0), extent(4096)}).value().empty());
+  EXPECT_TRUE(leases.hold(holder, "m", kFirst, by.hold, {extent(0), extent(4096)}).value().empty());
+  EXPECT_TRUE(leases.is_valid());
+  EXPECT_EQ(leases.find(extent(4096))->holders, 1u);
+  ASSERT_EQ(leases.holds_on(extent(4096)).size(), 1u);
+  EXPECT_EQ(leases.holds_on(extent(4096))[0].node, "m");
+  EXPECT_TRUE(leases.holds_on(extent(8192)).empty());
+  EXPECT_FALSE(leases.end_name(extent(0)));
+  EXPECT_FALSE(leases.add_to_hold({holder, "m", kFirst, id<HoldId>('2')}, extent(0)))
+      << "no name has it any more";
+  EXPECT_EQ(leases.end_hold(holder, by.hold), std::vector<ExtentId>{extent(0)});
+  EXPECT_TRUE(leases.remove(extent(0)));
+  EXPECT_TRUE(leases.is_valid());
+}
+
+TEST(Leases, WhatGoesWithAHoldIsBoundedToo) {
+  Leases leases(0, held_bytes(1));
+  for (const uint64_t offset : {0, 4096}) {
+    leases.add(extent(offset), kSession, "n", kFirst, kAllocation, 7, 100);
+    leases.to_name(extent(offset));
+  }
+  const Leases::HeldBy by{id<SessionId>('h'), "m", kFirst, id<HoldId>('1')};
+  EXPECT_TRUE(leases.add_to_hold(by, extent(0)));
+  EXPECT_FALSE(leases.add_to_hold(by, extent(4096)));
+  EXPECT_TRUE(leases.is_valid());
+}
+
 TEST(Leases, ASessionOwnsWhatWasMadeForIt) {
   Leases leases = two();
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);

@@ -1,0 +1,58 @@
+// What one voter tells of losses: R10 of control/loss.h. The protocol as a whole is in tests/model and tests/simulation.
+#include "control/loss.h"
+
+#include <gtest/gtest.h>
+
+namespace ocm::control {
+namespace {
+
+constexpr uint64_t kLeaseNs = 1'000'000'000;
+const ExtentId kA{GlobalAddress(1, 0), 1}, kB{GlobalAddress(2, 0), 1};
+
+LossRequest request(LossRequest::Phase phase, uint64_t promised_at_ns = 0) {
+  LossRequest out;
+  out.phase = phase;
+  out.part = {kA, kB};
+  out.replica = kB;
+  out.ballot = {1, 7};
+  out.promised_at_ns = promised_at_ns;
+  return out;
+}
+
+std::optional<ExtentId> told_to(LossLedger& ledger, uint64_t now_ns, uint32_t partition) {
+  const auto vote = ledger.grant(now_ns, partition, {}, {});
+  return vote.watched.empty() ? std::nullopt : vote.watched.front().in_doubt;
+}
+
+TEST(LossLedger, TellsTheOtherHomesOfALossThatWasAcceptedAndNotLearned) {
+  LossLedger ledger(kLeaseNs);
+  uint64_t now_ns = 10 * kLeaseNs;
+  for (const uint32_t home : {1u, 2u}) (void)ledger.grant(now_ns, home, {}, {});
+  ASSERT_TRUE(ledger.answer(now_ns, request(LossRequest::Phase::kPrepare)).value().agreed);
+  EXPECT_EQ(told_to(ledger, now_ns + 3 * kLeaseNs, 1), std::nullopt) << "nothing was accepted";
+  now_ns += 3 * kLeaseNs;
+  ASSERT_TRUE(ledger.answer(now_ns, request(LossRequest::Phase::kPrepare)).value().agreed);
+  ASSERT_TRUE(ledger.answer(now_ns, request(LossRequest::Phase::kAccept, now_ns)).value().agreed);
+  EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs, 1), std::nullopt) << "its asker may go on";
+  now_ns += 2 * kLeaseNs + 1;
+  EXPECT_EQ(told_to(ledger, now_ns, 1), kB);
+  EXPECT_EQ(told_to(ledger, now_ns, 2), std::nullopt) << "its own home has no say";
+  LossRequest learn = request(LossRequest::Phase::kLearn);
+  learn.lost = {kB};
+  ASSERT_TRUE(ledger.answer(now_ns, learn).is_ok());
+  EXPECT_EQ(told_to(ledger, now_ns + 3 * kLeaseNs, 1), std::nullopt);
+}
+
+TEST(LossLedger, TellsOfAnAcceptedLossThatASealedVoterHadAtOnce) {
+  LossLedger former(kLeaseNs), ledger(kLeaseNs);
+  const uint64_t now_ns = 10 * kLeaseNs;
+  for (const uint32_t home : {1u, 2u}) (void)former.grant(now_ns, home, {}, {});
+  ASSERT_TRUE(former.answer(now_ns, request(LossRequest::Phase::kPrepare)).value().agreed);
+  ASSERT_TRUE(former.answer(now_ns, request(LossRequest::Phase::kAccept, now_ns)).value().agreed);
+  ledger.install(now_ns, former.state(now_ns));
+  EXPECT_EQ(told_to(ledger, now_ns, 1), kB);
+  EXPECT_EQ(told_to(ledger, now_ns, 2), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ocm::control
