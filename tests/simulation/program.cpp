@@ -122,11 +122,21 @@ Task<Status> Program::show_receipts() {
     one.set_handles(one.handles() + 1);
     if (!handle->hold_id.empty()) one.add_holds(handle->hold_id);
   }
+  const size_t freed_before = freed_.size();
+  for (const Freed& freed : freed_) {
+    auto& one = shown[freed.id];
+    one.set_receipt(freed.receipt);
+    one.set_handles(one.handles() + 1);
+    one.add_freed(freed.hold_id);
+  }
   if (growing_ == 0) request.mutable_session_restore()->set_complete(true);
   if (shown.empty() && growing_ != 0) co_return Status();
   for (auto& [id, one] : shown) *request.mutable_session_restore()->add_shown() = std::move(one);
   const auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
-  if (reply.is_ok()) ++world_.counts["receipts shown"];
+  if (reply.is_ok()) {
+    ++world_.counts["receipts shown"];
+    freed_.erase(freed_.begin(), freed_.begin() + static_cast<ptrdiff_t>(freed_before));
+  }
   const Code code = reply.status().code();
   if (code == Code::kAuth || code == Code::kLimit || code == Code::kInvalidArgument)
     world_.violate("W6: a receipt on " + name_of(node_) + ": " + std::string(reply.status().to_string()));

@@ -136,6 +136,10 @@ class Program : public std::enable_shared_from_this<Program> {
   uint64_t session_run_ = 0;  // the daemon that knows the session
   std::shared_ptr<node::Program> session_;
   std::string session_id_, resume_key_;
+  struct Freed {
+    std::string id, receipt, hold_id;
+  };
+  std::vector<Freed> freed_;  // while there was no daemon: shown to the next one
   std::unordered_map<size_t, std::shared_ptr<Channel>> channels_;
 };
 

@@ -160,6 +160,10 @@ Task<Status> Program::free(std::shared_ptr<Handle> handle) {
   request.mutable_free()->set_hold_id(handle->hold_id);
   request.mutable_free()->set_may_be_named(handle->memory->state == Memory::State::kPublishing);
   const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  if (reply.status().code() == Code::kNoDaemon) {
+    freed_.push_back({handle->memory->allocation.allocation_id(), handle->receipt, handle->hold_id});
+    ++world_.counts["freed without a daemon"];
+  }
   // Last: a daemon that starts anew meanwhile has to know what is freed.
   handles.erase(std::remove(handles.begin(), handles.end(), handle), handles.end());
   co_return reply.status();

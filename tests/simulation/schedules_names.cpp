@@ -381,6 +381,49 @@ std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
+/// L4: a held handle is freed while its daemon is away, or when the next run of it has not heard all homes.
+std::string hold_ends_unheard(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto owner = world.add_program(1), holder = world.add_program(3);
+  std::shared_ptr<Handle> held;
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  script.run(holder, [&]() -> Task<void> {
+    auto attached = co_await holder->attach("x", true);
+    script.must(attached.status(), "attach");
+    held = attached.value();
+  });
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  const auto free = [&]() -> Task<void> { (void)co_await holder->free(held); };
+  if (seed % 2 == 0)
+    world.kill(3, false);
+  else
+    world.shut_down(3);
+  script.run_for_ms(1000);
+  if (seed % 3 != 0) script.run(holder, free);
+  world.cut_link(2, 3);
+  world.restart(3);
+  script.run_for_ms(200);
+  script.run(holder, [&]() -> Task<void> { (void)co_await holder->open(); });
+  script.run_for_ms(300 * seed);
+  if (seed % 3 == 0) script.run(holder, free);
+  script.run_for_ms(300);
+  world.ways().reset(2, 3);  // what lies in the stream is lost
+  world.restore_link(2, 3);
+  script.run_for_ms(8000);
+  world.check_unused();  // the program goes on
+  return script.end(reached);
+}
+
 /// L4: every replica is made again on another node, one after another; then the name is removed.
 std::string held_through_restarts(uint64_t seed, const std::set<fault::Point>& broken,
                                   std::set<fault::State>* reached) {
@@ -518,6 +561,7 @@ const std::vector<Schedule>& schedules_of_names() {
       {"two of one name", two_of_one_name, 6},
       {"held while cut off", held_while_cut_off, 12},
       {"a hold is not heard", hold_is_not_heard, 6},
+      {"a hold ends unheard", hold_ends_unheard, 12},
       {"held through restarts", held_through_restarts, 12},
       {"made again while published", made_again_while_published, 24},
   };

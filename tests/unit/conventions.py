@@ -54,6 +54,12 @@ def main() -> int:
     faults = []
     files = [p for top in ("src", "daemon", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
+    for top in ("tests", "bench", "demo", "examples", "docs", "include"):
+        for path in (ROOT / top).rglob("*"):
+            if path.suffix in {".h", ".cpp", ".c", ".hpp", ".py"} and "results" not in path.parts:
+                count = len(path.read_text().splitlines())
+                if count > 800:
+                    faults.append(f"{path.relative_to(ROOT).as_posix()}: {count} lines; at most 800")
     for path in files:
         room = room_of(path)
         where = path.relative_to(ROOT).as_posix()
