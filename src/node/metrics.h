@@ -44,6 +44,7 @@ struct Metrics {
   uint64_t names_degraded = 0;        // at the coordinator: they miss a replica, and no bytes
   uint64_t names_lost = 0;            // at the coordinator: they miss bytes
   uint64_t auth_failures = 0;         // daemons that did not prove the cluster token
+  uint64_t stop_looks = 0;            // at what a stop would take: each asks the homes of all replicas here
   uint64_t connections_unproved = 0;  // closed: they did not prove themselves in time
 
   void request(std::string_view name, uint64_t ns, int code);

@@ -257,6 +257,9 @@ std::string prometheus_text(const Metrics& metrics, const ServedStats& served, c
   t.value("oncilla_auth_failures_total", "", metrics.auth_failures);
   t.type("oncilla_has_coordinator", "gauge", "1 while this node is, or reaches, the coordinator.");
   t.value("oncilla_has_coordinator", "", view.coordinator().empty() ? 0 : 1);
+  t.type("oncilla_stop_looks_total", "counter",
+         "Looks at what a stop of this node would take; each asks other homes.");
+  t.value("oncilla_stop_looks_total", "", metrics.stop_looks);
   t.type("oncilla_council_attempts_total", "counter", "Attempts to change the council, at the coordinator.");
   t.value("oncilla_council_attempts_total", "", metrics.council_attempts);
   t.type("oncilla_heartbeats_total", "counter", "Heartbeats.");

@@ -180,6 +180,7 @@ Task<Stopper::Found> Stopper::look() {
 }
 
 Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
+  ++core_.metrics.stop_looks;
   const Found found = co_await look();
   const auto seen = std::make_shared<Seen>();
   wire::StopCheck& out = seen->figures;

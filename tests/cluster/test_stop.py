@@ -3,9 +3,11 @@ every replicated byte."""
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -165,6 +167,33 @@ def test_stop_check_tells_names_to_those_who_may_read_them(make_cluster):
     os.waitpid(child, 0)
     assert found["last_parts"] == 2 and [each["name"] for each in found["names"]] == ["open"]
     assert [each["name"] for each in told(cluster["n1"], "n3")["names"]] == ["hidden", "open"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_one_look_at_a_stop_serves_all_users_for_a_heartbeat(make_cluster):
+    """It asks the homes of all replicas: whoever asks again and again would keep the daemon from its heartbeats."""
+    asked = 400
+    cluster = make_cluster(extra=NEVER)
+    publish(cluster, "open", ["n2", "n3"], 1)
+    cluster.let_others_in()
+    n1, n2 = cluster["n1"], cluster["n2"]
+
+
+    def looks(node):
+        return int(re.search(r"^oncilla_stop_looks_total (\d+)", node.http_get("/metrics"), re.MULTILINE).group(1))
+    before = [looks(node) for node in (n1, n2)]
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.setuid(12345)
+        for i in range(asked):
+            n1.local_get("/stop-check" + ("?node=n2" if i % 2 else ""))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    beats = (time.monotonic() - began) / 0.2
+    for node, was in zip((n1, n2), before):
+        assert 0 < looks(node) - was <= min(beats + 2, asked / 2 - 1)
+    assert stop_check(n1, "n2") == SAFE
 
 
 def test_ocm_down_does_not_wait(tmp_path):
