@@ -227,10 +227,10 @@ class Leases {
     std::vector<HeldBy> out;
     const auto it = leases_.find(extent);
     if (it == leases_.end() || it->second.holders == 0) return out;
-    for (const auto& [session, owner] : owners_) {
-      for (const auto& [id, extents] : owner.holds) {
+    for (auto owner = owners_.begin(); owner != owners_.end() && out.size() < it->second.holders; ++owner) {
+      for (const auto& [id, extents] : owner->second.holds) {
         if (std::find(extents.begin(), extents.end(), extent) != extents.end())
-          out.push_back({session, owner.node, owner.incarnation, id});
+          out.push_back({owner->first, owner->second.node, owner->second.incarnation, id});
       }
     }
     std::sort(out.begin(), out.end(), [](const HeldBy& a, const HeldBy& b) { return a.hold < b.hold; });
