@@ -236,6 +236,19 @@ class Leases {
     std::sort(out.begin(), out.end(), [](const HeldBy& a, const HeldBy& b) { return a.hold < b.hold; });
     return out;
   }
+  /// Whose daemons hold what no name has any more; one walk over all holds.
+  std::unordered_map<ExtentId, std::set<std::string>, ExtentHash> holders_of_the_ended() const {
+    std::unordered_map<ExtentId, std::set<std::string>, ExtentHash> out;
+    for (const auto& [session, owner] : owners_) {
+      for (const auto& [id, extents] : owner.holds) {
+        for (const ExtentId& extent : extents) {
+          const auto lease = leases_.find(extent);
+          if (lease != leases_.end() && lease->second.name_ended) out[extent].insert(owner.node);
+        }
+      }
+    }
+    return out;
+  }
   bool has_hold(const SessionId& session, const HoldId& id) const {
     const auto owner = owners_.find(session);
     return owner != owners_.end() && owner->second.holds.contains(id);

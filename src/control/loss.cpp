@@ -331,6 +331,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     if (same && theirs.accepted_at > part.accepted_at && !OCM_MUTATION("install-without-accepted")) {
       part.accepted_at = theirs.accepted_at;
       part.accepted = theirs.accepted;
+      part.promised_ns = now_ns;  // its asker may go on
       part.promised = std::max(part.promised, part.accepted_at);
     }
     for (const LossState::Lost& lost : theirs.lost) {
@@ -409,6 +410,14 @@ LossAsker LossAsker::ending(std::vector<ExtentId> part, std::vector<ExtentId> lo
   return out;
 }
 
+LossAsker LossAsker::finishing(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                               uint64_t by) {
+  LossAsker out(std::move(part), replica, by);
+  out.lost_ = std::move(lost);
+  out.finishes_ = true;
+  return out;
+}
+
 void LossAsker::restart() {
   promised_at_ns_.clear();
   prepare();
@@ -458,6 +467,7 @@ void LossAsker::answered(size_t needed, const Answers& answers) {
     if (answer.ended) ended_ = answer.ended;
   }
   if (ends() && lost_.size() != known && !ended_) return overtaken();
+  if (finishes_ && !is_lost() && (lost_.size() != known || ended_)) return overtaken();
   if (phase_ == Phase::kLearn) return after_learn(needed, answers);
   if (lost_.size() != known || ended_.has_value() != knew_end)
     return prepare();  // the instance was decided by another
@@ -485,6 +495,7 @@ void LossAsker::after_prepare(size_t needed, const Answers& answers) {
               [](const auto* a, const auto* b) { return a->accepted_at < b->accepted_at; });
     const LossAnswer& newest = *promises[needed - 1];
     if (newest.accepted_at.round != 0 && !OCM_MUTATION("propose-ones-own")) value_ = newest.accepted;
+    if (finishes_ && (newest.accepted_at.round == 0 || value_ != replica_)) return overtaken();
     phase_ = Phase::kAccept;
     return;
   }

@@ -192,6 +192,9 @@ class LossAsker {
   /// To end a part of which no more than `lost` is decided, in that order. kEnded may be in favour of another.
   static LossAsker ending(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                           uint64_t by);
+  /// To finish what was accepted after `lost`, and nothing else: kOvertaken where nothing was, or another replica.
+  static LossAsker finishing(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                             uint64_t by);
   /// Of the part's replicas, those whose daemons run no more: R3.
   void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
   /// Begins anew: the voters are others.
@@ -230,6 +233,7 @@ class LossAsker {
   std::map<std::string, uint64_t> promised_at_ns_;
   uint64_t wait_ns_ = 0;
   bool refused_ = false;
+  bool finishes_ = false;
 };
 
 }  // namespace ocm::control

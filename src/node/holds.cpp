@@ -66,6 +66,11 @@ void Holds::resume(const std::shared_ptr<Session>& session) {
     now.merge(gone);
     for (auto& [node, request] : now) {
       if (session->holds[id].contains(node)) continue;
+      const size_t bytes = request.ByteSizeLong();
+      if (bytes >
+          Sessions::kRestoredBytesMax - std::min(Sessions::kRestoredBytesMax, session->restored_bytes))
+        return;
+      session->restored_bytes += bytes;
       core_.env.spawn(begin_later(session, id, node, std::move(request)));
     }
   }

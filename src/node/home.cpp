@@ -436,6 +436,8 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
     return Status(Code::kTooLarge, "more extents than an allocation has");
   std::vector<ExtentId> extents;
   for (const auto& ref : request.extents()) extents.push_back(present(id_of(ref)));
+  constexpr int kToldAtOnceMax = 64;
+  const bool known = leases_.has_hold(session, hold);
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
                  leases_.hold(session, request.owner_node(), incarnation, hold, extents));
   check_owner(request.owner_node(), incarnation);
@@ -443,9 +445,13 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
     if (std::find(missing.begin(), missing.end(), extents[i]) == missing.end()) continue;
     *out.add_missing() = request.extents(static_cast<int>(i));
   }
+  int late = known ? kToldAtOnceMax : 0;
   for (const auto& ref : request.extents()) {  // who asked does not know the other homes of today
-    const wire::PartRemade* part = remade(id_of(ref));
-    if (part != nullptr && on_held_late_) on_held_late_(*part, present(id_of(ref)));
+    const wire::PartRemade* part = late == kToldAtOnceMax ? nullptr : remade(id_of(ref));
+    const ExtentId now = present(id_of(ref));
+    if (part == nullptr || !on_held_late_ || leases_.find(now) == nullptr) continue;
+    on_held_late_(*part, now);
+    ++late;
   }
   return out;
 }
@@ -460,10 +466,11 @@ std::vector<control::Leases::HeldBy> Home::take_holds(const wire::GiveReplica& r
       continue;
     if (over_.contains(over_key(by.session, hold.owner_incarnation())) || over_.contains(hold.hold_id()))
       continue;
+    const bool known = leases_.has_hold(by.session, by.hold);
     if (!leases_.add_to_hold(by, id_of(request.replica()))) continue;
     fault::reached(fault::State::kHoldFollowed);
     check_owner(by.node, by.incarnation);
-    out.push_back(std::move(by));
+    if (!known) out.push_back(std::move(by));
   }
   return out;
 }
@@ -666,6 +673,8 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
   const ExtentId id = id_of(request.replica());
   AllocationId allocation;
   OCM_TRY(table_->find(id).status());
+  // Told late, or again: the name has ended since, and would be back.
+  if (const control::Lease* lease = leases_.find(id); lease != nullptr && lease->name_ended) return {};
   const bool named = request.has_published();
   SessionId session;
   control::Incarnation incarnation;

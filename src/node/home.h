@@ -93,6 +93,7 @@ class Home {
   /// Of the holds that come with a replica that was given, those that were not known here.
   std::vector<control::Leases::HeldBy> take_holds(const wire::GiveReplica& request);
   std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }
+  auto holders_of_the_ended() const { return leases_.holders_of_the_ended(); }
   bool has_hold(const SessionId& session, const control::HoldId& id) const {
     return leases_.has_hold(session, id);
   }

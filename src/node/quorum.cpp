@@ -134,7 +134,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     if (!home_.note_lost(id, part, lost, ended))
       echo.gone.push_back(watched.replica());
     else if (watched.has_in_doubt())
-      settle_doubt(std::move(part), id_of(watched.in_doubt()));
+      settle_doubt(std::move(part), std::move(lost), id_of(watched.in_doubt()));
   }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns, core_.now_ns());
@@ -143,17 +143,20 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   renew();
 }
 
-void Quorum::settle_doubt(std::vector<ExtentId> part, ExtentId replica) {
+void Quorum::settle_doubt(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica) {
   constexpr size_t kAtOnceMax = 64;
   if (fault::at(fault::Point::kDoubtStays)) return;
   if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
-  const auto settle = [](Quorum& self, std::vector<ExtentId> of, ExtentId which) -> Task<void> {
-    const uint64_t give_up_ns = self.core_.now_ns() + 3 * self.core_.config.failure_deadline_ns();
-    const Status lost = co_await self.lose(std::move(of), which, give_up_ns);
-    if (lost.is_ok()) fault::reached(fault::State::kDoubtSettled);
+  auto asker = std::make_shared<control::LossAsker>(control::LossAsker::finishing(
+      std::move(part), std::move(lost), replica, core_.env.random_number() | 1));
+  const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
+    const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
+    co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
+    if (of->outcome() == Outcome::kLost) fault::reached(fault::State::kDoubtSettled);
+    co_await self.core_.env.sleep_ns(deadline_ns);  // what stays in doubt is told again with each vote
     self.settling_.erase(which);
   };
-  core_.env.spawn(settle(*this, std::move(part), replica));
+  core_.env.spawn(settle(*this, std::move(asker), replica));
 }
 
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }

@@ -68,7 +68,7 @@ class Quorum {
                const wire::LeaseGranted& vote);
   void renew();
   /// R10 of control/loss.h.
-  void settle_doubt(std::vector<ExtentId> part, ExtentId replica);
+  void settle_doubt(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica);
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.
   bool come_to(const wire::Council& council);

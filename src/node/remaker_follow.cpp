@@ -21,6 +21,12 @@ bool is_peer(const wire::PlanPart& plan) {
                      [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
 }
 
+/// Than those.
+bool has_others(const std::vector<control::Leases::HeldBy>& holds, const std::set<std::string>& those) {
+  return std::any_of(holds.begin(), holds.end(),
+                     [&](const auto& by) { return !those.contains(id_field(by.hold)); });
+}
+
 }  // namespace
 
 bool Remaker::is_frozen(ExtentId id) const {
@@ -50,10 +56,13 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
   const wire::PartRemade part = home_.plan_of(id)->give().part();
   const bool given_to_name = home_.plan_of(id)->give().has_published();
+  std::set<std::string> planned_holds;
+  for (const auto& hold : home_.plan_of(id)->give().holds()) planned_holds.insert(hold.hold_id());
   home_.switch_over(id, part);
   const ExtentId now = home_.present(id);
   if (const control::Lease* lease = home_.lease(now);
-      lease != nullptr && lease->session.has_value() == given_to_name)
+      lease != nullptr &&
+      (lease->session.has_value() == given_to_name || has_others(home_.holds_on(now), planned_holds)))
     part_given(part, now);
   remade(part);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});

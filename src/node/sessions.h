@@ -92,6 +92,10 @@ struct Session {
 
 class Sessions {
  public:
+  /// What one session may show after a restart: 300,000 small allocations, or 256 of the longest sequences; their holds,
+  /// too.
+  static constexpr size_t kRestoredBytesMax = size_t{256} << 20;
+
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
 

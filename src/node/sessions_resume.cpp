@@ -15,13 +15,6 @@
 
 namespace ocm::node {
 
-namespace {
-
-/// Of all receipts that a session shows: 300,000 small allocations, or 256 of the longest sequences.
-constexpr size_t kRestoredBytesMax = size_t{256} << 20;
-
-}  // namespace
-
 os::Digest Sessions::mac_of(const SessionId& session, std::string_view record) const {
   return receipt_mac_({session.bytes, os::bytes_of(record)});
 }
@@ -67,7 +60,10 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
       !read_id(record.allocation().allocation_id(), id) || record.allocation().bytes_total() == 0) {
     return refused;
   }
-  const size_t freed_bytes = static_cast<size_t>(shown.freed_size()) * sizeof(Session::Freed);
+  if (static_cast<size_t>(shown.holds_size()) + static_cast<size_t>(shown.freed_size()) > shown.handles())
+    return Status(Code::kInvalidArgument, "more holds than handles");
+  const size_t freed_bytes =
+      static_cast<size_t>(shown.freed_size() + shown.holds_size()) * sizeof(Session::Freed);
   if (freed_bytes > kRestoredBytesMax - session.restored_bytes)
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   session.restored_bytes += freed_bytes;

@@ -97,18 +97,20 @@ Task<Stopper::Found> Stopper::look() {
   for (const auto& [id, allocation] : home_.published()) add_parts(allocation, core_.partition, parts);
   add_parts_of_sessions(core_.partition, parts, forgot);
   std::map<std::string, Result<wire::ReplicaAnswer>> daemons;
-  std::map<ExtentId, std::string> told_by;
+  std::map<ExtentId, std::set<std::string>> told_by;
+  const auto holders = home_.holders_of_the_ended();  // no record of a name has that any more
   for (const ExtentId& id : left) {
     const control::Lease* lease = home_.lease(id);
-    std::string node;
     if (lease->session) {
-      if (const auto owner = home_.vouching(*lease->session); owner) node = owner->node;
-    } else if (lease->name_ended) {  // no record of a name has it any more
-      if (const auto holds = home_.holds_on(id); !holds.empty()) node = holds.front().node;
+      if (const auto owner = home_.vouching(*lease->session); owner) told_by[id] = {owner->node};
+    } else if (const auto held = holders.find(id); held != holders.end()) {
+      told_by[id] = held->second;
     }
-    if (node.empty()) continue;
-    told_by[id] = node;
-    if (node != core_.name) daemons.try_emplace(node, Status(Code::kPeerLost));
+    const auto by = told_by.find(id);
+    if (by == told_by.end()) continue;
+    for (const std::string& node : by->second) {
+      if (node != core_.name) daemons.try_emplace(node, Status(Code::kPeerLost));
+    }
   }
   std::vector<Task<void>> tasks;
   for (auto& [node, answer] : daemons) {
@@ -170,8 +172,12 @@ Task<Stopper::Found> Stopper::look() {
   }
   // What no daemon knows is a copy that another home has under way.
   for (const ExtentId& id : left) {
+    const control::Lease* lease = home_.lease(id);
     const auto by = told_by.find(id);
-    if (by == told_by.end() || unsure.contains(by->second)) found.unknown.push_back(id);
+    const auto is_unsure = [&](const std::string& node) { return unsure.contains(node); };
+    if (by == told_by.end() || std::any_of(by->second.begin(), by->second.end(), is_unsure) ||
+        (lease != nullptr && lease->name_ended))  // no copy under way; its holders' records are older ones
+      found.unknown.push_back(id);
   }
   const auto freed = [this](const ExtentId& id) { return home_.lease(id) == nullptr; };  // meanwhile
   std::erase_if(found.last, freed);

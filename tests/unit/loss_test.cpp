@@ -43,15 +43,45 @@ TEST(LossLedger, TellsTheOtherHomesOfALossThatWasAcceptedAndNotLearned) {
   EXPECT_EQ(told_to(ledger, now_ns + 3 * kLeaseNs, 1), std::nullopt);
 }
 
-TEST(LossLedger, TellsOfAnAcceptedLossThatASealedVoterHadAtOnce) {
+TEST(LossLedger, TellsOfAnAcceptedLossThatASealedVoterHad) {
   LossLedger former(kLeaseNs), ledger(kLeaseNs);
   const uint64_t now_ns = 10 * kLeaseNs;
   for (const uint32_t home : {1u, 2u}) (void)former.grant(now_ns, home, {}, {});
   ASSERT_TRUE(former.answer(now_ns, request(LossRequest::Phase::kPrepare)).value().agreed);
   ASSERT_TRUE(former.answer(now_ns, request(LossRequest::Phase::kAccept, now_ns)).value().agreed);
   ledger.install(now_ns, former.state(now_ns));
-  EXPECT_EQ(told_to(ledger, now_ns, 1), kB);
-  EXPECT_EQ(told_to(ledger, now_ns, 2), std::nullopt);
+  EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs, 1), std::nullopt) << "its asker may go on";
+  EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs + 1, 1), kB);
+  EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs + 1, 2), std::nullopt);
+}
+
+LossAnswer promise(Ballot accepted_at = {}, ExtentId accepted = {}) {
+  LossAnswer out;
+  out.agreed = true;
+  out.accepted_at = accepted_at;
+  out.accepted = accepted;
+  return out;
+}
+
+TEST(LossAsker, FinishesWhatWasAcceptedAndNothingElse) {
+  const auto finishing = [] { return LossAsker::finishing({kA, kB}, {}, kB, 3); };
+  LossAsker nothing =
+      finishing();  // one voter of three accepted it, and the others promise: it never was decided
+  nothing.answered(2, {{"a", promise({1, 7}, kB)}, {"b", promise()}, {"c", promise()}});
+  EXPECT_EQ(nothing.outcome(), LossAsker::Outcome::kOvertaken);
+  LossAsker maybe = finishing();  // of three, the third may have accepted it as well
+  maybe.answered(2, {{"a", promise({1, 7}, kB)}, {"b", promise()}});
+  EXPECT_EQ(maybe.outcome(), LossAsker::Outcome::kAsking);
+  EXPECT_EQ(maybe.request("a").phase, LossRequest::Phase::kAccept);
+  EXPECT_EQ(maybe.request("a").replica, kB);
+  LossAsker other = finishing();
+  other.answered(2, {{"a", promise({1, 7}, kA)}, {"b", promise({1, 7}, kA)}});
+  EXPECT_EQ(other.outcome(), LossAsker::Outcome::kOvertaken);
+  LossAsker decided = finishing();  // the instance is over, and was decided otherwise
+  LossAnswer known = promise();
+  known.lost = {kA};
+  decided.answered(2, {{"a", known}, {"b", promise()}});
+  EXPECT_EQ(decided.outcome(), LossAsker::Outcome::kOvertaken);
 }
 
 }  // namespace
