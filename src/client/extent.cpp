@@ -57,7 +57,7 @@ Status Extent::adopt(os::Fd fd) {
 
 Result<Attachment> Extent::attach(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
-  if (attachment_.channel != nullptr && attachment_.channel->health().is_ok()) return attachment_;
+  if (attachment_.channel != nullptr && attachment_.channel->is_usable()) return attachment_;
   Result<Attachment> fresh = attach_by_route(deadline);
   const Code code = fresh.status().code();
   const fabric::FabricAddress* tcp = descriptor_.address_for(Fabric::kTcp);

@@ -33,7 +33,7 @@ Route::Route(Session& session, fabric::Connector& connector, std::string node, f
 
 Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
-  if (channel_ != nullptr && channel_->health().is_ok()) return channel_;
+  if (channel_ != nullptr && channel_->is_usable()) return channel_;
   channel_.reset();
   fabric::Credentials who = session_.daemon_now()->who();
   who.node = node_;

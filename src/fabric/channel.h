@@ -93,6 +93,9 @@ class Channel {
 
   /// kOk while usable. Once bad it stays bad, and every op fails with it; connect anew.
   virtual Status health() const = 0;
+  /// health(), for who is about to post: also false if the connection ended while nothing was under way, as after a
+  /// long cut. An op that met it would fail, though a new connection carries it.
+  virtual bool is_usable() { return health().is_ok(); }
   /// Ops posted and not done.
   virtual uint32_t in_flight() const = 0;
 };

@@ -16,6 +16,13 @@ inline uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
+/// Monotonic, some milliseconds coarse and several times as fast: for what is looked at now and then only.
+inline uint64_t coarse_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
 /// A point in monotonic time, or never.
 class Deadline {
  public:

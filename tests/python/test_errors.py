@@ -1,10 +1,14 @@
 """Errors: the tree covers the C interface, and each says what happened, where, and what to do."""
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import pickle
 import re
 import signal
+import socket
+import time
 
 import pytest
 
@@ -73,6 +77,31 @@ def test_hints_are_of_what_it_is_about(kind, text, says):
 
 def test_an_unknown_status_is_a_fault_of_ours():
     assert isinstance(errors.from_status(-12345, "x"), oncilla.InternalError)
+
+
+def end_connections_to(address: str) -> int:
+    """Ends this process' TCP connections to `address`, as the network ends those that were silent in a long cut."""
+    host, port = address.rsplit(":", 1)
+    ended = 0
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
+            if copy.family == socket.AF_INET and copy.getpeername() == (host, int(port)):
+                copy.shutdown(socket.SHUT_RDWR)
+                ended += 1
+    return ended
+
+
+@pytest.mark.parametrize("first", ["read", "write", "add"])
+def test_a_connection_that_ended_in_silence_is_no_error(cluster, pool, first):
+    with pool.allocate(4096, nodes=["n2"]) as there:
+        there.put_from(b"before")
+        assert end_connections_to(cluster["n2"].data) > 0
+        time.sleep(0.3)  # a program that is idle
+        if first == "write":
+            there.put_from(b"after!")
+        elif first == "add":
+            there.fetch_add(8, 1)
+        assert there.get(0, 6) == (b"after!" if first == "write" else b"before")
 
 
 @pytest.mark.parametrize("death", ["killed", "stopped"])

@@ -1,5 +1,6 @@
 // fabric/tcp: what a well-behaved client and home do together, over loopback.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <numeric>
 #include <thread>
@@ -46,6 +47,17 @@ TEST_F(TcpChannelTest, MovesEveryLength) {
 
 TEST_F(TcpChannelTest, MovesEveryLengthWithChecksums) {
   for (const uint64_t bytes : kSizes) round_trip(bytes, true);
+}
+
+TEST_F(TcpChannelTest, IsNotUsableOnceTheConnectionEndedInSilence) {
+  round_trip(100, false);
+  const os::Deadline limit = soon();
+  EXPECT_TRUE(channel->is_usable());
+  server.reset();
+  EXPECT_TRUE(channel->health().is_ok());  // nobody looked
+  while (channel->is_usable() && !limit.passed()) usleep(1000);
+  EXPECT_FALSE(channel->is_usable());
+  EXPECT_EQ(channel->health().code(), Code::kPeerLost);
 }
 
 TEST_F(TcpChannelTest, PipelinesHundredsOfMixedOps) {

@@ -41,6 +41,7 @@ constexpr uint64_t kFrameBytesFar = uint64_t{1} << 20;
 // Small socket buffers bound what is in the kernel already: longer frames cost fewer answers.
 constexpr uint64_t kFrameBytesNear = uint64_t{4} << 20;
 constexpr int kTransmitTries = 16;
+constexpr uint64_t kLookAgainNs = 100'000'000;
 constexpr uint64_t kWindowBytesMin = 2 * kFrameBytesNear;
 // 100 Gbit/s times the round trip, twice: enough in flight for the links we know.
 constexpr uint64_t kWindowBytesPerUs = 25'000;
@@ -491,6 +492,19 @@ Channel::PollOn TcpChannel::poll_on() {
 Status TcpChannel::health() const {
   if (!failed_.load(std::memory_order_acquire)) return {};
   return health_;  // written once, before failed_
+}
+
+bool TcpChannel::is_usable() {
+  if (failed_.load(std::memory_order_acquire)) return false;
+  if (in_flight_.load(std::memory_order_relaxed) != 0) return true;  // progress() learns of it
+  const uint64_t now = os::coarse_ns();
+  if (now - looked_ns_.load(std::memory_order_relaxed) < kLookAgainNs) return true;
+  looked_ns_.store(now, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  if (flights_.empty() && !failed_.load(std::memory_order_relaxed) && stream_.has_ended()) {
+    fail(Status(Code::kPeerLost, "connection lost while nothing was under way"));
+  }
+  return !failed_.load(std::memory_order_relaxed);
 }
 
 // ---------------------------------------------------------------- attach and detach

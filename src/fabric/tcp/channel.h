@@ -54,6 +54,7 @@ class TcpChannel final : public Channel {
   uint64_t moved_total() const override { return moved_total_.load(std::memory_order_relaxed); }
   PollOn poll_on() override;
   Status health() const override;
+  bool is_usable() override;
   uint32_t in_flight() const override { return in_flight_.load(std::memory_order_relaxed); }
 
  private:
@@ -106,6 +107,7 @@ class TcpChannel final : public Channel {
   std::atomic<bool> wants_write_{false};
   std::atomic<bool> more_{false};
   std::atomic<uint64_t> moved_total_{0};  // written under mutex_
+  std::atomic<uint64_t> looked_ns_{0};    // coarse; when is_usable() asked the socket last
 
   Op* waiting_head_ = nullptr;
   Op* waiting_tail_ = nullptr;

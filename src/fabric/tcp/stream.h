@@ -30,6 +30,12 @@ class Stream {
   void shut_down() {
     if (fd_.is_open()) ::shutdown(fd_.get(), SHUT_RDWR);
   }
+  /// The peer closed it, or the network gave it up, and nothing is left to be read. No byte is taken.
+  bool has_ended() const {
+    char byte = 0;
+    const ssize_t n = ::recv(fd_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    return n == 0 || (n < 0 && !would_block());
+  }
   void close() {
     tls_.reset();
     fd_.reset();
