@@ -99,9 +99,11 @@ class Leases {
     uint32_t left = lease.holders;
     for (auto owner = owners_.begin(); left != 0 && owner != owners_.end(); ++owner) {
       for (auto& [hold, extents] : owner->second.holds) {
-        for (ExtentId& id : extents) {
-          if (id == was) id = now, --left;
-        }
+        const auto at = std::lower_bound(extents.begin(), extents.end(), was);
+        if (at == extents.end() || *at != was) continue;
+        extents.erase(at);
+        list(extents, now);
+        --left;
       }
     }
     return true;
@@ -185,8 +187,7 @@ class Leases {
     }
     if (known != owners_.end() && known->second.holds.contains(id)) {
       const std::vector<ExtentId>& listed = known->second.holds.at(id);
-      const std::unordered_set<ExtentId, ExtentHash> before_it(listed.begin(), listed.end());
-      std::erase_if(held, [&](const ExtentId& extent) { return before_it.contains(extent); });
+      std::erase_if(held, [&](const ExtentId& extent) { return lists(listed, extent); });
     }
     if (held.empty()) return missing;
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
@@ -195,6 +196,7 @@ class Leases {
     std::vector<ExtentId>& listed = owner.holds[id];
     uid_held_bytes_[uid] += held_bytes(held.size()) - (listed.empty() ? 0 : held_bytes(0));
     listed.insert(listed.end(), held.begin(), held.end());
+    std::sort(listed.begin(), listed.end());
     return missing;
   }
   /// Gives the extents that are to be freed: the hold was the last on what no name has any more.
@@ -222,14 +224,14 @@ class Leases {
     Incarnation incarnation;
     HoldId hold;
   };
-  /// The holds that list the extent, in the order of their ids. O(holds).
+  /// The holds that list the extent, in the order of their ids. O(holds * log(extents of one)).
   std::vector<HeldBy> holds_on(ExtentId extent) const {
     std::vector<HeldBy> out;
     const auto it = leases_.find(extent);
     if (it == leases_.end() || it->second.holders == 0) return out;
     for (auto owner = owners_.begin(); owner != owners_.end() && out.size() < it->second.holders; ++owner) {
       for (const auto& [id, extents] : owner->second.holds) {
-        if (std::find(extents.begin(), extents.end(), extent) != extents.end())
+        if (lists(extents, extent))
           out.push_back({owner->first, owner->second.node, owner->second.incarnation, id});
       }
     }
@@ -266,13 +268,13 @@ class Leases {
       if (hold != known->second.holds.end()) there = &hold->second;
       if (known->second.held >= kHeldExtentsMax) return false;
     }
-    if (there != nullptr && std::find(there->begin(), there->end(), extent) != there->end()) return false;
+    if (there != nullptr && lists(*there, extent)) return false;
     const size_t more_bytes = there == nullptr ? held_bytes(1) : held_bytes(1) - held_bytes(0);
     const auto mine = uid_held_bytes_.find(uid);
     const size_t used_bytes = mine == uid_held_bytes_.end() ? 0 : mine->second;
     if (uid != 0 && uid != privileged_ && more_bytes > held_bytes_max_ - used_bytes) return false;
     Owner& owner = owner_of(by.session, by.node, by.incarnation);
-    owner.holds[by.hold].push_back(extent);
+    list(owner.holds[by.hold], extent);
     ++owner.held;
     uid_held_bytes_[uid] += more_bytes;
     ++lease->second.holders;
@@ -380,6 +382,7 @@ class Leases {
       if (owner.extents.empty() && owner.holds.empty()) return false;
       size_t held = 0;
       for (const auto& [id, extents] : owner.holds) {
+        if (!std::is_sorted(extents.begin(), extents.end())) return false;
         held += extents.size();
         bytes_held[uid_of(session)] += held_bytes(extents.size());
         for (const ExtentId& extent : extents) ++holders[extent];
@@ -410,11 +413,17 @@ class Leases {
     std::string node;
     Incarnation incarnation;
     std::unordered_set<ExtentId, ExtentHash> extents;
-    std::unordered_map<HoldId, std::vector<ExtentId>> holds;
-    size_t held = 0;  // extents in `holds`
+    std::unordered_map<HoldId, std::vector<ExtentId>> holds;  // sorted
+    size_t held = 0;                                          // extents in `holds`
     uint64_t orphan_until_ns = kNoTimer;
   };
 
+  static bool lists(const std::vector<ExtentId>& sorted, ExtentId id) {
+    return std::binary_search(sorted.begin(), sorted.end(), id);
+  }
+  static void list(std::vector<ExtentId>& sorted, ExtentId id) {
+    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), id), id);
+  }
   void disown(const SessionId& session, ExtentId id) {
     const auto it = owners_.find(session);
     if (it == owners_.end()) return;
