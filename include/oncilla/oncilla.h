@@ -16,8 +16,9 @@
  *    long gets but for their beginning) and SIGSEGV elsewhere. What such a put leaves in its range is undefined.
  *  - A put or get that returned an error does nothing more to the program's buffer. After DEADLINE or
  *    PEER_LOST a put may have reached the memory in whole, in part or not at all, and what was sent may
- *    still land there while its node lives: put again, or get, to know. (ocm_op_wait's DEADLINE is not the
- *    operation's end: buffer and memory stay in use until it completes.)
+ *    still land there while its node lives: put again, or get, to know. Of REPLICATED memory a get asks one
+ *    replica: only putting again makes them equal. (ocm_op_wait's DEADLINE is not the operation's end: buffer
+ *    and memory stay in use until it completes.)
  *  - Freeing or closing waits for operations that were started and not ended. No other call on the same
  *    allocation or session may be running in another thread then: its memory is unmapped under it.
  *  - After fork() the child's handles are INVALID_ARGUMENT; it opens a session of its own. The parent's

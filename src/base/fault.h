@@ -63,6 +63,7 @@ namespace ocm::fault {
   X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                      \
   X(kSessionEndRepeated, "the end of a session was repeated")                                  \
   X(kToldLater, "a home was told late that a name is gone")                                    \
+  X(kFormerDropped, "a home brought a replica that was given up")                              \
   X(kRemovedReported, "a home brought a removed name")                                         \
   X(kUnnamed, "a program ended that did not know whether it had published")                    \
   X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")               \

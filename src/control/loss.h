@@ -21,7 +21,8 @@
 //      a node does not give up the last copy of one that died.
 //   R5 an accept counts only within a lease length of the promise that it follows, both on the voter's clock: a
 //      request that lay in a socket while its asker gave up decides nothing.
-//   R6 a vote names to a home only what is decided; a home frees a replica for nothing else than a vote.
+//   R6 a vote names to a home only what is decided; a home frees a replica for nothing else than a vote, or a record
+//      of its name that somebody has because one did (N8 of names.h).
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
 //   R8 what is decided about a part is remembered until each replica is freed or gone.

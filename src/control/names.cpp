@@ -230,13 +230,19 @@ std::optional<wire::Allocation> Names::forget(const std::string& name, const std
   return take_out(it);
 }
 
-Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random) {
+Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random,
+                           std::vector<wire::ExtentDescriptor>* former) {
   if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
   const auto known = ids_.find(allocation.allocation_id());
   if (known != ids_.end()) {
     wire::Allocation& mine = names_.at(known->second);
     wire::Allocation newer = mine;
-    if (take_newer(newer, allocation)) (void)replace(mine, std::move(newer));
+    if (take_newer(newer, allocation)) {
+      std::vector<wire::ExtentDescriptor> mine_only = left_out(mine, newer);
+      if (replace(mine, std::move(newer)) && former != nullptr) *former = std::move(mine_only);
+    }
+    if (former == nullptr) return Merged::kKnown;
+    for (auto& extent : left_out(allocation, mine)) former->push_back(std::move(extent));
     return Merged::kKnown;
   }
   if (const wire::Allocation* holder = find(allocation.name()); holder == nullptr)

@@ -16,6 +16,8 @@
 //   N6 a replica is of one name.
 //   N7 what a program published without an answer it may publish again; if it frees it or ends before it had one,
 //      there is no such name once the coordinator answers its daemon.
+//   N8 a replica that a home reports, and that the newest record of the name has given up or replaced, is freed there:
+//      voters that gave it up may have forgotten it, and its home was away.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +80,9 @@ class Names {
   enum class Merged { kKnown, kAdded, kRemoved, kRenamed, kRefused };
   /// A home reports what it holds. kRemoved: the home shall free it. kRenamed: the name is another's, so that it is known
   /// as name_in_conflict() from now on, with `random` where that is another's, too. kRefused: it is no allocation.
-  Merged merge(const wire::Allocation& allocation, uint64_t random = 0);
+  /// `former` gets the replicas that one record still has, though another one knows that they were given up.
+  Merged merge(const wire::Allocation& allocation, uint64_t random = 0,
+               std::vector<wire::ExtentDescriptor>* former = nullptr);
 
   /// A part was made again. True if it was one of a published allocation.
   bool remake(const wire::PartRemade& remade);

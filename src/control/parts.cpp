@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string>
 #include <unordered_set>
 
@@ -195,6 +196,19 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
     }
   }
   return changed;
+}
+
+std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, const wire::Allocation& newest) {
+  std::vector<wire::ExtentDescriptor> out;
+  if (!has_replicas(newest)) return out;
+  std::set<ExtentId> living;
+  for (const auto& extent : newest.extents()) {
+    if (!extent.lost() && !extent.vacant()) living.insert(id_of(extent));
+  }
+  for (const auto& extent : record.extents()) {
+    if (!extent.lost() && !extent.vacant() && !living.contains(id_of(extent))) out.push_back(extent);
+  }
+  return out;
 }
 
 bool take_grant(wire::Allocation& record, wire::Allocation granted) {

@@ -132,6 +132,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   }
   void unreserve_locked(Pool& pool, const Extent& extent);
   std::optional<uint64_t> place_locked(uint64_t bytes, uint64_t page_bytes) const;
+  /// T5, as long as the cursor is in its first round: what was created later lies further on.
+  bool is_in_order_locked() const;
   std::optional<uint32_t> take_slot_locked();
   void let_go(Extent* extent);
   void reap();
@@ -146,6 +148,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   std::array<Pool, kKinds> pools_;
   GapTree gaps_;
   uint64_t cursor_ = kAddressPageBytes;                         // where the next search begins
+  uint64_t rounds_ = 0;                                         // how often it began again at the start
   std::unordered_map<uint64_t, std::shared_ptr<Extent>> live_;  // by offset
   uint64_t creating_ = 0;
   std::deque<uint32_t> free_slots_;  // oldest-freed first
@@ -212,6 +215,7 @@ Status ExtentTable::Core::name_locked(Extent& extent, uint64_t page_bytes) {
                                     " extents is reached; free some or raise the limit");
   }
   gaps_.take(*offset, extent.span_bytes);
+  if (*offset < cursor_) ++rounds_;
   const uint64_t end = *offset + extent.span_bytes;
   cursor_ = end < kPartitionBytes ? end : kAddressPageBytes;
   // 2^32 - 1 values: 0 means "no extent".
@@ -415,6 +419,19 @@ std::vector<std::shared_ptr<Extent>> ExtentTable::Core::all() const {
   return list;
 }
 
+bool ExtentTable::Core::is_in_order_locked() const {
+  if (rounds_ != 0) return true;
+  std::vector<std::pair<uint64_t, uint64_t>> created;  // which one it was, its offset
+  created.reserve(live_.size());
+  for (const auto& [offset, extent] : live_) {
+    const uint64_t first = first_generation_ % 0xFFFF'FFFFu;
+    created.emplace_back((extent->id.generation - 1 + 0xFFFF'FFFFu - first) % 0xFFFF'FFFFu, offset);
+  }
+  std::sort(created.begin(), created.end());
+  return std::is_sorted(created.begin(), created.end(),
+                        [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
 bool ExtentTable::Core::is_valid() const {
   const std::lock_guard lock(mutex_);
   std::array<uint64_t, kKinds> live_bytes{};
@@ -440,7 +457,7 @@ bool ExtentTable::Core::is_valid() const {
       static_cast<uint64_t>(std::count_if(generations_.begin(), generations_.end(), [](const auto& g) {
         return g.load(std::memory_order_relaxed) != 0;
       }));
-  return occupied + suspended == live_.size() &&
+  return occupied + suspended == live_.size() && is_in_order_locked() &&
          fresh_slot_ == live_.size() + creating_ + free_slots_.size() && gaps_.is_valid() &&
          gaps_.free_length() + all_live_bytes + creating_bytes == kPartitionBytes - kAddressPageBytes;
 }

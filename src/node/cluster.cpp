@@ -509,7 +509,10 @@ Reply Cluster::heard(const wire::Heartbeat& beat) {
     for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
   }
   for (const auto& allocation : beat.published()) {
-    switch (names_.merge(allocation, core_.env.random_number())) {
+    std::vector<wire::ExtentDescriptor> former;
+    const auto merged = names_.merge(allocation, core_.env.random_number(), &former);
+    tell_of_former(allocation.allocation_id(), former);
+    switch (merged) {
       case control::Names::Merged::kRemoved:
         fault::reached(fault::State::kRemovedReported);
         core_.env.spawn(tell_until_heard(name, removal(allocation)));

@@ -131,6 +131,8 @@ class Cluster {
   /// With its node's next heartbeat. False: it is not noted, for too much waits already.
   bool tell_later(std::string node, wire::PublishExtents what);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
+  /// Their homes free what nobody remembers to have given up.
+  void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
   /// A home of it has not been told yet what became of its name.
   bool awaits_news(const wire::Allocation& named) const;

@@ -213,6 +213,19 @@ Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what
   if (noted && later != nullptr) *later = true;
 }
 
+void Cluster::tell_of_former(const std::string& allocation_id,
+                             const std::vector<wire::ExtentDescriptor>& former) {
+  std::map<std::string, wire::PublishExtents> by_node;
+  for (const auto& extent : former) *by_node[extent.node()].mutable_allocation()->add_extents() = extent;
+  for (auto& [node, what] : by_node) {
+    const wire::NodeView* known = membership_->find(node);
+    if (known == nullptr || !is_state(*known, NodeState::kAlive)) continue;  // it reports it when it is back
+    what.mutable_allocation()->set_allocation_id(allocation_id);
+    what.set_former(true);
+    core_.env.spawn(tell_until_heard(node, std::move(what)));
+  }
+}
+
 bool Cluster::tell_later(std::string node, wire::PublishExtents what) {
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
     return false;

@@ -354,6 +354,10 @@ Status Home::publish(const wire::PublishExtents& request) {
       read_id(request.session_id(), session) && read_id(request.owner_incarnation(), incarnation);
   if (request.undo() && !has_owner) return Code::kInvalidArgument;
   if (allocation.allocation_id().size() != 16) return Code::kInvalidArgument;
+  if (request.former()) {
+    for (const auto& extent : allocation.extents()) drop_former(extent);
+    return {};
+  }
   const std::string attempt = over_key(request.attempt());
   const bool ended = has_owner && over_.contains(over_key(session, request.owner_incarnation()));
   if (request.undo()) {
@@ -481,6 +485,16 @@ void Home::drop(ExtentId id) {
   if (!leave_out(id).is_ok()) return;  // told again
   fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
+}
+
+void Home::drop_former(const wire::ExtentDescriptor& extent) {
+  const ExtentId id = id_of(extent);
+  // While its part is being made again it is needed, and ends with that (R6).
+  const auto here = table_->find(id);
+  if (!here.is_ok() || shared_.contains(id) || !opens(*here.value(), extent.capability(), Access::kReadWrite))
+    return;
+  fault::reached(fault::State::kFormerDropped);
+  drop(id);
 }
 
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,

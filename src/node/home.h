@@ -40,7 +40,8 @@ class Home {
   Status publish(const wire::PublishExtents& request);
   /// Begins or ends a hold. Errors: kInvalidArgument, kTooLarge, kLimit.
   Result<wire::Held> hold(const wire::HoldRequest& request);
-  /// Frees a replica that the cluster gave up, for a vote that names it (control/loss.h, R6) and nothing else.
+  /// Frees a replica that the cluster gave up, for a vote that names it (control/loss.h, R6) or for a newer record of its
+  /// name (control/names.h, N8), and nothing else.
   /// What is held answers kRevoked from now on, but its pages stay for those who read them through pointers,
   /// until the last hold ends.
   void drop(ExtentId id);
@@ -187,6 +188,9 @@ class Home {
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
   Status leave_out(ExtentId id);
+  /// Its node was away when it was given up, and the voters that did so have forgotten it: the newest record of the name
+  /// tells.
+  void drop_former(const wire::ExtentDescriptor& extent);
   void free_session(const SessionId& session);
   /// Something was given to a session of this incarnation, which may be dead already.
   void check_owner(const std::string& node, const control::Incarnation& incarnation);

@@ -129,6 +129,27 @@ def test_a_namesake_of_a_cut_off_node_does_not_tell_its_replica_lost(make_netns_
     wait_for("it reads the other replica", is_new, 20 * FAILURE_DEADLINE_S)
 
 
+def test_what_was_given_up_alone_and_forgotten_is_freed_when_it_comes_back(make_netns_cluster):
+    """The coordinator votes alone, gives up n3's replica and restarts: nobody but the newest record of the name knows."""
+    cluster = make_netns_cluster(names=("n1", "n2", "n3"), extra=("--replicas-again-after-ms", "300"))
+    n1, _, n3 = cluster.nodes
+    owner = cluster.program(cluster["n2"])
+    a = owner.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+    a.fill(0, 1, MIB)
+    a.publish("x", 0o600)
+    cluster.cut(n3)
+    a.fill(0, 2, MIB)
+    wait_for("the part is made again", lambda: n1.status()["extents"] == 1)
+    n1.kill()
+    n1.start().wait_ready()
+    cluster.restore(n3)
+    wait_for("the former replica is freed", lambda: n3.status()["extents"] == 0)
+    for node in cluster.nodes:
+        assert cluster.program(node).attach("x").holds(0, 2, MIB)
+    owner.session("remove", "x")
+    wait_for("nothing is left", lambda: not any(node.status()["extents"] for node in cluster.nodes))
+
+
 @pytest.mark.parametrize("sender, receiver", [("n2", "n3"), ("n3", "n2")])
 def test_a_link_cut_in_one_direction(netns_cluster, sender, receiver):
     cluster = netns_cluster

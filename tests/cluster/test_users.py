@@ -1,16 +1,19 @@
 """Several users on one cluster: what one of them may see of the others, do to them and take from them."""
 import base64
+import contextlib
 import hmac
 import json
 import os
+import pathlib
 import select
 import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
-from harness import outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
 from rawprogram import CONTROL_VERSION, RawNode, RawProgram, encode, varint
 
@@ -334,6 +337,38 @@ def test_a_users_half_sent_messages_take_a_bounded_part_of_the_daemon(make_clust
         program.close()
 
 
+def resident_bytes(node) -> int:
+    return int(pathlib.Path(f"/proc/{node.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_users_unread_replies_take_a_bounded_part_of_the_daemon(make_cluster):
+    cluster = make_cluster(names=("n1",))
+    n1, names = cluster["n1"], 1000
+    first = RawProgram(n1, uid=BOB)
+    first.hello()
+    for i in range(names):
+        made = done(first.call("allocate", bytes_total=4096))["allocation"]
+        done(first.call("publish", name=f"{i:0200}", allocation_id=made["allocation_id"]))
+    first.send("name_list")
+    assert len(first.receive()["names"]["allocations"]) == names  # 200 kB or more
+    before_bytes = resident_bytes(n1)
+    silent = [first]
+    with contextlib.suppress(ConnectionError):
+        for _ in range(15):  # 1500 answers that nobody reads, 400 MB
+            for _ in range(100):
+                silent[-1].send("name_list")
+            silent.append(RawProgram(n1, uid=BOB))
+            silent[-1].hello()
+    alice = cluster.program(n1, uid=ALICE)
+    for _ in range(20):
+        assert alice.alloc(MIB)
+    assert resident_bytes(n1) - before_bytes < 320 * MIB  # of all they take
+    for program in silent:
+        program.close()
+    bob = cluster.program(n1, uid=BOB)
+    wait_for("bob is served again", lambda: outcome(lambda: bob.alloc(MIB)) != "QUEUE_FULL")
+
+
 # ---- what nobody may see
 
 def spellings(secret: bytes):
@@ -367,8 +402,11 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
             replies += [raw.receive() for _ in some]
         return replies
 
+    begin = time.monotonic()
     replies = lose_on_n3(made[:600])
+    deadlines = (time.monotonic() - begin) / FAILURE_DEADLINE_S
     refused = [reply for reply in replies if reply["code"] == LIMIT]
+    assert 600 - len(refused) <= 512 + 4 * (deadlines + 1)
     assert len(refused) >= 10 and sum(reply["code"] == 0 for reply in replies) + len(refused) == 600
     assert all(f"uid {ALICE}" in reply["detail"] and "n3 is alive" in reply["detail"] for reply in refused)
     for allocation in made[600:620]:  # that wait, and what they wait for is freed
@@ -411,7 +449,8 @@ def test_no_key_or_capability_is_told_at_debug_level(make_cluster):
     cluster.wait_members(2)
     works.alloc(MIB, nodes=["n2"]).fill(0, 1, MIB)
     secrets += [extent["capability"] for allocation in made for extent in allocation["extents"]]
-    assert len(secrets) == 9 and all(len(secret) >= 16 for secret in secrets)
+    secrets += [allocation["receipt"] for allocation in made]
+    assert len(secrets) == 15 and all(len(secret) >= 16 for secret in secrets)
     for node in cluster.nodes:
         told = {"log": node.log_path.read_text(errors="replace")}
         told |= {path: node.local_get(path) for path in ("/status", "/metrics", "/status?node=n1", "/status?node=n2")}

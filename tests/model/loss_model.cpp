@@ -622,6 +622,7 @@ const std::vector<World> kGate = {
      .council = true,
      .late_max = 0},
 };
+/// Two writers while a home ends take some eleven million states, two minutes: they are walked here only.
 const std::vector<World> kDeep = {
     {.name = "two writers, three attempts",
      .gives_up = {0, 1},

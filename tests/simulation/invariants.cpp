@@ -50,6 +50,7 @@ Daemon* Invariants::home_of(const Memory& memory, size_t piece) const {
 }
 
 void Invariants::lost_replicas_are_not_served() {
+  if (world_.voters_forget) return;
   for (const auto& [id, memory] : world_.memories) {
     for (size_t i = 0; i < memory->pieces.size(); ++i) {
       const Memory::Piece& piece = memory->pieces[i];
@@ -188,7 +189,7 @@ void Invariants::homes_are_valid() {
   for (size_t node = 0; node < world_.nodes(); ++node) {
     const auto daemon = world_.daemon(node);
     if (daemon && !daemon->home->is_valid())
-      violate("T1 to T3, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+      violate("T1 to T3, T5, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
     if (daemon && daemon->let_in_older)
       violate("G2: " + name_of(node) + " let in an older connection of a program");
   }

@@ -2,8 +2,8 @@
 // seen in what the daemons of a world hold at one moment: asked every 10 ms of virtual time, some of them
 // less often.
 //
-// R3 to R5, R8 and what a single call must do are the model checkers' and the unit tests' (tests/model,
-// tests/unit).
+// Others are asserted elsewhere: R3 to R5 and R8 by the model checkers (tests/model); G1, G3 and G4 of the fence, P1 to P6
+// of a put to replicas and N5 and N7 of names by tests/unit and by schedules of the simulation, for they are about one call.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class Invariants {
   void voters_are_of_their_councils();         // Q3, Q5
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
-  void homes_are_valid();                      // T1 to T3, L1, L2, L4, L5
+  void homes_are_valid();                      // T1 to T3, T5, L1, L2, L4, L5
   void names_are_valid();                      // N1, N6
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2

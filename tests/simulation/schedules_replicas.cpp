@@ -530,6 +530,32 @@ std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& bro
   return pair.end(reached);
 }
 
+/// The coordinator gives up a replica alone, the part is made again, and both forget that; then its node is back.
+std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point>& broken,
+                                      std::set<fault::State>* reached) {
+  Pair pair(seed, broken);
+  pair.world.voters_forget = true;
+  pair.run_for_ms(1000);
+  pair.world.cut_node(2);
+  pair.run(pair.x, [&pair]() -> Task<void> { (void)co_await pair.x->put(pair.of_x, 1); });
+  pair.run_for_ms(3000 + 500 * (seed % 4));
+  pair.world.kill(0, false);
+  pair.run_for_ms(20 + 200 * (seed % 3));
+  pair.world.restart(0);
+  pair.run_for_ms(seed % 5 * 200);
+  pair.world.restore_node(2);
+  pair.run_for_ms(8000);
+  pair.look();
+  pair.run(pair.x, [&pair]() -> Task<void> {
+    const Status removed = co_await pair.x->remove("r");
+    pair.must(removed, "remove");
+  });
+  for (const auto& program : {pair.x, pair.y}) pair.world.end_program(*program);
+  pair.run_for_ms(10'000);
+  pair.world.check_unused();
+  return pair.end(reached);
+}
+
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
@@ -760,6 +786,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator restarts out of reach", coordinator_restarts_out_of_reach, 8},
       {"a lone voter restarts", lone_voter_restarts, 12},
+      {"a former replica comes back", former_replica_comes_back, 16},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},
       {"a part is made again", made_again, 8},
       {"a frozen replica is cut off", cut_while_frozen, 8},

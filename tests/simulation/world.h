@@ -178,6 +178,8 @@ class World final : public Network, public fault::Hook {
     return piece.drop_answered || decided_lost.contains(piece.id);
   }
   std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
+  /// The schedule has a lone voter end (CAVEATS): a replica that was given up may be served for a moment.
+  bool voters_forget = false;
 
   const std::vector<std::string>& violations() const { return violations_; }
   uint64_t digest() const { return digest_; }

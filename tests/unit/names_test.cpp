@@ -328,11 +328,25 @@ TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
   EXPECT_FALSE(names.find("x")->extents(0).lost());
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(8), 1})) << "the new replicas are known";
   // A coordinator that started anew hears the former part first.
-  EXPECT_EQ(restarted.merge(a), Names::Merged::kAdded);
-  EXPECT_EQ(restarted.merge(*names.find("x")), Names::Merged::kKnown);
+  std::vector<wire::ExtentDescriptor> former;
+  EXPECT_EQ(restarted.merge(a, 0, &former), Names::Merged::kAdded);
+  EXPECT_TRUE(former.empty());
+  EXPECT_EQ(restarted.merge(*names.find("x"), 0, &former), Names::Merged::kKnown);
   EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u);
-  EXPECT_EQ(restarted.merge(a), Names::Merged::kKnown);
+  ASSERT_EQ(former.size(), 2u) << "N8: whoever reported them shall free them";
+  former.clear();
+  EXPECT_EQ(restarted.merge(a, 0, &former), Names::Merged::kKnown);
   EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u) << "what is older changes nothing";
+  ASSERT_EQ(former.size(), 2u);
+  EXPECT_EQ(former[0].address(), a.extents(0).address());
+  EXPECT_EQ(former[1].address(), 99u);
+  former.clear();
+  const wire::Allocation before = *restarted.find("x");
+  ASSERT_TRUE(restarted.lose_extent(ExtentId{GlobalAddress(7), 1}));
+  EXPECT_EQ(restarted.merge(before, 0, &former), Names::Merged::kKnown);
+  ASSERT_EQ(former.size(), 1u) << "given up, and not made again yet";
+  EXPECT_EQ(former[0].address(), 7u);
+  EXPECT_TRUE(restarted.is_valid());
 }
 
 }  // namespace
