@@ -63,6 +63,8 @@ namespace ocm::fault {
   X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                      \
   X(kSessionEndRepeated, "the end of a session was repeated")                                  \
   X(kToldLater, "a home was told late that a name is gone")                                    \
+  X(kOutdatedFreed, "what a receipt was too old for was freed")                                \
+  X(kOutdatedFollowed, "a session's receipt was older than its part")                          \
   X(kFormerDropped, "a home brought a replica that was given up")                              \
   X(kRemovedReported, "a home brought a removed name")                                         \
   X(kUnnamed, "a program ended that did not know whether it had published")                    \

@@ -77,16 +77,23 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     cluster_.note_pool(node, refusal.reserved().pool(), true);
   } else if (out.status.code() == Code::kDeadline || out.status.code() == Code::kPeerLost) {
     // It may have been made all the same.
-    if (sent && !fault::at(fault::Point::kReserveNotUndone)) core_.env.spawn(undo(session, node, allocation));
+    if (sent && !fault::at(fault::Point::kReserveNotUndone)) {
+      fault::reached(fault::State::kReserveUndone);
+      core_.env.spawn(release_all(session, node, allocation));
+    }
     out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
   }
 }
 
-Task<void> Allocator::undo(std::shared_ptr<Session> session, std::string node, std::string allocation) {
-  fault::reached(fault::State::kReserveUndone);
+Task<void> Allocator::release_all(std::shared_ptr<Session> session, std::string node,
+                                  std::string allocation) {
   wire::Envelope message;
   message.mutable_release()->set_session_id(id_field(session->id));
   message.mutable_release()->set_allocation_id(allocation);
+  if (node == core_.name) {
+    (void)home_.release(message.release());
+    co_return;
+  }
   const uint32_t run = teller_.run_of(node);
   std::function<bool()> wanted = [session] { return !session->ended; };
   (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
@@ -261,6 +268,15 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   }
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
   sessions_.refund(session->uid, held.quota_bytes);
+  if (session->outdated.erase(id) != 0) {  // the homes know better than the record
+    fault::reached(fault::State::kOutdatedFreed);
+    std::vector<std::string> ids{id_field(id)};
+    for (const AllocationId& part : held.parts) ids.push_back(id_field(part));
+    for (const std::string& one : ids) {
+      core_.env.spawn(release_all(session, core_.name, one));
+      for (const std::string& node : session->homes) core_.env.spawn(release_all(session, node, one));
+    }
+  }
   if (held.allocation.extents_size() == 1) {
     Extents only;
     only.push_back(std::move(*held.allocation.mutable_extents(0)));
@@ -312,7 +328,10 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   OCM_TRY_ASSIGN(wire::Allocation joined, control::join(parts));
   const auto fresh = core_.env.random_id<AllocationId>();
   joined.set_allocation_id(id_field(fresh));
-  for (const AllocationId& id : ids) session.allocations.erase(id);
+  for (const AllocationId& id : ids) {
+    session.allocations.erase(id);
+    if (session.outdated.erase(id) != 0) session.outdated.insert(fresh);
+  }
   HeldAllocation held{joined, true, quota_bytes, 1, {}};
   held.parts = std::move(ids);
   session.allocations.emplace(fresh, std::move(held));

@@ -740,9 +740,13 @@ std::vector<ExtentId> Home::formerly(ExtentId id) const {
   return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
 }
 
-uint32_t Home::times_remade(ExtentId id) const {
+const wire::PartRemade* Home::made_as(ExtentId id) const {
   const auto former = formerly_.find(id);
-  const wire::PartRemade* part = former == formerly_.end() ? nullptr : remade(former->second.front());
+  return former == formerly_.end() ? nullptr : remade(former->second.front());
+}
+
+uint32_t Home::times_remade(ExtentId id) const {
+  const wire::PartRemade* part = made_as(id);
   return part == nullptr ? 0 : part->remade();
 }
 

@@ -110,6 +110,8 @@ class Home {
   ExtentId present(ExtentId id) const;
   /// The former ids of a replica of this home, the oldest first.
   std::vector<ExtentId> formerly(ExtentId id) const;
+  /// The part that `id` was made for; null if it was not made again, or is not here.
+  const wire::PartRemade* made_as(ExtentId id) const;
   /// How often the part of this replica of this home was made again.
   uint32_t times_remade(ExtentId id) const;
   /// What became of a replica, if one of its part lives here.

@@ -254,18 +254,50 @@ Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session
   co_return held->second.allocation;
 }
 
-Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id) {
+Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id, bool* all_known) {
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
   const wire::Allocation before = held->second.allocation;
-  bool found = false;
+  bool found = false, unheard = false;
   for (int i = 0; i < before.extents_size(); ++i) {
     const uint32_t part = before.extents(i).part();
     if (i > 0 && part == before.extents(i - 1).part()) continue;
     const auto known = co_await look(before, part);
     found = found || known.is_ok();
+    unheard = unheard || (!known.is_ok() && known.status().code() != Code::kRevoked);
   }
+  if (all_known != nullptr) *all_known = !unheard;
   co_return found;
+}
+
+Task<void> Remaker::follow_outdated(std::shared_ptr<Session> session) {
+  if (std::exchange(session->follows_outdated, true)) co_return;
+  while (!session->outdated.empty() && !session->ended && !core_.draining) {
+    const std::vector<AllocationId> ids(session->outdated.begin(), session->outdated.end());
+    for (const AllocationId& id : ids) {
+      bool all_known = true;
+      if (co_await follow(session, id, &all_known)) fault::reached(fault::State::kOutdatedFollowed);
+      if (all_known) session->outdated.erase(id);
+    }
+    again_ = true;
+    if (!session->outdated.empty()) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+  session->follows_outdated = false;
+}
+
+Task<void> Remaker::follow_unknown(std::shared_ptr<Session> session, AllocationId id,
+                                   std::vector<ExtentId> extents) {
+  constexpr size_t kOutsideMax = 65536;
+  for (const auto& [other, held] : session->allocations) {
+    if (std::find(held.parts.begin(), held.parts.end(), id) == held.parts.end()) continue;
+    id = other;
+    break;
+  }
+  bool all_known = true;
+  (void)co_await follow(session, id, &all_known);
+  if (!all_known || (session->resumed && !session->complete)) co_return;
+  if (session->outside.size() >= kOutsideMax) session->outside.clear();
+  session->outside.insert(extents.begin(), extents.end());
 }
 
 }  // namespace ocm::node

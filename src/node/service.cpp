@@ -208,6 +208,7 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
   }
   holds_.resume(session);
   co_await allocator_.give_back_unclaimed(session);
+  co_await remaker_.follow_outdated(session);
 }
 
 wire::Envelope Service::with_receipt(const Session& session, wire::Envelope reply) const {

@@ -24,6 +24,7 @@
 #include <unordered_set>
 
 #include "control/allowance.h"
+#include "control/leases.h"
 #include "control/recent.h"
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
@@ -71,6 +72,11 @@ struct Session {
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
   std::unordered_set<uint64_t> given_back;  // what it freed before its home had reported it
+  /// Homes reported other extents than a receipt has: parts were made again after it was given.
+  std::unordered_set<AllocationId> outdated;
+  bool follows_outdated = false;
+  /// Homes have these for it, and no record that is up to date does: nothing counts on them.
+  std::unordered_set<ExtentId, control::ExtentHash> outside;
   struct Freed {
     AllocationId id;
     std::string hold_id;  // empty: none
@@ -145,6 +151,7 @@ class Sessions {
   Status restore_one(Session& session, const wire::SessionRestore::Shown& shown);
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
+  static void note_outdated(Session& session, const HeldAllocation& held);
 
   os::Digest mac_of(const SessionId& session, std::string_view record) const;
 

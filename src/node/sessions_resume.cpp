@@ -118,12 +118,14 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
       continue;
     if (session.making.contains(id)) continue;
     if (const auto of = joined.find(id); of != joined.end()) {  // made again, and the record is older
+      note_outdated(session, *of->second);
       own(session, *of->second);
       continue;
     }
     const auto whole = session.allocations.find(id);
     if (whole != session.allocations.end() &&
         whole->second.is_whole()) {  // made again, and the record is older
+      note_outdated(session, whole->second);
       own(session, whole->second);
       continue;
     }
@@ -174,11 +176,14 @@ bool Sessions::absorb(Session& session, const HeldAllocation& held) {
       ids.push_back(said->second);
   }
   ids.insert(ids.end(), held.parts.begin(), held.parts.end());  // made again, it has other addresses
+  std::unordered_set<uint64_t> known;
+  for (const auto& extent : held.allocation.extents()) known.insert(extent.address());
   bool found = false;
   for (const AllocationId& id : ids) {
     const auto entry = session.allocations.find(id);
     if (entry == session.allocations.end() || entry->second.is_whole()) continue;
     for (const auto& extent : entry->second.allocation.extents()) {
+      if (!known.contains(extent.address())) note_outdated(session, held);
       session.reported.erase(extent.address());
       session.bytes_held -= std::min(session.bytes_held, extent.bytes());
     }
@@ -186,6 +191,11 @@ bool Sessions::absorb(Session& session, const HeldAllocation& held) {
     found = true;
   }
   return found;
+}
+
+void Sessions::note_outdated(Session& session, const HeldAllocation& held) {
+  AllocationId id;
+  if (read_id(held.allocation.allocation_id(), id)) session.outdated.insert(id);
 }
 
 void Sessions::own(Session& session, HeldAllocation& held) {

@@ -14,6 +14,7 @@ using control::Task;
 namespace {
 
 constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
+constexpr size_t kOwnedAtOnceMax = 16384;  // with their sessions
 constexpr int kNamesMax = 64;              // that a check tells
 constexpr uint64_t kLogEveryNs = 60'000'000'000;
 
@@ -51,6 +52,8 @@ wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
   for (const auto& replica : query.replicas()) {
     if (!core_.stopping && !core_.draining && home_.has(id_of(replica))) *out.add_living() = replica;
   }
+  out.set_incarnation(id_field(core_.incarnation));
+  answer_owned(query, out);
   if (query.partition() == 0) return out;
   std::vector<Part> parts;
   bool incomplete = false;
@@ -69,6 +72,70 @@ wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
     }
   }
   return out;
+}
+
+void Stopper::answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const {
+  for (const auto& owned : query.owned()) {
+    SessionId id;
+    AllocationId allocation;
+    if (!read_id(owned.session_id(), id) || !read_id(owned.allocation_id(), allocation)) continue;
+    const auto session = sessions_.all().find(id);
+    if (session == sessions_.all().end()) continue;  // a copy that another home has under way
+    std::vector<ExtentId> unknown;
+    for (const auto& ref : owned.replicas()) {
+      if (session->second->outside.contains(id_of(ref))) continue;
+      *out.add_unsure() = ref;
+      unknown.push_back(id_of(ref));
+    }
+    if (!unknown.empty() && on_unknown_) on_unknown_(session->second, allocation, std::move(unknown));
+  }
+}
+
+Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
+  struct Asked {
+    std::string node;
+    std::string incarnation;  // that vouches
+    wire::ReplicaQuery query;
+    std::vector<ExtentId> replicas;
+    Result<wire::ReplicaAnswer> answer = Status(Code::kPeerLost);
+  };
+  std::vector<Asked> asked;
+  std::map<std::pair<std::string, std::string>, size_t> open;  // where more fits
+  for (const ExtentId& id : owned) {
+    const control::Lease* lease = home_.lease(id);
+    const auto owner = home_.vouching(*lease->session);
+    if (!owner) continue;
+    const std::pair key(owner->node, id_field(owner->incarnation));
+    auto at = open.find(key);
+    if (at == open.end() || asked[at->second].replicas.size() >= kOwnedAtOnceMax) {
+      open[key] = asked.size();
+      at = open.find(key);
+      asked.push_back({key.first, key.second, {}, {}});
+    }
+    Asked& one = asked[at->second];
+    auto& told = *one.query.add_owned();
+    told.set_session_id(id_field(*lease->session));
+    told.set_allocation_id(id_field(lease->allocation));
+    *told.add_replicas() = ref_of(id);
+    one.replicas.push_back(id);
+  }
+  std::vector<Task<void>> tasks;
+  for (Asked& one : asked) {
+    if (one.node == core_.name)
+      one.answer = answer(one.query);
+    else
+      tasks.push_back(ask(one.node, std::move(one.query), one.answer));
+  }
+  if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  std::set<ExtentId> out;
+  for (const Asked& one : asked) {
+    // Another run of the daemon does not know the session until its program is back.
+    if (!one.answer.is_ok() || one.answer.value().incarnation() != one.incarnation)
+      out.insert(one.replicas.begin(), one.replicas.end());
+    else
+      for (const auto& ref : one.answer.value().unsure()) out.insert(id_of(ref));
+  }
+  co_return out;
 }
 
 Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
@@ -95,6 +162,14 @@ Task<Stopper::Found> Stopper::look() {
   std::vector<Part> parts;
   bool forgot = false;
   for (const auto& [id, allocation] : home_.published()) add_parts(allocation, core_.partition, parts);
+  for (const ExtentId& id : left) {
+    const wire::PartRemade* part = home_.made_as(id);  // newer than many a record
+    if (part == nullptr) continue;
+    Part& known = parts.emplace_back(Part{id, {}});
+    for (const auto& extent : part->now()) {
+      if (id_of(extent) != id) known.others.push_back({id_of(extent), extent.node()});
+    }
+  }
   add_parts_of_sessions(core_.partition, parts, forgot);
   std::map<std::string, Result<wire::ReplicaAnswer>> daemons;
   std::map<ExtentId, std::set<std::string>> told_by;
@@ -170,12 +245,20 @@ Task<Stopper::Found> Stopper::look() {
     left.erase(id);
     if (!safe.contains(id)) found.last.push_back(id);
   }
-  // What no daemon knows is a copy that another home has under way.
+  // What no daemon knows is a copy that another home has under way, or its owner's daemon knows an older part.
+  std::set<ExtentId> owned;
+  for (const ExtentId& id : left) {
+    const control::Lease* lease = home_.lease(id);
+    if (lease != nullptr && lease->session) owned.insert(id);
+  }
+  std::set<ExtentId> unsure_of;
+  if (!owned.empty()) unsure_of = co_await ask_owners(std::move(owned));
   for (const ExtentId& id : left) {
     const control::Lease* lease = home_.lease(id);
     const auto by = told_by.find(id);
     const auto is_unsure = [&](const std::string& node) { return unsure.contains(node); };
     if (by == told_by.end() || std::any_of(by->second.begin(), by->second.end(), is_unsure) ||
+        unsure_of.contains(id) ||
         (lease != nullptr && lease->name_ended))  // no copy under way; its holders' records are older ones
       found.unknown.push_back(id);
   }
@@ -194,7 +277,9 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   out.set_coordinator(cluster_.is_coordinator());
   out.set_stopping(core_.stopping);
   out.set_sessions(sessions_.count());
+  size_t held = 0;
   for (const ExtentId& id : found.last) {
+    held += home_.lease(id)->name_ended ? 1 : 0;
     const uint64_t bytes = home_.lease(id)->bytes;
     out.set_last_parts(out.last_parts() + 1);
     out.set_last_bytes(out.last_bytes() + bytes);
@@ -215,7 +300,7 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   const Home::Owned owned = home_.owned();
   out.set_single_extents(owned.extents - std::min(owned.extents, extents));
   out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
-  if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out));
+  if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out, held));
   co_return seen;
 }
 
@@ -253,8 +338,12 @@ Task<wire::StopCheck> Stopper::check(uint32_t uid) {
   co_return out;
 }
 
-std::string Stopper::what_it_waits_for(const wire::StopCheck& found) const {
-  if (found.last_parts() == 0) return "daemons that own replicas here do not answer";
+std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held) const {
+  if (found.last_parts() == 0) {
+    return found.unheard_size() != 0 ? "daemons that own replicas here do not answer"
+                                     : "daemons that restarted do not know yet what their programs have here";
+  }
+  if (held == found.last_parts()) return "handles with a hold end: what has no name any more is not copied";
   uint64_t most = 0;
   size_t others = 0;
   for (const control::NodeRoom& room : cluster_.rooms()) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +36,10 @@ class Stopper {
   control::Task<void> wait(std::function<void()> then);
   /// Of another daemon that looks at what its stop would take.
   wire::ReplicaAnswer answer(const wire::ReplicaQuery& query) const;
+  /// A home has something for a session here that its records do not have.
+  using Unknown =
+      std::function<void(const std::shared_ptr<Session>&, const AllocationId&, std::vector<ExtentId>)>;
+  void on_unknown(Unknown hook) { on_unknown_ = std::move(hook); }
 
  private:
   struct Sibling {
@@ -53,6 +58,9 @@ class Stopper {
   /// Those of `allocation` with a living replica in `partition`.
   static void add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
   void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
+  void answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const;
+  /// Of what sessions have here, and nobody's record: what their daemons cannot rule out.
+  control::Task<std::set<ExtentId>> ask_owners(std::set<ExtentId> owned);
   control::Task<Found> look();
   /// What is told of it.
   struct Seen {
@@ -67,14 +75,15 @@ class Stopper {
   control::Task<std::shared_ptr<const Seen>> see();
   control::Task<std::shared_ptr<const Seen>> see_for_all();
   control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
-  /// Why the copies are not made, or are not yet.
-  std::string what_it_waits_for(const wire::StopCheck& found) const;
+  /// Why the copies are not made, or are not yet. `held`: so many of the last copies have no name any more.
+  std::string what_it_waits_for(const wire::StopCheck& found, size_t held) const;
 
   Core& core_;
   Home& home_;
   Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
+  Unknown on_unknown_;
   std::shared_ptr<const Seen> seen_;
   uint64_t seen_ns_ = 0;
   bool seeing_ = false;

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness import outcome, wait_for
-from ocmlib import find_binary
+from ocmlib import DEDICATED, find_binary
 
 MIB = 1 << 20
 SAFE, NO_DAEMON, NOT_FOUND, LOST, UNSAFE = 0, 3, 4, 8, 9
@@ -313,3 +313,69 @@ def test_programs_write_on_through_a_rolling_restart(make_cluster):
         for (name, place), seed in newest.items():
             assert fresh[name].holds(place, seed, PAGE), (node.name, name, place)
             assert handles[name].holds(place, seed, PAGE), (node.name, name, place)
+
+
+@pytest.mark.parametrize("then", ["freed", "joined", "restarted"])
+def test_what_an_idle_program_has_stays_whole_through_a_rolling_restart(make_cluster, then):
+    """The program's own daemon restarts after the homes: it knows the parts as they were when the program asked last."""
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4", "n5"), extra=SOON)
+    program = cluster.program(cluster["n4"])
+    made = [program.alloc(MIB, layout="replicated", nodes=["n2", "n3"]) for _ in range(2)]
+    for seed, a in enumerate(made):
+        a.fill(0, seed, MIB)
+
+    other = cluster.program(cluster["n1"])
+    ballast = [other.alloc(8 * MIB, nodes=["n4"], flags=DEDICATED)]  # copies go where there is more room
+
+    def is_whole():
+        nodes = [node.status() for node in cluster.nodes]
+        whole = sum(node["extents"] for node in nodes) == 4 + len(ballast)
+        return whole and not any(node["replicas_waiting"] for node in nodes)
+
+    def restart(name):
+        wait_for("a stop is safe", lambda: stop_check(cluster["n5" if name != "n5" else "n1"], name) == SAFE)
+        assert cluster[name].stop() == 0
+        cluster[name].start().wait_ready()
+        if ballast:
+            ballast.append(wait_for("ballast", lambda: not isinstance(
+                made := outcome(lambda: other.alloc(8 * MIB, nodes=[name], flags=DEDICATED)), str) and made))
+        cluster.wait_members(at=cluster["n1"])
+        wait_for("all copies are made again", is_whole)
+
+    for name in ("n2", "n3"):
+        restart(name)
+    while ballast:
+        ballast.pop().free()
+    restart("n4")
+    if then == "restarted":
+        for name in ("n1", "n5", "n2", "n3"):
+            restart(name)
+        assert all(a.holds(0, seed, MIB) for seed, a in enumerate(made))
+    for a in [program.join(*made)] if then == "joined" else made:
+        a.free()
+    wait_for("nothing is left", lambda: not any(node.status()["extents"] for node in cluster.nodes))
+
+
+def test_two_copies_of_what_only_an_idle_reader_keeps_are_not_last(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=SOON)
+    publish(cluster, "held", ["n2", "n3"], 5)
+    reader = cluster.program(cluster["n4"]).attach("held", "r+hold")
+    while len(cluster.programs) > 1:
+        cluster.programs.pop(0).close()
+
+    def homes():
+        return [node.name for node in cluster.nodes if node.status()["extents"] == 1]
+    for name in ("n2", "n3"):
+        assert cluster[name].stop() == 0
+        cluster[name].start().wait_ready()
+        cluster.wait_members(at=cluster["n1"])
+        wait_for("it is made again", lambda: len(homes()) == 2 and
+                 not any(node.status()["replicas_waiting"] for node in cluster.nodes))
+    cluster.program(cluster["n1"]).session("remove", "held")
+    first, second = homes()
+    for name in (first, second):
+        assert stop_check(cluster["n4"], name) == SAFE
+    assert cluster[first].stop() == 0
+    wait_for("the other is the last", lambda: stop_check(cluster["n4"], second) == UNSAFE)
+    assert "handles with a hold end" in told(cluster["n4"], second)["waits_for"]
+    assert reader.holds(0, 5, MIB)

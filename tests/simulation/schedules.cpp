@@ -660,6 +660,50 @@ std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& b
   return script.end(reached);
 }
 
+/// Both homes of an idle program's part end, one after the other, and then its daemon, which knows the part from a receipt
+/// only. The part is whole all the same, and is freed whole.
+std::string receipt_is_older_than_its_part(uint64_t seed, const std::set<fault::Point>& broken,
+                                           std::set<fault::State>* reached) {
+  Script script(seed, broken, 5);
+  World& world = script.world;
+  const auto program = world.add_program(3);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await program->put(handle, 1);
+    script.must(put, "put");
+  });
+  const auto restart = [&](size_t node) {
+    world.kill(node, false);
+    script.run_for_ms(300);
+    world.restart(node);
+  };
+  for (const size_t home : {1, 2}) {
+    restart(home);
+    script.run_for_ms(8000);
+  }
+  restart(3);
+  script.run_for_ms(100 * (seed % 4));
+  script.run(program, [&]() -> Task<void> { (void)co_await program->open(); });
+  if (seed % 2 == 0) {
+    script.run_for_ms(5000);
+    for (const size_t home : {0, 4, 1, 2}) {
+      restart(home);
+      script.run_for_ms(8000);
+    }
+    script.run(program, [&]() -> Task<void> {
+      const auto got = co_await program->get(handle, 1);
+      script.must(got, "get");
+    });
+  }
+  script.run(program, [&]() -> Task<void> { (void)co_await program->free(handle); });
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_sessions() {
@@ -673,6 +717,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a resumption is not heard", resumption_is_not_heard, 8},
       {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 4},
       {"a daemon shuts down", daemon_shuts_down, 24},
+      {"a receipt is older than its part", receipt_is_older_than_its_part, 8},
       {"a home is unknown", home_is_unknown, 12},
       {"a removed name is reported", removed_name_is_reported, 3},
       {"a reservation comes late", reservation_comes_late, 4},
