@@ -130,7 +130,7 @@ def test_a_namesake_of_a_cut_off_node_does_not_tell_its_replica_lost(make_netns_
 
 
 def test_what_was_given_up_alone_and_forgotten_is_freed_when_it_comes_back(make_netns_cluster):
-    """The coordinator votes alone, gives up n3's replica and restarts: nobody but the newest record of the name knows."""
+    """The coordinator votes alone, gives up n3's replica and restarts: only the newest record of the name knows."""
     cluster = make_netns_cluster(names=("n1", "n2", "n3"), extra=("--replicas-again-after-ms", "300"))
     n1, _, n3 = cluster.nodes
     owner = cluster.program(cluster["n2"])
