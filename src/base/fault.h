@@ -69,6 +69,7 @@ namespace ocm::fault {
   X(kRemovedReported, "a home brought a removed name")                                         \
   X(kUnnamed, "a program ended that did not know whether it had published")                    \
   X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")               \
+  X(kPublishOvertaken, "a request to publish came after a newer one")                          \
   X(kPublishUndone, "a publish failed halfway")                                                \
   X(kSessionTakenUp, "a program came again whose hello had been answered in vain")             \
   X(kUnclaimedGivenBack, "a home had what its session's program did not have after a restart") \

@@ -189,6 +189,8 @@ class Leases {
       const std::vector<ExtentId>& listed = known->second.holds.at(id);
       std::erase_if(held, [&](const ExtentId& extent) { return lists(listed, extent); });
     }
+    std::sort(held.begin(), held.end());
+    held.erase(std::unique(held.begin(), held.end()), held.end());
     if (held.empty()) return missing;
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
     Owner& owner = owner_of(session, node, incarnation);

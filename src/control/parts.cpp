@@ -173,6 +173,24 @@ bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t re
   return led || followed || now.remade() != remade_before + 1;
 }
 
+namespace {
+
+/// Marks the replica lost, unless it is the last of its part: then one of the records is of voters that forgot.
+bool mark_one_lost(wire::Allocation& allocation, const ExtentId& id) {
+  for (auto& extent : *allocation.mutable_extents()) {
+    if (!is_extent(extent, id) || extent.lost()) continue;
+    const bool other =
+        std::any_of(allocation.extents().begin(), allocation.extents().end(), [&](const auto& one) {
+          return one.part() == extent.part() && !one.lost() && !one.vacant() && !is_extent(one, id);
+        });
+    if (other) extent.set_lost(true);
+    return other;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
   if (into.allocation_id() != from.allocation_id() || into.extents_size() != from.extents_size())
     return false;
@@ -190,9 +208,9 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
       }
       take_place(into, mine, newer);
       changed = true;
-    } else if (theirs.remade() == mine.remade() && theirs.lost() && !mine.lost()) {
-      mine.set_lost(true);
-      changed = true;
+    } else if (theirs.remade() == mine.remade() && theirs.lost() && !theirs.vacant()) {
+      // By id: of a part that was made again records may have different orders.
+      changed = mark_one_lost(into, id_of(theirs)) || changed;
     }
   }
   return changed;
@@ -200,13 +218,22 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
 
 std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, const wire::Allocation& newest) {
   std::vector<wire::ExtentDescriptor> out;
-  if (!has_replicas(newest)) return out;
-  std::set<ExtentId> living;
+  if (!has_replicas(newest) || record.extents_size() != newest.extents_size()) return out;
+  std::set<ExtentId> living, lost;
+  std::set<uint32_t> parts;  // that have a living replica
   for (const auto& extent : newest.extents()) {
-    if (!extent.lost() && !extent.vacant()) living.insert(id_of(extent));
+    if (extent.vacant()) continue;
+    (extent.lost() ? lost : living).insert(id_of(extent));
+    if (!extent.lost()) parts.insert(extent.part());
   }
-  for (const auto& extent : record.extents()) {
-    if (!extent.lost() && !extent.vacant() && !living.contains(id_of(extent))) out.push_back(extent);
+  for (int i = 0; i < record.extents_size(); ++i) {
+    const auto& extent = record.extents(i);
+    const bool kept = living.contains(id_of(extent)) || !parts.contains(extent.part());
+    if (extent.lost() || extent.vacant() || kept) continue;
+    // Of two records that know a part as often made again neither knows more.
+    const bool replaced =
+        newest.extents(i).part() == extent.part() && newest.extents(i).remade() > extent.remade();
+    if (replaced || lost.contains(id_of(extent))) out.push_back(extent);
   }
   return out;
 }

@@ -56,7 +56,8 @@ bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t re
 /// True if that was something. A reader's record has no capabilities for a writer's: of its parts only losses
 /// are taken.
 bool take_newer(wire::Allocation& into, const wire::Allocation& from);
-/// What `record` has as a living replica and `newest`, of the same allocation, has given up or replaced.
+/// What `record` has as a living replica and `newest`, of the same allocation, has given up or replaced; nothing of parts
+/// of which `newest` knows no living replica.
 std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, const wire::Allocation& newest);
 /// A session was granted the allocation once more, perhaps with another access: `record` gets the higher one
 /// of both, with its capabilities, and what either knows later. False if the lower one knows later parts,

@@ -218,6 +218,7 @@ Status ExtentTable::Core::name_locked(Extent& extent, uint64_t page_bytes) {
   if (*offset < cursor_) ++rounds_;
   const uint64_t end = *offset + extent.span_bytes;
   cursor_ = end < kPartitionBytes ? end : kAddressPageBytes;
+  if (cursor_ != end) ++rounds_;
   // 2^32 - 1 values: 0 means "no extent".
   const uint32_t generation =
       static_cast<uint32_t>((first_generation_ + generations_given_++) % 0xFFFF'FFFFu) + 1;

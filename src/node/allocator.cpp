@@ -79,17 +79,19 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     // It may have been made all the same.
     if (sent && !fault::at(fault::Point::kReserveNotUndone)) {
       fault::reached(fault::State::kReserveUndone);
-      core_.env.spawn(release_all(session, node, allocation));
+      wire::ReleaseRequest all;
+      all.set_allocation_id(allocation);
+      core_.env.spawn(release_all(session, node, std::move(all)));
     }
     out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
   }
 }
 
 Task<void> Allocator::release_all(std::shared_ptr<Session> session, std::string node,
-                                  std::string allocation) {
+                                  wire::ReleaseRequest what) {
   wire::Envelope message;
+  *message.mutable_release() = std::move(what);
   message.mutable_release()->set_session_id(id_field(session->id));
-  message.mutable_release()->set_allocation_id(allocation);
   if (node == core_.name) {
     (void)home_.release(message.release());
     co_return;
@@ -270,12 +272,11 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   sessions_.refund(session->uid, held.quota_bytes);
   if (session->outdated.erase(id) != 0) {  // the homes know better than the record
     fault::reached(fault::State::kOutdatedFreed);
-    std::vector<std::string> ids{id_field(id)};
-    for (const AllocationId& part : held.parts) ids.push_back(id_field(part));
-    for (const std::string& one : ids) {
-      core_.env.spawn(release_all(session, core_.name, one));
-      for (const std::string& node : session->homes) core_.env.spawn(release_all(session, node, one));
-    }
+    wire::ReleaseRequest all;
+    all.set_allocation_id(id_field(id));
+    for (const AllocationId& part : held.parts) all.add_parts(id_field(part));
+    core_.env.spawn(release_all(session, core_.name, all));
+    for (const std::string& node : session->homes) core_.env.spawn(release_all(session, node, all));
   }
   if (held.allocation.extents_size() == 1) {
     Extents only;

@@ -58,7 +58,8 @@ class Allocator {
   wire::Envelope release_request(const Session& session, const Extents& extents) const;
   /// Frees all that the node has of the allocation for the session, also what it may have made although its reply was not
   /// heard, as soon as it answers.
-  control::Task<void> release_all(std::shared_ptr<Session> session, std::string node, std::string allocation);
+  control::Task<void> release_all(std::shared_ptr<Session> session, std::string node,
+                                  wire::ReleaseRequest what);
   control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
                                     wire::Envelope message);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);

@@ -131,6 +131,8 @@ class Cluster {
   /// With its node's next heartbeat. False: it is not noted, for too much waits already.
   bool tell_later(std::string node, wire::PublishExtents what);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
+  /// False: the same daemon has sent a newer one since.
+  bool is_newest(const wire::PublishRequest& request);
   /// Their homes free what nobody remembers to have given up.
   void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
@@ -180,6 +182,12 @@ class Cluster {
   uint64_t census_next_ns_ = 0;
   std::set<SessionId> asking_;     // whose daemon is asked whether it has them
   std::set<std::string> telling_;  // allocations whose homes are being told of their name
+  /// The newest request to publish an allocation, of those that its daemon's run sent: a late one changes nothing.
+  struct PublishOrder {
+    std::string incarnation;
+    uint64_t order = 0;
+  };
+  std::unordered_map<std::string, PublishOrder> publish_order_;  // by allocation, of those that have names
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;

@@ -37,10 +37,24 @@ std::vector<std::string> Cluster::homes_of(const wire::Allocation& allocation) {
 Task<Reply> Cluster::publish(wire::PublishRequest request) {
   const std::string id = request.allocation().allocation_id();
   while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);  // asked before, without an answer
+  if (!is_newest(request)) {
+    fault::reached(fault::State::kPublishOvertaken);
+    co_return Status(Code::kCancelled, "a later request to publish it was taken");
+  }
   telling_.insert(id);
   Reply reply = co_await publish_once(std::move(request));
   telling_.erase(id);
   co_return reply;
+}
+
+bool Cluster::is_newest(const wire::PublishRequest& request) {
+  PublishOrder& known = publish_order_[request.allocation().allocation_id()];
+  const bool same_run = known.incarnation == request.owner_incarnation();
+  if (same_run && request.order() < known.order) return false;
+  known = {request.owner_incarnation(), request.order()};
+  if (publish_order_.size() > 1024 + 2 * names_.size())
+    std::erase_if(publish_order_, [this](const auto& one) { return names_.find_id(one.first) == nullptr; });
+  return true;
 }
 
 Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
@@ -218,8 +232,7 @@ void Cluster::tell_of_former(const std::string& allocation_id,
   std::map<std::string, wire::PublishExtents> by_node;
   for (const auto& extent : former) *by_node[extent.node()].mutable_allocation()->add_extents() = extent;
   for (auto& [node, what] : by_node) {
-    const wire::NodeView* known = membership_->find(node);
-    if (known == nullptr || !is_state(*known, NodeState::kAlive)) continue;  // it reports it when it is back
+    if (membership_->find(node) == nullptr) continue;  // it reports all when it joins
     what.mutable_allocation()->set_allocation_id(allocation_id);
     what.set_former(true);
     core_.env.spawn(tell_until_heard(node, std::move(what)));

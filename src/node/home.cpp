@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <unordered_set>
 
 #include "base/fault.h"
 #include "base/units.h"
@@ -78,7 +79,7 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
     fault::reached(fault::State::kLateReserve);
     return Status(Code::kCancelled, "the session or the allocation is over");
   }
-  if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "an extent has at least one byte");
+  if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
   if (r.bytes_total() > GlobalAddress::kOffsetMask) {
     return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
   }
@@ -262,9 +263,16 @@ Status Home::release(const wire::ReleaseRequest& request) {
   if (request.address() == 0) {
     AllocationId allocation;
     if (!named || !read_id(request.allocation_id(), allocation)) return Code::kInvalidArgument;
+    std::unordered_set<AllocationId> all{allocation};
+    for (const std::string& field : request.parts()) {
+      if (AllocationId part; read_id(field, part)) all.insert(part);
+    }
     for (const ExtentId& id : leases_.of_session(session)) {
       const control::Lease* lease = leases_.find(id);
-      if (lease != nullptr && lease->allocation == allocation) (void)remove(id);
+      if (lease == nullptr || !all.contains(lease->allocation)) continue;
+      const wire::PartRemade* part = made_as(id);
+      if (part != nullptr && on_part_freed_) on_part_freed_(*part);  // some of it may be given only now
+      (void)remove(id);
     }
     for (Making& making : making_) {
       if (making.session == session && making.allocation == allocation) making.cancelled = true;
@@ -487,16 +495,6 @@ void Home::drop(ExtentId id) {
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
 }
 
-void Home::drop_former(const wire::ExtentDescriptor& extent) {
-  const ExtentId id = id_of(extent);
-  // While its part is being made again it is needed, and ends with that (R6).
-  const auto here = table_->find(id);
-  if (!here.is_ok() || shared_.contains(id) || !opens(*here.value(), extent.capability(), Access::kReadWrite))
-    return;
-  fault::reached(fault::State::kFormerDropped);
-  drop(id);
-}
-
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
                      const std::optional<ExtentId>& ended) {
   if (!is_here(id)) return false;
@@ -717,46 +715,13 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
   } else {
     if (over_.contains(over_key(session, request.owner_incarnation())))
       return Status(Code::kCancelled, "the session is over");
+    if (over_.contains(request.part().allocation_id())) return Status(Code::kCancelled, "it was freed");
     unpublish(id);
     leases_.give(id, allocation, session, request.owner_node(), incarnation);
     check_owner(request.owner_node(), incarnation);
   }
   if (told) remember(request.part(), id);
   return {};
-}
-
-const wire::PartRemade* Home::remade(ExtentId was) const {
-  const auto known = remade_.find(was);
-  return known == remade_.end() ? nullptr : &known->second;
-}
-
-const wire::Allocation* Home::published_with(ExtentId id) const {
-  const auto named = published_extents_.find(id);
-  return named == published_extents_.end() ? nullptr : &published_.at(named->second);
-}
-
-std::vector<ExtentId> Home::formerly(ExtentId id) const {
-  const auto former = formerly_.find(id);
-  return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
-}
-
-const wire::PartRemade* Home::made_as(ExtentId id) const {
-  const auto former = formerly_.find(id);
-  return former == formerly_.end() ? nullptr : remade(former->second.front());
-}
-
-uint32_t Home::times_remade(ExtentId id) const {
-  const wire::PartRemade* part = made_as(id);
-  return part == nullptr ? 0 : part->remade();
-}
-
-ExtentId Home::present(ExtentId id) const {
-  const wire::PartRemade* part = remade(id);
-  if (part == nullptr) return id;
-  for (const auto& now : part->now()) {
-    if (now.node() == core_.name) return id_of(now);
-  }
-  return id;
 }
 
 Result<std::shared_ptr<memory::Extent>> Home::find(const wire::ExtentDescriptor& extent,

@@ -112,6 +112,8 @@ class Home {
   std::vector<ExtentId> formerly(ExtentId id) const;
   /// The part that `id` was made for; null if it was not made again, or is not here.
   const wire::PartRemade* made_as(ExtentId id) const;
+  /// `other`, of the part of `id`, was given up, as far as this home was told.
+  bool is_known_lost(ExtentId id, ExtentId other) const;
   /// How often the part of this replica of this home was made again.
   uint32_t times_remade(ExtentId id) const;
   /// What became of a replica, if one of its part lives here.

@@ -39,13 +39,15 @@ class Remaker {
   /// again or was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
   control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session,
                                                   wire::ResolveRequest request);
-  /// The same for all parts of what the session holds; false if there was nothing to follow. `all_known`: each part has
-  /// been found, or is gone.
-  control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id, bool* all_known = nullptr);
+  /// The same for all parts of what the session holds; false if there was nothing to follow. `unheard`: only these parts,
+  /// unless there are none; becomes those of which not all nodes were heard.
+  control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id,
+                             std::set<uint32_t>* unheard = nullptr);
   /// Follows what the session's receipts were too old for, until its homes have told: else nobody would notice that such
   /// a part has lost another replica (A3).
   control::Task<void> follow_outdated(std::shared_ptr<Session> session);
-  /// Homes have `extents` for the session, as of `id`, and no record does: follows it, once.
+  /// Homes have `extents` for the session, as of `id`, and no record does: follows it. What is not in the record then is
+  /// outside of it.
   control::Task<void> follow_unknown(std::shared_ptr<Session> session, AllocationId id,
                                      std::vector<ExtentId> extents);
   /// The sessions have more than before: some of it may be gone (A3).

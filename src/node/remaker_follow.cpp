@@ -1,6 +1,8 @@
 // What becomes of replicas that are made again, for those that do not lead: the plans of homes that do, and the answers
 // to who asks.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/fault.h"
@@ -178,7 +180,8 @@ Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
       answers.unheard = Status(Code::kPeerLost, "node " + extent.node() + " is not known here");
   }
   for (const auto& view : cluster_.view().nodes()) {
-    if (!homes.contains(view.name())) others.insert(view.name());
+    if (!homes.contains(view.name()) && !is_state(view, control::NodeState::kDead))
+      others.insert(view.name());
   }
   // The homes know best; where they are gone, one of the new ones does.
   for (const auto* nodes : {&homes, &others}) {
@@ -191,7 +194,7 @@ Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
       co_return true;
     }
     if (now.unchanged) co_return false;
-    if (nodes == &homes && !now.unheard.is_ok()) answers.unheard = now.unheard;
+    if (!now.unheard.is_ok()) answers.unheard = now.unheard;
   }
   if (!answers.unheard.is_ok()) co_return answers.unheard;
   co_return Status(Code::kRevoked, "it was freed or removed");
@@ -254,33 +257,40 @@ Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session
   co_return held->second.allocation;
 }
 
-Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id, bool* all_known) {
+Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id, std::set<uint32_t>* unheard) {
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
-  const wire::Allocation before = held->second.allocation;
-  bool found = false, unheard = false;
-  for (int i = 0; i < before.extents_size(); ++i) {
-    const uint32_t part = before.extents(i).part();
-    if (i > 0 && part == before.extents(i - 1).part()) continue;
-    const auto known = co_await look(before, part);
-    found = found || known.is_ok();
-    unheard = unheard || (!known.is_ok() && known.status().code() != Code::kRevoked);
+  const auto wanted = unheard == nullptr ? std::set<uint32_t>() : std::exchange(*unheard, {});
+  std::map<uint32_t, wire::Allocation> parts;  // as they are known now
+  for (const auto& extent : held->second.allocation.extents()) {
+    if (wanted.empty() || wanted.contains(extent.part())) *parts[extent.part()].add_extents() = extent;
   }
-  if (all_known != nullptr) *all_known = !unheard;
+  bool found = false;
+  for (auto& [part, before] : parts) {
+    const auto known = co_await look(std::move(before), part);
+    found = found || known.is_ok();
+    if (unheard != nullptr && known.status().code() == Code::kPeerLost) unheard->insert(part);
+  }
   co_return found;
 }
 
 Task<void> Remaker::follow_outdated(std::shared_ptr<Session> session) {
+  constexpr uint64_t kLongestWait = 64;  // heartbeats
   if (std::exchange(session->follows_outdated, true)) co_return;
+  std::map<AllocationId, std::set<uint32_t>> unheard;
+  uint64_t wait = 1;
   while (!session->outdated.empty() && !session->ended && !core_.draining) {
     const std::vector<AllocationId> ids(session->outdated.begin(), session->outdated.end());
     for (const AllocationId& id : ids) {
-      bool all_known = true;
-      if (co_await follow(session, id, &all_known)) fault::reached(fault::State::kOutdatedFollowed);
-      if (all_known) session->outdated.erase(id);
+      std::set<uint32_t>& parts = unheard[id];
+      const bool found = co_await follow(session, id, &parts);
+      if (found) fault::reached(fault::State::kOutdatedFollowed);
+      if (parts.empty()) session->outdated.erase(id);
     }
     again_ = true;
-    if (!session->outdated.empty()) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    if (session->outdated.empty()) break;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns() * wait);
+    wait = std::min(2 * wait, kLongestWait);
   }
   session->follows_outdated = false;
 }
@@ -293,11 +303,14 @@ Task<void> Remaker::follow_unknown(std::shared_ptr<Session> session, AllocationI
     id = other;
     break;
   }
-  bool all_known = true;
-  (void)co_await follow(session, id, &all_known);
-  if (!all_known || (session->resumed && !session->complete)) co_return;
-  if (session->outside.size() >= kOutsideMax) session->outside.clear();
-  session->outside.insert(extents.begin(), extents.end());
+  if (!session->looked_for.insert(id).second) co_return;  // under way
+  std::set<uint32_t> unheard;
+  (void)co_await follow(session, id, &unheard);
+  session->looked_for.erase(id);
+  if (!unheard.empty() || (session->resumed && !session->complete)) co_return;
+  for (const ExtentId& extent : extents) {
+    if (session->outside.size() < kOutsideMax) session->outside.insert(extent);
+  }
 }
 
 }  // namespace ocm::node

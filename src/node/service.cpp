@@ -253,6 +253,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   out.set_session_id(id_field(session->id));
   out.set_owner_node(core_.name);
   out.set_owner_incarnation(id_field(core_.incarnation));
+  out.set_order(++published_);
   const bool in_doubt = std::exchange(asked.may_be_named, true);
   asked.publishing = true;
   auto reply = co_await ask_until_answered(session, message);

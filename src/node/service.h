@@ -95,6 +95,7 @@ class Service {
   Copier& copier_;
   Remaker& remaker_;
   Stopper& stopper_;
+  uint64_t published_ = 0;  // requests to publish of this run
   const ServedStats& served_;
   static constexpr uint64_t kLossesEachDeadline = 4;
   control::UserRate losses_{core_.config.failure_deadline_ns() / kLossesEachDeadline};

@@ -77,6 +77,7 @@ struct Session {
   bool follows_outdated = false;
   /// Homes have these for it, and no record that is up to date does: nothing counts on them.
   std::unordered_set<ExtentId, control::ExtentHash> outside;
+  std::unordered_set<AllocationId> looked_for;  // for such ones, now
   struct Freed {
     AllocationId id;
     std::string hold_id;  // empty: none

@@ -102,10 +102,11 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
 }
 
 void Sessions::report(Session& session, const wire::SessionExtents& extents) {
-  std::unordered_set<uint64_t> known;
+  std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {
-    if (!held.owned || !held.is_whole()) continue;
-    for (const auto& extent : held.allocation.extents()) known.insert(extent.address());
+    if (!held.is_whole()) continue;
+    for (const auto& extent : held.allocation.extents())
+      (held.owned ? known : in_records).insert(extent.address());
   }
   std::unordered_map<AllocationId, HeldAllocation*> joined;  // by its parts
   for (auto& [id, held] : session.allocations) {
@@ -117,15 +118,15 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
     if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address))
       continue;
     if (session.making.contains(id)) continue;
-    if (const auto of = joined.find(id); of != joined.end()) {  // made again, and the record is older
-      note_outdated(session, *of->second);
+    const bool is_older = !in_records.contains(address);  // made again after the receipt was given
+    if (const auto of = joined.find(id); of != joined.end()) {
+      if (is_older) note_outdated(session, *of->second);
       own(session, *of->second);
       continue;
     }
     const auto whole = session.allocations.find(id);
-    if (whole != session.allocations.end() &&
-        whole->second.is_whole()) {  // made again, and the record is older
-      note_outdated(session, whole->second);
+    if (whole != session.allocations.end() && whole->second.is_whole()) {
+      if (is_older) note_outdated(session, whole->second);
       own(session, whole->second);
       continue;
     }

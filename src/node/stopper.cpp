@@ -167,7 +167,8 @@ Task<Stopper::Found> Stopper::look() {
     if (part == nullptr) continue;
     Part& known = parts.emplace_back(Part{id, {}});
     for (const auto& extent : part->now()) {
-      if (id_of(extent) != id) known.others.push_back({id_of(extent), extent.node()});
+      const bool living = id_of(extent) != id && !home_.is_known_lost(id, id_of(extent));
+      if (living) known.others.push_back({id_of(extent), extent.node()});
     }
   }
   add_parts_of_sessions(core_.partition, parts, forgot);

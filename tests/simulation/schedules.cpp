@@ -545,6 +545,34 @@ std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
+/// The coordinator stands still while a request to publish is repeated, until its caller was told that it failed. When it
+/// goes on they all wait for one another there, and so does the request that is answered.
+std::string publish_is_overtaken(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kStriped, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+  });
+  world.stop(0);
+  script.run(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
+  world.resume(0);
+  script.run(program, [&]() -> Task<void> {
+    Status published = Code::kNoCoordinator;
+    for (int i = 0; i < 100 && !published.is_ok(); ++i) {
+      published = co_await program->publish(*handle, "x");
+      co_await program->env->sleep_ns(5 * kMs);
+    }
+    script.must(published, "publish");
+  });
+  script.run_for_ms(2000);
+  return script.end(reached);
+}
+
 /// A removal lies in a stream until its caller was told that it failed, and the name is another's by then.
 std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
                                std::set<fault::State>* reached) {
@@ -723,6 +751,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a reservation comes late", reservation_comes_late, 4},
       {"an answer comes late", answer_comes_late, 4},
       {"a publish comes late", publish_comes_late, 6},
+      {"a publish is overtaken", publish_is_overtaken, 12},
       {"a removal comes late", removal_comes_late, 8},
       {"an end is not heard", end_is_not_heard, 6},
       {"a put comes late", put_comes_late, 6},

@@ -73,7 +73,7 @@ struct Pair : Script {
   std::shared_ptr<Handle> of_x, of_y;
 };
 
-/// Finding 1a: both write while one node is cut off, and it is mended while requests lie in the streams.
+/// Finding 1a: both write while one node is cut off, and is restored while requests lie in the streams.
 std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
                          std::set<fault::State>* reached) {
   Pair pair(seed, broken);

@@ -344,9 +344,47 @@ TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
   const wire::Allocation before = *restarted.find("x");
   ASSERT_TRUE(restarted.lose_extent(ExtentId{GlobalAddress(7), 1}));
   EXPECT_EQ(restarted.merge(before, 0, &former), Names::Merged::kKnown);
-  ASSERT_EQ(former.size(), 1u) << "given up, and not made again yet";
-  EXPECT_EQ(former[0].address(), 7u);
+  EXPECT_TRUE(former.empty()) << "of a part without a living replica nothing is freed";
+  wire::Allocation other = *restarted.find("x");
+  other.mutable_extents(1)->set_lost(false);
+  other.mutable_extents(1)->set_address(55);
+  EXPECT_EQ(restarted.merge(other, 0, &former), Names::Merged::kKnown);
+  EXPECT_TRUE(former.empty()) << "of two that were made again as often neither knows more";
   EXPECT_TRUE(restarted.is_valid());
+}
+
+TEST(Names, AReplicaThatWasGivenUpAndIsReportedIsFreed) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
+  const wire::Allocation before = *names.find("y");
+  ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(9), 1}));
+  std::vector<wire::ExtentDescriptor> former;
+  EXPECT_EQ(names.merge(before, 0, &former), Names::Merged::kKnown);
+  ASSERT_EQ(former.size(), 1u) << "it was not made again yet";
+  EXPECT_EQ(former[0].address(), 9u);
+  // A home that was away has it the other way round: its voters forgot. One living replica stays in each record.
+  former.clear();
+  wire::Allocation other = before;
+  other.mutable_extents(0)->set_lost(true);
+  EXPECT_EQ(names.merge(other, 0, &former), Names::Merged::kKnown);
+  ASSERT_EQ(former.size(), 1u);
+  EXPECT_EQ(former[0].address(), 9u);
+  EXPECT_FALSE(names.find("y")->extents(0).lost());
+}
+
+TEST(Names, ALossIsOfAReplicaAndNotOfItsPlaceInTheRecord) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
+  wire::Allocation other = *names.find("y");
+  other.mutable_extents()->SwapElements(0, 1);
+  other.mutable_extents(0)->set_lost(true);
+  std::vector<wire::ExtentDescriptor> former;
+  EXPECT_EQ(names.merge(other, 0, &former), Names::Merged::kKnown);
+  EXPECT_FALSE(names.find("y")->extents(0).lost());
+  EXPECT_TRUE(names.find("y")->extents(1).lost());
+  EXPECT_EQ(names.find("y")->extents(1).address(), 9u);
+  ASSERT_EQ(former.size(), 1u) << "what was in force until now";
+  EXPECT_EQ(former[0].address(), 9u);
 }
 
 }  // namespace
