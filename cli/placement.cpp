@@ -23,7 +23,9 @@ ocm_fabric fabric_of(const std::string& name) {
 }
 
 void Placement::add_to(Command& command) {
-  command.choice("-l,--layout", layout, {"single", "striped", "replicated"}, "How it lies over its extents")
+  command
+      .choice("-l,--layout", layout, {"single", "striped", "replicated"},
+              "How its bytes are spread over extents")
       .number("-e,--extents", extents, 0, 4096, "Stripes or replicas; 0: one for each node, or 2 replicas")
       .bytes("--chunk", chunk_bytes, "Bytes in a row on one stripe, a multiple of 64; 0: 1 MiB")
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")

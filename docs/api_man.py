@@ -196,7 +196,7 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
         for code in mentioned:
             out += [".TP", f".B OCM_{code}", *prose(texts[code])]
     out += [".PP",
-            "Any function gives OCM_INVALID_ARGUMENT for an argument that is not of its kind; every code is told in",
+            "Any function gives OCM_INVALID_ARGUMENT for an argument that is invalid; every code is told in",
             "\\fBoncilla_status\\fR(3).", ".SH SEE ALSO"]
     out.append(", ".join(f"\\fB{escape(page_name(other))}\\fR(3)" for other in sections if other != section)
                + ", \\fBoncilla\\fR(7), \\fBocm\\fR(1)")

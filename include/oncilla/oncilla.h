@@ -49,13 +49,13 @@ extern "C" {
 typedef enum ocm_status {
   OCM_OK = 0,
   /* call: this call did nothing; the next one may succeed */
-  OCM_INVALID_ARGUMENT = -1, /* an argument is not of its kind (null, zero, unknown enum value) */
+  OCM_INVALID_ARGUMENT = -1, /* an argument is invalid (null, zero, unknown enum value) */
   OCM_OUT_OF_RANGE = -2,     /* offset and length leave the allocation, or overflow */
   OCM_DEADLINE = -3,         /* the deadline passed; the operation may still complete */
-  OCM_QUEUE_FULL = -4,       /* a bounded queue or table is full; wait for something and try again */
-  OCM_UNSUPPORTED = -5,      /* this build, kind, layout or fabric cannot do it */
-  OCM_TOO_LARGE = -6,        /* a message, name, list or request is over its limit */
-  OCM_CANCELLED = -7,        /* the session was closed under the operation */
+  OCM_QUEUE_FULL = -4,  /* a bounded queue or table is full; wait for an operation to finish, then retry */
+  OCM_UNSUPPORTED = -5, /* this build, kind, layout or fabric cannot do it */
+  OCM_TOO_LARGE = -6,   /* a message, name, list or request is over its limit */
+  OCM_CANCELLED = -7,   /* the session was closed under the operation */
   /* allocation: this allocation is not usable (any more) in this way */
   OCM_POOL_FULL = -20,  /* no node offers that many free bytes of that kind */
   OCM_NOT_FOUND = -21,  /* no such name, allocation or extent */
@@ -191,7 +191,7 @@ OCM_API int ocm_allocation_free(ocm_allocation* allocation);
  * does not answer). */
 OCM_API int ocm_allocation_join(ocm_session* session, ocm_allocation* const* parts, size_t count,
                                 ocm_allocation** joined);
-/* Its length as asked for; 0 for what is no handle. */
+/* Its length as asked for; 0 if the handle is invalid. */
 OCM_API uint64_t ocm_allocation_bytes(const ocm_allocation* allocation);
 
 /* What an allocation is. */

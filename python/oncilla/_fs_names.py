@@ -1,7 +1,7 @@
 """Paths and published names: the one rule by which a file of a file system is an allocation with a name.
 
 A name has no '/', and '~' in a name is a table's further segment (or the mark below), so '/' '~' '%' of a path stand
-in the name as %2F %7E %25. Folders are implied, as in object stores. An allocation has at least one byte; so an
+in the name as %2F %7E %25. Folders are implied, as in object stores. An allocation cannot be empty; so an
 empty file is one byte under the path's name and "~0". python/arrowfs/names.h has the same rule.
 """
 from __future__ import annotations

@@ -87,8 +87,8 @@ class ClusterError(Error):
 
 
 class InvalidArgument(CallError, ValueError):
-    """An argument is not of its kind."""
-    code, status, hint = "INVALID_ARGUMENT", -1, "correct the argument"
+    """An argument is invalid (null, zero, unknown value)."""
+    code, status, hint = "INVALID_ARGUMENT", -1, "see what the message says of the argument"
 
 
 class OutOfRange(CallError, IndexError):
@@ -103,7 +103,7 @@ class DeadlineExceeded(CallError, TimeoutError):
 
 class QueueFull(CallError):
     """A bounded queue or table is full."""
-    code, status, hint = "QUEUE_FULL", -4, "wait for something and try again"
+    code, status, hint = "QUEUE_FULL", -4, "wait for an operation to finish, then retry"
 
 
 class Unsupported(CallError):

@@ -90,7 +90,7 @@ class Session(_core.Session):
         Raises: PoolFull (says what is free and where), QuotaExceeded, UnknownNode, Unsupported, InvalidArgument.
         """
         if isinstance(nbytes, int) and not 0 < nbytes < 1 << 64:
-            raise InvalidArgument(f"an allocation has at least one byte and less than 2^64, not {nbytes}")
+            raise InvalidArgument(f"nbytes is {nbytes}; it must be at least 1 and less than 2^64")
         flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum))
                     if on)
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
@@ -159,7 +159,7 @@ class Session(_core.Session):
         return [name_from(row) for row in self._name_list(prefix)]
 
     def table(self, name: str) -> Table:
-        """The table of that name, there already or not: see `oncilla.table.Table`."""
+        """The table of that name, which need not exist yet: see `oncilla.table.Table`."""
         from .table import Table
         if not isinstance(name, str):
             raise TypeError(f"a table's name is a str, not {type(name).__name__}")

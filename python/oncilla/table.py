@@ -22,7 +22,7 @@ __all__ = ["Cache", "Column", "Readable", "Snapshot", "Table", "table_names"]
 
 
 class Table(Readable):
-    """The table called `name`, there already or not; made by `pool.table(name)`, which does nothing yet.
+    """The table called `name`, which need not exist yet; made by `pool.table(name)`, which does nothing yet.
 
     A table is never changed in place: `put()` publishes it and `append()` adds rows, each in one step. Every use
     opens the newest version; `snapshot()` keeps one for several uses. DuckDB finds a Table by its variable's name,

@@ -77,11 +77,11 @@ void register_atomics(nb::class_<Allocation>& allocation) {
            "Puts the buffer, then adds `value` to the 64-bit word at `notify_offset` of the same extent: who "
            "waits for\n"
            "the word sees the bytes.")
-      .def(
-          "wait_at_least", wait_at_least, nb::arg("offset"), nb::arg("value"),
-          nb::arg("deadline_s").none() = nb::none(), nb::kw_only(), nb::arg("cancel").none() = nb::none(),
-          "Waits until the 64-bit word at `offset` is at least `value` (unsigned). Returns what was seen.\n\n"
-          "`deadline_s` None: without limit. Raises DeadlineExceeded, Revoked, PeerLost.");
+      .def("wait_at_least", wait_at_least, nb::arg("offset"), nb::arg("value"),
+           nb::arg("deadline_s").none() = nb::none(), nb::kw_only(), nb::arg("cancel").none() = nb::none(),
+           "Waits until the 64-bit word at `offset` is at least `value` (unsigned). Returns the value "
+           "read.\n\n"
+           "`deadline_s` None: without limit. Raises DeadlineExceeded, Revoked, PeerLost.");
 }
 
 }  // namespace ocm::python

@@ -15,7 +15,7 @@ struct CodeEntry {
 
 constexpr std::array kCodes{
     CodeEntry{Code::kOk, "OK", "success"},
-    CodeEntry{Code::kInvalidArgument, "INVALID_ARGUMENT", "an argument is not of its kind"},
+    CodeEntry{Code::kInvalidArgument, "INVALID_ARGUMENT", "an argument is invalid"},
     CodeEntry{Code::kOutOfRange, "OUT_OF_RANGE", "offset and length leave the allocation"},
     CodeEntry{Code::kDeadline, "DEADLINE", "the deadline passed; it may still complete"},
     CodeEntry{Code::kQueueFull, "QUEUE_FULL", "a bounded queue or table is full; wait and try again"},

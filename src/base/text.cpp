@@ -29,7 +29,7 @@ bool is_utf8(std::string_view text) {
 }
 
 Status check_name(std::string_view name) {
-  if (name.empty()) return Status(Code::kInvalidArgument, "a name has at least one byte");
+  if (name.empty()) return Status(Code::kInvalidArgument, "the name is empty");
   if (name.size() > kNameBytesMax) return Status(Code::kTooLarge, "a name has at most 255 bytes");
   if (name.find('/') != std::string_view::npos || name.find('\0') != std::string_view::npos ||
       !is_utf8(name)) {

@@ -42,7 +42,7 @@ Status check_options(const AllocationOptions& options) {
 
 Status Allocation::create(Session& session, uint64_t bytes, const AllocationOptions& options) {
   OCM_ASSERT(session_ == nullptr);
-  if (bytes == 0) return Status(Code::kInvalidArgument, "an allocation has at least one byte");
+  if (bytes == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
   OCM_TRY(check_options(options));
   if (fits_slab(bytes, options)) {
     Result<SlabPiece> piece = session.slabs().take(bytes);

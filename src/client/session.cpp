@@ -105,7 +105,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   std::lock_guard dialling(dial_mutex_);
   if (std::shared_ptr<Daemon> newer = daemon_now(); newer != now) return newer;
   if (os::now_ns() - dial_failed_at_ns_ < kRedialNs && dial_failed_at_ns_ != 0) {
-    return Status(Code::kNoDaemon, "the daemon is gone; the session takes up again when it is back");
+    return Status(Code::kNoDaemon, "the daemon is gone; the session reconnects when it is back");
   }
   Result<std::shared_ptr<Daemon>> fresh = Status(Code::kNoDaemon);
   Result<os::Fd> socket = options_.dial();

@@ -31,7 +31,7 @@ bool fabric_fits(const NodeRoom& room, const std::string& self, Fabric fabric) {
 }
 
 Status check(const PlaceRequest& r) {
-  if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "an allocation has at least one byte");
+  if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
   if (r.bytes_total > kAllocationBytesMax)
     return Status(Code::kTooLarge, "more bytes than the address space has");
   if (static_cast<unsigned>(r.kind) >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");

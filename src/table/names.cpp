@@ -32,7 +32,8 @@ Status check_table_name(const char* name) {
   if (text.size() > kTableNameBytesMax)
     return Status(Code::kTooLarge, "a table's name has at most 200 bytes");
   OCM_TRY(check_name(text));
-  if (text.find('~') != text.npos) return Status(Code::kInvalidArgument, "a table's name has no '~'");
+  if (text.find('~') != text.npos)
+    return Status(Code::kInvalidArgument, "the table's name contains '~', which is reserved");
   return {};
 }
 

@@ -257,7 +257,7 @@ def test_what_cannot_be_allocated(session, options, error):
 
 def test_sizes_are_checked(session):
     for wrong in (-1, 0, 1 << 64):
-        with pytest.raises(oncilla.InvalidArgument, match="at least one byte"):
+        with pytest.raises(oncilla.InvalidArgument, match="must be at least 1"):
             session.allocate(wrong)
     with pytest.raises(TypeError):
         session.allocate("64")
