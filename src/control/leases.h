@@ -99,11 +99,12 @@ class Leases {
     uint32_t left = lease.holders;
     for (auto owner = owners_.begin(); left != 0 && owner != owners_.end(); ++owner) {
       for (auto& [hold, extents] : owner->second.holds) {
-        const auto at = std::lower_bound(extents.begin(), extents.end(), was);
-        if (at == extents.end() || *at != was) continue;
-        extents.erase(at);
-        list(extents, now);
-        --left;
+        const auto [first, last] = std::equal_range(extents.begin(), extents.end(), was);
+        const auto count = static_cast<uint32_t>(last - first);  // a request may name it more than once
+        if (count == 0) continue;
+        extents.erase(first, last);
+        extents.insert(std::upper_bound(extents.begin(), extents.end(), now), count, now);
+        left -= count;
       }
     }
     return true;
@@ -189,8 +190,6 @@ class Leases {
       const std::vector<ExtentId>& listed = known->second.holds.at(id);
       std::erase_if(held, [&](const ExtentId& extent) { return lists(listed, extent); });
     }
-    std::sort(held.begin(), held.end());
-    held.erase(std::unique(held.begin(), held.end()), held.end());
     if (held.empty()) return missing;
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
     Owner& owner = owner_of(session, node, incarnation);

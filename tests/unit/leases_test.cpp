@@ -325,7 +325,7 @@ TEST(Leases, ARenamedExtentKeepsItsOwnerAndItsHolders) {
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
   EXPECT_TRUE(leases.is_valid());
   ASSERT_TRUE(leases.to_name(extent(8192)));
-  ASSERT_TRUE(leases.hold(reader, "m", kSecond, hold, {extent(8192)}).is_ok());
+  ASSERT_TRUE(leases.hold(reader, "m", kSecond, hold, {extent(8192), extent(8192)}).is_ok());
   ASSERT_TRUE(leases.rename(extent(8192), extent(12288)));
   EXPECT_TRUE(leases.is_valid());
   EXPECT_FALSE(leases.end_name(extent(12288))) << "it is held";
