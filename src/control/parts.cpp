@@ -175,18 +175,24 @@ bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t re
 
 namespace {
 
-/// Marks the replica lost, unless it is the last of its part: then one of the records is of voters that forgot.
-bool mark_one_lost(wire::Allocation& allocation, const ExtentId& id) {
-  for (auto& extent : *allocation.mutable_extents()) {
-    if (!is_extent(extent, id) || extent.lost()) continue;
-    const bool other =
-        std::any_of(allocation.extents().begin(), allocation.extents().end(), [&](const auto& one) {
-          return one.part() == extent.part() && !one.lost() && !one.vacant() && !is_extent(one, id);
-        });
-    if (other) extent.set_lost(true);
-    return other;
+/// Marks the replica lost, which is of the part at `at`, unless it is the last of it: then one of the records is of
+/// voters that forgot.
+bool mark_one_lost(wire::Allocation& allocation, int at, const ExtentId& id) {
+  auto& extents = *allocation.mutable_extents();
+  const uint32_t part = extents[at].part();
+  int i = at;
+  while (i > 0 && extents[i - 1].part() == part) --i;
+  wire::ExtentDescriptor* found = nullptr;
+  bool other = false;
+  for (; i < extents.size() && extents[i].part() == part; ++i) {
+    if (is_extent(extents[i], id))
+      found = &extents[i];
+    else
+      other = other || (!extents[i].lost() && !extents[i].vacant());
   }
-  return false;
+  if (found == nullptr || found->lost() || !other) return false;
+  found->set_lost(true);
+  return true;
 }
 
 }  // namespace
@@ -210,7 +216,7 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
       changed = true;
     } else if (theirs.remade() == mine.remade() && theirs.lost() && !theirs.vacant()) {
       // By id: of a part that was made again records may have different orders.
-      changed = mark_one_lost(into, id_of(theirs)) || changed;
+      changed = mark_one_lost(into, i, id_of(theirs)) || changed;
     }
   }
   return changed;
@@ -219,6 +225,12 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
 std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, const wire::Allocation& newest) {
   std::vector<wire::ExtentDescriptor> out;
   if (!has_replicas(newest) || record.extents_size() != newest.extents_size()) return out;
+  const auto same = [](const auto& a, const auto& b) {
+    return id_of(a) == id_of(b) && a.lost() == b.lost() && a.vacant() == b.vacant();
+  };
+  // As most reports are.
+  if (std::equal(record.extents().begin(), record.extents().end(), newest.extents().begin(), same))
+    return out;
   std::set<ExtentId> living, lost;
   std::set<uint32_t> parts;  // that have a living replica
   for (const auto& extent : newest.extents()) {

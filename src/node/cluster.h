@@ -130,11 +130,11 @@ class Cluster {
   static std::vector<std::string> homes_of(const wire::Allocation& allocation);
   /// With its node's next heartbeat. False: it is not noted, for too much waits already.
   bool tell_later(std::string node, wire::PublishExtents what);
-  /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   /// False: the same daemon has sent a newer one since.
   bool is_newest(const wire::PublishRequest& request);
   /// Their homes free what nobody remembers to have given up.
   void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
+  /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
   /// A home of it has not been told yet what became of its name.
   bool awaits_news(const wire::Allocation& named) const;
