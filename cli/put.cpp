@@ -115,7 +115,15 @@ Status put_new(ocm_session* session, const Source& source, const Options& option
 Status put(const Globals& globals, const Options& options) {
   OCM_TRY(options.placement.mode_bits().status());
   OCM_TRY_ASSIGN(Session session, open_session(globals));
-  OCM_TRY_ASSIGN(const Source source, open_source(options.file));
+  uint64_t most_bytes = 0;
+  bool has_joined = false;  // else the daemon knows itself alone
+  OCM_TRY_ASSIGN(const auto nodes, list_nodes(session.get()));
+  for (const ocm_node_info& node : nodes) {
+    has_joined = has_joined || node.coordinator;
+    for (const uint64_t bytes : node.pool_bytes) most_bytes += bytes;
+  }
+  if (!has_joined) most_bytes = UINT64_MAX;
+  OCM_TRY_ASSIGN(const Source source, open_source(options.file, most_bytes));
   OCM_TRY_ASSIGN(const std::optional<ocm_name_info> old, find_name(session.get(), options.name));
   if (!old.has_value() || options.replace) {
     return put_new(session.get(), source, options, options.placement, old.has_value());

@@ -55,7 +55,7 @@ Status wait_for(Op& op) {
 }
 
 /// A pipe's bytes in an unnamed file of the temporary folder.
-Result<Source> spool(int fd) {
+Result<Source> spool(int fd, const std::string& path, uint64_t most_bytes) {
   const char* folder = getenv("TMPDIR");
   if (folder == nullptr) folder = "/tmp";
   Source source{os::Fd(::open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600)), 0};
@@ -65,8 +65,12 @@ Result<Source> spool(int fd) {
   while (true) {
     OCM_TRY_ASSIGN(const uint64_t got, read_full(fd, buffer.data(), buffer.size()));
     if (got == 0) break;
-    OCM_TRY(write_full(source.fd.get(), buffer.data(), got));
     source.bytes += got;
+    if (source.bytes > most_bytes) {
+      return Status(Code::kPoolFull, path + " has more than " + format_bytes(most_bytes) +
+                                         ", all the memory that the cluster offers");
+    }
+    OCM_TRY(write_full(source.fd.get(), buffer.data(), got));
   }
   lseek(source.fd.get(), 0, SEEK_SET);
   return source;
@@ -129,7 +133,7 @@ Status get_to(int fd, ocm_allocation* allocation, uint64_t bytes, Progress& prog
   return Status::ok();
 }
 
-Result<Source> open_source(const std::string& path) {
+Result<Source> open_source(const std::string& path, uint64_t most_bytes) {
   Source source{os::Fd(path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0};
   if (!source.fd.is_open()) {
     const Code code = errno == ENOENT ? Code::kNotFound : errno == EACCES ? Code::kPermission : Code::kIo;
@@ -142,7 +146,7 @@ Result<Source> open_source(const std::string& path) {
     const off_t position = std::max<off_t>(lseek(source.fd.get(), 0, SEEK_CUR), 0);
     source.bytes = static_cast<uint64_t>(std::max<off_t>(info.st_size - position, 0));
   } else {
-    OCM_TRY_ASSIGN(source, spool(source.fd.get()));
+    OCM_TRY_ASSIGN(source, spool(source.fd.get(), path, most_bytes));
   }
   if (source.bytes == 0) return Status(Code::kInvalidArgument, path + " is empty; there is nothing to put");
   return source;

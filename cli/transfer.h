@@ -22,8 +22,9 @@ struct Source {
   os::Fd fd;
   uint64_t bytes = 0;
 };
-/// "-" is stdin. Errors: kNotFound, kPermission, kInvalidArgument (empty, or a directory), kIo, kCancelled.
-Result<Source> open_source(const std::string& path);
+/// "-" is stdin. `most_bytes`: of what cannot tell its length, and may have no end. Errors: kNotFound, kPermission,
+/// kInvalidArgument (empty, or a directory), kPoolFull (longer), kIo, kCancelled.
+Result<Source> open_source(const std::string& path, uint64_t most_bytes);
 
 /// A file that appears under its name when it is complete, and not at all otherwise.
 class Target {

@@ -16,6 +16,8 @@ import time
 
 import pytest
 
+from harness import wait_for
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE, NO_CLUSTER, NOT_FOUND, EXISTS, FULL, INTERRUPTED = 2, 3, 4, 5, 6, 130
 MIB = 1 << 20
@@ -70,6 +72,13 @@ def daemons_of(folder: pathlib.Path) -> list[int]:
             if words[0].endswith(b"oncillad") and any(str(folder).encode() in word for word in words):
                 found.append(int(entry.parent.name))
     return found
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +148,10 @@ def test_up_refuses_a_folder_that_holds_other_files(alone):
 
 
 def test_up_takes_over_what_a_dead_cluster_left(alone):
-    for node in alone.json("up")["nodes"]:
-        os.kill(node["pid"], signal.SIGKILL)
+    pids = [node["pid"] for node in alone.json("up")["nodes"]]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_for("they have ended", lambda: all(has_ended(pid) for pid in pids))
     again = alone("up")
     assert "export OCM_SOCKET=" in again
     alone("down")
@@ -322,6 +333,8 @@ def test_put_errors_leave_no_name(ocm, tmp_path):
     ocm("put", tmp_path / "empty", "x", code=USAGE)
     ocm("put", tmp_path, "x", code=USAGE)
     ocm("put", "-", "x", "--nodes", "nowhere", stdin=b"bytes", code=NOT_FOUND)
+    ocm("put", "/dev/zero", "x", code=FULL)
+    assert "/dev/zero" in ocm.error and "offers" in ocm.error
     assert ocm.json("ls") == []
 
 
@@ -349,15 +362,15 @@ def test_put_interrupted_leaves_no_name(ocm):
     assert ocm.json("ls") == []
 
 
-def on_a_terminal(ocm, arguments: list[str], keys: bytes = b"", wait_for: bytes = b"") -> tuple[int, str]:
-    """Runs the command on a pseudo-terminal; sends the keys when it has printed `wait_for`."""
+def on_a_terminal(ocm, arguments: list[str], keys: bytes = b"", after: bytes = b"") -> tuple[int, str]:
+    """Runs the command on a pseudo-terminal; sends the keys when it has printed `after`."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(ocm.program, [ocm.program, *arguments], ocm.environment | {"TERM": "xterm"})
     output = b""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if keys and wait_for in output:
+        if keys and after in output:
             os.write(terminal, keys)
             keys = b""
         if not select.select([terminal], [], [], 0.2)[0]:
@@ -412,7 +425,7 @@ def test_top_shows_a_session_and_its_rate(ocm):
 
 
 def test_top_ends_at_q(ocm):
-    code, output = on_a_terminal(ocm, ["top", "--interval", "0.1"], keys=b"q", wait_for=b"node3")
+    code, output = on_a_terminal(ocm, ["top", "--interval", "0.1"], keys=b"q", after=b"node3")
     assert code == 0
     assert output.endswith("\x1b[?1049l")  # the terminal is as it was
 
