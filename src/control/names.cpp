@@ -195,7 +195,7 @@ Result<wire::Allocation> Names::remove(const std::string& name, const std::strin
   OCM_TRY_ASSIGN(const std::string id, removable(name, uid));
   if (id != allocation_id && !fault::at(fault::Point::kRemoveByName))
     return Status(Code::kNotFound, "another allocation is named " + name + " by now");
-  if (!fault::at(fault::Point::kRemovedForgotten)) note_removed(id);
+  if (!fault::at(fault::Point::kRemovedForgotten)) removed_.insert(id);
   return take_out(names_.find(name));
 }
 
@@ -206,17 +206,9 @@ wire::Allocation Names::take_out(std::map<std::string, wire::Allocation>::iterat
   return out;
 }
 
-void Names::note_removed(const std::string& allocation_id) {
-  if (removed_.insert(allocation_id).second) removed_order_.push_back(allocation_id);
-  if (removed_order_.size() > kRemovedMax) {
-    removed_.erase(removed_order_.front());
-    removed_order_.pop_front();
-  }
-}
-
 std::optional<wire::Allocation> Names::remember_removed(const std::string& allocation_id) {
   if (allocation_id.size() != 16) return std::nullopt;
-  note_removed(allocation_id);
+  removed_.insert(allocation_id);
   const auto known = ids_.find(allocation_id);
   if (known == ids_.end()) return std::nullopt;
   return take_out(names_.find(known->second));

@@ -34,11 +34,13 @@
 #include "base/ids.h"
 #include "base/text.h"
 #include "control.pb.h"
+#include "control/recent.h"
 
 namespace ocm::control {
 
 inline constexpr uint32_t kModeDefault = 0600;
 inline constexpr size_t kNamesListedMax = 8192;
+inline constexpr size_t kRemovedMax = 65536;
 
 /// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
 /// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c, and `more`.
@@ -75,7 +77,7 @@ class Names {
   std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
   bool was_removed(const std::string& allocation_id) const { return removed_.contains(allocation_id); }
   /// What is remembered, the oldest first.
-  const std::deque<std::string>& removed() const { return removed_order_; }
+  const std::deque<std::string>& removed() const { return removed_.in_order(); }
 
   enum class Merged { kKnown, kAdded, kRemoved, kRenamed, kRefused };
   /// A home reports what it holds. kRemoved: the home shall free it. kRenamed: the name is another's, so that it is known
@@ -105,8 +107,6 @@ class Names {
   bool is_valid() const;
 
  private:
-  static constexpr size_t kRemovedMax = 65536;
-
   const size_t names_max_;
   uint64_t version_ = 0;
   const uint32_t privileged_;
@@ -114,15 +114,13 @@ class Names {
   std::unordered_map<std::string, std::string> ids_;  // allocation id -> name
   std::map<ExtentId, std::string> replicas_;          // extents of parts with replicas -> name
   std::unordered_map<uint32_t, size_t> by_uid_;       // how many names
-  std::unordered_set<std::string> removed_;           // N2
-  std::deque<std::string> removed_order_;
+  Recent removed_{kRemovedMax};                       // N2
 
   Status take(wire::Allocation allocation, bool reported = false);
   void index(const wire::Allocation& allocation, bool add);
   bool has_replicas_of_others(const wire::Allocation& allocation) const;  // N6
   /// The record of a name by a newer one of its own. False: N6 forbids it.
   bool replace(wire::Allocation& mine, wire::Allocation newer);
-  void note_removed(const std::string& allocation_id);
   wire::Allocation take_out(std::map<std::string, wire::Allocation>::iterator it);
 };
 

@@ -56,16 +56,16 @@ bool is_readers(const wire::Allocation& allocation) {
   return allocation.access() == static_cast<uint32_t>(Access::kRead);
 }
 
-/// `from` at the place of `into`.
+/// `from` at the place of `into`. `full_capability`: it has the read-write capability, which a reader's record never gets.
 void take_place(wire::Allocation& allocation, wire::ExtentDescriptor& into,
-                const wire::ExtentDescriptor& from) {
+                const wire::ExtentDescriptor& from, bool full_capability) {
   const uint32_t part = into.part();
   if (!from.node().empty() && is(allocation, Layout::kSequence)) add_home(from, allocation);
   into = from;
   into.set_part(part);
   if (is(allocation, Layout::kSequence)) into.clear_addresses();
   Capability full;
-  if (!is_readers(allocation) || from.capability().size() != full.bytes.size()) return;
+  if (!full_capability || !is_readers(allocation) || from.capability().size() != full.bytes.size()) return;
   std::memcpy(full.bytes.data(), from.capability().data(), full.bytes.size());
   const Capability read = os::read_capability(full);
   into.set_capability(read.bytes.data(), read.bytes.size());
@@ -154,9 +154,9 @@ bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) 
   for (int i = 0; i < extents.size(); ++i) {
     if (extents[i].part() != part) continue;
     if (i == first) {
-      take_place(allocation, extents[i], remade.now(0));
+      take_place(allocation, extents[i], remade.now(0), true);
     } else if (next < remade.now_size()) {
-      take_place(allocation, extents[i], remade.now(next++));
+      take_place(allocation, extents[i], remade.now(next++), true);
     } else {
       extents[i].set_lost(true);
       extents[i].set_vacant(true);
@@ -212,7 +212,7 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
       for (const auto& home : from.homes()) {
         if (home.node() == theirs.node()) *newer.mutable_addresses() = home.addresses();
       }
-      take_place(into, mine, newer);
+      take_place(into, mine, newer, !is_readers(from));
       changed = true;
     } else if (theirs.remade() == mine.remade() && theirs.lost() && !theirs.vacant()) {
       // By id: of a part that was made again records may have different orders.

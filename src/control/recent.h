@@ -25,6 +25,8 @@ class Recent {
     order_.pop_front();
   }
   bool contains(const std::string& id) const { return ids_.contains(id); }
+  /// The oldest first.
+  const std::deque<std::string>& in_order() const { return order_; }
 
  private:
   const size_t max_;

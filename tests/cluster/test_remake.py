@@ -249,6 +249,18 @@ def test_a_second_handle_of_a_name_knows_the_new_copy(five):
     assert first.holds(0, 5, MIB)
 
 
+@pytest.mark.parametrize("access", ["r", "r+hold"])
+def test_a_reader_reads_on_where_its_program_attached_the_name_again_after_the_copy(five, access):
+    replicated(five).publish("again", 0o606)
+    program = five.program(five["n5"])
+    first = program.attach("again", access)
+    restart(five["n2"])
+    wait_made_again(five, 1)
+    second = program.attach("again", access)
+    five["n3"].kill()
+    assert second.holds(0, 1, MIB) and first.holds(0, 1, MIB)
+
+
 @pytest.mark.parametrize("order", [("r", "rw"), ("rw", "r"), ("r+hold", "rw+hold")])
 def test_handles_of_one_program_keep_each_its_own_access(five, order):
     replicated(five).publish("both", 0o600)

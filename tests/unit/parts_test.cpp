@@ -227,6 +227,11 @@ TEST(Parts, ARecordHasTheHighestAccessThatWasGranted) {
   EXPECT_TRUE(take_grant(record, reads)) << "a later reader takes nothing away";
   EXPECT_TRUE(all_have(record, 'w'));
 
+  record = granted(former, Access::kRead, 'r');
+  EXPECT_TRUE(take_grant(record, reads));
+  EXPECT_EQ(record.extents(0).address(), later.extents(0).address());
+  EXPECT_TRUE(all_have(record, 'r')) << "a reader's capability is taken as it is";
+
   record = reads;  // what it knows later is without a writer's capabilities
   EXPECT_FALSE(take_grant(record, granted(former, Access::kReadWrite, 'w')));
   EXPECT_EQ(record.extents(0).address(), former.extents(0).address());
