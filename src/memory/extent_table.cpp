@@ -104,6 +104,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   }
   std::vector<std::shared_ptr<Extent>> all() const;
   bool is_valid() const;
+  void keep_mapped_pages() { keeps_mapped_.store(true); }
   void close();
 
  private:
@@ -157,6 +158,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   std::deque<std::unique_ptr<Extent>> dead_;  // let go, for the reaper
   bool reaper_sleeps_ = false;
   bool closed_ = false;
+  std::atomic<bool> keeps_mapped_{false};
   std::condition_variable work_;       // for the reaper
   std::condition_variable reclaimed_;  // for create(): budget came back
   std::thread reaper_;
@@ -404,7 +406,7 @@ void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<s
   Pool& pool = pools_[static_cast<size_t>(dead->kind)];
   lock.unlock();
   // A program of this host that still maps the extent must not keep pages that are budgeted anew.
-  if (dead->backing) dead->backing->discard();
+  if (dead->backing && !keeps_mapped_.load()) dead->backing->discard();
   dead.reset();
   lock.lock();
   (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
@@ -493,6 +495,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::retire(ExtentId id) { return core_-
 Result<std::shared_ptr<Extent>> ExtentTable::share(ExtentId id) { return core_->share(id); }
 Status ExtentTable::suspend(ExtentId id) { return core_->suspend(id); }
 Status ExtentTable::resume(ExtentId id) { return core_->resume(id); }
+void ExtentTable::keep_mapped_pages() { core_->keep_mapped_pages(); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }

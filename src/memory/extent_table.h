@@ -118,6 +118,9 @@ class ExtentTable {
   Status suspend(ExtentId id);
   /// Errors: kNotFound (not suspended).
   Status resume(ExtentId id);
+  /// The node ends: from here on no pages are taken from programs of this host that map them. They go with the last
+  /// mapping, as if the daemon had died. To be called before who retired an extent lets go of it for that reason.
+  void keep_mapped_pages();
 
   uint32_t partition() const { return partition_; }
   uint64_t extents() const;

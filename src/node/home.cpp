@@ -44,6 +44,10 @@ Result<std::unique_ptr<Home>> Home::make(Core& core) {
   return home;
 }
 
+Home::~Home() {
+  if (table_) table_->keep_mapped_pages();
+}
+
 Status Home::init() {
   slots_ = static_cast<uint32_t>(std::min(core_.config.extents_max(os::fd_limit()), extents_by_fds()));
   const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);

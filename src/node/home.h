@@ -23,6 +23,9 @@ namespace ocm::node {
 class Home {
  public:
   static Result<std::unique_ptr<Home>> make(Core& core);
+  ~Home();
+  /// The node ends. Programs of this host go on to read what they have mapped, whatever is freed from now on.
+  void keep_mapped_pages() { table_->keep_mapped_pages(); }
 
   /// Makes an extent for the session. On failure `pool` still gets the home's view.
   /// Errors: kPoolFull, kQuota, kLimit, kUnsupported, kNoMemory, kNoFds, kInvalidArgument.

@@ -47,6 +47,33 @@ def test_a_hold_goes_where_replicas_are_made_again(make_cluster, how):
     wait_for("nothing is used", lambda: sum(extents(cluster)) == 0)
 
 
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_pointers_outlive_the_daemon_that_gave_them(make_cluster, how, removed):
+    """With a hold, also where the name is gone and the hold was the last to keep the memory; and to own memory."""
+    cluster = make_cluster(names=FOUR, extra=SOON)
+    n1, n2, n3, n4 = cluster.nodes
+    owner, reader = cluster.program(n1), cluster.program(n3)
+    a = owner.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("x", 0o606)
+    held = reader.attach("x", "r+hold")
+    held.keep_pointer(0, MIB)
+    own = reader.alloc(MIB, layout="single", nodes=["n3"], flags=DEDICATED)
+    own.fill(0, 1, MIB)
+    own.keep_pointer(0, MIB)
+    before = held.peek(MIB)
+    assert before != bytes(MIB) and own.peek(MIB) == before
+    if removed:
+        owner.session("remove", "x")
+    n3.stop() if how == signal.SIGTERM else n3.kill()
+    assert held.peek(MIB) == before and own.peek(MIB) == before
+    n3.start().wait_ready()
+    cluster.wait_members(at=n3)
+    assert held.peek(MIB) == before and own.peek(MIB) == before
+    assert removed or held.holds(0, 1, MIB)
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_hold_comes_to_a_home_that_did_not_hear_of_it(make_netns_cluster, restarts):
     """n3 and the holder's daemon do not reach each other; all others do. Also where that daemon restarts meanwhile."""

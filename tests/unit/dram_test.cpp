@@ -187,5 +187,39 @@ TEST(Dram, CreateAndRemoveOfASmallExtentIsCheap) {
   RecordProperty("create_remove_ns_p50", std::to_string(ns[250]));
 }
 
+/// What programs of this host have mapped stays theirs when the node ends; until then a freed extent's pages are taken.
+TEST(Dram, ANodeThatEndsLeavesMappedPagesAlone) {
+  for (const bool ends : {true, false}) {
+    std::vector<std::atomic<uint32_t>> generations(8);
+    std::vector<PoolConfig> pools;
+    pools.push_back({std::make_unique<DramBackend>(DramConfig{}), kMiB});
+    auto table = std::make_unique<ExtentTable>(7, std::move(pools), generations);
+    std::vector<os::Mapping> mapped;
+    std::vector<ExtentId> ids;
+    for (int i = 0; i < 2; ++i) {
+      auto extent = table->create(4096, Kind::kDram);
+      ASSERT_TRUE(extent.is_ok());
+      auto fd = (*extent)->backing->share(Access::kReadWrite);
+      ASSERT_TRUE(fd.is_ok());
+      auto mapping = os::Mapping::map(fd->get(), 4096, true);
+      ASSERT_TRUE(mapping.is_ok());
+      mapping->data()[0] = std::byte{7};
+      mapped.push_back(std::move(*mapping));
+      ids.push_back((*extent)->id);
+    }
+    auto retired = table->retire(ids[1]);
+    ASSERT_TRUE(retired.is_ok());
+    std::shared_ptr<Extent> held = std::move(*retired);
+    if (ends)
+      table->keep_mapped_pages();
+    else
+      ASSERT_TRUE(table->remove(ids[0]).is_ok());
+    held.reset();
+    table.reset();
+    for (const os::Mapping& mapping : mapped) EXPECT_EQ(mapping.data()[0], std::byte{uint8_t(ends ? 7 : 0)});
+    EXPECT_EQ(generations[0].load(), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace ocm::memory
