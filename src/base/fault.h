@@ -56,57 +56,59 @@ namespace ocm::fault {
   X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */          \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */
 
-#define OCM_FAULT_STATES(X)                                                                    \
-  X(kReserveUndone, "an extent was made and its maker had given up")                           \
-  X(kReleaseLater, "a release was repeated")                                                   \
-  X(kHoldEndLater, "the end of a hold was repeated")                                           \
-  X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                      \
-  X(kSessionEndRepeated, "the end of a session was repeated")                                  \
-  X(kToldLater, "a home was told late that a name is gone")                                    \
-  X(kOutdatedFreed, "what a receipt was too old for was freed")                                \
-  X(kOutdatedFollowed, "a session's receipt was older than its part")                          \
-  X(kFormerDropped, "a home brought a replica that was given up")                              \
-  X(kRemovedReported, "a home brought a removed name")                                         \
-  X(kUnnamed, "a program ended that did not know whether it had published")                    \
-  X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")               \
-  X(kPublishOvertaken, "a request to publish came after a newer one")                          \
-  X(kPublishUndone, "a publish failed halfway")                                                \
-  X(kSessionTakenUp, "a program came again whose hello had been answered in vain")             \
-  X(kUnclaimedGivenBack, "a home had what its session's program did not have after a restart") \
-  X(kLostOfFormer, "a replica was to be given up of a part that was made again and forgotten") \
-  X(kPublishedAgain, "what has its name already was published again")                          \
-  X(kNameConflict, "a home brought a name that another allocation has got meanwhile")          \
-  X(kOwnerCorrected, "what owns a part changed while it was made again")                       \
-  X(kLateResume, "a session was resumed at a home after its end")                              \
-  X(kUndoOfEnded, "a failed publish gave back to a session that had ended")                    \
-  X(kLateReserve, "a reservation came after its session's end, or its undoing")                \
-  X(kLatePublish, "a publish came after it was undone")                                        \
-  X(kLateRemoval, "a removal came when the name was another's")                                \
-  X(kCallBroken, "a connection broke with a request under way")                                \
-  X(kSequencePublished, "a sequence was published")                                            \
-  X(kSequenceRemade, "a part of a published sequence was made again")                          \
-  X(kOrphanFreed, "an orphan was freed")                                                       \
-  X(kResumeRepeated, "a home that missed it was told again that a session goes on")            \
-  X(kOrphanVouched, "a home asked for a session that it had not heard of again")               \
-  X(kFreedAskedFor, "a replica was asked for that its home freed with all others")             \
-  X(kLossAccepted, "a voter accepted that a replica is lost")                                  \
-  X(kDoubtSettled, "a loss that was accepted and not learned was finished")                    \
-  X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                \
-  X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")          \
-  X(kCouncilAccepted, "a voter accepted which council follows")                                \
-  X(kCouncilFinished, "a coordinator's run finished a council that an earlier one proposed")   \
-  X(kCouncilOver, "a majority of the voters restarted while the coordinator went on")          \
-  X(kCouncilTaught, "a voter heard of its council from a later run of the coordinator")        \
-  X(kReplicaFrozen, "a last replica was frozen to be made again")                              \
-  X(kRemakeThawed, "a replica that was to be made again was thawed")                           \
-  X(kRemadeShort, "a part was made again with fewer replicas than wanted")                     \
-  X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")            \
-  X(kHoldFollowed, "a home heard of a hold with a part that was made again")                   \
-  X(kReplicaRemade, "a part was made again")                                                   \
-  X(kPartPlanned, "a spare home heard of a part that may follow")                              \
-  X(kPlanSettled, "a home that led ended before others knew what was decided")                 \
-  X(kPlanFollowed, "a replica followed a part that another home made again")                   \
-  X(kSessionResumed, "a session went on under a new run of its daemon")                        \
+#define OCM_FAULT_STATES(X)                                                                      \
+  X(kReserveUndone, "an extent was made and its maker had given up")                             \
+  X(kReleaseLater, "a release was repeated")                                                     \
+  X(kHoldEndLater, "the end of a hold was repeated")                                             \
+  X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                        \
+  X(kSessionEndRepeated, "the end of a session was repeated")                                    \
+  X(kToldLater, "a home was told late that a name is gone")                                      \
+  X(kOutdatedFreed, "what a receipt was too old for was freed")                                  \
+  X(kOutdatedFollowed, "a session's receipt was older than its part")                            \
+  X(kFormerDropped, "a home brought a replica that was given up")                                \
+  X(kRemovedReported, "a home brought a removed name")                                           \
+  X(kUnnamed, "a program ended that did not know whether it had published")                      \
+  X(kUnknownRemoved, "a name was removed at a coordinator that did not know it")                 \
+  X(kPublishOvertaken, "a request to publish came after a newer one")                            \
+  X(kPublishedWithout, "a replica of a dead daemon was given up so that its name need not wait") \
+  X(kAttachedMeanwhile, "a name was attached while it was being published")                      \
+  X(kPublishUndone, "a publish failed halfway")                                                  \
+  X(kSessionTakenUp, "a program came again whose hello had been answered in vain")               \
+  X(kUnclaimedGivenBack, "a home had what its session's program did not have after a restart")   \
+  X(kLostOfFormer, "a replica was to be given up of a part that was made again and forgotten")   \
+  X(kPublishedAgain, "what has its name already was published again")                            \
+  X(kNameConflict, "a home brought a name that another allocation has got meanwhile")            \
+  X(kOwnerCorrected, "what owns a part changed while it was made again")                         \
+  X(kLateResume, "a session was resumed at a home after its end")                                \
+  X(kUndoOfEnded, "a failed publish gave back to a session that had ended")                      \
+  X(kLateReserve, "a reservation came after its session's end, or its undoing")                  \
+  X(kLatePublish, "a publish came after it was undone")                                          \
+  X(kLateRemoval, "a removal came when the name was another's")                                  \
+  X(kCallBroken, "a connection broke with a request under way")                                  \
+  X(kSequencePublished, "a sequence was published")                                              \
+  X(kSequenceRemade, "a part of a published sequence was made again")                            \
+  X(kOrphanFreed, "an orphan was freed")                                                         \
+  X(kResumeRepeated, "a home that missed it was told again that a session goes on")              \
+  X(kOrphanVouched, "a home asked for a session that it had not heard of again")                 \
+  X(kFreedAskedFor, "a replica was asked for that its home freed with all others")               \
+  X(kLossAccepted, "a voter accepted that a replica is lost")                                    \
+  X(kDoubtSettled, "a loss that was accepted and not learned was finished")                      \
+  X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                  \
+  X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")            \
+  X(kCouncilAccepted, "a voter accepted which council follows")                                  \
+  X(kCouncilFinished, "a coordinator's run finished a council that an earlier one proposed")     \
+  X(kCouncilOver, "a majority of the voters restarted while the coordinator went on")            \
+  X(kCouncilTaught, "a voter heard of its council from a later run of the coordinator")          \
+  X(kReplicaFrozen, "a last replica was frozen to be made again")                                \
+  X(kRemakeThawed, "a replica that was to be made again was thawed")                             \
+  X(kRemadeShort, "a part was made again with fewer replicas than wanted")                       \
+  X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")              \
+  X(kHoldFollowed, "a home heard of a hold with a part that was made again")                     \
+  X(kReplicaRemade, "a part was made again")                                                     \
+  X(kPartPlanned, "a spare home heard of a part that may follow")                                \
+  X(kPlanSettled, "a home that led ended before others knew what was decided")                   \
+  X(kPlanFollowed, "a replica followed a part that another home made again")                     \
+  X(kSessionResumed, "a session went on under a new run of its daemon")                          \
   X(kShutDown, "a daemon with sessions was told to stop")
 
 enum class Point : uint32_t {

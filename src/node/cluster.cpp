@@ -13,36 +13,22 @@ using control::NodeState;
 using control::Reply;
 using control::Task;
 
-namespace {
-
-bool is_about_names(const wire::Envelope& request) {
-  return request.has_publish() || request.has_attach() || request.has_name_remove() ||
-         request.has_name_list();
-}
-
-}  // namespace
-
 Cluster::Cluster(Core& core, Home& home, Peers& peers)
     : core_(core),
       home_(home),
       peers_(peers),
       quorum_(core, home, peers),
-      member_(core.config.failure_deadline_ns()),
-      names_(core.config.names, ::geteuid()) {
+      heard_of_(core.config.failure_deadline_ns()) {
   const std::string& coordinator = core.config.coordinator;
-  if (coordinator.empty() || core.coordinates) {
-    const uint64_t run = core.env.random_number();
-    control::Membership::Options options;
-    options.failure_deadline_ns = core.config.failure_deadline_ns();
-    membership_ = std::make_unique<control::Membership>(options, run | 1);
-  }
+  if (coordinator.empty() || core.coordinates)
+    coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
 
 void Cluster::start(std::function<void(wire::NodeView&)> fill) {
   fill_ = std::move(fill);
-  quorum_.start(is_coordinator() ? membership_->run() : 0);
+  quorum_.start(is_coordinator() ? coordinator_->run() : 0);
   if (is_coordinator()) {
-    update_own_view();
+    coordinator_->look();
   } else {  // usable before the coordinator answers: this node alone
     wire::ClusterView alone;
     *alone.add_nodes() = self_view();
@@ -78,7 +64,7 @@ void Cluster::add_figures(wire::NodeView& self) const {
 Task<void> Cluster::beat() {
   uint64_t next_ns = core_.now_ns();
   while (!core_.draining) {
-    co_await beat_once();
+    co_await beat_once();  // first: after a standstill what this node knew of others is old
     for (Home::Orphan& orphan : home_.tick(core_.now_ns())) {
       if (asking_.insert(orphan.session).second) core_.env.spawn(ask_for(std::move(orphan)));
     }
@@ -86,7 +72,7 @@ Task<void> Cluster::beat() {
     uint64_t pause_ns = core_.config.heartbeat_ns();
     // The coordinator looks more often, so that a death is known soon after the deadline.
     constexpr size_t kManyNodes = 256;
-    if (is_coordinator() && membership_->nodes() > 1 && membership_->nodes() < kManyNodes) {
+    if (is_coordinator() && coordinator_->nodes() > 1 && coordinator_->nodes() < kManyNodes) {
       pause_ns = std::min(pause_ns, core_.config.failure_deadline_ns() / 20);
     }
     next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
@@ -117,7 +103,7 @@ Task<void> Cluster::ask_for(Home::Orphan orphan) {
 
 Task<void> Cluster::beat_once() {
   if (is_coordinator()) {
-    update_own_view();
+    coordinator_->look();
     co_return;
   }
   size_t next = 0;
@@ -128,7 +114,7 @@ Task<void> Cluster::beat_once() {
     auto& beat = *request.mutable_heartbeat();
     *beat.mutable_self() = self_view();
     beat.set_epoch_known(view_.epoch());
-    beat.set_coordinator_run(member_.run());
+    beat.set_coordinator_run(heard_of_.run());
     *beat.mutable_council() = quorum_.newest();
     if (more) more = !add_published(beat, next);
     ++core_.metrics.heartbeats_sent;
@@ -140,7 +126,7 @@ Task<void> Cluster::beat_once() {
     }
     wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
     quorum_.saw(view.council());
-    if (member_.replied(sent_ns, view)) {
+    if (heard_of_.replied(sent_ns, view)) {
       log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
       send_names_ = more = true;
       next = 0;
@@ -159,7 +145,7 @@ void Cluster::missed_coordinator(const Status& why) {
   coordinator_error_ = why.message();
   const std::string& address = core_.config.coordinator;
   const uint64_t now = core_.now_ns();
-  if (!view_.coordinator().empty() && !member_.coordinator_reachable(now)) {
+  if (!view_.coordinator().empty() && !heard_of_.coordinator_reachable(now)) {
     view_.clear_coordinator();
     log::warn("coordinator_lost", {{"coordinator", address}, {"why", why.message()}});
   }
@@ -179,7 +165,7 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
   constexpr size_t kBytesMax = size_t{1} << 20;
   size_t bytes = 0, position = 0;
   if (next == 0) {
-    for (const std::string& id : names_.removed()) beat.add_removed(id);
+    for (const std::string& id : removed_.in_order()) beat.add_removed(id);
   }
   for (const auto& [id, allocation] : home_.published()) {
     if (position++ < next) continue;
@@ -195,67 +181,10 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
   return true;
 }
 
-void Cluster::update_own_view() {
-  const uint64_t now = core_.now_ns();
-  const auto heard = membership_->heard(now, self_view());
-  OCM_ASSERT(heard.is_ok());
-  for (const std::string& name : membership_->tick(now)) log::warn("node_dead", {{"node", name}});
-  wire::ClusterView view;
-  membership_->fill(view, now);
-  view.set_coordinator(core_.name);
-  std::vector<wire::Voter> living;
-  std::set<std::string> leaving;
-  for (const auto& node : view.nodes()) {
-    if (is_state(node, NodeState::kDraining)) leaving.insert(node.name());
-    if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
-    wire::Voter& voter = living.emplace_back();
-    voter.set_name(node.name());
-    voter.set_incarnation(node.incarnation());
-    voter.set_address(node.control_address());
-  }
-  apply(std::move(view));
-  take_census();
-  core_.env.spawn(quorum_.convene(std::move(living), std::move(leaving)));
-}
-
-void Cluster::take_census() {
-  constexpr uint64_t kPauseNs = 1'000'000'000;  // it looks at every extent of every name
-  constexpr size_t kLoggedMax = 32;
-  const std::pair of(membership_->epoch(), names_.version());
-  const uint64_t now = core_.now_ns();
-  if ((of == census_of_ && !lost_untold_) || now < census_next_ns_) return;
-  census_of_ = of;
-  census_next_ns_ = now + kPauseNs;
-  auto census = names_.census([this](const wire::ExtentDescriptor& extent) { return gone(extent); });
-  // For as long as a home may take to say that a part was made again, only its former nodes are known.
-  std::erase_if(lost_, [&](const auto& one) { return !census.lost.contains(one.first); });
-  size_t logged = 0;
-  lost_untold_ = false;
-  for (const std::string& name : census.lost) {
-    Lost& lost = lost_.try_emplace(name, Lost{now}).first->second;
-    if (lost.told) continue;
-    lost.told = now >= lost.since_ns + core_.config.failure_deadline_ns();
-    lost_untold_ = lost_untold_ || !lost.told;
-    if (lost.told && logged++ < kLoggedMax) log::warn("data_lost", {{"name", name}});
-  }
-  if (logged > kLoggedMax) log::warn("data_lost", {{"more_names", logged - kLoggedMax}});
-  logged = 0;
-  for (const std::string& name : census.degraded) {
-    if (!census_.degraded.contains(name) && logged++ < kLoggedMax)
-      log::warn("replica_missing", {{"name", name}});
-  }
-  if (logged > kLoggedMax) log::warn("replica_missing", {{"more_names", logged - kLoggedMax}});
-  core_.metrics.names_degraded = census.degraded.size();
-  core_.metrics.names_lost = census.lost.size();
-  census_ = std::move(census);
-}
-
 wire::ClusterView Cluster::fresh_view() const {
   wire::ClusterView view = view_;
   if (is_coordinator()) {
-    view.Clear();
-    membership_->fill(view, core_.now_ns());
-    view.set_coordinator(core_.name);
+    view = coordinator_->view();
     view.set_self(core_.name);
   }
   const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
@@ -306,34 +235,14 @@ void Cluster::apply(wire::ClusterView view) {
   for (const auto& node : view.nodes()) former_.erase(node.name());
   view_ = std::move(view);
   view_at_ns_ = core_.now_ns();
-  rebuild_rooms();
+  rooms_.take(view_);
+  note_own_pool();
   if (!view_.coordinator().empty())
     home_.members([this](const std::string& node) { return find(node) != nullptr; });
   if (!on_node_) return;
   for (const std::string& name : appeared) {
     if (const wire::NodeView* node = find(name)) on_node_(*node);
   }
-}
-
-void Cluster::rebuild_rooms() {
-  rooms_.clear();
-  room_index_.clear();
-  for (const auto& node : view_.nodes()) {
-    control::NodeRoom room;
-    room.name = node.name();
-    room.usable = is_state(node, NodeState::kAlive);
-    for (const auto& address : node.addresses()) {
-      if (address.fabric() < 32) room.fabrics |= 1u << address.fabric();
-    }
-    for (const auto& pool : node.pools()) {
-      if (pool.kind() >= kKinds) continue;
-      room.bytes_total[pool.kind()] = pool.bytes_total();
-      room.bytes_used[pool.kind()] = pool.bytes_used() - std::min(pool.bytes_used(), pool.bytes_reclaiming());
-    }
-    room_index_[room.name] = rooms_.size();
-    rooms_.push_back(std::move(room));
-  }
-  note_pool(core_.name, home_.pool(Kind::kDram));
 }
 
 std::string Cluster::address_of(const std::string& node) const {
@@ -344,8 +253,8 @@ std::string Cluster::address_of(const std::string& node) const {
 }
 
 const wire::NodeView* Cluster::find(const std::string& node) const {
-  const auto it = room_index_.find(node);
-  return it == room_index_.end() ? nullptr : &view_.nodes(static_cast<int>(it->second));
+  const auto place = rooms_.find(node);
+  return place ? &view_.nodes(static_cast<int>(*place)) : nullptr;
 }
 
 const wire::NodeView* Cluster::find_partition(uint32_t partition) const {
@@ -356,40 +265,45 @@ const wire::NodeView* Cluster::find_partition(uint32_t partition) const {
 }
 
 bool Cluster::settled() const {
-  if (!is_coordinator()) return member_.run() != 0;
+  if (!is_coordinator()) return heard_of_.run() != 0;
   return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
 }
 
-uint64_t Cluster::coordinator_run() const { return is_coordinator() ? membership_->run() : member_.run(); }
+uint64_t Cluster::coordinator_run() const { return is_coordinator() ? coordinator_->run() : heard_of_.run(); }
 
 bool Cluster::may_learn_of_nodes() const {
-  return !core_.config.embedded && !knows_all_names() && (is_coordinator() || !settled());
+  const bool is_new = core_.now_ns() < started_ns_ + core_.config.failure_deadline_ns();
+  return !core_.config.embedded && is_new && (is_coordinator() || !settled());
 }
 
 wire::NameList Cluster::list_names(uint32_t uid) const {
-  wire::NameListRequest all;
-  all.set_uid(uid);
-  return names_now(all);
+  return is_coordinator() ? coordinator_->list_names(uid) : wire::NameList();
 }
 
-wire::NameList Cluster::names_now(const wire::NameListRequest& request) const {
-  return names_.list(request.prefix(), request.after(), request.uid(),
-                     [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+const control::Names& Cluster::registry() const {
+  static const control::Names kNone(0);
+  return is_coordinator() ? coordinator_->names() : kNone;
 }
 
-void Cluster::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
-  const auto it = room_index_.find(node);
-  if (it == room_index_.end() || pool.kind() >= kKinds || pool.bytes_total() == 0) return;
-  rooms_[it->second].bytes_total[pool.kind()] = pool.bytes_total();
-  const uint64_t coming = full ? 0 : std::min(pool.bytes_used(), pool.bytes_reclaiming());
-  rooms_[it->second].bytes_used[pool.kind()] = pool.bytes_used() - coming;
+void Cluster::remade(const wire::PartRemade& part) {
+  if (is_coordinator()) coordinator_->remade(part);
 }
 
-void Cluster::note_freed(const std::string& node, Kind kind, uint64_t bytes) {
-  const auto it = room_index_.find(node);
-  if (it == room_index_.end()) return;
-  uint64_t& used = rooms_[it->second].bytes_used[static_cast<size_t>(kind)];
-  used -= std::min(used, bytes);
+void Cluster::remember_removed(const std::string& allocation_id) {
+  if (is_coordinator())
+    coordinator_->remember_removed(allocation_id);
+  else
+    removed_.insert(allocation_id);
+}
+
+Status Cluster::told(const wire::PublishExtents& what) {
+  const bool has_extents = what.allocation().extents_size() > 0;
+  const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
+  // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
+  // start anew before it has.
+  if (what.remove() && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
+    remember_removed(what.allocation().allocation_id());
+  return done;
 }
 
 Task<void> Cluster::refresh_pools() {
@@ -404,12 +318,12 @@ Task<void> Cluster::refresh_pools() {
     if (!reply.is_ok()) co_return;
     for (const auto& pool : reply.value().stats_reply().pools()) cluster.note_pool(node, pool);
   };
-  for (const auto& room : rooms_) {
+  for (const auto& room : rooms_.all()) {
     if (room.usable && room.name != core_.name && tasks.size() < kAskedMax) {
       tasks.push_back(ask(*this, room.name, address_of(room.name)));
     }
   }
-  note_pool(core_.name, home_.pool(Kind::kDram));
+  note_own_pool();
   co_await core_.env.join(std::move(tasks));
 }
 
@@ -433,17 +347,7 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
 }
 
 bool Cluster::handles(const wire::Envelope& request) const {
-  if (quorum_.handles(request)) return true;
-  switch (request.body_case()) {
-    case wire::Envelope::kHeartbeat:
-    case wire::Envelope::kPublish:
-    case wire::Envelope::kAttach:
-    case wire::Envelope::kNameRemove:
-    case wire::Envelope::kNameList:
-    case wire::Envelope::kLostReplica:
-    case wire::Envelope::kGoodbye: return true;
-    default: return false;
-  }
+  return quorum_.handles(request) || Coordinator::handles(request);
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
@@ -451,128 +355,7 @@ Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
   if (!is_coordinator())
     co_return Status(Code::kNoCoordinator,
                      "node " + core_.name + " is not the coordinator: compare [cluster] coordinator of both");
-  if (is_about_names(request)) co_await wait_for_names(std::move(asker));
-  switch (request.body_case()) {
-    case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
-    case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));
-    case wire::Envelope::kNameRemove:
-      co_return co_await remove_name(std::move(*request.mutable_name_remove()));
-    case wire::Envelope::kLostReplica:
-      // It is lost already; names are given out marked from now on.
-      names_.lose_extent(id_of(request.lost_replica()));
-      co_return Status();
-    case wire::Envelope::kPartRemade:  // of this daemon itself
-      (void)names_.remake(request.part_remade());
-      co_return Status();
-    case wire::Envelope::kGoodbye:
-      membership_->goodbye(request.goodbye().node());
-      update_own_view();
-      co_return Status();
-    case wire::Envelope::kAttach: {
-      const auto& attach = request.attach();
-      if (attach.access() != 1 && attach.access() != 3)
-        co_return Status(Code::kInvalidArgument, "unknown access");
-      auto found = names_.attach(attach.name(), static_cast<Access>(attach.access()), attach.uid());
-      if (!found.is_ok()) co_return found.status();
-      wire::Envelope out;
-      auto& allocation = *out.mutable_allocation() = std::move(found).value();
-      allocation.set_lost(control::is_lost(allocation, [this](const auto& extent) { return gone(extent); }));
-      co_return out;
-    }
-    case wire::Envelope::kNameList: {
-      wire::Envelope out;
-      *out.mutable_names() = names_now(request.name_list());
-      co_return out;
-    }
-    default: co_return Status(Code::kProtocol, "not a request to a coordinator");
-  }
-}
-
-Reply Cluster::heard(const wire::Heartbeat& beat) {
-  ++core_.metrics.heartbeats_received;
-  const uint64_t now = core_.now_ns();
-  const auto heard = membership_->heard(now, beat.self());
-  if (!heard.is_ok()) return heard.status();
-  quorum_.reported(beat.self(), beat.council());
-  const auto& what = heard.value();
-  const std::string& name = beat.self().name();
-  if (what.joined || what.restarted || what.returned) {
-    log::info("node_heard", {{"node", name},
-                             {"how", what.joined      ? "joined"
-                                     : what.restarted ? "restarted"
-                                                      : "returned"}});
-    update_own_view();
-  }
-  for (const std::string& id : beat.removed()) {
-    const auto back = names_.remember_removed(id);
-    if (!back) continue;
-    for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
-  }
-  for (const auto& allocation : beat.published()) {
-    std::vector<wire::ExtentDescriptor> former;
-    const auto merged = names_.merge(allocation, core_.env.random_number(), &former);
-    tell_of_former(allocation.allocation_id(), former);
-    switch (merged) {
-      case control::Names::Merged::kRemoved:
-        fault::reached(fault::State::kRemovedReported);
-        core_.env.spawn(tell_until_heard(name, removal(allocation)));
-        break;
-      case control::Names::Merged::kRenamed: {
-        fault::reached(fault::State::kNameConflict);
-        wire::PublishExtents renamed;
-        *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
-        renamed.set_attempt(core_.env.random_number());
-        log::warn("name_conflict",
-                  {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
-        for (const std::string& node : homes_of(allocation)) core_.env.spawn(tell_until_heard(node, renamed));
-        break;
-      }
-      case control::Names::Merged::kRefused:
-        log::warn("name_refused", {{"name", allocation.name()}, {"node", name}});
-        break;
-      default: break;
-    }
-  }
-  note_report(beat);
-  if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
-    unheard_count_ -= waiting->second.size();
-    const auto waited = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& told : waited) core_.env.spawn(tell_until_heard(name, told));
-  }
-  wire::Envelope out;
-  auto& view = *out.mutable_cluster_view();
-  membership_->fill(view, now);
-  view.set_coordinator(core_.name);
-  *view.mutable_council() = quorum_.newest();
-  return out;
-}
-
-void Cluster::note_report(const wire::Heartbeat& beat) {
-  constexpr size_t kAwaitedMax = 4096;
-  if (knows_all_names()) return;
-  const std::string& name = beat.self().name();
-  if (beat.names_included() && beat.coordinator_run() == membership_->run()) {
-    reported_.insert(name);
-    awaited_.erase(name);
-  }
-  const auto await = [this](const std::string& node) {
-    if (node != core_.name && !reported_.contains(node) && awaited_.size() < kAwaitedMax)
-      awaited_.insert(node);
-  };
-  await(name);
-  for (const std::string& node : beat.nodes_known()) await(node);
-}
-
-/// Whoever was there is heard by then.
-bool Cluster::knows_all_names() const {
-  return core_.now_ns() >= started_ns_ + core_.config.failure_deadline_ns();
-}
-
-Task<void> Cluster::wait_for_names(std::string asker) {
-  const auto all_told = [&] {
-    return settled() && awaited_.empty() && (asker == core_.name || reported_.contains(asker));
-  };
-  while (!knows_all_names() && !all_told()) co_await core_.env.sleep_ns(5'000'000);
+  co_return co_await coordinator_->answer(std::move(request), std::move(asker));
 }
 
 Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns) {
@@ -589,8 +372,9 @@ Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
-                                   std::vector<ExtentId> over) {
-  const uint64_t give_up_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
+                                   std::vector<ExtentId> over, uint64_t until_ns) {
+  const uint64_t give_up_ns =
+      until_ns != 0 ? until_ns : core_.now_ns() + 3 * core_.config.failure_deadline_ns();
   const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, std::move(over));
   if (!lost.is_ok()) {
     co_return Status(lost.code(),
@@ -605,11 +389,6 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
   };
   core_.env.spawn(tell_names(*this, replica));
   co_return Status();
-}
-
-bool Cluster::gone(const wire::ExtentDescriptor& extent) const {
-  return is_coordinator() &&
-         !membership_->may_live(extent.node(), GlobalAddress(extent.address()).partition());
 }
 
 Task<void> Cluster::leave() {

@@ -1,6 +1,8 @@
 #include "node/holds.h"
 
 #include <map>
+#include <set>
+#include <string>
 
 #include "base/fault.h"
 #include "control/parts.h"
@@ -14,13 +16,27 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
     co_return Status(Code::kPeerLost, "node " + later.begin()->first + " has a part of it and seems dead");
   Answers answers;
+  std::set<uint64_t> asked;  // addresses
+  for (const auto& [node, request] : requests) {
+    for (const auto& ref : request.extents()) asked.insert(ref.address());
+  }
   std::vector<Task<void>> tasks;
   for (auto& [node, request] : requests)
     tasks.push_back(begin_at(session, node, std::move(request), answers));
   co_await core_.env.join(std::move(tasks));
-  // A replica that is not held may go: its part has others.
-  const bool lost = control::is_lost(
-      allocation, [&](const auto& extent) { return answers.missing.contains(extent.address()); });
+  // A replica that is not held may go: its part has others, which are held, not only to be told.
+  std::set<uint32_t> missed;  // parts
+  std::set<std::string> unasked;
+  for (const auto& extent : allocation.extents()) {
+    if (!extent.lost() && answers.missing.contains(extent.address())) missed.insert(extent.part());
+  }
+  const bool replicas = control::has_replicas(allocation);
+  const bool lost = control::is_lost(allocation, [&](const auto& extent) {
+    if (answers.missing.contains(extent.address())) return true;
+    if (asked.contains(extent.address()) || !replicas || !missed.contains(extent.part())) return false;
+    unasked.insert(extent.node());
+    return true;
+  });
   if (!lost && !session->ended) {
     later.merge(answers.unheard);
     later.merge(gone);
@@ -30,6 +46,8 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   co_await end(session, id);
   if (session->ended) co_return Status(Code::kCancelled);
   if (!answers.unreached.is_ok()) co_return answers.unreached;
+  if (!unasked.empty())
+    co_return Status(Code::kPeerLost, "node " + *unasked.begin() + " has a part of it and seems dead");
   co_return Status(Code::kNotFound, "the name was removed meanwhile");
 }
 

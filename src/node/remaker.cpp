@@ -736,7 +736,7 @@ Task<void> Remaker::give_up_the_gone() {
   for (const Gone& one : gone) {
     if (core_.draining) co_return;
     if (one.may_be_there) {
-      const Status there = co_await is_there(one);
+      const Status there = co_await is_there(one.node, one.replica);
       unheard = unheard || there.code() == Code::kPeerLost;
       if (there.is_ok()) there_.insert(one.replica);
       if (there.code() != Code::kRevoked) continue;
@@ -772,11 +772,11 @@ std::map<std::string, uint32_t> Remaker::freed_their_replicas() const {
   return out;
 }
 
-Task<Status> Remaker::is_there(const Gone& one) {
+Task<Status> Remaker::is_there(std::string node, ExtentId replica) {
   wire::ResolveRequest request;
-  *request.add_part() = ref_of(one.replica);
+  *request.add_part() = ref_of(replica);
   Answers answers;
-  co_await ask(one.node, std::move(request), answers);
+  co_await ask(std::move(node), std::move(request), answers);
   if (!answers.unheard.is_ok()) co_return answers.unheard;
   if (answers.remade) remade(*answers.remade);
   const bool there = answers.unchanged || answers.remade;

@@ -52,6 +52,8 @@ class Remaker {
                                      std::vector<ExtentId> extents);
   /// The sessions have more than before: some of it may be gone (A3).
   void look_again() { again_ = true; }
+  /// Asks a node whether it has a replica. Errors: kRevoked (it has not), kPeerLost.
+  control::Task<Status> is_there(std::string node, ExtentId replica);
   /// Before a replica that answered kRevoked is given up. Errors: kRevoked (it answers again, or its part was made
   /// again: the allocation is to be resolved anew).
   control::Task<Status> check_revoked(wire::Allocation allocation, ExtentId replica, std::string node);
@@ -193,7 +195,6 @@ class Remaker {
   /// Nodes in the view that freed all of their replicas since this one asked them last.
   std::map<std::string, uint32_t> freed_their_replicas() const;
   /// Errors: kRevoked (it is gone), kPeerLost.
-  control::Task<Status> is_there(const Gone& one);
 
   Core& core_;
   Home& home_;

@@ -84,6 +84,7 @@ void Service::program_ended(const std::shared_ptr<Program>& program) {
 Task<void> Service::drain(std::function<void()> close_doors) {
   core_.draining = true;
   if (sessions_.count() != 0) fault::reached(fault::State::kShutDown);
+  home_.keep_mapped_pages();  // also of what the sessions' ends free now
   co_await cluster_.leave();
   close_doors();
   const uint64_t give_up_ns = core_.now_ns() + 500'000'000;
@@ -248,34 +249,48 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   auto& out = *message.mutable_publish();
   out.set_name(request.name());
   out.set_mode(request.mode());
-  *out.mutable_allocation() = asked.allocation;
-  out.mutable_allocation()->set_owner_uid(session->uid);
   out.set_session_id(id_field(session->id));
   out.set_owner_node(core_.name);
   out.set_owner_incarnation(id_field(core_.incarnation));
   out.set_order(++published_);
   const bool in_doubt = std::exchange(asked.may_be_named, true);
   asked.publishing = true;
-  auto reply = co_await ask_until_answered(session, message);
-  auto again = session->allocations.find(id);
-  if (again == session->allocations.end()) co_return reply.status();
-  // A home that restarted does not even know the number of its former run.
-  bool moved = reply.status().code() == Code::kRevoked || reply.status().code() == Code::kNotFound;
-  if (moved) moved = co_await remaker_.follow(session, id);
-  if (moved) {
-    again = session->allocations.find(id);
-    if (again == session->allocations.end()) co_return reply.status();
-    *message.mutable_publish()->mutable_allocation() = again->second.allocation;
-    message.mutable_publish()->mutable_allocation()->set_owner_uid(session->uid);
-    reply = co_await ask_until_answered(session, std::move(message));
-    again = session->allocations.find(id);
-    if (again == session->allocations.end()) co_return reply.status();
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns(), begun_ns = core_.now_ns();
+  // Who asks waits for two deadlines: a vote for a daemon that has just restarted runs for one.
+  const uint64_t lose_until_ns = begun_ns + deadline_ns + deadline_ns / 4;
+  (void)co_await give_up_gone(session, id, false, lose_until_ns);
+  Result<wire::Envelope> reply = Code::kNotFound;
+  bool unanswered =
+      false;  // a silent home that heard of it, and of its undoing never, may bring the name back
+  for (bool first = true;; first = false) {
+    const auto held = session->allocations.find(id);
+    if (held == session->allocations.end()) co_return reply.status();
+    *out.mutable_allocation() = held->second.allocation;
+    out.mutable_allocation()->set_owner_uid(session->uid);
+    const bool replicas = control::has_replicas(held->second.allocation);
+    reply = co_await ask_until_answered(session, message);
+    const Code code = reply.status().code();
+    unanswered = unanswered || code == Code::kPeerLost || code == Code::kNoCoordinator;
+    // A home that restarted does not even know the number of its former run.
+    const bool moved = code == Code::kRevoked || code == Code::kNotFound;
+    if (!moved && code != Code::kPeerLost) break;
+    bool changed = false;
+    if (moved && first) changed = co_await remaker_.follow(session, id);
+    const bool given_up = co_await give_up_gone(session, id, true, lose_until_ns);
+    if (changed || given_up) continue;
+    // A daemon that restarted just now is known soon.
+    if (!replicas || code == Code::kRevoked || core_.now_ns() >= begun_ns + deadline_ns / 2) break;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
+  const auto again = session->allocations.find(id);
+  if (again == session->allocations.end()) co_return reply.status();
   again->second.publishing = false;
-  // A silent home that heard of it, and of its undoing never, may bring the name back.
-  const bool unanswered =
-      reply.status().code() == Code::kNoCoordinator || reply.status().code() == Code::kPeerLost;
   again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered);
+  const bool is_told =
+      reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kNoCoordinator;
+  if (!reply.is_ok() && unanswered && !is_told)
+    co_return Status(Code::kPeerLost,
+                     "a home did not answer before: " + std::string(reply.status().message()));
   if (!reply.is_ok()) co_return reply.status();
   again->second.owned = false;
   again->second.named = true;
@@ -287,6 +302,52 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
   again->second.quota_bytes = 0;
   co_return Status();
+}
+
+Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,
+                                 uint64_t until_ns) {
+  const auto held = session->allocations.find(id);
+  if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
+  const auto node_of = [this](const wire::ExtentDescriptor& extent) {
+    const wire::NodeView* node = cluster_.find(extent.node());
+    return node;
+  };
+  const auto is_other_run = [](const wire::NodeView& node, const wire::ExtentDescriptor& extent) {
+    return node.partition() != GlobalAddress(extent.address()).partition();
+  };
+  std::set<uint32_t> living;  // parts that have another replica
+  for (const auto& extent : held->second.allocation.extents()) {
+    const wire::NodeView* node = node_of(extent);
+    if (!extent.lost() && node != nullptr && !is_other_run(*node, extent) &&
+        !is_state(*node, control::NodeState::kDead))
+      living.insert(extent.part());
+  }
+  std::vector<std::pair<wire::LostReplicaRequest, std::string>> gone;  // of another run: with its node
+  for (const auto& extent : held->second.allocation.extents()) {
+    const wire::NodeView* node = node_of(extent);
+    if (extent.lost() || node == nullptr || !living.contains(extent.part())) continue;
+    const bool other_run = is_other_run(*node, extent);
+    if (!(other_run ? other_runs : is_state(*node, control::NodeState::kDead))) continue;
+    wire::LostReplicaRequest one;
+    one.set_allocation_id(id_field(id));
+    one.set_address(extent.address());
+    one.set_generation(extent.generation());
+    gone.emplace_back(std::move(one), other_run ? extent.node() : std::string());
+  }
+  bool any = false;
+  for (auto& [one, node] : gone) {
+    if (session->ended || core_.now_ns() >= until_ns) break;
+    // The view may be older than the extent.
+    if (!node.empty()) {
+      const Status there = co_await remaker_.is_there(node, id_of(one));
+      if (there.code() != Code::kRevoked) continue;
+    }
+    Reply reply = co_await lost_replica(session, std::move(one), until_ns);
+    if (!control::reply_status(reply.message).is_ok()) break;
+    any = true;
+  }
+  if (any) fault::reached(fault::State::kPublishedWithout);
+  co_return any;
 }
 
 Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachRequest request) {
@@ -346,7 +407,8 @@ Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session
   co_return std::move(reply);
 }
 
-Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request) {
+Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostReplicaRequest request,
+                                  uint64_t until_ns) {
   AllocationId id;
   if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
   const auto held = session->allocations.find(id);
@@ -383,7 +445,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   }
   const Status allowed = co_await allow_loss(session->uid, node);
   if (!allowed.is_ok()) co_return allowed;
-  const Status lost = co_await cluster_.lose_replica(part, replica, node);
+  const Status lost = co_await cluster_.lose_replica(part, replica, node, {}, until_ns);
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {
     const Status given_up =

@@ -71,8 +71,13 @@ class Service {
   /// asked again once at least. Errors: kNoCoordinator, and the coordinator's.
   control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
                                                            wire::Envelope request);
+  /// Gives up the replicas of it whose nodes are dead, so that its name does not wait for them; also those whose nodes
+  /// run another daemon (`other_runs`, which are asked). Not of parts that have no other replica. Until `until_ns`. True if it
+  /// gave up any.
+  control::Task<bool> give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,
+                                   uint64_t until_ns);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
-                                             wire::LostReplicaRequest request);
+                                             wire::LostReplicaRequest request, uint64_t until_ns = 0);
   /// Each replica that is given up is copied again: a user has few of those given up whose node lives.
   /// Returns when the node is not alive, too. Errors: kLimit.
   control::Task<Status> allow_loss(uint32_t uid, std::string node);

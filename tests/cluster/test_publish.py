@@ -1,9 +1,10 @@
 """Names that could not be given: the memory is freed or its program's again, and the name is whose it is meanwhile."""
 import signal
+import time
 
 import pytest
 
-from harness import outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED, OcmError
 
 MIB = 1 << 20
@@ -78,3 +79,47 @@ def test_a_name_that_another_program_took_stays_when_the_first_publish_fails(mak
     assert reader.attach("x").holds(0, 2, MIB)
     other.session("remove", "x")
     wait_for("its memory is back", lambda: used(n2) == 0)
+
+
+@pytest.mark.parametrize("end", ["dead", "restarted"])
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_has_replicas_is_published_without_the_home_that_died(make_cluster, end, joined):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=("--replicas-again-after-ms", "60000"))
+    program, other = cluster.program(cluster["n1"]), cluster.program(cluster["n4"])
+    parts = [program.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED) for _ in range(2)]
+    for part in parts:
+        part.fill(0, 3, MIB)
+    a = program.join(*parts) if joined else parts[0]
+    cluster["n3"].kill()
+    if end == "restarted":
+        cluster["n3"].start().wait_ready()
+        cluster.wait_members(at=cluster["n1"])
+    else:
+        wait_for("the death is known", lambda: any(
+            node["name"] == "n3" and node["state"] == "dead" for node in cluster["n1"].status()["nodes"]))
+    a.publish("x", 0o606)
+    assert other.attach("x", "r").holds(0, 3, MIB)
+    other.session("remove", "x")
+    if not joined:
+        parts[1].free()
+    wait_for("nothing is used", lambda: all(node.status()["extents"] == 0 for node in cluster.nodes
+                                            if end == "restarted" or node.name != "n3"))
+
+
+@pytest.mark.parametrize("end", ["dead", "restarted"])
+def test_what_lost_all_replicas_is_not_published_and_says_so_in_time(make_cluster, end):
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=("--replicas-again-after-ms", "60000"))
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    for name in ("n2", "n3"):
+        cluster[name].kill()
+    if end == "restarted":
+        for name in ("n2", "n3"):
+            cluster[name].start().wait_ready()
+        cluster.wait_members(at=cluster["n1"])
+    else:
+        wait_for("the deaths are known", lambda: sum(
+            node["state"] == "dead" for node in cluster["n1"].status()["nodes"]) == 2)
+    begin = time.monotonic()
+    assert outcome(lambda: a.publish("x", 0o606)) in ("PEER_LOST", "NOT_FOUND", "LOST")
+    assert time.monotonic() - begin < 2 * FAILURE_DEADLINE_S + 2

@@ -193,6 +193,134 @@ std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken,
   return script.end(reached);
 }
 
+/// One home frees its part before it hears of a hold, and the other one seems dead, and is (odd seeds) or is not reached:
+/// what is not held must not seem so.
+std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken,
+                            std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto owner = world.add_program(0), reader = world.add_program(3);
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    const Status put = co_await owner->put(made.value(), 0);
+    script.must(put, "put");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  world.cut_link(0, 2);
+  if (seed % 2 == 1) world.cut_link(3, 2);
+  script.run_for_ms(5000);
+  world.cut_link(3, 1);
+  std::shared_ptr<Handle> held;
+  script.start(reader, [&]() -> Task<void> {
+    auto found = co_await reader->attach("x", true);
+    if (found.is_ok()) held = found.value();
+  });
+  script.run_for_ms(100);
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  world.restore_link(3, 1);
+  script.run_for_ms(2000);
+  world.restore_link(0, 2);
+  script.run_for_ms(5000);
+  world.restore_link(3, 2);
+  script.run_for_ms(1000);
+  script.run(reader, [&]() -> Task<void> {
+    if (held == nullptr) co_return;
+    const Status got = co_await reader->get(held, 0);
+    script.must(got, "get what is held");
+  });
+  world.end_program(*reader);
+  world.end_program(*owner);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// A name is attached while it is published, which fails: the memory is its owner's again, and was nobody else's.
+std::string attached_while_published(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const bool fails = seed % 3 != 0;
+  const auto owner = world.add_program(1), reader = world.add_program(0);
+  std::shared_ptr<Handle> handle, held;
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(seed % 2 == 0 ? Layout::kStriped : Layout::kReplicated, on(2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await owner->put(handle, 0);
+    script.must(put, "put");
+  });
+  world.stop(3);
+  Status published = Code::kDeadline;
+  script.start(owner, [&]() -> Task<void> { published = co_await owner->publish(*handle, "x"); });
+  script.run_for_ms(100);
+  script.start(reader, [&]() -> Task<void> {
+    auto found = co_await reader->attach("x", seed % 4 < 2);
+    if (found.is_ok()) held = found.value();
+  });
+  script.run_for_ms(fails ? 4000 : 200);
+  world.resume(3);
+  script.run_for_ms(4000);
+  if (!published.is_ok()) script.run(owner, [&]() -> Task<void> { (void)co_await owner->free(handle); });
+  script.run(reader, [&]() -> Task<void> {
+    if (!fails) script.must(held == nullptr ? Code::kInternal : Code::kOk, "attach what is published");
+    if (held == nullptr) co_return;
+    const Status got = co_await reader->get(held, 0);
+    script.must(got, "get what was attached");
+  });
+  world.end_program(*reader);
+  const auto last = world.add_program(2);
+  script.run(last, [&]() -> Task<void> { (void)co_await last->remove("x"); });
+  world.end_program(*owner);
+  world.end_program(*last);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
+/// What has replicas is published although one of their homes died, or runs another daemon (odd seeds).
+std::string published_without_a_home(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto program = world.add_program(1), other = world.add_program(0);
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kReplicated, on(2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await program->put(handle, 0);
+    script.must(put, "put");
+  });
+  world.kill(3, false);
+  if (seed % 2 == 1) world.restart(3);
+  script.run_for_ms(seed % 2 == 1 ? 20 * (seed - 1) : 5000);
+  script.run(program, [&]() -> Task<void> {
+    const Status published = co_await program->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  script.run(other, [&]() -> Task<void> {
+    auto found = co_await other->attach("x", false);
+    script.must(found.status(), "attach");
+    if (!found.is_ok()) co_return;
+    const Status got = co_await other->get(found.value(), 0);
+    script.must(got, "get");
+    const Status removed = co_await other->remove("x");
+    script.must(removed, "remove");
+  });
+  world.end_program(*program);
+  world.end_program(*other);
+  if (seed % 2 == 0) world.restart(3);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(reached);
+}
+
 /// N2: one home has freed its part, another one is away, the coordinator starts anew, and nobody asks again. Or the
 /// only home is away (odd seeds), and the next run does not know the name when it is asked again.
 std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken,
@@ -557,9 +685,12 @@ const std::vector<Schedule>& schedules_of_names() {
       {"published again", published_again, 24},
       {"in doubt meanwhile", in_doubt_meanwhile, 6},
       {"half a name", half_a_name, 6},
+      {"published without a home", published_without_a_home, 8},
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},
       {"held while cut off", held_while_cut_off, 12},
+      {"a hold on nothing", hold_on_nothing, 4},
+      {"attached while it is published", attached_while_published, 12},
       {"a hold is not heard", hold_is_not_heard, 6},
       {"a hold ends unheard", hold_ends_unheard, 12},
       {"held through restarts", held_through_restarts, 12},

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "node/cluster.h"
+#include "node/coordinator.h"
 
 namespace ocm::node {
 
@@ -18,14 +19,14 @@ constexpr size_t kToldLaterMax = 65536;
 
 }  // namespace
 
-wire::PublishExtents Cluster::removal(const wire::Allocation& allocation) {
+wire::PublishExtents Coordinator::removal(const wire::Allocation& allocation) {
   wire::PublishExtents out;
   *out.mutable_allocation() = allocation;
   out.set_remove(true);
   return out;
 }
 
-std::vector<std::string> Cluster::homes_of(const wire::Allocation& allocation) {
+std::vector<std::string> Coordinator::homes_of(const wire::Allocation& allocation) {
   std::vector<std::string> out;
   for (const auto& extent : allocation.extents()) {
     const bool known = std::find(out.begin(), out.end(), extent.node()) != out.end();
@@ -34,7 +35,7 @@ std::vector<std::string> Cluster::homes_of(const wire::Allocation& allocation) {
   return out;
 }
 
-Task<Reply> Cluster::publish(wire::PublishRequest request) {
+Task<Reply> Coordinator::publish(wire::PublishRequest request) {
   const std::string id = request.allocation().allocation_id();
   while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);  // asked before, without an answer
   if (!is_newest(request)) {
@@ -44,10 +45,11 @@ Task<Reply> Cluster::publish(wire::PublishRequest request) {
   telling_.insert(id);
   Reply reply = co_await publish_once(std::move(request));
   telling_.erase(id);
+  publishing_.erase(id);
   co_return reply;
 }
 
-bool Cluster::is_newest(const wire::PublishRequest& request) {
+bool Coordinator::is_newest(const wire::PublishRequest& request) {
   PublishOrder& known = publish_order_[request.allocation().allocation_id()];
   const bool same_run = known.incarnation == request.owner_incarnation();
   if (same_run && request.order() < known.order) return false;
@@ -57,7 +59,7 @@ bool Cluster::is_newest(const wire::PublishRequest& request) {
   return true;
 }
 
-Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
+Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   wire::Allocation allocation = request.allocation();
   allocation.set_name(request.name());
   allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
@@ -83,12 +85,13 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
     if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
     co_return Status();
   }
+  publishing_.insert(allocation.allocation_id());
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
   Status first;
   std::set<std::string> silent;
   const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
   const auto tell = [&](std::string node, wire::Envelope message) -> Task<void> {
-    const Status status = co_await tell_home(node, std::move(message), core_.now_ns() + patience_ns);
+    const Status status = co_await member_.tell_home(node, std::move(message), core_.now_ns() + patience_ns);
     const bool is_silent = status.code() == Code::kPeerLost || status.code() == Code::kDeadline;
     if (is_silent) silent.insert(node);
     if (!first.is_ok()) co_return;
@@ -128,7 +131,7 @@ Task<Reply> Cluster::publish_once(wire::PublishRequest request) {
   co_return first;
 }
 
-bool Cluster::awaits_news(const wire::Allocation& named) const {
+bool Coordinator::awaits_news(const wire::Allocation& named) const {
   const std::vector<std::string> homes = homes_of(named);
   return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
     const auto waiting = unheard_.find(node);
@@ -139,7 +142,7 @@ bool Cluster::awaits_news(const wire::Allocation& named) const {
   });
 }
 
-Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
+Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
   Reply reply;
   if (request.again()) {
     const std::string id = request.allocation_id();
@@ -174,7 +177,7 @@ Task<Reply> Cluster::remove_name(wire::NameRemoveRequest request) {
   co_return reply;
 }
 
-Task<void> Cluster::remove_unknown(std::string allocation_id) {
+Task<void> Coordinator::remove_unknown(std::string allocation_id) {
   fault::reached(fault::State::kUnknownRemoved);
   (void)names_.remember_removed(allocation_id);
   // Its homes report it when they are back, maybe to another run of the coordinator.
@@ -183,39 +186,28 @@ Task<void> Cluster::remove_unknown(std::string allocation_id) {
   telling_.erase(allocation_id);
 }
 
-Task<void> Cluster::tell_witnesses(const std::string& allocation_id) {
+Task<void> Coordinator::tell_witnesses(const std::string& allocation_id) {
   wire::Envelope message;
   message.mutable_publish_extents()->set_remove(true);
   message.mutable_publish_extents()->mutable_allocation()->set_allocation_id(allocation_id);
   const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  const auto tell = [](Cluster& cluster, std::string node, wire::Envelope what,
-                       uint64_t at_ns) -> Task<void> {
-    (void)co_await cluster.tell_home(std::move(node), std::move(what), at_ns);
+  const auto tell = [](Cluster& member, std::string node, wire::Envelope what, uint64_t at_ns) -> Task<void> {
+    (void)co_await member.tell_home(std::move(node), std::move(what), at_ns);
   };
   std::vector<Task<void>> tasks;
-  for (const auto& node : view_.nodes()) {
+  for (const auto& node : member_.view().nodes()) {
     if (node.name() != core_.name && is_state(node, NodeState::kAlive))
-      tasks.push_back(tell(*this, node.name(), message, deadline_ns));
+      tasks.push_back(tell(member_, node.name(), message, deadline_ns));
   }
   co_await core_.env.join(std::move(tasks));
 }
 
-Status Cluster::told(const wire::PublishExtents& what) {
-  const bool has_extents = what.allocation().extents_size() > 0;
-  const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
-  // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
-  // start anew before it has.
-  if (what.remove() && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
-    (void)names_.remember_removed(what.allocation().allocation_id());
-  return done;
-}
-
-Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {
-  const wire::NodeView* known = membership_->find(node);
-  if (known == nullptr || membership_->may_live(node, known->partition())) {
+Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {
+  const wire::NodeView* known = membership_.find(node);
+  if (known == nullptr || membership_.may_live(node, known->partition())) {
     wire::Envelope message;
     *message.mutable_publish_extents() = what;
-    const Status status = co_await tell_home(node, std::move(message));
+    const Status status = co_await member_.tell_home(node, std::move(message));
     if (status.is_ok()) co_return;
     log::warn(what.undo()     ? "undo_not_told"
               : what.remove() ? "remove_not_told"
@@ -227,19 +219,19 @@ Task<void> Cluster::tell_until_heard(std::string node, wire::PublishExtents what
   if (noted && later != nullptr) *later = true;
 }
 
-void Cluster::tell_of_former(const std::string& allocation_id,
-                             const std::vector<wire::ExtentDescriptor>& former) {
+void Coordinator::tell_of_former(const std::string& allocation_id,
+                                 const std::vector<wire::ExtentDescriptor>& former) {
   std::map<std::string, wire::PublishExtents> by_node;
   for (const auto& extent : former) *by_node[extent.node()].mutable_allocation()->add_extents() = extent;
   for (auto& [node, what] : by_node) {
-    if (membership_->find(node) == nullptr) continue;  // it reports all when it joins
+    if (membership_.find(node) == nullptr) continue;  // it reports all when it joins
     what.mutable_allocation()->set_allocation_id(allocation_id);
     what.set_former(true);
     core_.env.spawn(tell_until_heard(node, std::move(what)));
   }
 }
 
-bool Cluster::tell_later(std::string node, wire::PublishExtents what) {
+bool Coordinator::tell_later(std::string node, wire::PublishExtents what) {
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
     return false;
   fault::reached(fault::State::kToldLater);

@@ -1,0 +1,258 @@
+#include "node/coordinator.h"
+
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "control/parts.h"
+#include "node/cluster.h"
+
+namespace ocm::node {
+
+using control::NodeState;
+using control::Reply;
+using control::Task;
+
+namespace {
+
+bool is_about_names(const wire::Envelope& request) {
+  return request.has_publish() || request.has_attach() || request.has_name_remove() ||
+         request.has_name_list();
+}
+
+control::Membership::Options options_of(const Core& core) {
+  control::Membership::Options out;
+  out.failure_deadline_ns = core.config.failure_deadline_ns();
+  return out;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Core& core, Quorum& quorum, Cluster& member, uint64_t run)
+    : core_(core),
+      quorum_(quorum),
+      member_(member),
+      membership_(options_of(core), run),
+      names_(core.config.names, ::geteuid()) {}
+
+wire::ClusterView Coordinator::view() const {
+  wire::ClusterView out;
+  membership_.fill(out, core_.now_ns());
+  out.set_coordinator(core_.name);
+  return out;
+}
+
+bool Coordinator::handles(const wire::Envelope& request) {
+  switch (request.body_case()) {
+    case wire::Envelope::kHeartbeat:
+    case wire::Envelope::kPublish:
+    case wire::Envelope::kAttach:
+    case wire::Envelope::kNameRemove:
+    case wire::Envelope::kNameList:
+    case wire::Envelope::kLostReplica:
+    case wire::Envelope::kGoodbye: return true;
+    default: return false;
+  }
+}
+
+wire::NameList Coordinator::list_names(uint32_t uid) const {
+  wire::NameListRequest all;
+  all.set_uid(uid);
+  return names_now(all);
+}
+
+Task<Reply> Coordinator::attach(wire::AttachRequest request) {
+  if (request.access() != 1 && request.access() != 3)
+    co_return Status(Code::kInvalidArgument, "unknown access");
+  co_await wait_until_published(request.name());
+  auto found = names_.attach(request.name(), static_cast<Access>(request.access()), request.uid());
+  if (!found.is_ok()) co_return found.status();
+  wire::Envelope out;
+  auto& allocation = *out.mutable_allocation() = std::move(found).value();
+  allocation.set_lost(control::is_lost(allocation, [this](const auto& extent) { return gone(extent); }));
+  co_return out;
+}
+
+void Coordinator::look() {
+  const uint64_t now = core_.now_ns();
+  const auto heard = membership_.heard(now, member_.self_view());
+  OCM_ASSERT(heard.is_ok());
+  for (const std::string& name : membership_.tick(now)) log::warn("node_dead", {{"node", name}});
+  wire::ClusterView all = view();
+  std::vector<wire::Voter> living;
+  std::set<std::string> leaving;
+  for (const auto& node : all.nodes()) {
+    if (is_state(node, NodeState::kDraining)) leaving.insert(node.name());
+    if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
+    wire::Voter& voter = living.emplace_back();
+    voter.set_name(node.name());
+    voter.set_incarnation(node.incarnation());
+    voter.set_address(node.control_address());
+  }
+  member_.apply(std::move(all));
+  take_census();
+  core_.env.spawn(quorum_.convene(std::move(living), std::move(leaving)));
+}
+
+void Coordinator::take_census() {
+  constexpr uint64_t kPauseNs = 1'000'000'000;  // it looks at every extent of every name
+  constexpr size_t kLoggedMax = 32;
+  const std::pair of(membership_.epoch(), names_.version());
+  const uint64_t now = core_.now_ns();
+  if ((of == census_of_ && !lost_untold_) || now < census_next_ns_) return;
+  census_of_ = of;
+  census_next_ns_ = now + kPauseNs;
+  auto census = names_.census([this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+  // For as long as a home may take to say that a part was made again, only its former nodes are known.
+  std::erase_if(lost_, [&](const auto& one) { return !census.lost.contains(one.first); });
+  size_t logged = 0;
+  lost_untold_ = false;
+  for (const std::string& name : census.lost) {
+    Lost& lost = lost_.try_emplace(name, Lost{now}).first->second;
+    if (lost.told) continue;
+    lost.told = now >= lost.since_ns + core_.config.failure_deadline_ns();
+    lost_untold_ = lost_untold_ || !lost.told;
+    if (lost.told && logged++ < kLoggedMax) log::warn("data_lost", {{"name", name}});
+  }
+  if (logged > kLoggedMax) log::warn("data_lost", {{"more_names", logged - kLoggedMax}});
+  logged = 0;
+  for (const std::string& name : census.degraded) {
+    if (!census_.degraded.contains(name) && logged++ < kLoggedMax)
+      log::warn("replica_missing", {{"name", name}});
+  }
+  if (logged > kLoggedMax) log::warn("replica_missing", {{"more_names", logged - kLoggedMax}});
+  core_.metrics.names_degraded = census.degraded.size();
+  core_.metrics.names_lost = census.lost.size();
+  census_ = std::move(census);
+}
+
+wire::NameList Coordinator::names_now(const wire::NameListRequest& request) const {
+  return names_.list(request.prefix(), request.after(), request.uid(),
+                     [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+}
+
+Task<Reply> Coordinator::answer(wire::Envelope request, std::string asker) {
+  if (is_about_names(request)) co_await wait_for_names(std::move(asker));
+  switch (request.body_case()) {
+    case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
+    case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));
+    case wire::Envelope::kNameRemove:
+      co_return co_await remove_name(std::move(*request.mutable_name_remove()));
+    case wire::Envelope::kLostReplica:
+      // It is lost already; names are given out marked from now on.
+      names_.lose_extent(id_of(request.lost_replica()));
+      co_return Status();
+    case wire::Envelope::kPartRemade:  // of this daemon itself
+      (void)names_.remake(request.part_remade());
+      co_return Status();
+    case wire::Envelope::kGoodbye:
+      membership_.goodbye(request.goodbye().node());
+      look();
+      co_return Status();
+    case wire::Envelope::kAttach: co_return co_await attach(std::move(*request.mutable_attach()));
+    case wire::Envelope::kNameList: {
+      wire::Envelope out;
+      *out.mutable_names() = names_now(request.name_list());
+      co_return out;
+    }
+    default: co_return Status(Code::kProtocol, "not a request to a coordinator");
+  }
+}
+
+Reply Coordinator::heard(const wire::Heartbeat& beat) {
+  ++core_.metrics.heartbeats_received;
+  const uint64_t now = core_.now_ns();
+  const auto heard = membership_.heard(now, beat.self());
+  if (!heard.is_ok()) return heard.status();
+  quorum_.reported(beat.self(), beat.council());
+  const auto& what = heard.value();
+  const std::string& name = beat.self().name();
+  if (what.joined || what.restarted || what.returned) {
+    log::info("node_heard", {{"node", name},
+                             {"how", what.joined      ? "joined"
+                                     : what.restarted ? "restarted"
+                                                      : "returned"}});
+    look();
+  }
+  for (const std::string& id : beat.removed()) {
+    const auto back = names_.remember_removed(id);
+    if (!back) continue;
+    for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
+  }
+  for (const auto& allocation : beat.published()) {
+    std::vector<wire::ExtentDescriptor> former;
+    const auto merged = names_.merge(allocation, core_.env.random_number(), &former);
+    tell_of_former(allocation.allocation_id(), former);
+    switch (merged) {
+      case control::Names::Merged::kRemoved:
+        fault::reached(fault::State::kRemovedReported);
+        core_.env.spawn(tell_until_heard(name, removal(allocation)));
+        break;
+      case control::Names::Merged::kRenamed: {
+        fault::reached(fault::State::kNameConflict);
+        wire::PublishExtents renamed;
+        *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
+        renamed.set_attempt(core_.env.random_number());
+        log::warn("name_conflict",
+                  {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
+        for (const std::string& node : homes_of(allocation)) core_.env.spawn(tell_until_heard(node, renamed));
+        break;
+      }
+      case control::Names::Merged::kRefused:
+        log::warn("name_refused", {{"name", allocation.name()}, {"node", name}});
+        break;
+      default: break;
+    }
+  }
+  note_report(beat);
+  if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
+    unheard_count_ -= waiting->second.size();
+    const auto waited = std::move(unheard_.extract(waiting).mapped());
+    for (const auto& told : waited) core_.env.spawn(tell_until_heard(name, told));
+  }
+  wire::Envelope out;
+  *out.mutable_cluster_view() = view();
+  *out.mutable_cluster_view()->mutable_council() = quorum_.newest();
+  return out;
+}
+
+void Coordinator::note_report(const wire::Heartbeat& beat) {
+  constexpr size_t kAwaitedMax = 4096;
+  if (knows_all_names()) return;
+  const std::string& name = beat.self().name();
+  if (beat.names_included() && beat.coordinator_run() == membership_.run()) {
+    reported_.insert(name);
+    awaited_.erase(name);
+  }
+  const auto await = [this](const std::string& node) {
+    if (node != core_.name && !reported_.contains(node) && awaited_.size() < kAwaitedMax)
+      awaited_.insert(node);
+  };
+  await(name);
+  for (const std::string& node : beat.nodes_known()) await(node);
+}
+
+/// Whoever was there is heard by then.
+bool Coordinator::knows_all_names() const {
+  return core_.now_ns() >= started_ns_ + core_.config.failure_deadline_ns();
+}
+
+Task<void> Coordinator::wait_for_names(std::string asker) {
+  const auto all_told = [&] {
+    return member_.settled() && awaited_.empty() && (asker == core_.name || reported_.contains(asker));
+  };
+  while (!knows_all_names() && !all_told()) co_await core_.env.sleep_ns(5'000'000);
+}
+
+Task<void> Coordinator::wait_until_published(std::string name) {
+  const wire::Allocation* named = names_.find(name);
+  const std::string id = named == nullptr ? std::string() : named->allocation_id();
+  if (publishing_.contains(id)) fault::reached(fault::State::kAttachedMeanwhile);
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns();
+  while (publishing_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(2'000'000);
+}
+
+bool Coordinator::gone(const wire::ExtentDescriptor& extent) const {
+  return !membership_.may_live(extent.node(), GlobalAddress(extent.address()).partition());
+}
+
+}  // namespace ocm::node

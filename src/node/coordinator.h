@@ -1,0 +1,118 @@
+// The coordinator's role: who is in the cluster and what names lead to, both soft: the homes hold what it knows, and send
+// it again to another run. The node that has the role has this beside its own membership (node/cluster.h).
+//
+// Invariants
+//   C1 a name is given, changed and removed at all homes of its allocation, or nowhere; who does not hear now is told
+//      with its next heartbeat.
+//   C2 nobody attaches a name whose publish may fail.
+//   C3 what is asked about names waits until all that a node knew have reported, or a failure deadline.
+//   C4 of one daemon's requests to publish an allocation the newest counts.
+//
+// Threads: the loop's.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "control/membership.h"
+#include "control/names.h"
+#include "control/rpc.h"
+#include "node/core.h"
+#include "node/quorum.h"
+
+namespace ocm::node {
+
+class Cluster;
+
+class Coordinator {
+ public:
+  /// `run` names this run of the coordinator; not 0. `member` is this node's own part in the cluster.
+  Coordinator(Core& core, Quorum& quorum, Cluster& member, uint64_t run);
+
+  uint64_t run() const { return membership_.run(); }
+  size_t nodes() const { return membership_.nodes(); }
+  const control::Names& names() const { return names_; }
+  /// The view for everyone, now.
+  wire::ClusterView view() const;
+  /// Declares who died, looks at what names miss, and looks after the council. To be called often.
+  void look();
+  /// The answer to the node `asker`.
+  control::Task<control::Reply> answer(wire::Envelope request, std::string asker);
+  static bool handles(const wire::Envelope& request);
+  /// The first names that `uid` may read, for the status page.
+  wire::NameList list_names(uint32_t uid) const;
+  /// Whoever was there is heard by now.
+  bool knows_all_names() const;
+  void remade(const wire::PartRemade& part) { (void)names_.remake(part); }
+  void remember_removed(const std::string& allocation_id) { (void)names_.remember_removed(allocation_id); }
+
+ private:
+  control::Reply heard(const wire::Heartbeat& beat);
+  /// What is asked about names of a new run waits until `asker` has reported and all that it and others knew, but never
+  /// longer than a node lives unheard.
+  control::Task<void> wait_for_names(std::string asker);
+  /// A publish that fails takes the memory back, also from who attached the name meanwhile: nobody does.
+  control::Task<void> wait_until_published(std::string name);
+  void note_report(const wire::Heartbeat& beat);
+  control::Task<control::Reply> attach(wire::AttachRequest request);
+  control::Task<control::Reply> publish(wire::PublishRequest request);
+  control::Task<control::Reply> publish_once(wire::PublishRequest request);
+  control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
+  control::Task<void> remove_unknown(std::string allocation_id);
+  static wire::PublishExtents removal(const wire::Allocation& allocation);
+  /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
+  static std::vector<std::string> homes_of(const wire::Allocation& allocation);
+  /// With its node's next heartbeat. False: it is not noted, for too much waits already.
+  bool tell_later(std::string node, wire::PublishExtents what);
+  /// False: the same daemon has sent a newer one since.
+  bool is_newest(const wire::PublishRequest& request);
+  /// Their homes free what nobody remembers to have given up.
+  void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
+  /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
+  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
+  /// A home of it has not been told yet what became of its name.
+  bool awaits_news(const wire::Allocation& named) const;
+  /// Has the other living nodes remember a removal that a home has not heard of.
+  control::Task<void> tell_witnesses(const std::string& allocation_id);
+  /// Its node is gone, or another run of the daemon has the name.
+  bool gone(const wire::ExtentDescriptor& extent) const;
+  /// Counts the names that miss something, and logs those whose bytes are lost.
+  void take_census();
+  wire::NameList names_now(const wire::NameListRequest& request) const;
+
+  Core& core_;
+  Quorum& quorum_;
+  Cluster& member_;
+  const uint64_t started_ns_ = core_.now_ns();
+  control::Membership membership_;
+  control::Names names_;
+  /// In the first failure deadline: the nodes that told all their names, and those that have not.
+  std::set<std::string> reported_, awaited_;
+  control::Names::Census census_;
+  struct Lost {
+    uint64_t since_ns = 0;
+    bool told = false;
+  };
+  std::map<std::string, Lost> lost_;  // the census's, and what the log has said of them
+  bool lost_untold_ = false;
+  std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
+  uint64_t census_next_ns_ = 0;
+  std::set<std::string> telling_;     // allocations whose homes are being told of their name
+  std::set<std::string> publishing_;  // of those the ones that had none before
+  /// The newest request to publish an allocation, of those that its daemon's run sent: a late one changes nothing.
+  struct PublishOrder {
+    std::string incarnation;
+    uint64_t order = 0;
+  };
+  std::unordered_map<std::string, PublishOrder> publish_order_;  // by allocation, of those that have names
+  /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
+  /// while keeps its run and its extents.
+  std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
+  size_t unheard_count_ = 0;
+};
+
+}  // namespace ocm::node
