@@ -28,7 +28,7 @@ finish() {
 trap finish EXIT
 
 run_ctest() {  # preset
-  ctest --preset "$1" -j "$jobs" --timeout 300
+  ctest --preset "$1" -j "$jobs" --timeout 900
 }
 
 run_cluster() {  # pytest's arguments

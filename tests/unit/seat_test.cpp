@@ -1,0 +1,83 @@
+// control/seat: one voter's votes for the seat of the coordinator, and what their holder counts. How they work together
+// is for the model (tests/model/seat_model.cpp).
+#include "control/seat.h"
+
+#include <gtest/gtest.h>
+
+namespace ocm::control {
+namespace {
+
+constexpr uint64_t kLease = 1000;
+
+TEST(SeatVotes, GoToAnotherRunWhenTheLastOneIsOver) {
+  SeatVotes votes(kLease);
+  votes.install(5000, {});
+  EXPECT_TRUE(votes.grant(5000, "a"));
+  EXPECT_TRUE(votes.grant(5400, "a")) << "its holder renews it";
+  EXPECT_FALSE(votes.grant(6399, "b"));
+  EXPECT_TRUE(votes.is_valid());
+  EXPECT_TRUE(votes.grant(6400, "b"));
+  EXPECT_FALSE(votes.grant(6500, "a"));
+  EXPECT_TRUE(votes.is_valid());
+}
+
+TEST(SeatVotes, AreHandedToTheVotersOfTheNextCouncil) {
+  SeatVotes first(kLease), next(kLease);
+  first.install(5000, {});
+  ASSERT_TRUE(first.grant(5000, "a"));
+  auto left = first.left_ns(5700);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left["a"], 300u);
+  EXPECT_TRUE(first.left_ns(6000).empty());
+  merge(left, {{"a", 400}, {"c", 100}});
+  next.install(90'000, left);  // the clocks of two nodes have nothing in common
+  EXPECT_FALSE(next.grant(90'399, "b"));
+  EXPECT_TRUE(next.grant(90'400, "b"));
+}
+
+TEST(SeatVotes, NobodyHandsOnMoreThanALease) {
+  SeatVotes votes(kLease);
+  votes.install(5000, {{"a", 1'000'000}});
+  EXPECT_TRUE(votes.grant(6000, "b"));
+}
+
+TEST(SeatVotes, EndACouncilForItsHolderOrWhenItWasSilent) {
+  SeatVotes votes(kLease);
+  votes.install(5000, {});
+  EXPECT_TRUE(votes.allows_end(5000, "b")) << "nobody holds the seat";
+  ASSERT_TRUE(votes.grant(5000, "a"));
+  EXPECT_TRUE(votes.allows_end(5100, "a"));
+  EXPECT_FALSE(votes.allows_end(5499, "b"));
+  EXPECT_TRUE(votes.allows_end(5500, "b"));
+}
+
+TEST(SeatVotes, CandidatesStandUpOneAfterTheOther) {
+  SeatVotes votes(kLease);
+  votes.install(5000, {});
+  EXPECT_EQ(votes.candidate_at_ns(0, 0), 5500u) << "a new council's coordinator has the time to ask";
+  ASSERT_TRUE(votes.grant(5100, "a"));
+  EXPECT_EQ(votes.candidate_at_ns(0, 0), 6100u);
+  EXPECT_EQ(votes.candidate_at_ns(1, 0), 6350u);
+  EXPECT_EQ(votes.candidate_at_ns(1, 70), 6420u);
+}
+
+TEST(HeldVotes, RunWhileAMajorityDoes) {
+  HeldVotes held(kLease);
+  held.granted("a", 100, 2);
+  EXPECT_EQ(held.until_ns(), 0u);
+  held.granted("b", 300, 2);
+  EXPECT_EQ(held.until_ns(), 100 + kLease - kLease / 20);
+  held.granted("a", 50, 2);
+  EXPECT_EQ(held.until_ns(), 100 + kLease - kLease / 20) << "a late answer to an older request";
+  held.granted("c", 400, 2);
+  EXPECT_EQ(held.until_ns(), 300 + kLease - kLease / 20);
+  held.change_voters();
+  held.granted("d", 900, 2);
+  EXPECT_EQ(held.until_ns(), 300 + kLease - kLease / 20)
+      << "it runs on, and needs a majority of the new ones";
+  held.drop();
+  EXPECT_EQ(held.until_ns(), 0u);
+}
+
+}  // namespace
+}  // namespace ocm::control
