@@ -5,7 +5,7 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, Handle, wait_for
 from ocmlib import DEDICATED, OcmError
-from test_failures import SLACK_S, error_of, pool_used
+from test_failures import SLACK_S, council_of, error_of, pool_used
 
 MIB = 1 << 20
 NODES = ("n1", "n2", "n3")
@@ -132,6 +132,7 @@ def test_a_replicated_sequence_goes_on_when_a_node_dies(cluster):
     assert all(again.holds(i * MIB, i, MIB) for i in range(40))
     wait_for("n2 is declared dead", lambda: later.nodes()["n2"]["state"] == "dead")
     assert not later.session("names")["replicas"]["lost"]
+    council_of(cluster, 1)  # before that n1 needs the vote of n3 to serve its replicas
     cluster["n3"].kill()
     wait_for("the name is lost", lambda: later.session("names")["replicas"]["lost"])
     assert handle.holds(MIB, 1, MIB)
