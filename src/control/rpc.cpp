@@ -179,6 +179,7 @@ Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope r
     large.message.set_reply(true);
     sent = send(large.message);
   }
+  if (sent.code() == Code::kQueueFull && options_.leaves_out_replies) co_return;
   if (!sent.is_ok()) close(sent);
 }
 

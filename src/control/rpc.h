@@ -60,6 +60,8 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
     std::shared_ptr<TlsContext> tls;       // null: plain
     std::shared_ptr<Allowance> allowance;  // null: none
     bool server = true;
+    /// A reply for which there is no room is left out, and who asked waits in vain: on a connection that many share.
+    bool leaves_out_replies = false;
   };
 
   /// Takes a connected stream socket; it is made non-blocking.

@@ -133,6 +133,7 @@ void Doors::accept_peer(os::Fd socket) {
   };
   Connection::Options options;
   options.tls = core_.tls;
+  options.leaves_out_replies = true;  // heartbeats and votes go over it, too
   options.outstanding_max = 4096;
   options.outstanding_bytes_max = size_t{1} << 30;
   accept(daemons_, std::move(socket), peer, std::move(options), std::move(handler), [] {});

@@ -171,7 +171,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kNameRemove: co_return co_await remove_name(session, std::move(request));
     case wire::Envelope::kNameList:
       request.mutable_name_list()->set_uid(session->uid);
-      co_return body_of(co_await cluster_.ask_coordinator(std::move(request)));
+      co_return body_of(co_await ask_of_names(session, std::move(request)));
     case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
     case wire::Envelope::kLostReplica:
       co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
@@ -355,7 +355,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   request.set_uid(session->uid);
   wire::Envelope message;
   *message.mutable_attach() = std::move(request);
-  auto reply = co_await cluster_.ask_coordinator(std::move(message));
+  auto reply = co_await ask_of_names(session, std::move(message));
   if (!reply.is_ok()) co_return reply.status();
   const wire::Allocation& found = reply.value().allocation();
   AllocationId id;
@@ -388,21 +388,30 @@ Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelop
   remove.set_uid(session->uid);
   remove.clear_allocation_id();
   remove.clear_again();
-  const auto found = co_await cluster_.ask_coordinator(request);
+  const auto found = co_await ask_of_names(session, request);
   if (!found.is_ok()) co_return found.status();
   remove.set_allocation_id(found.value().allocation().allocation_id());
   co_return body_of(co_await ask_until_answered(std::move(session), std::move(request)));
 }
 
+Task<Result<wire::Envelope>> Service::ask_of_names(std::shared_ptr<Session> session, wire::Envelope request) {
+  const bool reads = request.has_attach() || request.has_name_list();
+  control::Turns& turns = reads ? name_reads_ : name_changes_;
+  const auto turn = co_await turns.take(session->uid, core_.deadline_ns());
+  if (!turn || session->ended)
+    co_return Status(Code::kQueueFull, "too many requests about names of this user wait for the coordinator");
+  co_return co_await cluster_.ask_coordinator(std::move(request));
+}
+
 Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session,
                                                          wire::Envelope request) {
   const uint64_t give_up_ns = core_.deadline_ns();
-  auto reply = co_await cluster_.ask_coordinator(request);
+  auto reply = co_await ask_of_names(session, request);
   if (request.has_name_remove()) request.mutable_name_remove()->set_again(true);
   for (bool last = false; !last && reply.status().code() == Code::kNoCoordinator && !session->ended;) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     last = core_.now_ns() >= give_up_ns;
-    reply = co_await cluster_.ask_coordinator(request);
+    reply = co_await ask_of_names(session, request);
   }
   co_return std::move(reply);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "control/turns.h"
 #include "control/user_rate.h"
 #include "node/allocator.h"
 #include "node/copier.h"
@@ -69,6 +70,9 @@ class Service {
   control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
   /// What was asked without an answer may have been executed: the coordinator knows when it is asked again. It is
   /// asked again once at least. Errors: kNoCoordinator, and the coordinator's.
+  /// Of the coordinator, in turns. Errors: kQueueFull (it did not come to its turn in time), and the coordinator's.
+  control::Task<Result<wire::Envelope>> ask_of_names(std::shared_ptr<Session> session,
+                                                     wire::Envelope request);
   control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
                                                            wire::Envelope request);
   /// Gives up the replicas of it whose nodes are dead, so that its name does not wait for them; also those whose nodes
@@ -103,6 +107,10 @@ class Service {
   uint64_t published_ = 0;  // requests to publish of this run
   const ServedStats& served_;
   static constexpr uint64_t kLossesEachDeadline = 4;
+  static constexpr size_t kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;
+  /// What one user asks of the coordinator, whose one thread all share: what it answers at once, and what it has to tell
+  /// homes for, which may take a failure deadline.
+  control::Turns name_reads_{core_.env, kNameReadsAtOnce}, name_changes_{core_.env, kNameChangesAtOnce};
   control::UserRate losses_{core_.config.failure_deadline_ns() / kLossesEachDeadline};
 };
 

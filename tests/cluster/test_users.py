@@ -9,6 +9,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
@@ -418,6 +419,52 @@ def test_a_user_has_few_healthy_replicas_given_up(make_cluster):
     cluster["n3"].kill()
     assert {reply["code"] for reply in lose_on_n3(made[620:])} == {0}  # it is gone: nobody is held up for long
     raw.close()
+
+
+FLOOD = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from types import SimpleNamespace
+from pathlib import Path
+from rawprogram import RawProgram
+def flood():
+    program = RawProgram(SimpleNamespace(socket_path=Path(sys.argv[2])), deadline_s=60)
+    program.hello()
+    for _ in range(200): program.send("name_list", prefix="", after="")
+    while True:
+        program._read(int.from_bytes(program._read(4), "little"))
+        program.send("name_list", prefix="", after="")
+threads = [threading.Thread(target=flood) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_a_users_requests_about_names_take_turns(make_cluster):
+    """He lists hundreds of long names as often as he can: others' names and all heartbeats go on."""
+    cluster = make_cluster()
+    n1, n2, n3 = cluster.nodes
+    bob, alice = cluster.program(n2, uid=BOB), cluster.program(n3, uid=ALICE)
+    for i in range(600):
+        bob.alloc(4096, nodes=["n2"]).publish(f"{'bobs-long-name-' * 10}{i}", 0o606)
+    as_bob = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
+    flood = subprocess.Popen([*as_bob, sys.executable, "-c", FLOOD,
+                              str(pathlib.Path(__file__).parent), str(n2.socket_path)])
+    try:
+        end, turn = time.monotonic() + 3 * FAILURE_DEADLINE_S, 0
+        while time.monotonic() < end:
+            turn += 1
+            a = alice.alloc(4096, nodes=["n2"])
+            a.publish(f"alices-{turn}")
+            alice.attach(f"alices-{turn}").free()
+            alice.session("remove", f"alices-{turn}")
+            a.free()
+        assert flood.poll() is None
+    finally:
+        flood.kill()
+        flood.wait()
+    for node in cluster.nodes:
+        assert "node_dead" not in node.log() and "coordinator_lost" not in node.log(), node.log()
 
 
 def test_no_key_or_capability_is_told_at_debug_level(make_cluster):
