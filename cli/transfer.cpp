@@ -70,7 +70,11 @@ Result<Source> spool(int fd, const std::string& path, uint64_t most_bytes) {
       return Status(Code::kPoolFull, path + " has more than " + format_bytes(most_bytes) +
                                          ", all the memory that the cluster offers");
     }
-    OCM_TRY(write_full(source.fd.get(), buffer.data(), got));
+    const Status kept = write_full(source.fd.get(), buffer.data(), got);
+    if (!kept.is_ok() && kept.code() != Code::kCancelled)
+      return Status(kept.code(), "keeping " + path + " in a file in " + folder +
+                                     " (TMPDIR) until its length is known: " + std::string(kept.message()));
+    OCM_TRY(kept);
   }
   lseek(source.fd.get(), 0, SEEK_SET);
   return source;
@@ -136,6 +140,7 @@ Status get_to(int fd, ocm_allocation* allocation, uint64_t bytes, Progress& prog
 Result<Source> open_source(const std::string& path, uint64_t most_bytes) {
   Source source{os::Fd(path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0};
   if (!source.fd.is_open()) {
+    if (errno == EINTR) OCM_TRY(check_interrupt());  // a pipe waits for its writer
     const Code code = errno == ENOENT ? Code::kNotFound : errno == EACCES ? Code::kPermission : Code::kIo;
     return Status(code, path + ": " + strerror(errno));
   }

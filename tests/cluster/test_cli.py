@@ -362,6 +362,17 @@ def test_put_interrupted_leaves_no_name(ocm):
     assert ocm.json("ls") == []
 
 
+def test_put_interrupted_while_it_waits_for_a_pipes_writer(ocm, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    began = time.monotonic()
+    process = subprocess.Popen([ocm.program, "put", tmp_path / "pipe", "x"], env=ocm.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_for("it opens the pipe", lambda: "wait_for_partner" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text()
+             or time.monotonic() > began + 2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == INTERRUPTED, process.stderr.read()
+
+
 def on_a_terminal(ocm, arguments: list[str], keys: bytes = b"", after: bytes = b"") -> tuple[int, str]:
     """Runs the command on a pseudo-terminal; sends the keys when it has printed `after`."""
     pid, terminal = pty.fork()
