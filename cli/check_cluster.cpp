@@ -85,8 +85,9 @@ Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::stri
   for (const ocm_node_info& node : nodes) {
     if (!node.coordinator) continue;
     if (alone) {
-      return {"coordinator", Verdict::kWarn, std::string(node.name) + ": alone, in a cluster of its own",
-              "if it belongs to others, set [cluster] coordinator in oncillad.toml to the address of theirs"};
+      return {
+          "coordinator", Verdict::kWarn, std::string(node.name) + ": alone, in a cluster of its own",
+          "if it belongs to others, set [cluster] seeds (or coordinator) in oncillad.toml as theirs have it"};
     }
     if (node.state == OCM_NODE_ALIVE || node.state == OCM_NODE_DRAINING) {
       return {"coordinator", Verdict::kOk, node.name, ""};
@@ -95,10 +96,10 @@ Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::stri
         "coordinator", Verdict::kFail, std::string(node.name) + " is " + state_name(node.state),
         "start its daemon again: nodes and data wait for it and nothing is lost, but names cannot change"};
   }
-  return {
-      "coordinator", Verdict::kFail, "none can be reached: " + why,
-      "compare [cluster] coordinator in oncillad.toml with the address of the node that should be it, and "
-      "the token files and certificates of both"};
+  return {"coordinator", Verdict::kFail, "none can be reached: " + why,
+          "compare [cluster] seeds (or coordinator) in oncillad.toml with the addresses of the nodes, and "
+          "their token files "
+          "and certificates"};
 }
 
 Check check_heartbeats(const std::vector<ocm_node_info>& nodes) {

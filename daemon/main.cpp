@@ -52,6 +52,10 @@ class Options {
     text("--http-listen", "host:port of /metrics, /status and /healthz; empty: none", &Config::http_listen);
     text("--advertise", "host under which other nodes reach this one", &Config::advertise);
     text("--coordinator", "control address of the coordinator; this node by default", &Config::coordinator);
+    app_.add_option("--seeds", seeds_,
+                    "control addresses, separated by commas, where a starting node asks for its "
+                    "cluster; the first founds it, and the coordinator's role passes on")
+        ->delimiter(',');
     text("--token-file", "file with the cluster token", &Config::token_file);
     text("--tls-ca", "certificate authority of the cluster", &Config::tls_ca);
     text("--tls-cert", "certificate of this node", &Config::tls_cert);
@@ -101,6 +105,7 @@ class Options {
   Status apply(Config& config) {
     if (!file_.empty()) OCM_TRY(ocm::node::load_config(file_, config));
     for (const auto& set : setters_) OCM_TRY(set(config));
+    if (!seeds_.empty()) config.seeds = seeds_;
     if (numa_node_ != kUnset) config.dram_numa_node = numa_node_;
     if (!log_level_.empty()) {
       OCM_TRY_ASSIGN(config.log_level, ocm::node::parse_log_level(log_level_));
@@ -155,7 +160,7 @@ class Options {
   std::string file_, log_level_, log_format_;
   bool check_only_ = false;
   int numa_node_ = kUnset;
-  std::vector<std::string> user_limits_, warnings_;
+  std::vector<std::string> user_limits_, seeds_, warnings_;
   std::vector<std::function<Status(Config&)>> setters_;
 };
 

@@ -54,7 +54,11 @@ namespace ocm::fault {
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
   X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */          \
-  X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */
+  X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */          \
+  X(kSeatStolen, "mutation.seat")             /* E2 of seat.h: a vote is given while another's runs */      \
+  X(kNamesNotAwaited, "mutation.names")       /* C3: a new coordinator answers before it knows */           \
+  X(kOwnNamesForgotten, "mutation.own_names") /* C3: nor does it know its own home's */                     \
+  X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \
@@ -108,6 +112,11 @@ namespace ocm::fault {
   X(kPartPlanned, "a spare home heard of a part that may follow")                                \
   X(kPlanSettled, "a home that led ended before others knew what was decided")                   \
   X(kPlanFollowed, "a replica followed a part that another home made again")                     \
+  X(kSeatSought, "a voter stood for the seat of a silent coordinator")                           \
+  X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
+  X(kOfficeTaken, "a node took up the coordinator's role")                                       \
+  X(kOfficeLaidDown, "a coordinator lost the seat")                                              \
+  X(kToldByFormer, "a home was told of a name by a coordinator that it had left")                \
   X(kSessionResumed, "a session went on under a new run of its daemon")                          \
   X(kShutDown, "a daemon with sessions was told to stop")
 

@@ -71,6 +71,18 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeVie
   return out;
 }
 
+void Membership::start_from(uint64_t now_ns, const wire::ClusterView& view, const std::string& silent) {
+  epoch_ = view.epoch() + 1;
+  for (const wire::NodeView& node : view.nodes()) {
+    if (!admit(node, now_ns).is_ok()) continue;
+    const bool dead = node.state() == static_cast<uint32_t>(NodeState::kDead);
+    const bool draining = node.state() == static_cast<uint32_t>(NodeState::kDraining);
+    const NodeState state = dead ? NodeState::kDead : draining ? NodeState::kDraining : NodeState::kAlive;
+    const uint64_t ago_ns = node.name() == silent ? options_.failure_deadline_ns / 2 : 0;
+    nodes_[node.name()] = {node, state, now_ns > ago_ns ? now_ns - ago_ns : 0};
+  }
+}
+
 void Membership::goodbye(const std::string& name) {
   const auto it = nodes_.find(name);
   if (it == nodes_.end() || it->second.state == NodeState::kDraining) return;

@@ -8,10 +8,13 @@
 //   M1 a partition belongs to one incarnation of one node while the table knows it; a partition that another
 //      incarnation holds is refused.
 //   M2 the epoch grows with every change of a state, an incarnation or the set of nodes.
+//   M3 a node that has told one run of the coordinator what it has takes no view and no news of names from the runs
+//      before: what those still say, the later one does not know.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,6 +48,9 @@ class Membership {
     bool restarted = false;  // another incarnation of a known name
     bool returned = false;   // was dead
   };
+  /// Takes the nodes of the view of the coordinator before, as if all that live had been heard just now; `silent`, that
+  /// coordinator, half a failure deadline ago.
+  void start_from(uint64_t now_ns, const wire::ClusterView& view, const std::string& silent);
   /// A heartbeat. Errors: kInvalidArgument (bad name or field), kExists (the name or partition is a living
   /// node's), kLimit (nodes).
   Result<Heard> heard(uint64_t now_ns, const wire::NodeView& view);
@@ -86,10 +92,22 @@ class Member {
   /// The reply to a heartbeat sent at `sent_ns`. True if the coordinator is another run than before: it then
   /// wants everything that this node knows.
   bool replied(uint64_t sent_ns, const wire::ClusterView& view) {
-    const bool other = view.cluster_id() != run_;
-    run_ = view.cluster_id();
+    const bool other = follow(view.cluster_id());
     heard_ns_ = std::max(heard_ns_, sent_ns);
     return other;
+  }
+  /// From here on `run` is the coordinator. True if it was another.
+  bool follow(uint64_t run) {
+    constexpr size_t kFormerMax = 64;
+    if (run == run_) return false;
+    if (run_ != 0) former_.push_back(run_);
+    if (former_.size() > kFormerMax) former_.pop_front();
+    run_ = run;
+    return true;
+  }
+  /// M3: one that this node has left for another, so it takes nothing from it any more.
+  bool is_former(uint64_t run) const {
+    return std::find(former_.begin(), former_.end(), run) != former_.end();
   }
   bool coordinator_reachable(uint64_t now_ns) const {
     return heard_ns_ != 0 && now_ns < heard_ns_ + deadline_ns_;
@@ -98,6 +116,7 @@ class Member {
 
  private:
   const uint64_t deadline_ns_;
+  std::deque<uint64_t> former_;  // the oldest first
   uint64_t run_ = 0;
   uint64_t heard_ns_ = 0;
 };

@@ -74,9 +74,26 @@ LossState from_wire(const wire::VoterState& from) {
   return out;
 }
 
+std::map<std::string, uint64_t> seats_of(const wire::VoterState& state) {
+  constexpr size_t kHoldersMax = 16;
+  std::map<std::string, uint64_t> out;
+  for (const auto& vote : state.seats()) {
+    if (vote.holder().size() == 16 && out.size() < kHoldersMax) out[vote.holder()] = vote.left_ns();
+  }
+  return out;
+}
+
+void set_seats(const std::map<std::string, uint64_t>& left_ns, wire::VoterState& out) {
+  out.clear_seats();
+  for (const auto& [holder, left] : left_ns) {
+    auto& vote = *out.add_seats();
+    vote.set_holder(holder);
+    vote.set_left_ns(left);
+  }
+}
+
 Status check_council(const wire::Council& council) {
-  const int voters = council.voters_size();
-  if (council.id() != 0 && voters >= 1 && voters <= 5 && voters % 2 == 1) return {};
+  if (is_council(council)) return {};
   return Status(Code::kProtocol, "not a council");
 }
 
@@ -95,6 +112,11 @@ Status check_next(const wire::InstallCouncil& next, uint64_t base) {
 }
 
 }  // namespace
+
+bool is_council(const wire::Council& council) {
+  const int voters = council.voters_size();
+  return council.id() != 0 && voters >= 1 && voters <= 5 && voters % 2 == 1;
+}
 
 bool continues(const wire::Council& newer, const wire::Council& older) {
   if (std::find(newer.after().begin(), newer.after().end(), older.id()) != newer.after().end()) return true;
@@ -150,6 +172,17 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
     if (in_doubt) set_ref(*in_doubt, *watched.mutable_in_doubt());
   }
   out.set_granted(true);
+  if (!request.seat().empty() && coordinator_of(council_).incarnation() == request.seat())
+    out.set_seat(seat_.grant(now_ns, request.seat()));
+}
+
+uint64_t Voter::candidate_at_ns(uint64_t jitter_ns) const {
+  size_t place = 0;
+  for (const wire::Voter& voter : council_.voters()) {
+    if (voter.name() == name_) break;
+    if (!same(voter, coordinator_of(council_))) ++place;
+  }
+  return seat_.candidate_at_ns(place, jitter_ns);
 }
 
 Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica& request) {
@@ -189,10 +222,11 @@ Result<wire::CouncilPromise> Voter::seal(uint64_t now_ns, const wire::SealCounci
   if (council_.id() == 0 || request.council_id() != council_.id() || ballot.round <= council_.number())
     return Status(Code::kPeerLost, "not this voter's council");
   wire::CouncilPromise out;
-  out.set_agreed(end_.promise(ballot));
+  out.set_agreed(seat_.allows_end(now_ns, request.candidate()) && end_.promise(ballot));
   set_ballot(end_.promised(), *out.mutable_promised());
   if (!out.agreed()) return out;
   *out.mutable_state() = to_wire(ledger_.state(now_ns));
+  set_seats(seat_.left_ns(now_ns), *out.mutable_state());
   set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
   if (end_.accepted()) *out.mutable_accepted() = end_.accepted()->install;
   if (request.tell()) *out.mutable_made_of() = made_of_;
@@ -219,6 +253,7 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   made_of_ = request;
   end_.start_over();
   council_ = council;
+  seat_.install(now_ns, seats_of(request.state()));
   if (fault::at(fault::Point::kCouncilForgets)) {
     ledger_.clear();
     return {};
@@ -238,12 +273,16 @@ void Voter::leave() {
   made_of_.Clear();
   end_.start_over();
   ledger_.clear();
+  seat_.clear();
 }
 
 void merge(wire::VoterState& into, const wire::VoterState& from) {
   LossState state = from_wire(into);
   merge(state, from_wire(from));
+  std::map<std::string, uint64_t> seats = seats_of(into);
+  merge(seats, seats_of(from));
   into = to_wire(state);
+  set_seats(seats, into);
 }
 
 bool LeaseHolder::adopt(const wire::Council& council) {
@@ -289,6 +328,15 @@ wire::InstallCouncil Convener::found(uint64_t id) {
   *made_of_.mutable_council() = council_;
   heard_ = {self_.name()};
   return made_of_;
+}
+
+void Convener::take_up(const wire::InstallCouncil& made_of) {
+  round_ = std::max(round_, made_of.council().number());
+  council_ = made_of.council();
+  made_of_ = made_of;
+  heard_ = {self_.name()};
+  foreign_.erase(council_.id());
+  chosen_.Clear();
 }
 
 void Convener::reported(const wire::Council& council) {
@@ -362,6 +410,7 @@ wire::SealCouncil Convener::seal_request(const wire::Council& base, bool tell) c
   out.set_council_id(base.id());
   set_ballot(attempt_->ballot(), *out.mutable_ballot());
   out.set_tell(tell);
+  out.set_candidate(self_.incarnation());
   return out;
 }
 

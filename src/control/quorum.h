@@ -4,7 +4,8 @@
 // The council is 1, 3 or 5 nodes, chosen by the coordinator. A node serves replicas while a majority has
 // granted it a lease. That a replica is lost is decided by a majority, for each part knowing its other
 // replicas (control/loss.h), and it is surely lost once a majority has promised that none of its votes lets
-// the home serve it. The coordinator is needed to change the council and for nothing else here.
+// the home serve it. The coordinator, the council's first voter, is needed to change the council and for nothing else
+// here; how another voter takes over from it is in control/seat.h.
 //
 // Invariants
 //   Q1 a voter answers that a decided loss is quiet only when every vote is over that it gave the home before it
@@ -34,13 +35,19 @@
 #include "base/ids.h"
 #include "control.pb.h"
 #include "control/loss.h"
+#include "control/seat.h"
 #include "control/succession.h"
 
 namespace ocm::control {
 
+/// The council's coordinator. The council has voters.
+inline const wire::Voter& coordinator_of(const wire::Council& council) { return council.voters(0); }
+
 /// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
 /// in the other too.
 bool continues(const wire::Council& newer, const wire::Council& older);
+/// A council from outside: it has an id and an odd number of voters, 5 at most.
+bool is_council(const wire::Council& council);
 inline size_t majority(const wire::Council& council) {
   return static_cast<size_t>(council.voters_size()) / 2 + 1;
 }
@@ -58,7 +65,7 @@ class Voter {
  public:
   /// `name` and `incarnation`: this daemon. `lease_ns`: what a vote is good for.
   Voter(std::string name, std::string incarnation, uint64_t lease_ns)
-      : name_(std::move(name)), incarnation_(std::move(incarnation)), ledger_(lease_ns) {}
+      : name_(std::move(name)), incarnation_(std::move(incarnation)), ledger_(lease_ns), seat_(lease_ns) {}
 
   void grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out);
   /// One step of a decision about a part. Errors: kPeerLost (another council, or a home that this council
@@ -77,6 +84,11 @@ class Voter {
   void leave();
 
   const wire::Council& council() const { return council_; }  // id 0: none
+  const wire::InstallCouncil& made_of() const { return made_of_; }
+  /// When this voter would take the seat, if nobody asks for it before (control/seat.h). `jitter_ns`: random, below an
+  /// eighth of a lease length.
+  uint64_t candidate_at_ns(uint64_t jitter_ns) const;
+  const SeatVotes& seat() const { return seat_; }
   bool votes() const { return council_.id() != 0 && !end_.is_sealed(); }
   const LossLedger& ledger() const { return ledger_; }
 
@@ -86,6 +98,7 @@ class Voter {
   wire::InstallCouncil made_of_;
   SuccessionVoter<NextCouncil> end_;
   LossLedger ledger_;
+  SeatVotes seat_;
 };
 
 /// A request of the asker in a message, and an answer out of one.
@@ -133,6 +146,8 @@ class Convener {
 
   /// A council of the coordinator alone. `id`: random.
   wire::InstallCouncil found(uint64_t id);
+  /// Goes on from a council that this node votes in: another's, or one that names this node and that another had chosen.
+  void take_up(const wire::InstallCouncil& made_of);
   const wire::Council& council() const { return council_; }
   /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
   void reported(const wire::Council& council);

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/mutation.h"
 #include "control/loss.h"
 
@@ -35,7 +36,8 @@ class SeatVotes {
 
   /// False: a vote for another run still runs (E2).
   bool grant(uint64_t now_ns, const std::string& holder) {
-    if (is_held_by_another(now_ns, holder) && !OCM_MUTATION("grant-over-running-votes")) return false;
+    const bool over = OCM_MUTATION("grant-over-running-votes") || fault::at(fault::Point::kSeatStolen);
+    if (is_held_by_another(now_ns, holder) && !over) return false;
     std::erase_if(until_ns_, [&](const auto& vote) { return vote.second <= now_ns; });
     until_ns_[holder] = now_ns + lease_ns_;
     last_ns_ = now_ns + lease_ns_;
@@ -43,7 +45,7 @@ class SeatVotes {
   }
   /// E4: this voter may promise the end of its council to `candidate`.
   bool allows_end(uint64_t now_ns, const std::string& candidate) const {
-    if (OCM_MUTATION("depose-a-holder")) return true;
+    if (OCM_MUTATION("depose-a-holder") || fault::at(fault::Point::kSeatStolen)) return true;
     return std::none_of(until_ns_.begin(), until_ns_.end(), [&](const auto& vote) {
       return vote.first != candidate && vote.second > now_ns + lease_ns_ / 2;
     });

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/fault.h"
 #include "control/parts.h"
 #include "control/sockets.h"
@@ -18,15 +20,20 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       home_(home),
       peers_(peers),
       quorum_(core, home, peers),
-      heard_of_(core.config.failure_deadline_ns()) {
-  const std::string& coordinator = core.config.coordinator;
-  if (coordinator.empty() || core.coordinates)
+      heard_of_(core.config.failure_deadline_ns()),
+      founding_(core.other_seeds.size(), core.config.heartbeat_ns(), core.config.failure_deadline_ns(),
+                core.now_ns()) {
+  if (core.coordinates)
     coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
 
 void Cluster::start(std::function<void(wire::NodeView&)> fill) {
+  quorum_.on_dropped([this](const ExtentId& id) {
+    if (home_.published_with(id) != nullptr) note_lost(id);
+  });
   fill_ = std::move(fill);
   quorum_.start(is_coordinator() ? coordinator_->run() : 0);
+  if (core_.passes_on()) quorum_.on_leader([this] { core_.env.spawn(leader_changed()); });
   if (is_coordinator()) {
     coordinator_->look();
   } else {  // usable before the coordinator answers: this node alone
@@ -102,10 +109,124 @@ Task<void> Cluster::ask_for(Home::Orphan orphan) {
 }
 
 Task<void> Cluster::beat_once() {
-  if (is_coordinator()) {
-    coordinator_->look();
+  if (core_.passes_on()) {
+    follow_role();
+    std::erase_if(retired_, [](const auto& one) { return one->is_idle(); });
+  }
+  if (is_coordinator()) coordinator_->look();
+  const std::string leader = leader_address();
+  if (!is_coordinator() && !leader.empty()) co_await beat_to(leader);
+  if (!is_coordinator() && leader.empty()) miss_council();
+  if (core_.passes_on() && (is_coordinator() || !heard_of_.coordinator_reachable(core_.now_ns())))
+    ask_seeds();
+}
+
+Task<void> Cluster::leader_changed() {
+  follow_role();
+  if (is_coordinator()) co_return;
+  const std::string leader = leader_address();
+  if (!leader.empty()) co_await beat_to(leader);
+}
+
+void Cluster::miss_council() {
+  const uint64_t now = core_.now_ns();
+  if (!heard_of_.coordinator_reachable(now)) view_.clear_coordinator();
+  coordinator_error_ = quorum_.known().id() != 0
+                           ? "this node was the coordinator, and no majority of the voters answers it"
+                       : core_.founds ? "not enough seeds answer to found the cluster"
+                                      : "no seed that answers knows a council, and the first one, " +
+                                            core_.config.seeds.front() + ", founds it when it starts";
+  if (now < started_ns_ + core_.config.failure_deadline_ns()) return;  // starting together takes a moment
+  if (const auto left_out = core_.limiter.admit("no_council", core_.name, now, coordinator_error_))
+    log::warn("no_council", {{"why", coordinator_error_}, {"left_out", *left_out}});
+}
+
+std::string Cluster::leader_address() const {
+  if (!core_.passes_on()) return core_.config.coordinator;
+  const wire::Council council = quorum_.known();
+  if (council.voters_size() == 0) return {};
+  const wire::Voter& leader = control::coordinator_of(council);
+  return leader.name() == core_.name ? std::string() : leader.address();
+}
+
+void Cluster::follow_role() {
+  if (quorum_.acts()) {
+    if (!is_coordinator()) take_office();
+  } else if (is_coordinator()) {
+    lay_down();
+  }
+}
+
+void Cluster::take_office() {
+  fault::reached(fault::State::kOfficeTaken);
+  coordinator_ = std::make_unique<Coordinator>(core_, quorum_, *this, core_.env.random_number() | 1);
+  coordinator_->take_over(view_, followed_);
+  (void)heard_of_.follow(coordinator_->run());
+  size_t next = 0;
+  for (bool more = !fault::at(fault::Point::kOwnNamesForgotten); more;) {
+    wire::Heartbeat own;
+    own.mutable_self()->set_name(core_.name);
+    more = !add_published(own, next);
+    coordinator_->merge_names(own);
+  }
+  log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number()}, {"after", followed_}});
+  followed_ = core_.name;
+  for (const auto& node : view_.nodes()) {
+    if (node.name() != core_.name && !is_state(node, NodeState::kDead))
+      core_.env.spawn(tell_leader(node.control_address()));
+  }
+  coordinator_->look();
+}
+
+void Cluster::lay_down() {
+  fault::reached(fault::State::kOfficeLaidDown);
+  log::warn("coordinates_no_more",
+            {{"node", core_.name}, {"why", "another node has the seat, or no majority votes"}});
+  coordinator_->retire();
+  retired_.push_back(std::move(coordinator_));
+  (void)heard_of_.follow(0);
+  view_.clear_coordinator();
+  send_names_ = true;
+}
+
+Task<void> Cluster::tell_leader(std::string address) {
+  wire::Envelope message;
+  *message.mutable_leader()->mutable_council() = quorum_.known();
+  (void)co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+}
+
+void Cluster::ask_seeds() {
+  for (const std::string& seed : core_.other_seeds) {
+    if (is_coordinator()) {  // seeds that are no members ask others, and could found another cluster
+      const auto& nodes = view_.nodes();
+      const bool is_member = std::any_of(nodes.begin(), nodes.end(), [&](const wire::NodeView& node) {
+        return node.control_address() == seed && is_state(node, NodeState::kAlive);
+      });
+      if (is_member) continue;
+    }
+    if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
+  }
+  if (core_.founds && !is_coordinator() && founding_.may_found(core_.now_ns())) quorum_.found_first();
+}
+
+Task<void> Cluster::ask_seed(std::string seed) {
+  wire::Envelope message;
+  *message.mutable_leader()->mutable_council() = quorum_.known();
+  const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
+  const auto reply = co_await peers_.call(seed, std::move(message), core_.now_ns() + patience);
+  asking_seeds_.erase(seed);
+  if (!reply.is_ok()) {
+    if (!is_coordinator()) missed_coordinator(seed, reply.status());
     co_return;
   }
+  if (!reply.value().has_leader()) co_return;
+  const wire::Council& council = reply.value().leader().council();
+  founding_.answered(core_.now_ns(), seed, council.id() != 0);
+  quorum_.told_of(council);
+}
+
+Task<void> Cluster::beat_to(std::string leader) {
+  if (!beating_.insert(leader).second) co_return;
   size_t next = 0;
   bool more = send_names_;
   do {
@@ -119,12 +240,18 @@ Task<void> Cluster::beat_once() {
     if (more) more = !add_published(beat, next);
     ++core_.metrics.heartbeats_sent;
     const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
-    auto reply = co_await peers_.call(core_.config.coordinator, std::move(request), sent_ns + patience);
+    auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience);
+    if (leader != leader_address()) break;  // another one meanwhile
+    if (reply.is_ok() && reply.value().has_leader()) {
+      quorum_.told_of(reply.value().leader().council());
+      reply = Status(Code::kNoCoordinator, "it is not the coordinator");
+    }
     if (!reply.is_ok()) {
-      missed_coordinator(reply.status());
-      co_return;
+      missed_coordinator(leader, reply.status());
+      break;
     }
     wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
+    if (heard_of_.is_former(view.cluster_id())) break;  // M3
     quorum_.saw(view.council());
     if (heard_of_.replied(sent_ns, view)) {
       log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
@@ -136,14 +263,15 @@ Task<void> Cluster::beat_once() {
     } else if (!more) {
       send_names_ = false;
     }
+    followed_ = view.coordinator();
     apply(std::move(view));
   } while (more);
+  beating_.erase(leader);
 }
 
-void Cluster::missed_coordinator(const Status& why) {
+void Cluster::missed_coordinator(const std::string& address, const Status& why) {
   ++core_.metrics.heartbeats_failed;
   coordinator_error_ = why.message();
-  const std::string& address = core_.config.coordinator;
   const uint64_t now = core_.now_ns();
   if (!view_.coordinator().empty() && !heard_of_.coordinator_reachable(now)) {
     view_.clear_coordinator();
@@ -297,6 +425,10 @@ void Cluster::remember_removed(const std::string& allocation_id) {
 }
 
 Status Cluster::told(const wire::PublishExtents& what) {
+  if (heard_of_.is_former(what.coordinator_run())) {  // M3 of control/membership.h
+    fault::reached(fault::State::kToldByFormer);
+    return Status(Code::kNoCoordinator, "node " + core_.name + " follows another coordinator by now");
+  }
   const bool has_extents = what.allocation().extents_size() > 0;
   const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
   // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
@@ -334,28 +466,52 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
     if (!status.is_ok()) co_return status;
     co_return std::move(reply.message);
   }
+  const std::string leader = leader_address();
+  if (leader.empty())
+    co_return Status(Code::kNoCoordinator, "no coordinator is known now: " + coordinator_error_);
   wire::Envelope answered;
-  auto reply =
-      co_await peers_.call(core_.config.coordinator, std::move(request), core_.deadline_ns(), &answered);
+  auto reply = co_await peers_.call(leader, std::move(request), core_.deadline_ns(), &answered);
   const Code code = reply.status().code();
   if (answered.code() != 0) co_return std::move(reply);  // it speaks of another node
   if (code == Code::kPeerLost || code == Code::kDeadline || code == Code::kAuth) {
-    co_return Status(Code::kNoCoordinator, "the coordinator at " + core_.config.coordinator +
+    co_return Status(Code::kNoCoordinator, "the coordinator at " + leader +
                                                " does not answer: " + std::string(reply.status().message()));
   }
   co_return std::move(reply);
 }
 
 bool Cluster::handles(const wire::Envelope& request) const {
-  return quorum_.handles(request) || Coordinator::handles(request);
+  return quorum_.handles(request) || Coordinator::handles(request) || request.has_leader();
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
   if (quorum_.handles(request)) co_return quorum_.answer(request);
-  if (!is_coordinator())
-    co_return Status(Code::kNoCoordinator,
-                     "node " + core_.name + " is not the coordinator: compare [cluster] coordinator of both");
-  co_return co_await coordinator_->answer(std::move(request), std::move(asker));
+  if (request.has_leader() || !is_coordinator() || !quorum_.acts()) co_return not_here(request);
+  const Coordinator* asked = coordinator_.get();
+  Reply reply = co_await coordinator_->answer(std::move(request), std::move(asker));
+  if (coordinator_.get() != asked || !quorum_.acts())  // P1 of node/quorum.h
+    co_return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator any more");
+  co_return reply;
+}
+
+Reply Cluster::not_here(const wire::Envelope& request) {
+  if (core_.passes_on() && request.has_heartbeat()) {
+    quorum_.heard_run(request.heartbeat().self().name(), request.heartbeat().self().incarnation());
+    quorum_.told_of(request.heartbeat().council());
+  }
+  if (core_.passes_on() && request.has_leader()) {
+    const wire::Council& told = request.leader().council();
+    if (told.id() != 0) quorum_.told_of(told);
+  }
+  wire::Envelope out;
+  *out.mutable_leader()->mutable_council() = quorum_.known();
+  if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) return out;
+  const wire::Council& council = out.leader().council();
+  const std::string why = !core_.passes_on() ? "compare [cluster] coordinator of both"
+                          : council.voters_size() == 0
+                              ? "none is known now"
+                              : "it may be " + control::coordinator_of(council).name();
+  return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator: " + why);
 }
 
 Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns) {
@@ -381,23 +537,42 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
                      "the replica on node " + node + " was not given up: " + std::string(lost.message()));
   }
   log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
-  const auto tell_names = [](Cluster& cluster, ExtentId id) -> Task<void> {
-    wire::Envelope message;
-    message.mutable_lost_replica()->set_address(id.address.bits());
-    message.mutable_lost_replica()->set_generation(id.generation);
-    (void)co_await cluster.ask_coordinator(std::move(message));
-  };
-  core_.env.spawn(tell_names(*this, replica));
+  note_lost(replica);
   co_return Status();
 }
 
+void Cluster::note_lost(const ExtentId& replica) {
+  constexpr size_t kLostMax = 65536;
+  if (lost_.size() >= kLostMax) return;
+  lost_.push_back(replica);
+  if (!std::exchange(telling_lost_, true)) core_.env.spawn(tell_lost());
+}
+
+Task<void> Cluster::tell_lost() {
+  uint64_t give_up_ns = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
+  while (!lost_.empty() && !core_.draining) {
+    wire::Envelope message;
+    message.mutable_lost_replica()->set_address(lost_.front().address.bits());
+    message.mutable_lost_replica()->set_generation(lost_.front().generation);
+    const auto reply = co_await ask_coordinator(std::move(message));
+    if (reply.is_ok() || core_.now_ns() >= give_up_ns) {
+      lost_.pop_front();
+      give_up_ns = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
+    } else {
+      co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    }
+  }
+  telling_lost_ = false;
+}
+
 Task<void> Cluster::leave() {
-  if (is_coordinator()) co_return;
+  const std::string leader = leader_address();
+  if (is_coordinator() || leader.empty()) co_return;
   wire::Envelope goodbye;
   goodbye.mutable_goodbye()->set_node(core_.name);
   const uint64_t deadline =
       core_.now_ns() + std::min<uint64_t>(core_.config.failure_deadline_ns(), 1'000'000'000);
-  (void)co_await peers_.call(core_.config.coordinator, std::move(goodbye), deadline);
+  (void)co_await peers_.call(leader, std::move(goodbye), deadline);
 }
 
 }  // namespace ocm::node

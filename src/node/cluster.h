@@ -1,9 +1,11 @@
-// The node in its cluster: heartbeats to the coordinator and the view that comes back, or the coordinator's role if
-// this node has it (node/coordinator.h).
+// The node in its cluster: heartbeats to the coordinator and the view that comes back, or the coordinator's role while
+// this node has it (node/coordinator.h). The configuration names the coordinator, or seeds: then the council names it
+// (node/quorum.h), and a node takes the role up and lays it down as it gets and loses the seat.
 //
 // Threads: the loop's.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "control/founding.h"
 #include "control/membership.h"
 #include "control/names.h"
 #include "control/rooms.h"
@@ -114,6 +117,25 @@ class Cluster {
  private:
   control::Task<void> beat();
   control::Task<void> beat_once();
+  control::Task<void> beat_to(std::string leader);
+  /// The coordinator hears of it, for as long as it may not be reached: names are given out marked from then on.
+  void note_lost(const ExtentId& replica);
+  control::Task<void> tell_lost();
+  /// No coordinator is known: says why.
+  void miss_council();
+  /// The coordinator's, as far as this node knows; empty: none is known, or it is this node.
+  std::string leader_address() const;
+  /// Takes the coordinator's role up, or lays it down.
+  void follow_role();
+  void take_office();
+  void lay_down();
+  control::Task<void> leader_changed();
+  /// What council they know; and tells them of this node's. Founds the first one (control/founding.h).
+  void ask_seeds();
+  control::Task<void> ask_seed(std::string seed);
+  /// Of the council that made this node coordinator.
+  control::Task<void> tell_leader(std::string address);
+  control::Reply not_here(const wire::Envelope& request);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
   void add_figures(wire::NodeView& self) const;
@@ -121,7 +143,7 @@ class Cluster {
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
   void remember_removed(const std::string& allocation_id);
   void note_own_pool() { rooms_.note_pool(core_.name, home_.pool(Kind::kDram)); }
-  void missed_coordinator(const Status& why);
+  void missed_coordinator(const std::string& leader, const Status& why);
 
   Core& core_;
   Home& home_;
@@ -140,8 +162,14 @@ class Cluster {
   std::unordered_map<std::string, std::string>
       former_;                                // control addresses of nodes that are in the view no more
   control::Rooms rooms_;                      // of view_
-  std::unique_ptr<Coordinator> coordinator_;  // where this node has the role
+  std::unique_ptr<Coordinator> coordinator_;  // while this node has the role
+  std::vector<std::unique_ptr<Coordinator>> retired_;  // until nothing of them runs
+  std::string followed_;                               // the node that was coordinator in the last view
+  std::set<std::string> beating_, asking_seeds_;       // addresses
+  control::Founding founding_;
   bool send_names_ = true;
+  std::deque<ExtentId> lost_;  // that the coordinator has not heard of
+  bool telling_lost_ = false;
   std::set<SessionId> asking_;  // whose daemon is asked whether it has them
   /// Removals that another home has not heard of, for a coordinator that starts anew. Where this node is the coordinator its
   /// names have them.

@@ -85,6 +85,16 @@ Setter signed_number(int& out) {
     return {};
   };
 }
+Setter texts(std::vector<std::string>& out) {
+  return [&out](const toml::node& n) -> Status {
+    const auto bad = [](const toml::node& one) { return !one.is_string(); };
+    if (!n.is_array() || std::any_of(n.as_array()->begin(), n.as_array()->end(), bad))
+      return wrong("a list of strings");
+    out.clear();
+    for (const toml::node& one : *n.as_array()) out.push_back(one.as_string()->get());
+    return {};
+  };
+}
 Setter user_table(std::map<uint32_t, uint64_t>& out) {
   return [&out](const toml::node& n) -> Status {
     if (!n.is_table()) return wrong("a table of uid = length");
@@ -110,6 +120,7 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"node.advertise", text(c.advertise)},
       {"node.core_dump_memory", flag(c.core_dump_memory)},
       {"cluster.coordinator", text(c.coordinator)},
+      {"cluster.seeds", texts(c.seeds)},
       {"cluster.heartbeat_ms", number(c.heartbeat_ms)},
       {"cluster.failure_deadline_ms", number(c.failure_deadline_ms)},
       {"cluster.orphan_grace_ms", number(c.orphan_grace_ms)},
@@ -367,6 +378,20 @@ Status Config::check() const {
   }
   if (!http_listen.empty()) OCM_TRY(check_address("[node] http_listen", http_listen, *this, false));
   if (!coordinator.empty()) OCM_TRY(check_address("[cluster] coordinator", coordinator, *this, true));
+  constexpr size_t kSeedsMax = 16;
+  OCM_TRY(in_range("[cluster] seeds: how many there are", seeds.size(), 0, kSeedsMax));
+  if (!coordinator.empty() && !seeds.empty()) {
+    return Status(
+        Code::kInvalidArgument,
+        "[cluster] has both coordinator and seeds: give coordinator where one node has the role for good, "
+        "seeds where it passes on");
+  }
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    OCM_TRY(check_address("[cluster] seeds", seeds[i], *this, true));
+    if (std::find(seeds.begin(), seeds.begin() + static_cast<ptrdiff_t>(i), seeds[i]) !=
+        seeds.begin() + static_cast<ptrdiff_t>(i))
+      return Status(Code::kInvalidArgument, "[cluster] seeds names " + seeds[i] + " twice");
+  }
   return {};
 }
 

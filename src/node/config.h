@@ -22,7 +22,8 @@ struct Config {
   std::string advertise;  // the host under which others reach this node; empty: that of control_listen
   bool core_dump_memory = false;  // a core dump of the daemon contains the extents
   // [cluster]
-  std::string coordinator;  // host:port; empty: this node
+  std::string coordinator;         // host:port; empty: this node, or whom the seeds' council names
+  std::vector<std::string> seeds;  // host:port: where a starting node asks; the first founds the cluster
   uint64_t heartbeat_ms = 500;
   uint64_t failure_deadline_ms = 3000;
   uint64_t orphan_grace_ms = 10'000;

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <memory>
+
 #include "base/fault.h"
 #include "control/parts.h"
 #include "node/cluster.h"
@@ -130,7 +132,35 @@ wire::NameList Coordinator::names_now(const wire::NameListRequest& request) cons
                      [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
 }
 
+void Coordinator::spawn(Task<void> task) {
+  const auto run = [](std::shared_ptr<Running>, Task<void> inner) -> Task<void> {
+    co_await std::move(inner);
+  };
+  core_.env.spawn(run(std::make_shared<Running>(*this), std::move(task)));
+}
+
 Task<Reply> Coordinator::answer(wire::Envelope request, std::string asker) {
+  const Running running(*this);
+  co_return co_await answer_now(std::move(request), std::move(asker));
+}
+
+Task<Status> Coordinator::tell_home(std::string node, wire::Envelope message, uint64_t deadline_ns) {
+  if (retired_ || !quorum_.acts())
+    co_return Status(Code::kNoCoordinator, "another node is the coordinator by now");
+  message.mutable_publish_extents()->set_coordinator_run(run());
+  co_return co_await member_.tell_home(std::move(node), std::move(message), deadline_ns);
+}
+
+void Coordinator::take_over(const wire::ClusterView& before, const std::string& former) {
+  membership_.start_from(core_.now_ns(), before, former);
+  if (fault::at(fault::Point::kNamesNotAwaited)) return;
+  for (const auto& node : before.nodes()) {
+    if (node.name() != core_.name && node.name() != former && !is_state(node, NodeState::kDead))
+      awaited_.insert(node.name());
+  }
+}
+
+Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   if (is_about_names(request)) co_await wait_for_names(std::move(asker));
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
@@ -173,10 +203,25 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
                                                       : "returned"}});
     look();
   }
+  merge_names(beat);
+  note_report(beat);
+  if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
+    unheard_count_ -= waiting->second.size();
+    const auto waited = std::move(unheard_.extract(waiting).mapped());
+    for (const auto& told : waited) spawn(tell_until_heard(name, told));
+  }
+  wire::Envelope out;
+  *out.mutable_cluster_view() = view();
+  *out.mutable_cluster_view()->mutable_council() = quorum_.newest();
+  return out;
+}
+
+void Coordinator::merge_names(const wire::Heartbeat& beat) {
+  const std::string& name = beat.self().name();
   for (const std::string& id : beat.removed()) {
     const auto back = names_.remember_removed(id);
     if (!back) continue;
-    for (const std::string& node : homes_of(*back)) core_.env.spawn(tell_until_heard(node, removal(*back)));
+    for (const std::string& node : homes_of(*back)) spawn(tell_until_heard(node, removal(*back)));
   }
   for (const auto& allocation : beat.published()) {
     std::vector<wire::ExtentDescriptor> former;
@@ -185,7 +230,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
     switch (merged) {
       case control::Names::Merged::kRemoved:
         fault::reached(fault::State::kRemovedReported);
-        core_.env.spawn(tell_until_heard(name, removal(allocation)));
+        spawn(tell_until_heard(name, removal(allocation)));
         break;
       case control::Names::Merged::kRenamed: {
         fault::reached(fault::State::kNameConflict);
@@ -194,7 +239,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
         renamed.set_attempt(core_.env.random_number());
         log::warn("name_conflict",
                   {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
-        for (const std::string& node : homes_of(allocation)) core_.env.spawn(tell_until_heard(node, renamed));
+        for (const std::string& node : homes_of(allocation)) spawn(tell_until_heard(node, renamed));
         break;
       }
       case control::Names::Merged::kRefused:
@@ -203,16 +248,6 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
       default: break;
     }
   }
-  note_report(beat);
-  if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
-    unheard_count_ -= waiting->second.size();
-    const auto waited = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& told : waited) core_.env.spawn(tell_until_heard(name, told));
-  }
-  wire::Envelope out;
-  *out.mutable_cluster_view() = view();
-  *out.mutable_cluster_view()->mutable_council() = quorum_.newest();
-  return out;
 }
 
 void Coordinator::note_report(const wire::Heartbeat& beat) {

@@ -49,8 +49,31 @@ class Coordinator {
   bool knows_all_names() const;
   void remade(const wire::PartRemade& part) { (void)names_.remake(part); }
   void remember_removed(const std::string& allocation_id) { (void)names_.remember_removed(allocation_id); }
+  /// What a home has and what it knows to be removed; also of this node's own, when it takes the role over.
+  void merge_names(const wire::Heartbeat& beat);
+  /// From another node: all nodes of its view but itself, who was `former`, are waited for (C3).
+  void take_over(const wire::ClusterView& before, const std::string& former);
+  /// Another node has the role: from here on nobody is told anything.
+  void retire() { retired_ = true; }
+  /// Nothing of it runs any more.
+  bool is_idle() const { return running_ == 0; }
 
  private:
+  /// Counts what runs, so that a retired coordinator goes when nothing does.
+  class Running {
+   public:
+    explicit Running(Coordinator& of) : of_(of) { ++of_.running_; }
+    ~Running() { --of_.running_; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Coordinator& of_;
+  };
+  void spawn(control::Task<void> task);
+  control::Task<control::Reply> answer_now(wire::Envelope request, std::string asker);
+  /// Errors: kNoCoordinator (it is not this one any more), and those of Cluster::tell_home().
+  control::Task<Status> tell_home(std::string node, wire::Envelope message, uint64_t deadline_ns = 0);
   control::Reply heard(const wire::Heartbeat& beat);
   /// What is asked about names of a new run waits until `asker` has reported and all that it and others knew, but never
   /// longer than a node lives unheard.
@@ -113,6 +136,8 @@ class Coordinator {
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
   size_t unheard_count_ = 0;
+  size_t running_ = 0;
+  bool retired_ = false;
 };
 
 }  // namespace ocm::node

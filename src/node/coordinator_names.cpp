@@ -91,7 +91,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   std::set<std::string> silent;
   const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
   const auto tell = [&](std::string node, wire::Envelope message) -> Task<void> {
-    const Status status = co_await member_.tell_home(node, std::move(message), core_.now_ns() + patience_ns);
+    const Status status = co_await tell_home(node, std::move(message), core_.now_ns() + patience_ns);
     const bool is_silent = status.code() == Code::kPeerLost || status.code() == Code::kDeadline;
     if (is_silent) silent.insert(node);
     if (!first.is_ok()) co_return;
@@ -191,13 +191,14 @@ Task<void> Coordinator::tell_witnesses(const std::string& allocation_id) {
   message.mutable_publish_extents()->set_remove(true);
   message.mutable_publish_extents()->mutable_allocation()->set_allocation_id(allocation_id);
   const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  const auto tell = [](Cluster& member, std::string node, wire::Envelope what, uint64_t at_ns) -> Task<void> {
-    (void)co_await member.tell_home(std::move(node), std::move(what), at_ns);
+  const auto tell = [](Coordinator& self, std::string node, wire::Envelope what,
+                       uint64_t at_ns) -> Task<void> {
+    (void)co_await self.tell_home(std::move(node), std::move(what), at_ns);
   };
   std::vector<Task<void>> tasks;
   for (const auto& node : member_.view().nodes()) {
     if (node.name() != core_.name && is_state(node, NodeState::kAlive))
-      tasks.push_back(tell(member_, node.name(), message, deadline_ns));
+      tasks.push_back(tell(*this, node.name(), message, deadline_ns));
   }
   co_await core_.env.join(std::move(tasks));
 }
@@ -207,7 +208,7 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
   if (known == nullptr || membership_.may_live(node, known->partition())) {
     wire::Envelope message;
     *message.mutable_publish_extents() = what;
-    const Status status = co_await member_.tell_home(node, std::move(message));
+    const Status status = co_await tell_home(node, std::move(message));
     if (status.is_ok()) co_return;
     log::warn(what.undo()     ? "undo_not_told"
               : what.remove() ? "remove_not_told"
@@ -227,7 +228,7 @@ void Coordinator::tell_of_former(const std::string& allocation_id,
     if (membership_.find(node) == nullptr) continue;  // it reports all when it joins
     what.mutable_allocation()->set_allocation_id(allocation_id);
     what.set_former(true);
-    core_.env.spawn(tell_until_heard(node, std::move(what)));
+    spawn(tell_until_heard(node, std::move(what)));
   }
 }
 

@@ -48,6 +48,8 @@ struct Core {
   std::string control_address;               // as others reach it; empty when embedded
   std::string http_address;
   bool coordinates = false;                    // [cluster] coordinator stands for this node
+  std::vector<std::string> other_seeds;        // of [cluster] seeds, but this node's
+  bool founds = false;                         // the first of them is this node's
   std::vector<wire::FabricAddress> addresses;  // of the data servers
   /// Replicas are served until then: renewed by the council's votes (node/quorum.h).
   /// In the table that programs of this host map too.
@@ -58,6 +60,8 @@ struct Core {
   log::Limiter limiter;  // of the lines that others can cause; the loop's
 
   uint64_t now_ns() const { return env.now_ns(); }
+  /// The coordinator's role passes on to other nodes (control/seat.h).
+  bool passes_on() const { return !config.seeds.empty(); }
   uint64_t deadline_ns() const { return now_ns() + config.failure_deadline_ns(); }
 };
 

@@ -100,14 +100,16 @@ Result<os::Secret> load_token(const Config& config) {
 
 /// A forgotten coordinator splits a cluster, and both halves work.
 void warn_of_own_cluster(const Core& core) {
-  if (core.config.embedded || !core.config.coordinator.empty()) return;
+  if (core.config.embedded || !core.config.coordinator.empty() || core.passes_on()) return;
   const auto where = control::HostPort::parse(core.control_address);
   if (!where.is_ok() || os::is_loopback(where.value().host)) return;
-  log::warn("own_cluster",
-            {{"coordinator", core.control_address},
-             {"why",
-              "no [cluster] coordinator is configured: this node is the coordinator of a cluster of its own; "
-              "set it to the address of the cluster's coordinator, or to this one if that is meant"}});
+  log::warn("own_cluster", {{"coordinator", core.control_address},
+                            {"why",
+                             "neither [cluster] seeds nor coordinator is configured: this node is the "
+                             "coordinator of a cluster of its "
+                             "own; set seeds as the cluster's other nodes have it, or coordinator to this "
+                             "node's address if that is "
+                             "meant"}});
 }
 
 }  // namespace
@@ -207,9 +209,17 @@ Status Node::Impl::listen() {
     OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));
   }
   const std::string& coordinator = config.coordinator;
-  core.coordinates = coordinator.empty() || coordinator == config.control_listen ||
-                     control::same_place(coordinator, core.control_address,
-                                         os::Deadline::after_ns(config.failure_deadline_ns()));
+  const auto is_this = [&](const std::string& address) {
+    return address == config.control_listen ||
+           control::same_place(address, core.control_address,
+                               os::Deadline::after_ns(config.failure_deadline_ns()));
+  };
+  core.coordinates = !core.passes_on() && (coordinator.empty() || is_this(coordinator));
+  for (const std::string& seed : config.seeds) {
+    const bool mine = is_this(seed);
+    core.founds = core.founds || (mine && seed == config.seeds.front());
+    if (!mine) core.other_seeds.push_back(seed);
+  }
   peers = std::make_unique<Peers>(core, [this](std::string address, uint64_t deadline_ns) {
     return dial(core, loop, std::move(address), deadline_ns);
   });
@@ -286,9 +296,9 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                         {"socket", impl->socket_path},
                         {"control", impl->core.control_address},
                         {"data", impl->tcp ? impl->tcp->address() : std::string()},
-                        {"coordinator", impl->core.coordinates || impl->core.config.coordinator.empty()
-                                            ? "this node"
-                                            : impl->core.config.coordinator},
+                        {"coordinator", impl->core.coordinates   ? "this node"
+                                        : impl->core.passes_on() ? "of the seeds' council"
+                                                                 : impl->core.config.coordinator},
                         {"dram_bytes", impl->core.config.dram_bytes}});
   warn_of_own_cluster(impl->core);
   return std::unique_ptr<Node>(new Node(std::move(impl)));

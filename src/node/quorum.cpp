@@ -17,6 +17,7 @@ Quorum::Quorum(Core& core, Home& home, Peers& peers)
       home_(home),
       peers_(peers),
       holder_(core.config.failure_deadline_ns()),
+      seat_(core.config.failure_deadline_ns()),
       presence_(core.config.failure_deadline_ns()) {}
 
 void Quorum::start(uint64_t coordinator_run) {
@@ -46,12 +47,21 @@ bool Quorum::handles(const wire::Envelope& request) const {
   }
 }
 
+/// For who asks voters that vote no more, or not yet: it may know an old council only.
+void Quorum::answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const {
+  out.set_run(self_.incarnation());
+  if (out.granted() || out.has_council()) return;
+  const wire::Council council = known();
+  if (council.id() != 0 && council.id() != request.council_id()) *out.mutable_council() = council;
+}
+
 Reply Quorum::answer(const wire::Envelope& request) {
   const uint64_t now = core_.now_ns();
   wire::Envelope out;
   switch (request.body_case()) {
     case wire::Envelope::kLeaseVote:
       voter_->grant(now, request.lease_vote(), *out.mutable_lease_granted());
+      if (core_.passes_on()) answer_more(request.lease_vote(), *out.mutable_lease_granted());
       return out;
     case wire::Envelope::kLoseReplica: {
       auto losing = voter_->lose(now, request.lose_replica());
@@ -80,37 +90,157 @@ Task<void> Quorum::keep_lease() {
   while (!core_.draining) {
     co_await core_.env.sleep_ns(pause_ns);
     ask_round();
+    if (core_.passes_on()) seek_seat();
   }
+}
+
+bool Quorum::acts() const {
+  if (!core_.passes_on()) return convener_.has_value();
+  // A council of its own that it is just changing knows of the votes that it holds.
+  const wire::Council& council = newest();
+  return convener_ && is_mine(council) && control::continues(council, seat_in_) &&
+         core_.now_ns() < seat_.until_ns();
+}
+
+bool Quorum::is_over(const wire::Council& council) const {
+  const auto ended =
+      std::count_if(council.voters().begin(), council.voters().end(), [this](const wire::Voter& voter) {
+        if (is_self(voter)) return voter.incarnation() != self_.incarnation();
+        const auto run = runs_.find(voter.name());
+        return run != runs_.end() && run->second != voter.incarnation();
+      });
+  return council.voters_size() > 1 && 2 * (council.voters_size() - ended) <= council.voters_size();
+}
+
+wire::Council Quorum::known() const {
+  const wire::Council& council = newest();
+  if (!is_over(council)) return council;
+  return is_over(stranger_) ? wire::Council() : stranger_;
+}
+
+void Quorum::heard_run(const std::string& node, const std::string& incarnation) {
+  const auto& voters = holder_.council().voters();
+  if (incarnation.size() == 16 && std::any_of(voters.begin(), voters.end(), [&](const wire::Voter& voter) {
+        return voter.name() == node;
+      })) {
+    constexpr size_t kRunsMax = 64;
+    if (runs_.size() >= kRunsMax) runs_.clear();
+    runs_[node] = incarnation;
+  }
+}
+
+void Quorum::found_first() {
+  if (known().id() != 0) return;
+  log::info("council_founded", {{"node", core_.name}});
+  voter_->leave();
+  sealing_ = telling_ = false;
+  found(core_.env.random_number() | 1);
+  if (home_.directory().replicas().empty()) start_over(voter_->council());  // else its replicas may be old
+  ask_round();
+}
+
+void Quorum::told_of(const wire::Council& council) {
+  if (!control::is_council(council)) return;
+  const wire::Voter& first = control::coordinator_of(council);
+  const bool was_alone =
+      council.voters_size() == 1 && is_self(first) && first.incarnation() != self_.incarnation();
+  if (was_alone && newest().id() == 0)
+    found_first();
+  else
+    saw(council);
+}
+
+void Quorum::seek_seat() {
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns(), now = core_.now_ns();
+  const wire::Council& council = voter_->council();
+  if (convening_ || core_.stopping || council.id() == 0 || newest().id() != council.id() || is_over(council))
+    return;
+  if (std::exchange(voter_of_, council.id()) != council.id()) {
+    voter_since_ns_ = now;
+    jitter_ns_ = core_.env.random_number() % (deadline_ns / 8);
+  }
+  const bool mine = is_mine(council);
+  if (mine && (!convener_ || convener_->council().id() != council.id())) {
+    if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
+    convener_->take_up(voter_->made_of());
+    sealing_ = telling_ = false;
+  }
+  // The votes for the coordinator before may have to be waited out.
+  const uint64_t lost_ns = std::max(seat_.until_ns(), voter_since_ns_ + deadline_ns + deadline_ns / 8);
+  const uint64_t at_ns = mine ? lost_ns : voter_->candidate_at_ns(jitter_ns_);
+  if (now >= std::max(at_ns, stand_next_ns_)) core_.env.spawn(stand());
+}
+
+Task<void> Quorum::stand() {
+  convening_ = true;
+  fault::reached(fault::State::kSeatSought);
+  if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
+  if (convener_->council().id() != voter_->council().id()) convener_->take_up(voter_->made_of());
+  ++core_.metrics.council_attempts;
+  convener_->begin(true);
+  if (co_await others_agree(convener_->council())) {
+    sealing_ = true;
+    co_await seal(convener_->council());
+    const auto voters = control::choose_voters(convener_->council(), candidates({}, {}));
+    if (convener_->propose(core_.env.random_number() | 1, voters)) co_await accept();
+  }
+  if (convener_->end()) co_await install();
+  const uint64_t rest_ns = core_.config.failure_deadline_ns() / 4;
+  stand_next_ns_ = core_.now_ns() + rest_ns / 2 + core_.env.random_number() % rest_ns;
+  convening_ = false;
 }
 
 void Quorum::ask_round() {
   (void)come_to(voter_->council());
   if (convener_) (void)come_to(convener_->council());
   const wire::Council council = holder_.council();  // a vote may bring another
-  for (const wire::Voter& voter : council.voters()) {
-    wire::Envelope request;
-    auto& vote = *request.mutable_lease_vote();
-    vote.set_council_id(council.id());
-    vote.set_partition(core_.partition);
-    const Echo& echo = echoes_[voter.name()];
-    vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
-    vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
-    if (is_self(voter)) {
-      const uint64_t sent_ns = core_.now_ns();
-      wire::LeaseGranted out;
-      voter_->grant(sent_ns, vote, out);
-      granted(voter.name(), vote.council_id(), sent_ns, out);
-    } else if (asking_.insert(voter.name()).second) {
-      core_.env.spawn(ask(voter, std::move(request)));
-    }
+  for (const wire::Voter& voter : council.voters()) ask_voter(council, voter);
+  if (!core_.passes_on()) return;
+  const wire::Council mine = newest();  // founded anew, and this node's home is of another yet
+  if (mine.id() == council.id() || !is_mine(mine)) return;
+  for (const wire::Voter& voter : mine.voters()) ask_voter(mine, voter);
+}
+
+void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
+  wire::Envelope request;
+  auto& vote = *request.mutable_lease_vote();
+  vote.set_council_id(council.id());
+  vote.set_partition(core_.partition);
+  if (core_.passes_on() && is_mine(council)) vote.set_seat(self_.incarnation());
+  const Echo& echo = echoes_[voter.name()];
+  vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
+  vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
+  if (is_self(voter)) {
+    const uint64_t sent_ns = core_.now_ns();
+    wire::LeaseGranted out;
+    voter_->grant(sent_ns, vote, out);
+    granted(voter.name(), vote.council_id(), sent_ns, out);
+  } else if (asking_.emplace(council.id(), voter.name()).second) {
+    core_.env.spawn(ask(voter, std::move(request)));
   }
+}
+
+void Quorum::follow_seat() {
+  const wire::Council& council = newest();
+  if (council.id() == seat_in_.id()) return;
+  // A lease that runs goes on where those voters know of it.
+  if (control::continues(council, seat_in_))
+    seat_.change_voters();
+  else
+    seat_.drop();
+  seat_in_ = council;
+}
+
+void Quorum::leader_changed() {
+  const uint64_t council = known().id();
+  if (std::exchange(leader_of_, council) != council && on_leader_) on_leader_();
 }
 
 Task<void> Quorum::ask(wire::Voter voter, wire::Envelope request) {
   const uint64_t sent_ns = core_.now_ns();
   const uint64_t council = request.lease_vote().council_id();
   const auto reply = co_await peers_.call(voter.address(), std::move(request), sent_ns + patience_ns());
-  asking_.erase(voter.name());
+  asking_.erase({council, voter.name()});
   if (reply.is_ok()) granted(voter.name(), council, sent_ns, reply.value().lease_granted());
 }
 
@@ -119,6 +249,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   // Replicas that the cluster goes on without are freed before the vote counts.
   for (const auto& dropped : vote.dropped()) {
     if (fault::at(fault::Point::kDropIgnored)) break;
+    if (on_dropped_) on_dropped_(id_of(dropped));
     home_.drop(id_of(dropped));
   }
   Echo& echo = echoes_[voter];
@@ -135,6 +266,17 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
       echo.gone.push_back(watched.replica());
     else if (watched.has_in_doubt())
       settle_doubt(std::move(part), std::move(lost), id_of(watched.in_doubt()));
+  }
+  heard_run(voter, vote.run());
+  if (vote.seat()) {
+    follow_seat();
+    if (council_id == seat_in_.id()) seat_.granted(voter, sent_ns, control::majority(seat_in_));
+  }
+  const bool is_sealed = !vote.granted() && !vote.has_council() && !vote.run().empty();
+  if (is_sealed && council_id == newest().id() && acts() && !fault::at(fault::Point::kSealedStays)) {
+    // It promised the end to a candidate that failed, and votes no more: the next council lets it.
+    fault::reached(fault::State::kVoterLeftSealed);
+    sealing_ = true;
   }
   if (vote.granted())
     holder_.granted(council_id, voter, sent_ns, core_.now_ns());
@@ -164,6 +306,7 @@ void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memo
 bool Quorum::come_to(const wire::Council& council) {
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
+  if (is_new) leader_changed();
   return is_new;
 }
 
@@ -174,6 +317,7 @@ void Quorum::saw(const wire::Council& council) {
     stranger_since_ns_ = 0;
     return;
   }
+  if (std::exchange(stranger_, council).id() != council.id()) leader_changed();
   // The coordinator started anew and could not bring this node's council over: its voters are gone.
   constexpr uint64_t kPatienceDeadlines = 10;
   if (stranger_since_ns_ == 0) stranger_since_ns_ = now;
@@ -193,15 +337,20 @@ void Quorum::start_over(const wire::Council& council) {
   for (const ExtentId& id : replicas) home_.drop(id);
   if (!control::continues(council, voter_->council())) voter_->leave();
   holder_.start_over(council);
+  stranger_.Clear();
   stranger_since_ns_ = 0;
   renew();
+  leader_changed();
   ask_round();
 }
 
 const wire::Council& Quorum::newest() const {
   const wire::Council& mine = holder_.council();
-  if (convener_ && holder_.is_stranger(convener_->council())) return convener_->council();  // founded anew
   const wire::Council& voted = voter_->council();
+  // Founded anew, and this node's home is of the council before.
+  if (core_.passes_on() && holder_.is_stranger(voted)) return voted;
+  if (!core_.passes_on() && convener_ && holder_.is_stranger(convener_->council()))
+    return convener_->council();
   return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
 }
 
@@ -283,12 +432,16 @@ std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& node
 }
 
 Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
+  if (!convener_) co_return;
+  // Its council was chosen by another voter: seek_seat() takes it up.
+  const bool is_past = core_.passes_on() && !convening_ && convener_->council().id() != newest().id();
+  if (is_past && !convener_->has_chosen()) co_return;
   presence_.heard(core_.now_ns(), self_.name(), self_.incarnation());  // its former runs are over
   const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
   if (convening_) co_return;
   convening_ = true;
   const wire::Council& mine = convener_->has_chosen() ? convener_->chosen().council() : convener_->council();
-  if (presence_.is_over(mine)) found_anew(mine);
+  if (!core_.passes_on() && presence_.is_over(mine)) found_anew(mine);  // else P3
   convener_->drop_foreign([this](const wire::Council& council) { return cannot_be_sealed(council); });
   saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
@@ -351,6 +504,21 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
     if (convener_->propose(core_.env.random_number() | 1, voters())) co_await accept();
   }
   if (convener_->end()) co_await install();
+}
+
+Task<bool> Quorum::others_agree(wire::Council base) {
+  const size_t needed = control::majority(base) - 1;
+  wire::Envelope request;
+  *request.mutable_seal_council() = convener_->seal_request(base, false);
+  auto& voters = *base.mutable_voters();
+  voters.erase(
+      std::remove_if(voters.begin(), voters.end(), [this](const auto& voter) { return is_self(voter); }),
+      voters.end());
+  size_t agreed = 0;
+  const Answers answers = co_await ask_all(base, std::move(request), needed);
+  for (const auto& [voter, answer] : answers)
+    agreed += convener_->promised(base, voter, answer.council_promise()) ? 1 : 0;
+  co_return agreed >= needed;
 }
 
 Task<void> Quorum::seal(wire::Council base) {

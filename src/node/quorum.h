@@ -1,6 +1,13 @@
 // The node's part in the council that decides about replicas (control/quorum.h): it votes where it is a
 // voter, asks for its own lease, has replicas declared lost (control/loss.h), and convenes the council if it
-// is the coordinator.
+// is the coordinator. Where the role may pass on ([cluster] seeds), it takes the seat of a coordinator that is silent
+// (control/seat.h).
+//
+// Invariants, where the role may pass on
+//   P1 a node acts as coordinator only while it holds the seat of the newest council that it knows.
+//   P2 a first council is founded by the first seed alone, when no seed that answers knows one and either all answer or a
+//      majority did for a failure deadline; or by the later run of a daemon that voted alone, which nobody can follow but it.
+//   P3 a council of several voters of which no majority runs any more is not told of: it is over, and another is founded.
 //
 // Threads: the loop's.
 #pragma once
@@ -24,8 +31,24 @@ class Quorum {
  public:
   Quorum(Core& core, Home& home, Peers& peers);
 
-  /// `coordinator_run`: not 0 at the coordinator. The lease runs when this returns if the node votes alone.
+  /// `coordinator_run`: not 0 at the coordinator that the configuration names. The lease runs when this returns if the
+  /// node votes alone.
   void start(uint64_t coordinator_run);
+  /// This node acts as coordinator now (P1).
+  bool acts() const;
+  /// The newest council that this node knows, by which others find the coordinator; without an id if it knows none, or
+  /// one that is over (P3).
+  wire::Council known() const;
+  /// What another daemon said it knows: found() where P2 has it.
+  void told_of(const wire::Council& council);
+  /// A council of this node alone (P2), unless it knows one.
+  void found_first();
+  /// The run of a node's daemon, as heard.
+  void heard_run(const std::string& node, const std::string& incarnation);
+  /// Called when a vote has this node's home drop a replica.
+  void on_dropped(std::function<void(const ExtentId&)> dropped) { on_dropped_ = std::move(dropped); }
+  /// Called when another node, or this one, is the coordinator of the newest council.
+  void on_leader(std::function<void()> changed) { on_leader_ = std::move(changed); }
 
   bool handles(const wire::Envelope& request) const;
   control::Reply answer(const wire::Envelope& request);
@@ -63,6 +86,17 @@ class Quorum {
   bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   control::Task<void> keep_lease();
   void ask_round();
+  void ask_voter(const wire::Council& council, const wire::Voter& voter);
+  /// The votes for the seat are those of the newest council.
+  void follow_seat();
+  void leader_changed();
+  void answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const;
+  /// Stands for the seat if it is time to.
+  void seek_seat();
+  control::Task<void> stand();
+  /// Asked before this node itself promises, so that a candidate whom nobody follows goes on voting.
+  control::Task<bool> others_agree(wire::Council base);
+  bool is_over(const wire::Council& council) const;
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
                const wire::LeaseGranted& vote);
@@ -94,6 +128,10 @@ class Quorum {
   std::vector<wire::Voter> candidates(const std::vector<wire::Voter>& nodes,
                                       const std::set<std::string>& leaving) const;
   bool is_self(const wire::Voter& voter) const { return voter.name() == self_.name(); }
+  bool is_mine(const wire::Council& council) const {
+    return council.voters_size() != 0 &&
+           control::coordinator_of(council).incarnation() == self_.incarnation();
+  }
   uint64_t patience_ns() const { return core_.config.failure_deadline_ns() / 3; }
 
   Core& core_;
@@ -102,20 +140,28 @@ class Quorum {
   wire::Voter self_;
   std::optional<control::Voter> voter_;
   control::LeaseHolder holder_;
+  control::HeldVotes seat_;
+  wire::Council seat_in_;  // the council that seat_ is of
   std::optional<control::Convener> convener_;
-  std::set<std::string> asking_;  // voters that have not answered yet
+  std::set<std::pair<uint64_t, std::string>> asking_;  // by council's id: voters that have not answered yet
   /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
   struct Echo {
     std::vector<wire::ExtentRef> freed, gone;
   };
   std::map<std::string, Echo> echoes_;
   std::set<ExtentId> settling_;
+  wire::Council stranger_;  // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;
   uint32_t replicas_freed_ = 0;
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;
   uint64_t told_over_ = 0;  // a council's id
+  std::function<void()> on_leader_;
+  std::function<void(const ExtentId&)> on_dropped_;
+  std::map<std::string, std::string> runs_;  // by node: of voters, as heard last
+  uint64_t leader_of_ = 0, voter_of_ = 0;    // councils' ids
+  uint64_t voter_since_ns_ = 0, stand_next_ns_ = 0, jitter_ns_ = 0;
   bool convening_ = false, telling_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet
 };

@@ -63,6 +63,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kShareReplica: return "share_replica";
     case Envelope::kPlanPart: return "plan_part";
     case Envelope::kProposeCouncil: return "propose_council";
+    case Envelope::kLeader: return "leader";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

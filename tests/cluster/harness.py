@@ -20,6 +20,7 @@ from ocmlib import OcmError, Session, find_binary
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAILURE_DEADLINE_S = 1.5
+SEEDS = os.environ.get("OCM_TEST_SEEDS") == "1"  # run all tests so
 _serial = itertools.count()
 
 
@@ -194,9 +195,11 @@ class Node:
 
     def arguments(self, extra=()) -> list:
         c = self.cluster
+        seeds = ",".join(node.control for node in c.nodes[:3])
+        leader = ["--seeds", seeds] if c.seeds else ["--coordinator", c.nodes[0].control if c.nodes else self.control]
         return [find_binary("oncillad"), "--node-name", self.name, "--run-dir", self.run_dir,
                 "--control-listen", self.control, "--data-listen", self.data, "--http-listen", self.http,
-                "--coordinator", c.nodes[0].control if c.nodes else self.control, "--token-file", c.token_file,
+                *leader, "--token-file", c.token_file,
                 "--dram", str(c.dram), "--heartbeat-ms", "200",
                 "--failure-deadline-ms", str(int(FAILURE_DEADLINE_S * 1000)), "--log-level", "info",
                 *c.extra, *extra]
@@ -267,8 +270,9 @@ class Cluster:
     """`names` nodes, the first of them the coordinator."""
 
     def __init__(self, directory: pathlib.Path, names=("n1", "n2", "n3"), dram: int = 256 << 20, namespaces=False,
-                 extra=(), start=True):
-        self.directory, self.dram, self.extra = directory, dram, list(extra)
+                 extra=(), start=True, seeds=SEEDS):
+        """`seeds`: the coordinator's role passes on between the nodes; else the first has it for good."""
+        self.directory, self.dram, self.extra, self.seeds = directory, dram, list(extra), seeds
         directory.mkdir(parents=True, exist_ok=True)
         self.token_file = directory / "token"
         self.token_file.touch(mode=0o600)

@@ -206,3 +206,23 @@ def test_what_misses_a_replica_is_shown(cluster):
                             check=True, capture_output=True, text=True, timeout=20).stdout
     assert json.loads(status)["names_lost"] == 2
     filler.free()
+
+
+def test_what_lost_all_is_shown_as_lost_though_nobody_could_tell_the_coordinator(make_netns_cluster):
+    """n1, the coordinator, is cut off while its replica is given up; the other home dies before it could say so."""
+    cluster = make_netns_cluster(names=("n1", "n2", "n3", "n4"), extra=("--replicas-again-after-ms", "600000"))
+    n1, n2, n3, _ = cluster.nodes
+    writer = cluster.program(n2)
+    a = writer.alloc(MIB, layout="replicated", nodes=["n1", "n2"])
+    a.fill(0, 1, MIB)
+    a.publish("x", 0o606)
+    cluster.cut(n1)
+    wait_for("n1's replica is given up", lambda: outcome(lambda: a.fill(0, 2, MIB)) is None)
+    n2.kill()
+    cluster.restore(n1)
+    n2.start().wait_ready()
+    for node in cluster.nodes:
+        cluster.wait_members(at=node)
+    names = cluster.program(n3)
+    wait_for("it is lost", lambda: names.session("names")["x"]["lost"])
+    wait_for("the log says so", lambda: "data_lost name=x" in n1.log())

@@ -131,6 +131,7 @@ class Known {
         council_id(*message.mutable_propose_council());
         next(*message.mutable_propose_council()->mutable_next());
         break;
+      case Envelope::kLeader: council(*message.mutable_leader()->mutable_council()); break;
       case Envelope::kInstallCouncil: next(*message.mutable_install_council()); break;
       case Envelope::kClusterView: council(*message.mutable_cluster_view()->mutable_council()); break;
       case Envelope::kPartRemade: part(*message.mutable_part_remade()); break;

@@ -221,6 +221,11 @@ Envelope propose() {
   *out.mutable_propose_council()->mutable_next() = next_council({"a", "b", "c"});
   return out;
 }
+Envelope leader() {
+  Envelope out;
+  *out.mutable_leader()->mutable_council() = next_council({"b", "a", "c"}).council();
+  return out;
+}
 Envelope install(std::initializer_list<const char*> voters) {
   Envelope out;
   *out.mutable_install_council() = next_council(voters);
@@ -506,6 +511,7 @@ std::vector<std::string> fuzz::seeds() {
                    {kB, lose(2)},
                    {kC, lose(3)},
                    {kB, propose()},
+                   {kB, leader()},
                    {kB, seal()},
                    {kB, install({"a"})},
                    {kC + kWait, vote(kPartitionC)}}),

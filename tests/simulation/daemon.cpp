@@ -143,7 +143,8 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   env = std::make_shared<SimEnv>(network.clock(), options.seed, options.drift_ppm);
   node::Config config;
   config.name = name_of(options.node);
-  config.coordinator = address_of(0);
+  if (options.seeds == 0) config.coordinator = address_of(0);
+  for (size_t seed = 0; seed < options.seeds; ++seed) config.seeds.push_back(address_of(seed));
   config.failure_deadline_ms = options.failure_deadline_ms;
   config.heartbeat_ms = options.heartbeat_ms;
   config.orphan_grace_ms = options.orphan_grace_ms;
@@ -160,7 +161,11 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   OCM_ASSERT(secret.is_ok());
   core->token = std::move(secret).value();
   core->control_address = address_of(options.node);
-  core->coordinates = options.node == 0;
+  core->coordinates = options.seeds == 0 && options.node == 0;
+  core->founds = options.seeds != 0 && options.node == 0;
+  for (size_t seed = 0; seed < options.seeds; ++seed) {
+    if (seed != options.node) core->other_seeds.push_back(address_of(seed));
+  }
   core->host_id = core->name;
   wire::FabricAddress address;
   address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));

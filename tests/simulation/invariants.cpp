@@ -196,12 +196,12 @@ void Invariants::homes_are_valid() {
 }
 
 void Invariants::names_are_valid() {
-  const auto daemon = world_.daemon(0);
+  const auto daemon = world_.coordinator();
   if (daemon && !daemon->cluster->registry().is_valid()) violate("N1: the registry is not valid");
 }
 
 void Invariants::removed_names_stay_away() {
-  const auto daemon = world_.daemon(0);
+  const auto daemon = world_.coordinator();
   if (!daemon) return;
   for (const auto& [id, memory] : world_.memories) {
     if (memory->state != Memory::State::kRemoved || memory->removed_ns < world_.coordinator_since_ns())

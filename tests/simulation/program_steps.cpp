@@ -66,6 +66,16 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
     co_return reply.status();  // it may be there all the same
   }
   if (memory->state == Memory::State::kPublishing) memory->state = Memory::State::kPublished;
+  for (const auto& [id, other] : world_.memories) {
+    const bool named =
+        other->state == Memory::State::kPublishing || other->state == Memory::State::kPublished;
+    if (other == memory || !named || other->name != memory->name || world_.may_be_removed(*other)) continue;
+    if (other->state == Memory::State::kPublished && !other->displaced) ++world_.counts["names displaced"];
+    other->displaced = true;
+    if (other->state == Memory::State::kPublished && other->published_ns > world_.coordinator_since_ns())
+      world_.violate("W4: two allocations got the name " + memory->name);
+  }
+  memory->published_ns = world_.clock().now_ns();
   world_.published.push_back(memory);
   ++world_.counts["published"];
   co_return Status();
@@ -81,14 +91,24 @@ std::shared_ptr<Memory> Program::published_as(const std::string& name) const {
 
 void Program::check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected,
                               uint64_t began_ns, bool other_removals) {
-  if (!expected || expected->state != Memory::State::kPublished || other_removals) return;
+  if (!expected || expected->state != Memory::State::kPublished || other_removals || expected->displaced)
+    return;
   const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
-  if (began_ns <= settled_ns || !world_.daemon(0)) return;
+  if (began_ns <= settled_ns || !world_.coordinator()) return;
   const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
     const Memory::Piece& piece = expected->pieces[i];
     return world_.life(piece.node) == piece.life && !world_.given_up(piece);
   });
-  if (spared) world_.violate("W4: the name " + name + " is not there");
+  if (!spared) return;
+  std::string where;  // its replicas
+  for (const size_t i : expected->newest) {
+    const Memory::Piece& piece = expected->pieces[i];
+    const auto home = world_.daemon(piece.node);
+    const bool here = home && world_.life(piece.node) == piece.life && home->home->is_here(piece.id);
+    const bool named = here && home->home->published_with(piece.id) != nullptr;
+    where += " " + name_of(piece.node) + (named ? ": named" : here ? ": without a name" : ": gone");
+  }
+  world_.violate("W4: the name " + name + " is not there;" + where);
 }
 
 Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hold) {
@@ -331,7 +351,8 @@ Task<void> Program::probe() {
   // Each name once: by who comes first in the list of who may ask.
   const auto names = world_.published;
   for (const auto& memory : names) {
-    if (memory->probed || memory->state != Memory::State::kPublished || world_.may_be_removed(*memory))
+    if (memory->probed || memory->displaced || memory->state != Memory::State::kPublished ||
+        world_.may_be_removed(*memory))
       continue;
     memory->probed = true;
     Handle as_published;

@@ -22,14 +22,17 @@ std::vector<size_t> on(Nodes... nodes) {
 
 /// A few nodes without random faults, and steps of programs.
 struct Script {
-  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3)
-      : world(options(seed, broken, nodes)) {
+  /// `seeds`: the coordinator's role passes on.
+  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3, size_t seeds = 0)
+      : world(options(seed, broken, nodes, seeds)) {
     world.boot();
   }
-  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes) {
+  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes,
+                              size_t seeds) {
     WorldOptions out;
     out.seed = seed;
     out.nodes = nodes;
+    out.seeds = seeds;
     out.always = broken;
     return out;
   }

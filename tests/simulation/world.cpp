@@ -171,6 +171,7 @@ void World::start_daemon(size_t node) {
   options.run = ++runs_;
   options.seed = random_();
   options.drift_ppm = nodes_[node].drift_ppm;
+  options.seeds = options_.seeds;
   options.dram_bytes = node == 0 && !options_.coordinator_offers ? 0 : options_.dram_bytes;
   nodes_[node].since_ns = clock_.now_ns();
   const auto daemon = std::make_shared<Daemon>(*this, options);
@@ -318,11 +319,33 @@ void World::measure_silence() {
 }
 
 bool World::may_be_orphaned(size_t node, size_t home) const {
-  return silent_ns_[node * nodes_.size()] > 2 * kSecond &&
-         silent_ns_[node * nodes_.size() + home] > kSecond / 2;
+  const auto silent = [&](size_t other) { return silent_ns_[node * nodes_.size() + other]; };
+  bool unheard = silent(0) > 2 * kSecond;  // by the coordinator
+  for (size_t other = 0; options_.seeds != 0 && other < nodes_.size(); ++other)
+    unheard = unheard || silent(other) > 2 * kSecond;
+  return unheard && silent(home) > kSecond / 2;
+}
+
+std::shared_ptr<Daemon> World::coordinator() const {
+  for (const Slot& slot : nodes_) {
+    if (slot.daemon && slot.daemon->cluster->is_coordinator() && slot.daemon->cluster->quorum().acts())
+      return slot.daemon;
+  }
+  return nullptr;
+}
+
+void World::follow_coordinator() {
+  size_t acting = 0;
+  for (const Slot& slot : nodes_) acting += slot.daemon && slot.daemon->cluster->quorum().acts() ? 1 : 0;
+  if (acting > 1) violate("E2: two coordinators act");
+  const auto now = coordinator();
+  if (!now) return;
+  const uint64_t run = now->cluster->coordinator_run();
+  if (std::exchange(acting_run_, run) != run) acts_since_ns_ = clock_.now_ns();
 }
 
 void World::check_state() {
+  if (options_.seeds != 0) follow_coordinator();
   invariants_.check();
   measure_silence();
   if (!over_) clock_.in(options_.invariants_ns, [this] { check_state(); });
@@ -369,7 +392,7 @@ void World::finish() {
   for (const auto& [id, memory] : memories) {
     if (memory->state != Memory::State::kPublishing || !memory->asked_for) continue;
     const auto [node, asked_in] = *memory->asked_for;
-    if (life(node) == asked_in && nodes_[0].daemon->cluster->registry().find_id(id) != nullptr)
+    if (life(node) == asked_in && coordinator() && coordinator()->cluster->registry().find_id(id) != nullptr)
       violate("W7: nobody was told of the name " + memory->name + ", and it is there");
   }
   const auto janitor = add_program(1 % nodes_.size());
@@ -393,7 +416,7 @@ void World::tell_of_what_is_left(size_t node) const {
       const control::Lease* lease = home.lease(piece.id);
       const auto owner = lease != nullptr && lease->session ? home.vouching(*lease->session) : std::nullopt;
       const wire::Allocation* named = home.published_with(piece.id);
-      const auto& registry = nodes_[0].daemon->cluster->registry();
+      const auto& registry = (coordinator() ? coordinator() : nodes_[node].daemon)->cluster->registry();
       std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %u holders\n",
                   static_cast<int>(memory->layout), static_cast<int>(memory->state), memory->name.c_str(),
                   owner ? owner->node.c_str() : "no session", named != nullptr ? named->name().c_str() : "",
@@ -406,13 +429,18 @@ void World::tell_of_what_is_left(size_t node) const {
 }
 
 void World::check_settled() {
-  const auto attempts = [this] { return nodes_[0].daemon->core->metrics.council_attempts; };
+  const auto attempts = [this] {
+    uint64_t out = 0;
+    for (const Slot& slot : nodes_) out += slot.daemon ? slot.daemon->core->metrics.council_attempts : 0;
+    return out;
+  };
   const uint64_t before = attempts();
   run_for(3 * deadline_ns());
+  if (!coordinator()) return violate("W6: no node acts as coordinator");
   if (attempts() != before)
     violate("W6: nothing changes, and the coordinator attempted " + std::to_string(attempts() - before) +
             " councils");
-  const auto& registry = nodes_[0].daemon->cluster->registry();
+  const auto& registry = coordinator()->cluster->registry();
   for (const auto& [id, memory] : memories) {
     if (const wire::Allocation* named = registry.find_id(id)) check_replicas(*named);
   }

@@ -62,6 +62,9 @@ struct Memory {
   std::optional<std::pair<size_t, uint64_t>>
       asked_for;        // a name, without an answer: by this node in this life
   bool probed = false;  // at the end, by its name
+  /// Its name was given to another while its homes were silent (CAVEATS): it may have another name now.
+  bool displaced = false;
+  uint64_t published_ns = 0;  // acknowledged
 
   bool replicated() const {
     return layout == Layout::kReplicated || (layout == Layout::kSequence && allocation.replicated_parts());
@@ -90,6 +93,7 @@ struct WorldOptions {
   size_t users = 1;  // of the programs, in turn
   bool programs_stand_still = false;
   bool random_faults = true;
+  size_t seeds = 0;  // 0: node 0 is the coordinator for good; else the role passes on
   bool kill_coordinator = true;
   bool kill_among_faults = false;  // else only when no other is under way
   uint64_t fault_seconds = 40;
@@ -162,7 +166,9 @@ class World final : public Network, public fault::Hook {
   /// What a session of `node` has at `home` may have been freed as an orphan's: the coordinator did not hear
   /// its node for long, and the home could not ask.
   bool may_be_orphaned(size_t node, size_t home) const;
-  uint64_t coordinator_since_ns() const { return nodes_[0].since_ns; }
+  uint64_t coordinator_since_ns() const { return options_.seeds == 0 ? nodes_[0].since_ns : acts_since_ns_; }
+  /// The daemon that acts as coordinator; null if none does.
+  std::shared_ptr<Daemon> coordinator() const;
   uint64_t next_number() { return ++numbers_; }
   /// Under way now: see Removal.
   std::map<std::string, int> removals;
@@ -206,6 +212,7 @@ class World final : public Network, public fault::Hook {
   void change_clock(size_t node);
   void check_state();
   void measure_silence();
+  void follow_coordinator();
   void finish();
   void check_replicas(const wire::Allocation& allocation);
   uint64_t below(uint64_t bound) { return random_() % bound; }
@@ -225,6 +232,7 @@ class World final : public Network, public fault::Hook {
   std::vector<uint64_t> heard_ns_, silent_ns_;  // by pair of nodes: the last time; the longest silence
   uint64_t refuse_until_ns_ = 0;
   std::map<fault::Point, uint64_t> refused_until_ns_;
+  uint64_t acting_run_ = 0, acts_since_ns_ = 0;
   bool ending_ = false, over_ = false;
   uint64_t numbers_ = 0, runs_ = 0, digest_ = 1469598103934665603ull;
   std::vector<std::string> violations_;

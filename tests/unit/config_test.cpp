@@ -182,5 +182,33 @@ TEST(Config, AddressesAndRangesAreChecked) {
   EXPECT_EQ(c.check().code(), Code::kInvalidArgument);
 }
 
+TEST(Config, SeedsAreAListOfAddressesInsteadOfACoordinator) {
+  Config c;
+  ASSERT_TRUE(parse("[cluster]\nseeds = [\"127.0.0.1:7600\", \"127.0.0.2:7600\"]", c).is_ok());
+  EXPECT_EQ(c.seeds, (std::vector<std::string>{"127.0.0.1:7600", "127.0.0.2:7600"}));
+  EXPECT_TRUE(c.check().is_ok());
+  const auto refused = [&c](const std::string& word) {
+    const Status status = c.check();
+    EXPECT_FALSE(status.is_ok());
+    EXPECT_NE(status.message().find(word), std::string::npos) << status.to_string();
+  };
+  c.coordinator = "127.0.0.1:7600";
+  refused("both coordinator and seeds");
+  c.coordinator.clear();
+  c.seeds.push_back("127.0.0.1:7600");
+  refused("twice");
+  c.seeds = {"10.0.0.1:7600"};
+  refused("token_file");
+  c.seeds = {"nowhere"};
+  refused("[cluster] seeds");
+  c.seeds.clear();
+  for (int i = 0; i < 17; ++i) c.seeds.push_back("127.0.0.1:" + std::to_string(7600 + i));
+  refused("how many");
+  for (const char* wrong : {"seeds = \"127.0.0.1:7600\"", "seeds = [7600]"}) {
+    EXPECT_NE(parse(std::string("[cluster]\n") + wrong, c).message().find("a list of strings"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace ocm::node

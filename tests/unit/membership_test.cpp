@@ -117,5 +117,43 @@ TEST(Member, ANewCoordinatorRunWantsEverything) {
   EXPECT_TRUE(member.replied(kStart + 2, view));
 }
 
+TEST(Member, TakesNothingFromARunThatItLeft) {
+  Member member(3 * kSecond);
+  EXPECT_FALSE(member.is_former(0)) << "nobody said who";
+  EXPECT_TRUE(member.follow(7));
+  EXPECT_FALSE(member.follow(7));
+  EXPECT_FALSE(member.is_former(7));
+  EXPECT_TRUE(member.follow(8));
+  EXPECT_TRUE(member.is_former(7));
+  EXPECT_FALSE(member.is_former(8));
+  EXPECT_TRUE(member.follow(0)) << "it has none";
+  EXPECT_TRUE(member.is_former(8));
+  EXPECT_FALSE(member.is_former(0));
+  for (uint64_t run = 100; run < 300; ++run) (void)member.follow(run);
+  EXPECT_TRUE(member.is_former(298));
+  EXPECT_FALSE(member.is_former(7)) << "so many are remembered";
+}
+
+TEST(Membership, StartsFromTheViewOfTheCoordinatorBefore) {
+  Membership before = table();
+  for (const auto& [name, partition] : {std::pair("a", 5u), std::pair("b", 6u), std::pair("c", 7u)})
+    ASSERT_TRUE(before.heard(kStart, node(name, partition)).is_ok());
+  wire::ClusterView view;
+  before.fill(view, kStart);
+  Membership m = table();
+  const uint64_t now = 900 * kSecond;  // another clock
+  m.start_from(now, view, "a");
+  EXPECT_GT(m.epoch(), before.epoch());
+  EXPECT_EQ(m.nodes(), 3u);
+  EXPECT_TRUE(m.may_live("b", 6));
+  EXPECT_TRUE(m.tick(now + kSecond).empty());
+  EXPECT_EQ(m.tick(now + 3 * kSecond / 2 + 1), std::vector<std::string>{"a"})
+      << "who was silent for so long already";
+  ASSERT_TRUE(m.heard(now + 2 * kSecond, node("b", 6)).is_ok());
+  EXPECT_EQ(m.tick(now + 3 * kSecond + 1), std::vector<std::string>{"c"})
+      << "nobody earlier than a deadline later";
+  EXPECT_TRUE(m.may_live("b", 6));
+}
+
 }  // namespace
 }  // namespace ocm::control

@@ -1,0 +1,223 @@
+"""The coordinator's role passes on: any one of three nodes dies, stands still or is cut off, and names work again."""
+import re
+import signal
+import time
+
+import pytest
+
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from ocmlib import DEDICATED, OcmError
+from test_failures import SLACK_S
+
+MIB = 1 << 20
+NAMES_AGAIN_S = 1.5 * FAILURE_DEADLINE_S + 1 + SLACK_S
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster(seeds=True)
+
+
+@pytest.fixture
+def netns(make_netns_cluster):
+    return make_netns_cluster(seeds=True)
+
+
+def coordinator_at(node) -> str:
+    return node.status()["coordinator"]
+
+
+def others(cluster, *without):
+    return [node for node in cluster.nodes if node not in without]
+
+
+def all_follow(cluster, nodes, one_of=None):
+    """Waits until these nodes have one coordinator, and gives its name."""
+    def agree():
+        names = {coordinator_at(node) for node in nodes}
+        return names.pop() if len(names) == 1 and (one_of is None or names <= set(one_of)) else None
+    return wait_for("all follow one coordinator", agree)
+
+
+def replicated(program, name, nodes, seed=1):
+    a = program.alloc(MIB, layout="replicated", nodes=nodes, flags=DEDICATED)
+    a.fill(0, seed, MIB)
+    a.publish(name, 0o606)
+    return a
+
+
+def until_done(what, seconds):
+    """Repeats what answers that no coordinator is there."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return what()
+        except OcmError as error:
+            assert error.name == "NO_COORDINATOR", error
+            assert time.monotonic() < end, "names did not work again in time"
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("victim", ["n1", "n2", "n3"])
+def test_names_work_again_when_any_node_dies(cluster, victim):
+    assert all_follow(cluster, cluster.nodes) == "n1"
+    living = others(cluster, cluster[victim])
+    one, other = (cluster.program(node) for node in living)
+    replicated(one, "before", [node.name for node in living])
+    replicated(one, "removed", [node.name for node in living])
+    cluster[victim].kill()
+    died = time.monotonic()
+    until_done(lambda: other.attach("before", "r").holds(0, 1, MIB), NAMES_AGAIN_S)
+    a = other.alloc(MIB, nodes=[living[0].name])
+    until_done(lambda: a.publish("after", 0o606), NAMES_AGAIN_S)
+    until_done(lambda: one.session("remove", "removed"), NAMES_AGAIN_S)
+    assert time.monotonic() - died < NAMES_AGAIN_S
+    assert one.attach("after", "r").get(0, 8) == bytes(8)
+    assert outcome(lambda: other.attach("removed")) == "NOT_FOUND"
+    leader = all_follow(cluster, living, [node.name for node in living])
+    cluster[victim].start().wait_ready()
+    cluster.wait_members(at=cluster[victim])
+    assert all_follow(cluster, cluster.nodes) == leader
+    late = cluster.program(cluster[victim])
+    assert late.attach("before", "r").holds(0, 1, MIB)
+    assert outcome(lambda: late.attach("removed")) == "NOT_FOUND"
+
+
+def test_puts_and_gets_of_replicas_go_on_meanwhile(cluster):
+    writer = cluster.program(cluster["n2"])
+    a = replicated(writer, "x", ["n2", "n3"])
+    cluster["n1"].kill()
+    seed, end = 1, time.monotonic() + 3 * FAILURE_DEADLINE_S
+    while time.monotonic() < end:
+        seed += 1
+        a.fill(0, seed, 4096)
+        assert a.holds(0, seed, 4096)
+    assert all_follow(cluster, others(cluster, cluster["n1"])) in ("n2", "n3")
+
+
+def test_a_coordinator_that_is_cut_off_answers_for_no_name(netns):
+    n1, n2, n3 = netns.nodes
+    near, far = netns.program(n1), netns.program(n2)
+    replicated(far, "x", ["n2", "n3"])
+    netns.cut(n1)
+    all_follow(netns, [n2, n3], ("n2", "n3"))
+    until_done(lambda: far.session("remove", "x"), NAMES_AGAIN_S)
+    until_done(lambda: replicated(far, "y", ["n2", "n3"], 2), NAMES_AGAIN_S)
+    assert outcome(lambda: near.attach("x")) == "NO_COORDINATOR"
+    assert coordinator_at(n1) == ""
+    netns.restore(n1)
+    leader = all_follow(netns, netns.nodes, ("n2", "n3"))
+    assert near.attach("y", "r").holds(0, 2, MIB)
+    assert outcome(lambda: near.attach("x")) == "NOT_FOUND"
+    assert leader == coordinator_at(n1)
+
+
+@pytest.mark.parametrize("direction", ["to", "from", "both"])
+def test_a_cut_from_one_voter_deposes_nobody(netns, direction):
+    n1, n2, n3 = netns.nodes
+    all_follow(netns, netns.nodes)
+    if direction in ("to", "both"):
+        netns.cut_one_way(n1, n3)
+    if direction in ("from", "both"):
+        netns.cut_one_way(n3, n1)
+    time.sleep(3 * FAILURE_DEADLINE_S)
+    program = netns.program(n2)
+    assert coordinator_at(n1) == coordinator_at(n2) == "n1"
+    replicated(program, "x", ["n1", "n2"])
+    if direction in ("to", "both"):
+        netns.restore_one_way(n1, n3)
+    if direction in ("from", "both"):
+        netns.restore_one_way(n3, n1)
+    assert all_follow(netns, netns.nodes) == "n1"
+    assert "coordinates node=n3" not in n3.log()
+    reader = netns.program(n3)
+    wait_for("n3 sees names", lambda: outcome(lambda: reader.attach("x", "r").holds(0, 1, MIB)) is True)
+
+
+@pytest.mark.parametrize("part_of_deadline", [0.4, 2.5])
+def test_a_coordinator_that_stands_still_comes_back_as_what_it_is_then(cluster, part_of_deadline):
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    replicated(program, "x", ["n2", "n3"])
+    n1.signal(signal.SIGSTOP)
+    time.sleep(part_of_deadline * FAILURE_DEADLINE_S)
+    if part_of_deadline > 1:
+        until_done(lambda: program.session("remove", "x"), NAMES_AGAIN_S)
+    n1.signal(signal.SIGCONT)
+    leader = all_follow(cluster, cluster.nodes)
+    assert (leader == "n1") == (part_of_deadline < 1)
+    reader = cluster.program(n1)
+    wait_for("names work there", lambda: outcome(lambda: reader.session("names")) != "NO_COORDINATOR")
+    assert (outcome(lambda: reader.attach("x", "r").holds(0, 1, MIB)) is True) == (part_of_deadline < 1)
+
+
+def test_each_node_is_restarted_in_turn_and_nothing_is_lost(make_cluster):
+    cluster = make_cluster(seeds=True, extra=("--replicas-again-after-ms", "200"))
+    program = cluster.program(cluster["n3"])
+    a = replicated(program, "x", ["n1", "n2"])
+    for turn, name in enumerate(("n1", "n2", "n3")):
+        node = cluster[name]
+        assert node.stop() == 0
+        node.start().wait_ready()
+        cluster.wait_members(at=node)
+        all_follow(cluster, cluster.nodes)
+        watcher = cluster.program(cluster["n3"])
+        wait_for("two copies again", lambda of=watcher: not of.session("names")["x"].get("replicas_missing"))
+        wait_for("written", lambda turn=turn: outcome(lambda: a.fill(0, 10 + turn, MIB)) is None)
+        assert a.holds(0, 10 + turn, MIB)
+    assert cluster.program(cluster["n1"]).attach("x", "r").holds(0, 12, MIB)
+
+
+def test_a_coordinator_that_voted_alone_comes_back(cluster):
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n3)
+    replicated(program, "x", ["n2", "n3"])
+    n1.kill()
+    leader = all_follow(cluster, [n2, n3], ("n2", "n3"))
+    wait_for("it votes alone", lambda: re.search(rf"info council number=\d+ voters={leader}\n", cluster[leader].log()))
+    cluster[leader].kill()
+    cluster[leader].start().wait_ready()
+    cluster.wait_members(2, at=cluster[leader])
+    watcher = cluster.program(cluster[leader])
+    wait_for("names work", lambda: outcome(lambda: watcher.session("names")) != "NO_COORDINATOR")
+    n1.start().wait_ready()
+    cluster.wait_members(at=n1)
+    assert all_follow(cluster, cluster.nodes) == leader
+    cluster.program(n1).alloc(MIB, nodes=["n1"]).publish("y")
+
+
+@pytest.mark.parametrize("order", [("n1", "n2", "n3"), ("n3", "n2", "n1"), ("n2", "n1", "n3")])
+def test_the_cluster_begins_in_any_order(make_cluster, order):
+    cluster = make_cluster(seeds=True, start=False)
+    for name in order:
+        cluster[name].start().wait_ready()
+        time.sleep(0.3)
+    for node in cluster.nodes:
+        cluster.wait_members(at=node)
+    assert all_follow(cluster, cluster.nodes) == "n1"
+    assert sum(node.log().count("council_founded") for node in cluster.nodes) == 1
+
+
+def test_a_whole_cluster_that_restarts_begins_anew(cluster):
+    for node in cluster.nodes:
+        node.kill()
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        node.wait_ready()
+        cluster.wait_members(at=node)
+    assert all_follow(cluster, cluster.nodes) == "n1"
+    replicated(cluster.program(cluster["n2"]), "x", ["n1", "n3"])
+
+
+def test_without_the_seed_that_founds_the_others_wait_and_say_so(make_cluster):
+    cluster = make_cluster(seeds=True, start=False)
+    for node in cluster.nodes[1:]:
+        node.start().wait_ready()
+    program = cluster.program(cluster["n2"])
+    time.sleep(2 * FAILURE_DEADLINE_S)
+    assert outcome(lambda: program.session("names")) == "NO_COORDINATOR"
+    assert "no_council" in cluster["n2"].log()
+    cluster["n1"].start().wait_ready()
+    cluster.wait_members(at=cluster["n2"])
+    assert outcome(lambda: program.session("names")) == {}

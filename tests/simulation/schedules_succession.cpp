@@ -1,0 +1,280 @@
+// Schedules of the coordinator's role: the node that has it dies, is cut off or stands still, and another one takes over.
+#include "script.h"
+
+namespace ocm::simulation {
+namespace {
+
+constexpr uint64_t kDeadlineMs = 1500;
+/// What the role takes to pass on: names work again.
+constexpr uint64_t kSuccessionMs = kDeadlineMs + kDeadlineMs / 2 + 1000;
+
+/// A replicated allocation of `program`'s on two nodes, or a single one, with its name.
+std::shared_ptr<Handle> give_name(Script& script, const std::shared_ptr<Program>& program, const char* name,
+                                  std::vector<size_t> nodes) {
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(nodes.size() == 1 ? Layout::kSingle : Layout::kReplicated, nodes);
+    script.must(made.status(), "allocate");
+    if (!made.is_ok()) co_return;
+    handle = made.value();
+    const Status put = co_await program->put(handle, 0);
+    script.must(put, "put");
+    const Status published = co_await program->publish(*handle, name);
+    script.must(published, "publish");
+  });
+  return handle;
+}
+
+void take_name(Script& script, const std::shared_ptr<Program>& program, const char* name) {
+  script.run(program, [&]() -> Task<void> {
+    auto found = co_await program->attach(name, false);
+    script.must(found.status(), "attach");
+    if (!found.is_ok()) co_return;
+    const Status got = co_await program->get(found.value(), 0);
+    script.must(got, "get");
+  });
+}
+
+void remove_name(Script& script, const std::shared_ptr<Program>& program, const char* name) {
+  script.run(program, [&]() -> Task<void> {
+    const Status removed = co_await program->remove(name);
+    script.must(removed, "remove");
+  });
+}
+
+std::string finish(Script& script, std::set<fault::State>* reached,
+                   const std::vector<std::shared_ptr<Program>>& programs) {
+  script.run_for_ms(8000);
+  script.world.check_settled();
+  for (const auto& program : programs) script.world.end_program(*program);
+  script.run_for_ms(8000);
+  script.world.check_unused();
+  return script.end(reached);
+}
+
+/// It dies, with its machine or without, and comes back later as a member.
+std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken,
+                             std::set<fault::State>* reached) {
+  Script script(seed, broken, seed % 2 == 0 ? 3 : 5, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(2);
+  const auto x = give_name(script, one, "x", on(1, 2));
+  const auto y = give_name(script, other, "y", on(1, 2));
+  const auto w1 = give_name(script, one, "w1", on(1)), w2 = give_name(script, one, "w2", on(2));
+  script.run_for_ms(3 * seed * 37 % 500);
+  world.kill(0, seed % 3 == 0);
+  // What homes that live have is found, or nobody is there who knows.
+  script.run(other, [&]() -> Task<void> {
+    const uint64_t end_ns = world.clock().now_ns() + kSuccessionMs * kMs;
+    while (world.clock().now_ns() < end_ns) {
+      for (const char* name : {"w1", "w2"}) {  // one is of the new coordinator, one is not
+        auto found = co_await other->attach(name, false);
+        if (found.status().code() == Code::kNotFound) script.must(found.status(), "attach meanwhile");
+        if (found.is_ok()) (void)co_await other->free(found.value());
+      }
+      co_await other->env->sleep_ns(10 * kMs);
+    }
+  });
+  take_name(script, other, "x");
+  const auto z = give_name(script, one, "z", on(1, 2));
+  remove_name(script, one, "y");
+  world.restart(0);
+  script.run_for_ms(3 * kDeadlineMs);
+  const auto late = world.add_program(0);
+  take_name(script, late, "x");
+  take_name(script, late, "z");
+  const auto v = give_name(script, late, "v", on(0, 1));
+  for (const char* name : {"x", "z", "v", "w1", "w2"}) remove_name(script, other, name);
+  return finish(script, reached, {one, other, late});
+}
+
+/// It is cut off, for longer than the others wait; what its own node asks fails, and works again afterwards.
+std::string coordinator_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
+                                std::set<fault::State>* reached) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  const auto near = world.add_program(0), far = world.add_program(1);
+  const auto x = give_name(script, far, "x", on(1, 2));
+  world.cut_node(0);
+  script.run_for_ms(kSuccessionMs);
+  take_name(script, far, "x");
+  remove_name(script, far, "x");
+  const auto y = give_name(script, far, "y", on(1, 2));
+  script.run(near, [&]() -> Task<void> {
+    const auto found = co_await near->attach("x", false);
+    if (found.status().code() != Code::kNoCoordinator)
+      world.violate("a coordinator that is cut off answers for names: " +
+                    std::string(found.status().to_string()));
+  });
+  world.restore_node(0);
+  script.run_for_ms(3 * kDeadlineMs);
+  take_name(script, near, "y");
+  remove_name(script, near, "y");
+  return finish(script, reached, {near, far});
+}
+
+/// It stands still in the middle of a publish or a removal, and goes on when another one has the role.
+std::string coordinator_stands_still(uint64_t seed, const std::set<fault::Point>& broken,
+                                     std::set<fault::State>* reached) {
+  Script script(seed, broken, 4, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(2);
+  const auto x = give_name(script, one, "x", on(1, 2));
+  std::shared_ptr<Handle> handle;
+  script.run(one, [&]() -> Task<void> {
+    auto made = co_await one->allocate(Layout::kReplicated, on(2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await one->put(handle, 0);
+    script.must(put, "put");
+  });
+  script.start(one, [&]() -> Task<void> { (void)co_await one->publish(*handle, "y"); });
+  script.start(other, [&]() -> Task<void> { (void)co_await other->remove("x"); });
+  world.run_for((300 + 97 * seed) * 1000);
+  world.stop(0);
+  script.run_for_ms(kSuccessionMs + 100 * (seed % 5));
+  world.resume(0);
+  script.run_for_ms(3 * kDeadlineMs);
+  const auto z = give_name(script, other, "z", on(0, 3));
+  take_name(script, one, "z");
+  for (const char* name : {"y", "x", "z"}) {
+    script.run(other, [&]() -> Task<void> {
+      const Status removed = co_await other->remove(name);
+      if (!removed.is_ok() && removed.code() != Code::kNotFound) script.must(removed, "remove");
+    });
+  }
+  return finish(script, reached, {one, other});
+}
+
+/// One after the other dies; the last time the coordinator votes alone, and comes back as another run.
+std::string each_dies_in_turn(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(2);
+  for (size_t node = 0; node < 3; ++node) {
+    world.kill(node, false);
+    script.run_for_ms(kSuccessionMs);
+    world.restart(node);
+    script.run_for_ms(4 * kDeadlineMs);
+    const auto x = give_name(script, one, "x", on(0, 2));
+    take_name(script, other, "x");
+    remove_name(script, other, "x");
+  }
+  world.kill(seed % 3, false);  // the coordinator, or not
+  script.run_for_ms(kSuccessionMs);
+  for (size_t node = 0; node < 3; ++node) {
+    if (world.daemon(node) && world.coordinator() == world.daemon(node)) {
+      world.kill(node, false);
+      script.run_for_ms(200 * (seed % 7));
+      world.restart(node);
+      break;
+    }
+  }
+  script.run_for_ms(3 * kDeadlineMs);
+  world.restart(seed % 3);
+  script.run_for_ms(6 * kDeadlineMs);
+  const auto x = give_name(script, one, "x", on(0, 1));
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+  return finish(script, reached, {one, other});
+}
+
+/// The seeds start one after the other, the one that founds the cluster last or in the middle; or a majority of the voters
+/// restarts at once.
+std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+  Script script(seed, broken, 4, 3);
+  World& world = script.world;
+  const auto wait = [&] { script.run_for_ms(100 + 211 * seed % 1900); };
+  std::vector<size_t> order{0, 1, 2, 3};
+  std::rotate(order.begin(), order.begin() + static_cast<ptrdiff_t>(seed % 4), order.end());
+  const bool all = seed % 2 == 0;
+  for (size_t node : order) {
+    if (all || node != 3) world.kill(node, false);
+  }
+  for (size_t node : order) {
+    if (!all && node == 3) continue;
+    wait();
+    world.restart(node);
+  }
+  script.run_for_ms(16 * kDeadlineMs);  // who has replicas, and knows a council that is over, waits for ten
+  const auto one = world.add_program(1), other = world.add_program(3);
+  const auto x = give_name(script, one, "x", on(0, 2));
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+  return finish(script, reached, {one, other});
+}
+
+/// What it told a home lies in a socket until another node has the role, and the home has said what it has.
+std::string told_too_late(uint64_t seed, const std::set<fault::Point>& broken,
+                          std::set<fault::State>* reached) {
+  Script script(seed, broken, 4, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(3);
+  std::shared_ptr<Handle> handle;
+  script.run(one, [&]() -> Task<void> {
+    auto made = co_await one->allocate(Layout::kSingle, on(3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await one->put(handle, 0);
+    script.must(put, "put");
+  });
+  world.cut_link(0, 3);
+  Status published = Code::kDeadline;
+  script.start(one, [&]() -> Task<void> { published = co_await one->publish(*handle, "x"); });
+  script.run_for_ms(20 + seed % 7 * 30);
+  world.stop(0);
+  script.run_for_ms(kSuccessionMs);
+  if (seed % 2 == 1) world.end_program(*one);  // and what is published nobody knows
+  script.run_for_ms(500);
+  world.restore_link(0, 3);
+  script.run_for_ms(1000);
+  world.resume(0);
+  script.run_for_ms(3 * kDeadlineMs);
+  if (published.is_ok()) take_name(script, other, "x");
+  script.run(other, [&]() -> Task<void> { (void)co_await other->remove("x"); });
+  return finish(script, reached, {one, other});
+}
+
+/// Two voters of five do not hear the coordinator, which hears them: each promises the other, and that is no majority. When
+/// they hear it again, they vote again.
+std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>& broken,
+                                    std::set<fault::State>* reached) {
+  Script script(seed, broken, 5, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1);
+  const auto x = give_name(script, one, "x", on(1, 3));
+  script.run_for_ms(2 * kDeadlineMs);  // all five vote
+  const size_t deaf[] = {1 + seed % 4, 1 + (seed + 1 + seed / 4 % 3) % 4};
+  for (const size_t node : deaf) world.ways().cut(0, node);
+  script.run_for_ms(4 * kDeadlineMs);
+  for (const size_t node : deaf) world.ways().restore(0, node);
+  script.run_for_ms(6 * kDeadlineMs);
+  take_name(script, one, "x");
+  remove_name(script, one, "x");
+  for (size_t node = 0; node < 5; ++node) {
+    const auto daemon = world.daemon(node);
+    if (daemon->cluster->quorum().voter().council().id() ==
+            world.coordinator()->cluster->quorum().newest().id() &&
+        !daemon->cluster->quorum().voter().votes())
+      world.violate("E5: " + name_of(node) + " votes no more in its council");
+  }
+  return finish(script, reached, {one});
+}
+
+}  // namespace
+
+const std::vector<Schedule>& schedules_of_succession() {
+  static const std::vector<Schedule> all{
+      {"the coordinator dies", coordinator_dies, 24},
+      {"the coordinator is cut off", coordinator_cut_off, 12},
+      {"the coordinator stands still", coordinator_stands_still, 24},
+      {"each dies in turn", each_dies_in_turn, 12},
+      {"cold start", cold_start, 16},
+      {"told too late", told_too_late, 12},
+      {"two voters hear nothing", two_voters_hear_nothing, 12},
+  };
+  return all;
+}
+
+}  // namespace ocm::simulation
