@@ -13,51 +13,52 @@
 
 namespace ocm::fault {
 
-#define OCM_FAULT_POINTS(X)                                                                                 \
-  X(kHomeNoMemory, "home.no_memory")       /* an extent cannot be made */                                   \
-  X(kHomeNoFds, "home.no_fds")             /* nor can its descriptor */                                     \
-  X(kSessionNoFds, "session.no_fds")       /* a session's tables cannot be made or shared */                \
-  X(kPeerNoFds, "peer.no_fds")             /* another daemon cannot be dialled */                           \
-  X(kServeNoMemory, "serve.no_memory")     /* an extent cannot be mapped to be served */                    \
-  X(kCouncilUnsealed, "mutation.unsealed") /* Q4: a council acts without sealing the former */              \
-  X(kCouncilForgets, "mutation.forgets")   /* Q4: what the former knew is lost */                           \
-  X(kLeaseTooLong, "mutation.lease_long")  /* Q2: a home counts its lease twice as long */                  \
-  X(kDropIgnored, "mutation.drop_ignored") /* Q1: a lost replica is not freed */                            \
-  X(kSealedByOneRun, "mutation.one_run")   /* S4: a later run cannot finish what one began */               \
-  X(kVoterStays, "mutation.voter_stays")   /* Q7: a former voter refuses what follows a lone one */         \
-  X(kSealsUnreached, "mutation.seals_few") /* E3: a council is asked for its end by who may not reach it */ \
-  X(kShrinksAlone, "mutation.alone")       /* E1: who is cut off takes all others for dead */               \
-  X(kLostByOne, "mutation.lost_by_one")    /* Q1: one voter's word is enough */                             \
-  X(kDoubtStays, "mutation.doubt")         /* R10: a loss that was accepted and not learned stays so */     \
-  X(kRemovedForgotten, "mutation.removed") /* N2: a removed name comes back */                              \
-  X(kHomeForgetsRemoval,                                                                                    \
-    "mutation.home_forgets")               /* N2: a name that one home has freed comes back from another */ \
-  X(kUnnameNotTold, "mutation.unname")     /* N7: a name stays of which its program was never told */       \
-  X(kFenceOpen, "mutation.fence")          /* G2: what was given up is applied after what came later */     \
-  X(kHoldIgnored, "mutation.hold_ignored") /* L4: a name's end frees what is held */                        \
-  X(kLateResumeTaken, "mutation.late_resume") /* P2: a session that ended begins again at a home */         \
-  X(kHelloEnds, "mutation.hello")             /* P5: a hello in vain ends the session */                    \
-  X(kUnclaimedStay, "mutation.unclaimed")     /* P6: what a program does not have stays its own */          \
-  X(kUnknownIsGone, "mutation.unknown")       /* P2: what a node out of view has is taken for gone */       \
-  X(kEndNotRepeated, "mutation.end_once")     /* P2: a session's end is told once */                        \
-  X(kDrainEnds, "mutation.drain_ends")        /* P1: who is told to stop ends its sessions elsewhere */     \
-  X(kUndoNotRepeated, "mutation.undo_once")   /* a failed publish is undone where it is heard */            \
-  X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                   \
-  X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */                     \
-  X(kOrphansStay, "mutation.orphans_stay")    /* L2: a dead daemon's extents stay */                        \
-  X(kOrphanNotAsked, "mutation.not_asked")    /* L2: a session that goes on is taken for ended */           \
-  X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                           \
-  X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                  \
-  X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */ \
-  X(kEpochOfAnotherRun, "mutation.epoch")     /* A3: a new run of the coordinator counts like the former */ \
-  X(kVacanciesStay, "mutation.vacant")        /* a part that was made again without room stays short */     \
-  X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */             \
-  X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                \
-  X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */          \
-  X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */          \
-  X(kSeatStolen, "mutation.seat")             /* E2 of seat.h: a vote is given while another's runs */      \
-  X(kNamesNotAwaited, "mutation.names")       /* C3: a new coordinator answers before it knows */           \
-  X(kOwnNamesForgotten, "mutation.own_names") /* C3: nor does it know its own home's */                     \
+#define OCM_FAULT_POINTS(X)                                                                                  \
+  X(kHomeNoMemory, "home.no_memory")       /* an extent cannot be made */                                    \
+  X(kHomeNoFds, "home.no_fds")             /* nor can its descriptor */                                      \
+  X(kSessionNoFds, "session.no_fds")       /* a session's tables cannot be made or shared */                 \
+  X(kPeerNoFds, "peer.no_fds")             /* another daemon cannot be dialled */                            \
+  X(kServeNoMemory, "serve.no_memory")     /* an extent cannot be mapped to be served */                     \
+  X(kCouncilUnsealed, "mutation.unsealed") /* Q4: a council acts without sealing the former */               \
+  X(kCouncilForgets, "mutation.forgets")   /* Q4: what the former knew is lost */                            \
+  X(kLeaseTooLong, "mutation.lease_long")  /* Q2: a home counts its lease twice as long */                   \
+  X(kDropIgnored, "mutation.drop_ignored") /* Q1: a lost replica is not freed */                             \
+  X(kSealedByOneRun, "mutation.one_run")   /* S4: a later run cannot finish what one began */                \
+  X(kVoterStays, "mutation.voter_stays")   /* Q7: a former voter refuses what follows a lone one */          \
+  X(kSealsUnreached, "mutation.seals_few") /* E3: a council is asked for its end by who may not reach it */  \
+  X(kShrinksAlone, "mutation.alone")       /* E1: who is cut off takes all others for dead */                \
+  X(kLostByOne, "mutation.lost_by_one")    /* Q1: one voter's word is enough */                              \
+  X(kDoubtStays, "mutation.doubt")         /* R10: a loss that was accepted and not learned stays so */      \
+  X(kRemovedForgotten, "mutation.removed") /* N2: a removed name comes back */                               \
+  X(kHomeForgetsRemoval,                                                                                     \
+    "mutation.home_forgets")               /* N2: a name that one home has freed comes back from another */  \
+  X(kUnnameNotTold, "mutation.unname")     /* N7: a name stays of which its program was never told */        \
+  X(kFenceOpen, "mutation.fence")          /* G2: what was given up is applied after what came later */      \
+  X(kHoldIgnored, "mutation.hold_ignored") /* L4: a name's end frees what is held */                         \
+  X(kLateResumeTaken, "mutation.late_resume") /* P2: a session that ended begins again at a home */          \
+  X(kHelloEnds, "mutation.hello")             /* P5: a hello in vain ends the session */                     \
+  X(kUnclaimedStay, "mutation.unclaimed")     /* P6: what a program does not have stays its own */           \
+  X(kUnknownIsGone, "mutation.unknown")       /* P2: what a node out of view has is taken for gone */        \
+  X(kEndNotRepeated, "mutation.end_once")     /* P2: a session's end is told once */                         \
+  X(kDrainEnds, "mutation.drain_ends")        /* P1: who is told to stop ends its sessions elsewhere */      \
+  X(kUndoNotRepeated, "mutation.undo_once")   /* a failed publish is undone where it is heard */             \
+  X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                    \
+  X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */                      \
+  X(kOrphansStay, "mutation.orphans_stay")    /* L2: a dead daemon's extents stay */                         \
+  X(kOrphanNotAsked, "mutation.not_asked")    /* L2: a session that goes on is taken for ended */            \
+  X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                            \
+  X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                   \
+  X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */  \
+  X(kEpochOfAnotherRun, "mutation.epoch")     /* A3: a new run of the coordinator counts like the former */  \
+  X(kVacanciesStay, "mutation.vacant")        /* a part that was made again without room stays short */      \
+  X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */              \
+  X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                 \
+  X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */           \
+  X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */           \
+  X(kVoterComesBack, "mutation.comes_back")   /* Q8: a voter votes again where it forgot what it promised */ \
+  X(kSeatStolen, "mutation.seat")             /* E2 of seat.h: a vote is given while another's runs */       \
+  X(kNamesNotAwaited, "mutation.names")       /* C3: a new coordinator answers before it knows */            \
+  X(kOwnNamesForgotten, "mutation.own_names") /* C3: nor does it know its own home's */                      \
   X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */
 
 #define OCM_FAULT_STATES(X)                                                                      \
@@ -114,6 +115,7 @@ namespace ocm::fault {
   X(kPlanFollowed, "a replica followed a part that another home made again")                     \
   X(kSeatSought, "a voter stood for the seat of a silent coordinator")                           \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
+  X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \
   X(kOfficeTaken, "a node took up the coordinator's role")                                       \
   X(kOfficeLaidDown, "a coordinator lost the seat")                                              \
   X(kToldByFormer, "a home was told of a name by a coordinator that it had left")                \

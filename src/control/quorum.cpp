@@ -160,6 +160,7 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
     return;
   }
   if (!votes()) return;  // Q3
+  if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
@@ -250,6 +251,10 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   if (!has(council, name_, incarnation_)) return Status(Code::kPeerLost, "a council without this voter");
   if (council_.id() != 0 && (!continues(council, council_) || council.number() <= council_.number()))
     return Status(Code::kPeerLost, "it does not continue this voter's council");
+  const bool is_past = home_in_.id() != 0 && home_in_.id() != council.id() &&
+                       home_in_.number() >= council.number() && continues(home_in_, council);
+  if (is_past && !fault::at(fault::Point::kVoterComesBack))  // Q8
+    return Status(Code::kPeerLost, "another council follows it");
   made_of_ = request;
   end_.start_over();
   council_ = council;
@@ -263,6 +268,7 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
 }
 
 void Voter::home_came_to(const wire::Council& council) {
+  home_in_ = council;
   const bool is_over =
       council_.id() != 0 && council.number() > council_.number() && continues(council, council_);
   if (is_over && council.voters_size() == 1 && !has(council, name_, incarnation_)) leave();

@@ -23,6 +23,8 @@
 //   Q7 a voter leaves its council when its home comes to one that follows it and has one voter, another node. Its vote is
 //      not missed: a majority promised the end. If that node restarts, the council after it continues nothing but that one
 //      (nobody could promise its end), and a voter that stayed would refuse it.
+//   Q8 a voter that left a council never comes back to it, nor to one before it: it has forgotten what it promised there, and
+//      what installs it may have lain in a socket.
 #pragma once
 
 #include <cstdint>
@@ -94,7 +96,7 @@ class Voter {
 
  private:
   const std::string name_, incarnation_;
-  wire::Council council_;
+  wire::Council council_, home_in_;  // home_in_: the newest that this node's home came to
   wire::InstallCouncil made_of_;
   SuccessionVoter<NextCouncil> end_;
   LossLedger ledger_;

@@ -14,6 +14,7 @@
 //   E4 who is cut off from its coordinator and not from the others deposes nobody: a voter that granted the seat
 //      within half a lease length ends its council for no other run than the holder's.
 //   E5 a voter whose council nobody takes the seat of becomes a candidate, at a moment of its own.
+//   E6 a holder that stops gives the seat up: it counts no vote any more, and then the voters forget theirs for it.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +43,12 @@ class SeatVotes {
     until_ns_[holder] = now_ns + lease_ns_;
     last_ns_ = now_ns + lease_ns_;
     return true;
+  }
+  /// E6: `holder` acts no more, and never will again.
+  void release(uint64_t now_ns, const std::string& holder) {
+    if (until_ns_.erase(holder) == 0) return;
+    last_ns_ = now_ns;
+    for (const auto& [other, until_ns] : until_ns_) last_ns_ = std::max(last_ns_, until_ns);
   }
   /// E4: this voter may promise the end of its council to `candidate`.
   bool allows_end(uint64_t now_ns, const std::string& candidate) const {

@@ -181,7 +181,8 @@ void Cluster::take_office() {
 void Cluster::lay_down() {
   fault::reached(fault::State::kOfficeLaidDown);
   log::warn("coordinates_no_more",
-            {{"node", core_.name}, {"why", "another node has the seat, or no majority votes"}});
+            {{"node", core_.name},
+             {"why", core_.draining ? "it stops" : "another node has the seat, or no majority votes"}});
   coordinator_->retire();
   retired_.push_back(std::move(coordinator_));
   (void)heard_of_.follow(0);
@@ -566,6 +567,11 @@ Task<void> Cluster::tell_lost() {
 }
 
 Task<void> Cluster::leave() {
+  if (is_coordinator() && core_.passes_on()) {
+    lay_down();
+    co_await quorum_.resign();
+    co_return;
+  }
   const std::string leader = leader_address();
   if (is_coordinator() || leader.empty()) co_return;
   wire::Envelope goodbye;

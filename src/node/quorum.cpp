@@ -98,7 +98,7 @@ bool Quorum::acts() const {
   if (!core_.passes_on()) return convener_.has_value();
   // A council of its own that it is just changing knows of the votes that it holds.
   const wire::Council& council = newest();
-  return convener_ && is_mine(council) && control::continues(council, seat_in_) &&
+  return !resigned_ && convener_ && is_mine(council) && control::continues(council, seat_in_) &&
          core_.now_ns() < seat_.until_ns();
 }
 
@@ -153,7 +153,8 @@ void Quorum::told_of(const wire::Council& council) {
 void Quorum::seek_seat() {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), now = core_.now_ns();
   const wire::Council& council = voter_->council();
-  if (convening_ || core_.stopping || council.id() == 0 || newest().id() != council.id() || is_over(council))
+  if (convening_ || core_.stopping || resigned_ || council.id() == 0 || newest().id() != council.id() ||
+      is_over(council))
     return;
   if (std::exchange(voter_of_, council.id()) != council.id()) {
     voter_since_ns_ = now;
@@ -169,6 +170,19 @@ void Quorum::seek_seat() {
   const uint64_t lost_ns = std::max(seat_.until_ns(), voter_since_ns_ + deadline_ns + deadline_ns / 8);
   const uint64_t at_ns = mine ? lost_ns : voter_->candidate_at_ns(jitter_ns_);
   if (now >= std::max(at_ns, stand_next_ns_)) core_.env.spawn(stand());
+}
+
+Task<void> Quorum::resign() {
+  if (!core_.passes_on() || !is_mine(newest())) co_return;
+  fault::reached(fault::State::kSeatGivenUp);
+  resigned_ = true;
+  seat_.drop();
+  wire::Envelope message;
+  auto& vote = *message.mutable_lease_vote();
+  vote.set_council_id(newest().id());
+  vote.set_partition(core_.partition);
+  vote.set_seat_given_up(self_.incarnation());
+  (void)co_await ask_all(newest(), std::move(message), control::majority(newest()));
 }
 
 Task<void> Quorum::stand() {
@@ -206,7 +220,7 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   auto& vote = *request.mutable_lease_vote();
   vote.set_council_id(council.id());
   vote.set_partition(core_.partition);
-  if (core_.passes_on() && is_mine(council)) vote.set_seat(self_.incarnation());
+  if (core_.passes_on() && !resigned_ && is_mine(council)) vote.set_seat(self_.incarnation());
   const Echo& echo = echoes_[voter.name()];
   vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
   vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());

@@ -45,6 +45,8 @@ class Quorum {
   void found_first();
   /// The run of a node's daemon, as heard.
   void heard_run(const std::string& node, const std::string& incarnation);
+  /// This node stops: another voter may take the seat at once (E6 of control/seat.h).
+  control::Task<void> resign();
   /// Called when a vote has this node's home drop a replica.
   void on_dropped(std::function<void(const ExtentId&)> dropped) { on_dropped_ = std::move(dropped); }
   /// Called when another node, or this one, is the coordinator of the newest council.
@@ -162,7 +164,7 @@ class Quorum {
   std::map<std::string, std::string> runs_;  // by node: of voters, as heard last
   uint64_t leader_of_ = 0, voter_of_ = 0;    // councils' ids
   uint64_t voter_since_ns_ = 0, stand_next_ns_ = 0, jitter_ns_ = 0;
-  bool convening_ = false, telling_ = false;
+  bool convening_ = false, telling_ = false, resigned_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet
 };
 

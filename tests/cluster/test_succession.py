@@ -168,6 +168,18 @@ def test_each_node_is_restarted_in_turn_and_nothing_is_lost(make_cluster):
     assert cluster.program(cluster["n1"]).attach("x", "r").holds(0, 12, MIB)
 
 
+def test_a_coordinator_that_is_told_to_stop_hands_the_role_over(cluster):
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n2)
+    replicated(program, "x", ["n2", "n3"])
+    assert n1.stop() == 0
+    until_done(lambda: program.session("remove", "x"), NAMES_AGAIN_S)
+    assert all_follow(cluster, [n2, n3]) in ("n2", "n3")
+    assert 'coordinates_no_more node=n1 why="it stops"' in n1.log()
+    for node in (n2, n3):
+        assert "coordinator_lost" not in node.log(), "nobody had to wait for the failure deadline"
+
+
 def test_a_coordinator_that_voted_alone_comes_back(cluster):
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n3)

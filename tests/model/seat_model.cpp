@@ -1,4 +1,4 @@
-// Every schedule of the seat of the coordinator: its holder changes the council, is cut off or dies, one or two other
+// Every schedule of the seat of the coordinator: its holder changes the council, is cut off, resigns or dies, one or two other
 // voters become candidates at once, requests and answers come late or never; walked exhaustively over the very code
 // of src/control/seat.h and src/control/succession.h.
 //
@@ -47,6 +47,7 @@ struct World {
   bool asks_late = false;  // requests to vote lie about, else only their answers do
   bool a_died = false;     // while its votes run
   bool steady = false;     // a and b hear of each other with each tick, and c of b
+  bool resigns = false;    // a may give the seat up
 };
 
 struct Value {
@@ -64,7 +65,7 @@ struct Mail {
   uint64_t asked_ns = 0;
 };
 struct Node {
-  bool dead = false;
+  bool dead = false, resigned = false;
   // The voter.
   uint8_t council = 0;
   SuccessionVoter<Value> end;
@@ -121,7 +122,9 @@ class Checker : public Walk<State> {
     return s.councils[s.nodes[node].known].coordinator == node;
   }
   static bool acts(const State& s, uint8_t node) {
-    return !s.nodes[node].dead && is_coordinator(s, node) && s.now < s.nodes[node].held.until_ns();
+    const Node& n = s.nodes[node];
+    const bool over = n.resigned && !OCM_MUTATION("resign-but-act");
+    return !n.dead && !over && is_coordinator(s, node) && s.now < n.held.until_ns();
   }
 
   void push(State state) {
@@ -149,7 +152,7 @@ class Checker : public Walk<State> {
     }
     for (uint8_t n = 0; n < kNodes; ++n) {
       const Node& node = s.nodes[n];
-      put(node.dead), put(node.council), put(node.known);
+      put(node.dead), put(node.resigned), put(node.council), put(node.known);
       put_ballot(node.end.promised()), put_ballot(node.end.accepted_at()), put_value(node.end.accepted());
       put_map(node.votes.left_ns(s.now));
       put_left(node.votes.candidate_at_ns(0, 0));
@@ -225,7 +228,7 @@ class Checker : public Walk<State> {
       for (uint8_t n = 0; n < kNodes; ++n) finish(s, n);
       for (uint8_t n = 0; n < kNodes; ++n) {
         Node& node = s.nodes[n];
-        if (node.dead || node.council == 0) continue;
+        if (node.dead || node.resigned || node.council == 0) continue;
         // Its coordinator is one when it has lost the seat, for a voter may have promised to another.
         const bool is_own = s.councils[node.council].coordinator == n && s.now >= node.held.until_ns();
         if (!is_own && s.now < node.votes.candidate_at_ns(place_of(s, n), 0)) continue;
@@ -281,7 +284,7 @@ class Checker : public Walk<State> {
   }
   bool ask(State& s, uint8_t n) const {
     Node& node = s.nodes[n];
-    if (node.dead || !is_coordinator(s, n)) return false;
+    if (node.dead || node.resigned || !is_coordinator(s, n)) return false;
     bool asked = false;
     for (uint8_t v = 0; v < kNodes; ++v) {
       Mail& mail = node.requests[v];
@@ -321,7 +324,7 @@ class Checker : public Walk<State> {
 
   bool begin(State& s, uint8_t n) const {
     Node& node = s.nodes[n];
-    if (node.dead || node.council == 0 || node.stage != Stage::kIdle) return false;
+    if (node.dead || node.resigned || node.council == 0 || node.stage != Stage::kIdle) return false;
     node.base = node.council;
     node.round = std::max(node.round, s.councils[node.base].number);
     node.round = std::max(node.round, static_cast<uint8_t>(node.end.promised().round));
@@ -479,6 +482,21 @@ class Checker : public Walk<State> {
       if (world_.asks_late) then(s, [&](State& t) { return answer(t, n, v); });
       then(s, [&](State& t) { return heard(t, n, v); });
     }
+    if (!world_.resigns || n != 0) return;
+    then(s, [&](State& t) {
+      if (t.nodes[n].resigned) return false;
+      t.nodes[n].resigned = true;
+      if (!OCM_MUTATION("resign-but-act")) t.nodes[n].held.drop();
+      return true;
+    });
+    for (uint8_t v = 0; v < kNodes; ++v) {
+      then(s, [&](State& t) {
+        const bool told = t.nodes[n].resigned || OCM_MUTATION("release-before-the-end");
+        if (!told || t.nodes[v].dead || t.nodes[v].council != t.nodes[n].known) return false;
+        t.nodes[v].votes.release(t.now, name_of(n));
+        return true;
+      });
+    }
   }
   void expand_candidate(const State& s, uint8_t n) {
     if ((world_.proposers & bit(n)) != 0 && s.attempts != 0) {
@@ -524,6 +542,13 @@ const World kGate[] = {
      .deaths = 0,
      .ticks = 2,
      .prompt = true},
+    {.name = "the coordinator resigns",
+     .next = {0},
+     .proposers = kB,
+     .attempts = 1,
+     .deaths = 0,
+     .ticks = 1,
+     .resigns = true},
     {.name = "cut off from one voter",
      .next = {0},
      .proposers = kB | kC,
@@ -533,6 +558,13 @@ const World kGate[] = {
 };
 const World kDeep[] = {
     {.name = "answers are lost", .next = {0, kC | kD}, .proposers = kB | kC, .lost_max = 1, .ticks = 3},
+    {.name = "resigns, and time passes",
+     .next = {0, kC | kD},
+     .proposers = kB,
+     .attempts = 1,
+     .deaths = 0,
+     .ticks = 2,
+     .resigns = true},
     {.name = "requests come late",
      .next = {0, kC | kD},
      .proposers = kB,
@@ -550,6 +582,8 @@ constexpr Mutation kMutations[] = {
     {"seal-a-minority", "two candidates"},
     {"seal-but-vote-on", "a candidate meets a live one"},
     {"propose-ones-own", "two candidates"},
+    {"resign-but-act", "the coordinator resigns"},
+    {"release-before-the-end", "the coordinator resigns"},
 };
 
 }  // namespace

@@ -205,6 +205,55 @@ std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, std:
   return finish(script, reached, {one, other});
 }
 
+/// It is told to stop: another one has the role long before the failure deadline.
+std::string coordinator_stops(uint64_t seed, const std::set<fault::Point>& broken,
+                              std::set<fault::State>* reached) {
+  Script script(seed, broken, seed % 2 == 0 ? 3 : 5, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(2);
+  const auto x = give_name(script, one, "x", on(1, 2));
+  script.run_for_ms(3 * seed * 37 % 500);
+  world.shut_down(0);
+  script.run_for_ms(kDeadlineMs * 3 / 4);
+  take_name(script, other, "x");
+  const auto y = give_name(script, one, "y", on(1, 2));
+  script.run_for_ms(2 * kDeadlineMs);
+  world.restart(0);
+  script.run_for_ms(3 * kDeadlineMs);
+  for (const char* name : {"x", "y"}) remove_name(script, other, name);
+  return finish(script, reached, {one, other});
+}
+
+/// A coordinator tells a third voter of their council, is cut off, and is heard when the others have another: the voter,
+/// which left that council, does not come back to it.
+std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& broken,
+                                   std::set<fault::State>* reached) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1);
+  world.stop(2);
+  script.run_for_ms(3 * kDeadlineMs);  // 0 votes alone
+  world.cut_link(0, 2);
+  world.resume(2);
+  script.run_for_ms(100 + 20 * (seed % 8));
+  world.restore_link(0, 2);
+  // Until all three vote again, and 2 may not have heard of it.
+  const auto all_vote = [&] {
+    return world.daemon(0)->cluster->quorum().voter().council().voters_size() == 3;
+  };
+  for (int i = 0; i < 5000 && !all_vote(); ++i) script.run_for_ms(1);
+  if (seed % 2 == 1) world.ways().cut(2, 0);  // it hears, and is not heard to have
+  script.run_for_ms(seed / 2 % 4 * 40);
+  world.cut_node(0);
+  script.run_for_ms(2500 + 61 * seed % 1500);
+  world.restore_node(0);
+  if (seed % 2 == 1) world.ways().restore(2, 0);
+  script.run_for_ms(3 * kDeadlineMs);
+  const auto x = give_name(script, one, "x", on(0, 2));
+  remove_name(script, one, "x");
+  return finish(script, reached, {one});
+}
+
 /// What it told a home lies in a socket until another node has the role, and the home has said what it has.
 std::string told_too_late(uint64_t seed, const std::set<fault::Point>& broken,
                           std::set<fault::State>* reached) {
@@ -271,6 +320,8 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"the coordinator stands still", coordinator_stands_still, 24},
       {"each dies in turn", each_dies_in_turn, 12},
       {"cold start", cold_start, 16},
+      {"the coordinator stops", coordinator_stops, 12},
+      {"told of a past council", told_of_a_past_council, 48},
       {"told too late", told_too_late, 12},
       {"two voters hear nothing", two_voters_hear_nothing, 12},
   };

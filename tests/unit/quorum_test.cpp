@@ -276,6 +276,7 @@ TEST_F(One, LeavesACouncilThatItsHomeHasLeft) {
   EXPECT_EQ(v.council().id(), in.id()) << "whatever follows that will continue this one, too";
   v.home_came_to(council(2, {voter("b")}).council());
   EXPECT_EQ(v.council().id(), 0u);
+  EXPECT_FALSE(v.install(kStart, first).is_ok()) << "Q8: it has forgotten what it promised there";
   EXPECT_TRUE(v.install(kStart, council(3, {voter("a")}, {2})).is_ok());
 }
 
