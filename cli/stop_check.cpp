@@ -77,7 +77,8 @@ void print(const Json& found) {
     printf("sessions there, which end: %zu\n", static_cast<size_t>(number(found, "sessions")));
   }
   if (is_set(found, "coordinator"))
-    printf("it is the coordinator: no names and no new members until it is back\n");
+    puts(is_set(found, "hands_over") ? "it is the coordinator, and hands the role over to another node"
+                                     : "it is the coordinator: no names and no new members until it is back");
   if (is_set(found, "stopping")) printf("it was told to stop, and waits\n");
 }
 

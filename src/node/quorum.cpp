@@ -336,8 +336,9 @@ void Quorum::saw(const wire::Council& council) {
   constexpr uint64_t kPatienceDeadlines = 10;
   if (stranger_since_ns_ == 0) stranger_since_ns_ = now;
   if (now < holder_.until_ns()) return;
-  // Who neither votes nor has replicas knows nothing that another could miss.
-  const bool may_matter = voter_->votes() || !home_.directory().replicas().empty();
+  // Who neither votes nor has replicas knows nothing that another could miss; nor does a voter whom nobody can ask.
+  const bool may_matter =
+      (voter_->votes() && !is_over(voter_->council())) || !home_.directory().replicas().empty();
   const uint64_t patience_ns = kPatienceDeadlines * core_.config.failure_deadline_ns();
   if (!may_matter || now >= stranger_since_ns_ + patience_ns) start_over(council);
 }

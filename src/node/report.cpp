@@ -318,6 +318,7 @@ std::string stop_check_json(const wire::StopCheck& found) {
              .raw("safe", found.last_parts() + found.unknown_parts() == 0 ? "true" : "false")
              .raw("stopping", found.stopping() ? "true" : "false")
              .raw("coordinator", found.coordinator() ? "true" : "false")
+             .raw("hands_over", found.hands_over() ? "true" : "false")
              .number("sessions", found.sessions())
              .number("last_parts", found.last_parts())
              .number("last_bytes", found.last_bytes())

@@ -116,7 +116,7 @@ def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_cluster):
         node.arguments = lambda extra=(), arguments=arguments: [*arguments, *extra]
         node.start().wait_ready()
         [said] = wait_for("it says so", functools.partial(lines, node, "own_cluster"))
-        assert " warn " in said and node.control in said and "[cluster] coordinator" in said
+        assert " warn " in said and node.control in said and "[cluster] seeds nor coordinator" in said
         status = ocm(node, "status")
         assert status.returncode == 0 and "alone: coordinator of its own cluster, 1 node" in status.stdout
         found = doctor(node)["coordinator"]

@@ -1,4 +1,5 @@
 """The coordinator's role passes on: any one of three nodes dies, stands still or is cut off, and names work again."""
+import json
 import re
 import signal
 import time
@@ -37,6 +38,12 @@ def all_follow(cluster, nodes, one_of=None):
         names = {coordinator_at(node) for node in nodes}
         return names.pop() if len(names) == 1 and (one_of is None or names <= set(one_of)) else None
     return wait_for("all follow one coordinator", agree)
+
+
+def whole(cluster, name) -> bool:
+    leader = cluster[all_follow(cluster, cluster.nodes)]
+    return any(one["name"] == name and not one["replicas_missing"] and not one["lost"]
+               for one in leader.status()["names"])
 
 
 def replicated(program, name, nodes, seed=1):
@@ -161,8 +168,7 @@ def test_each_node_is_restarted_in_turn_and_nothing_is_lost(make_cluster):
         node.start().wait_ready()
         cluster.wait_members(at=node)
         all_follow(cluster, cluster.nodes)
-        watcher = cluster.program(cluster["n3"])
-        wait_for("two copies again", lambda of=watcher: not of.session("names")["x"].get("replicas_missing"))
+        wait_for("two copies again", lambda: whole(cluster, "x"))
         wait_for("written", lambda turn=turn: outcome(lambda: a.fill(0, 10 + turn, MIB)) is None)
         assert a.holds(0, 10 + turn, MIB)
     assert cluster.program(cluster["n1"]).attach("x", "r").holds(0, 12, MIB)
@@ -172,6 +178,8 @@ def test_a_coordinator_that_is_told_to_stop_hands_the_role_over(cluster):
     n1, n2, n3 = cluster.nodes
     program = cluster.program(n2)
     replicated(program, "x", ["n2", "n3"])
+    wait_for("all vote", lambda: 'voters="n1 n2 n3"' in n1.log())
+    assert json.loads(n1.local_get("/stop-check?node=n1"))["hands_over"]
     assert n1.stop() == 0
     until_done(lambda: program.session("remove", "x"), NAMES_AGAIN_S)
     assert all_follow(cluster, [n2, n3]) in ("n2", "n3")

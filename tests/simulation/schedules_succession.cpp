@@ -316,7 +316,7 @@ std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>&
 const std::vector<Schedule>& schedules_of_succession() {
   static const std::vector<Schedule> all{
       {"the coordinator dies", coordinator_dies, 24},
-      {"the coordinator is cut off", coordinator_cut_off, 12},
+      {"another takes over from who is cut off", coordinator_cut_off, 12},
       {"the coordinator stands still", coordinator_stands_still, 24},
       {"each dies in turn", each_dies_in_turn, 12},
       {"cold start", cold_start, 16},

@@ -128,6 +128,59 @@ TEST_F(Simulation, ASchedule) {
     EXPECT_EQ(schedule->run(seed, {}, nullptr), "") << "OCM_SIM_SEED=" << seed;
 }
 
+/// The schedule that saw it last is tried first; where it does not, or none is named, all are.
+constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
+    {fault::Point::kCouncilUnsealed, "a copy without a lease"},
+    {fault::Point::kCouncilForgets, "one node is cut"},
+    {fault::Point::kLeaseTooLong, "one node is cut"},
+    {fault::Point::kDropIgnored, "one node is cut"},
+    {fault::Point::kSealedByOneRun, "the coordinator ends in a change"},
+    {fault::Point::kVoterStays, "a lone voter restarts"},
+    {fault::Point::kSealsUnreached, "the coordinator restarts out of reach"},
+    {fault::Point::kShrinksAlone, "the coordinator is cut off"},
+    {fault::Point::kLostByOne, "one link is cut"},
+    {fault::Point::kDoubtStays, "a loss is not learned"},
+    {fault::Point::kRemovedForgotten, "a removed name is reported"},
+    {fault::Point::kUnnameNotTold, "nobody knows of a name"},
+    {fault::Point::kFenceOpen, "one node is cut"},
+    {fault::Point::kHoldIgnored, "held while cut off"},
+    {fault::Point::kLateResumeTaken, "a resumption comes late"},
+    {fault::Point::kHelloEnds, "a hello is given up"},
+    {fault::Point::kUnclaimedStay, "the daemon ends with news"},
+    {fault::Point::kUnknownIsGone, "a home is unknown"},
+    {fault::Point::kEndNotRepeated, "a resumption comes late"},
+    {fault::Point::kDrainEnds, "a daemon shuts down"},
+    {fault::Point::kUndoNotRepeated, "a failed publish leaks"},
+    {fault::Point::kUndoByName, "a failed publish takes a name"},
+    {fault::Point::kRemoveByName, "a removal comes late"},
+    {fault::Point::kOrphansStay, "a resumption comes late"},
+    {fault::Point::kOrphanNotAsked, "a resumption is not heard"},
+    {fault::Point::kReserveNotUndone, "a home is unknown"},
+    {fault::Point::kCopyNotChecked, "a copy without a lease"},
+    {fault::Point::kFormerNotAsked, "a put outlasts its part"},
+    {fault::Point::kEpochOfAnotherRun, "the coordinator restarts at once"},
+    {fault::Point::kVacanciesStay, "room comes later"},
+    {fault::Point::kReplicaNotFrozen, "a part is made again"},
+    {fault::Point::kFrozenNotCompared, "a part is made again"},
+    {fault::Point::kHoldsStay, "held through restarts"},
+    {fault::Point::kOldPartServed, "one link is cut"},
+    {fault::Point::kVoterComesBack, "told of a past council"},
+    {fault::Point::kSeatStolen, "two voters hear nothing"},
+    {fault::Point::kNamesNotAwaited, "the coordinator dies"},
+    {fault::Point::kOwnNamesForgotten, "the coordinator dies"},
+    {fault::Point::kSealedStays, "two voters hear nothing"},
+};
+
+std::vector<Schedule> schedules_for(fault::Point point) {
+  std::vector<Schedule> out = schedules();
+  for (const auto& [of, name] : kSeenBy) {
+    if (of != point) continue;
+    std::stable_partition(out.begin(), out.end(),
+                          [name = std::string(name)](const Schedule& one) { return one.name == name; });
+  }
+  return out;
+}
+
 /// Each rule is broken, and a schedule or a life must see it.
 TEST_F(Simulation, FindsWhatIsBrokenOnPurpose) {
   if (kSeeds < 24) GTEST_SKIP() << "a question of the protocol, asked in builds without sanitizers";
@@ -138,7 +191,7 @@ TEST_F(Simulation, FindsWhatIsBrokenOnPurpose) {
     if (only != ~uint64_t{0} && only != i) continue;
     const auto point = static_cast<fault::Point>(i);
     std::string found, where;
-    for (const Schedule& schedule : schedules()) {
+    for (const Schedule& schedule : schedules_for(point)) {
       for (uint64_t seed = 1; found.empty() && seed <= schedule.seeds; ++seed) {
         found = schedule.run(seed, {point}, nullptr);
         where = schedule.name;
