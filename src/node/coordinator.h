@@ -12,6 +12,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -56,19 +57,20 @@ class Coordinator {
   /// Another node has the role: from here on nobody is told anything.
   void retire() { retired_ = true; }
   /// Nothing of it runs any more.
-  bool is_idle() const { return running_ == 0; }
+  bool is_idle() const { return *running_ == 0; }
 
  private:
-  /// Counts what runs, so that a retired coordinator goes when nothing does.
+  /// Counts what runs, so that a retired coordinator goes when nothing does. What still waits when the daemon ends is dropped
+  /// after the coordinator.
   class Running {
    public:
-    explicit Running(Coordinator& of) : of_(of) { ++of_.running_; }
-    ~Running() { --of_.running_; }
+    explicit Running(const Coordinator& of) : count_(of.running_) { ++*count_; }
+    ~Running() { --*count_; }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
-    Coordinator& of_;
+    const std::shared_ptr<size_t> count_;
   };
   void spawn(control::Task<void> task);
   control::Task<control::Reply> answer_now(wire::Envelope request, std::string asker);
@@ -136,7 +138,7 @@ class Coordinator {
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
   size_t unheard_count_ = 0;
-  size_t running_ = 0;
+  const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);
   bool retired_ = false;
 };
 
