@@ -98,8 +98,7 @@ Check check_coordinator(const std::vector<ocm_node_info>& nodes, const std::stri
   }
   return {"coordinator", Verdict::kFail, "none can be reached: " + why,
           "compare [cluster] seeds (or coordinator) in oncillad.toml with the addresses of the nodes, and "
-          "their token files "
-          "and certificates"};
+          "their token files and certificates"};
 }
 
 Check check_heartbeats(const std::vector<ocm_node_info>& nodes) {

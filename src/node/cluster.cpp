@@ -171,9 +171,12 @@ void Cluster::take_office() {
   }
   log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number()}, {"after", followed_}});
   followed_ = core_.name;
+  const auto tell = [](Cluster& self, std::string address) -> Task<void> {
+    (void)co_await self.tell_leader(std::move(address));
+  };
   for (const auto& node : view_.nodes()) {
     if (node.name() != core_.name && !is_state(node, NodeState::kDead))
-      core_.env.spawn(tell_leader(node.control_address()));
+      core_.env.spawn(tell(*this, node.control_address()));
   }
   coordinator_->look();
 }
@@ -190,10 +193,10 @@ void Cluster::lay_down() {
   send_names_ = true;
 }
 
-Task<void> Cluster::tell_leader(std::string address) {
+Task<Result<wire::Envelope>> Cluster::tell_leader(std::string address) {
   wire::Envelope message;
   *message.mutable_leader()->mutable_council() = quorum_.known();
-  (void)co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  co_return co_await peers_.call(std::move(address), std::move(message), core_.now_ns() + patience_ns());
 }
 
 void Cluster::ask_seeds() {
@@ -211,10 +214,7 @@ void Cluster::ask_seeds() {
 }
 
 Task<void> Cluster::ask_seed(std::string seed) {
-  wire::Envelope message;
-  *message.mutable_leader()->mutable_council() = quorum_.known();
-  const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
-  const auto reply = co_await peers_.call(seed, std::move(message), core_.now_ns() + patience);
+  const auto reply = co_await tell_leader(seed);
   asking_seeds_.erase(seed);
   if (!reply.is_ok()) {
     if (!is_coordinator()) missed_coordinator(seed, reply.status());
@@ -240,8 +240,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     *beat.mutable_council() = quorum_.newest();
     if (more) more = !add_published(beat, next);
     ++core_.metrics.heartbeats_sent;
-    const uint64_t patience = std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
-    auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience);
+    auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience_ns());
     if (leader != leader_address()) break;  // another one meanwhile
     if (reply.is_ok() && reply.value().has_leader()) {
       quorum_.told_of(reply.value().leader().council());

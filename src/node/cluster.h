@@ -5,6 +5,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -133,8 +134,12 @@ class Cluster {
   /// What council they know; and tells them of this node's. Founds the first one (control/founding.h).
   void ask_seeds();
   control::Task<void> ask_seed(std::string seed);
-  /// Of the council that made this node coordinator.
-  control::Task<void> tell_leader(std::string address);
+  /// The council that this node knows; the other's comes back.
+  control::Task<Result<wire::Envelope>> tell_leader(std::string address);
+  /// How long an answer about the coordinator, or of it, is waited for.
+  uint64_t patience_ns() const {
+    return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
+  }
   control::Reply not_here(const wire::Envelope& request);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
@@ -143,7 +148,7 @@ class Cluster {
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
   void remember_removed(const std::string& allocation_id);
   void note_own_pool() { rooms_.note_pool(core_.name, home_.pool(Kind::kDram)); }
-  void missed_coordinator(const std::string& leader, const Status& why);
+  void missed_coordinator(const std::string& address, const Status& why);
 
   Core& core_;
   Home& home_;

@@ -31,6 +31,8 @@ void Quorum::start(uint64_t coordinator_run) {
 }
 
 void Quorum::found(uint64_t run) {
+  voter_->leave();
+  sealing_ = telling_ = false;
   convener_.emplace(run, self_);
   const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
   OCM_ASSERT(alone.is_ok());
@@ -132,8 +134,6 @@ void Quorum::heard_run(const std::string& node, const std::string& incarnation) 
 void Quorum::found_first() {
   if (known().id() != 0) return;
   log::info("council_founded", {{"node", core_.name}});
-  voter_->leave();
-  sealing_ = telling_ = false;
   found(core_.env.random_number() | 1);
   if (home_.directory().replicas().empty()) start_over(voter_->council());  // else its replicas may be old
   ask_round();
@@ -161,11 +161,7 @@ void Quorum::seek_seat() {
     jitter_ns_ = core_.env.random_number() % (deadline_ns / 8);
   }
   const bool mine = is_mine(council);
-  if (mine && (!convener_ || convener_->council().id() != council.id())) {
-    if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
-    convener_->take_up(voter_->made_of());
-    sealing_ = telling_ = false;
-  }
+  if (mine) take_up();
   // The votes for the coordinator before may have to be waited out.
   const uint64_t lost_ns = std::max(seat_.until_ns(), voter_since_ns_ + deadline_ns + deadline_ns / 8);
   const uint64_t at_ns = mine ? lost_ns : voter_->candidate_at_ns(jitter_ns_);
@@ -185,11 +181,18 @@ Task<void> Quorum::resign() {
   (void)co_await ask_all(newest(), std::move(message), control::majority(newest()));
 }
 
+void Quorum::take_up() {
+  if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
+  if (convener_->council().id() == voter_->council().id()) return;
+  convener_->take_up(voter_->made_of());
+  sealing_ = telling_ = false;
+}
+
 Task<void> Quorum::stand() {
+  if (convening_ || voter_->council().id() == 0) co_return;  // since it was spawned
   convening_ = true;
   fault::reached(fault::State::kSeatSought);
-  if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
-  if (convener_->council().id() != voter_->council().id()) convener_->take_up(voter_->made_of());
+  take_up();
   ++core_.metrics.council_attempts;
   convener_->begin(true);
   if (co_await others_agree(convener_->council())) {
@@ -481,8 +484,6 @@ void Quorum::tell_over(const wire::Council& council) {
 void Quorum::found_anew(const wire::Council& former) {
   tell_over(former);
   fault::reached(fault::State::kCouncilOver);
-  sealing_ = telling_ = false;
-  voter_->leave();
   found(core_.env.random_number() | 1);
 }
 

@@ -95,6 +95,8 @@ class Quorum {
   void answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const;
   /// Stands for the seat if it is time to.
   void seek_seat();
+  /// The convener goes on from the council that this node votes in.
+  void take_up();
   control::Task<void> stand();
   /// Asked before this node itself promises, so that a candidate whom nobody follows goes on voting.
   control::Task<bool> others_agree(wire::Council base);
