@@ -208,7 +208,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
     unheard_count_ -= waiting->second.size();
     const auto waited = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& told : waited) spawn(tell_until_heard(name, told));
+    for (const auto& told : waited) spawn(tell_what_waited(name, told));
   }
   wire::Envelope out;
   *out.mutable_cluster_view() = view();

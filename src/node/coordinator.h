@@ -99,6 +99,8 @@ class Coordinator {
   void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
+  /// What waited for the node's heartbeat.
+  control::Task<void> tell_what_waited(std::string node, wire::PublishExtents what);
   /// A home of it has not been told yet what became of its name.
   bool awaits_news(const wire::Allocation& named) const;
   /// Has the other living nodes remember a removal that a home has not heard of.
@@ -138,6 +140,7 @@ class Coordinator {
   /// while keeps its run and its extents.
   std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
   size_t unheard_count_ = 0;
+  std::multiset<std::string> being_told_;  // allocations: of unheard_, whose homes are told just now
   const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);
   bool retired_ = false;
 };

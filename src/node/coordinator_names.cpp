@@ -132,6 +132,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
 }
 
 bool Coordinator::awaits_news(const wire::Allocation& named) const {
+  if (being_told_.contains(named.allocation_id())) return true;
   const std::vector<std::string> homes = homes_of(named);
   return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
     const auto waiting = unheard_.find(node);
@@ -218,6 +219,12 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
   }
   const bool noted = tell_later(std::move(node), std::move(what));
   if (noted && later != nullptr) *later = true;
+}
+
+Task<void> Coordinator::tell_what_waited(std::string node, wire::PublishExtents what) {
+  const auto told = being_told_.insert(what.allocation().allocation_id());
+  co_await tell_until_heard(std::move(node), std::move(what));
+  being_told_.erase(told);
 }
 
 void Coordinator::tell_of_former(const std::string& allocation_id,
