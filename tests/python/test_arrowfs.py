@@ -111,7 +111,8 @@ def moves_while_the_gil_is_held(source, target, folder, bytes_moved) -> bool:
     try:
         first = bytes_moved()
         wait_for("the copy moves bytes", lambda: bytes_moved() > first)
-        sys.setswitchinterval(1000)  # from here to the end of each try nothing takes the GIL from this thread
+        sys.setswitchinterval(1000)  # nothing takes the GIL from this thread but who waits for it since before,
+        time.sleep(20 * interval)    # and who did has had it now
         poll = ctypes.PyDLL(None).poll
         for _ in range(20):
             before = bytes_moved()
