@@ -9,6 +9,9 @@
 namespace ocm::client {
 namespace {
 
+/// A part of one extent whose home was silent is looked for so often.
+constexpr uint64_t kResolveAgainNs = 1'000'000'000;
+
 /// What a slab serves: small, single, placed by the cluster, nothing special asked for.
 bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
   return bytes <= kPieceBytesMax && options.kind == Kind::kDram && options.layout == Layout::kSingle &&
@@ -75,7 +78,8 @@ Status Allocation::attach(Session& session, const std::string& name, Access acce
 }
 
 void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags) {
-  Extent& extent = *piece.slab->extent;
+  const Binding* const bound = piece.slab->binding.load(std::memory_order_acquire);
+  const Extent& extent = (*bound)[0];
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
   kind_ = Kind::kDram;
   access_ = Access::kReadWrite;
@@ -83,7 +87,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   base_ = piece.offset;
   slab_ = piece.slab;
   piece_ = piece.index;
-  binding_.store(piece.slab->binding, std::memory_order_release);
+  binding_.store(bound, std::memory_order_release);
   session_ = &session;
   if (extent.on_this_host()) {
     if (std::byte* data = extent.data_now()) use_directly(extent, data);
@@ -109,10 +113,38 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
 }
 
 Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply reply) {
-  std::lock_guard lock(lease_->rebinding);
-  OCM_TRY_ASSIGN(const bool changed, rebind_lease(*session_, daemon, std::move(reply), *lease_));
-  binding_.store(lease_->bindings.back().get(), std::memory_order_release);
-  return changed;
+  Lease& lease = granted();
+  std::lock_guard lock(lease.rebinding);
+  OCM_TRY_ASSIGN(const bool changed, rebind_lease(*session_, daemon, std::move(reply), lease));
+  const Binding* const now = lease.bindings.back().get();
+  if (slab_ != nullptr) slab_->binding.store(now, std::memory_order_release);
+  // Another piece of the slab may have had the answer before.
+  const bool moved = binding_.exchange(now, std::memory_order_acq_rel) != now;
+  if (moved && !replicated()) {
+    std::lock_guard opening(opening_);
+    moved_.store(true, std::memory_order_relaxed);
+    direct_.store(nullptr, std::memory_order_release);
+  }
+  return changed || moved;
+}
+
+Code Allocation::follow(ExtentId tried, bool silent) {
+  const Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+  if (!daemon.is_ok()) return daemon.status().code();
+  wire::Envelope request = resolve_request(lease_id(), tried, silent);
+  Result<Reply> reply = session_->call(request);
+  if (!reply.is_ok()) return reply.status().code();
+  const Result<bool> changed = rebind(daemon.value(), std::move(*reply));
+  if (!changed.is_ok()) return changed.status().code();
+  return changed.value() || !silent ? Code::kOk : Code::kPeerLost;
+}
+
+void Allocation::was_not_resolved(Code known, bool silent, uint64_t now_ns) {
+  if (replicated()) return;
+  if (silent)
+    resolves_from_ns_.store(now_ns + kResolveAgainNs, std::memory_order_relaxed);
+  else if (ends_part(known))
+    over_.store(true, std::memory_order_relaxed);
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {
@@ -127,6 +159,7 @@ std::byte* Allocation::open_directly() {
   const Result<std::byte*> data = only.open();
   if (!data.is_ok()) return nullptr;
   std::lock_guard lock(opening_);
+  if (moved_.load(std::memory_order_relaxed)) return nullptr;
   if (direct_.load(std::memory_order_relaxed) == nullptr) use_directly(only, data.value());
   return direct_.load(std::memory_order_relaxed);
 }
@@ -159,6 +192,9 @@ void Allocation::clear() {
   base_ = 0;
   deferred_error_.store(0, std::memory_order_relaxed);
   pointer_taken_.store(false, std::memory_order_relaxed);
+  moved_.store(false, std::memory_order_relaxed);
+  over_.store(false, std::memory_order_relaxed);
+  resolves_from_ns_.store(0, std::memory_order_relaxed);
   session_ = nullptr;
 }
 
@@ -175,18 +211,13 @@ Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
   ExtentId tried;
   Result<std::byte*> data = open_here(piece, tried);
   Code known = Code::kOk;
-  for (uint32_t i = 0; i < kRebindsMax && replicated() && data.status().code() == Code::kRevoked; ++i) {
-    // It may be frozen, or its part may have been made again: as operations do (operation_resolve.cpp).
-    const Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
-    known = daemon.status().code();
-    if (!daemon.is_ok()) break;
-    wire::Envelope request = resolve_request(lease_->id, tried);
-    Result<Reply> reply = session_->call(request);
-    known = reply.status().code();
-    if (!reply.is_ok() || !rebind(daemon.value(), std::move(*reply)).is_ok()) break;
+  for (uint32_t i = 0; i < kRebindsMax && data.status().code() == Code::kRevoked; ++i) {
+    // It may be frozen, or its part may go on elsewhere: as operations do (operation_resolve.cpp).
+    known = follow(tried, false);
+    if (known != Code::kOk) break;
     data = open_here(piece, tried);
   }
-  if (!data.is_ok()) return replicated() ? after_resolve(data.status(), known) : data.status();
+  if (!data.is_ok()) return after_resolve(data.status(), known);
   pointer_taken_.store(true, std::memory_order_relaxed);
   return data.value() + base_ + piece.offset;
 }

@@ -4,8 +4,8 @@
 //
 // Invariants
 //   A1 direct_ != null  =>  the whole allocation is the contiguous [direct_, direct_ + bytes_) here.
-//   A2 a replicated allocation follows parts that the cluster made again (rebind): what needs several of its
-//      extents takes them from one binding.
+//   A2 an allocation follows its parts (rebind), which go on elsewhere when a lost replica was made again or an extent
+//      moved: what needs several extents takes them from one binding. direct_ does not follow: it stays null then.
 //   A3 busy_ counts operations under way that touch the bytes from outside post order (copies between
 //      nodes, gets that land in an extent of this host); a thread's next operation waits for them first.
 // Threads: any; free() only when no other call on the allocation is running.
@@ -73,6 +73,17 @@ class Allocation {
   /// `reply` is the daemon's to ResolveRequest. True if the binding changed, or an extent is known as lost
   /// now. Errors: as rebind_lease().
   Result<bool> rebind(const std::shared_ptr<Daemon>& daemon, Reply reply);
+  /// Extent `tried` did not answer (`silent`), or it answered kRevoked. Asks the daemon, and waits for its answer. kOk:
+  /// what was not done there may be tried again. Else what the daemon knows, for after_resolve().
+  Code follow(ExtentId tried, bool silent);
+  /// By which the daemon knows it.
+  const AllocationId& lease_id() const { return granted().id; }
+  /// Of parts of one extent, whose home was silent, or which the daemon knows as freed: not worth asking again now.
+  bool resolves(bool silent, uint64_t now_ns) const {
+    return !over_.load(std::memory_order_relaxed) &&
+           (!silent || now_ns >= resolves_from_ns_.load(std::memory_order_relaxed));
+  }
+  void was_not_resolved(Code known, bool silent, uint64_t now_ns);
   /// So often an operation starts over, with what the daemon answers.
   static constexpr uint32_t kRebindsMax = 8;
   uint64_t base() const { return base_; }
@@ -112,6 +123,7 @@ class Allocation {
   void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
   Result<std::byte*> open_here(const Piece& piece, ExtentId& tried);
   Status move_to_own_extent();
+  Lease& granted() const { return slab_ != nullptr ? *slab_->lease : *lease_; }
   Status fill_zeros();
   void use_directly(const Extent& extent, std::byte* data);
 
@@ -131,6 +143,9 @@ class Allocation {
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
   std::atomic<int> deferred_error_{0};
+  std::atomic<bool> moved_{false};  // A2
+  std::atomic<bool> over_{false};   // the daemon knows that a part of one extent was freed
+  std::atomic<uint64_t> resolves_from_ns_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab
 };

@@ -24,7 +24,7 @@ class Binding {
  public:
   struct Place {
     Extent* extent = nullptr;
-    uint32_t remade = 0;  // how often its part was made again
+    uint32_t epoch = 0;  // of its part: how often it went on elsewhere
   };
   explicit Binding(std::vector<Place> places) : places_(std::move(places)) {}
 

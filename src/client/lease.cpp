@@ -133,7 +133,7 @@ Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_pt
   for (const wire::ExtentDescriptor& descriptor : message->allocation().extents()) {
     OCM_TRY_ASSIGN(Extent * extent, extents.next(nullptr, wanted, lease->extents));
     if (descriptor.lost()) extent->mark_lost();
-    places.push_back({extent, descriptor.remade()});
+    places.push_back({extent, descriptor.epoch()});
   }
   lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
   return lease;
@@ -207,25 +207,26 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
   return id;
 }
 
-wire::Envelope resolve_request(const AllocationId& id, ExtentId extent) {
+wire::Envelope resolve_request(const AllocationId& id, ExtentId extent, bool silent) {
   wire::Envelope request;
   wire::ResolveRequest& resolve = *request.mutable_resolve();
   resolve.set_allocation_id(id.bytes.data(), id.bytes.size());
   resolve.mutable_extent()->set_address(extent.address.bits());
   resolve.mutable_extent()->set_generation(extent.generation);
+  resolve.set_silent(silent);
   return request;
 }
 
-bool ends_replicas(Code known) {
+bool ends_part(Code known) {
   const bool may_answer_again = known == Code::kOk || known == Code::kPeerLost || known == Code::kDeadline ||
                                 known == Code::kNoDaemon || known == Code::kQueueFull;
   return !may_answer_again;
 }
 
 Status after_resolve(const Status& failure, Code known) {
-  if (failure.code() != Code::kRevoked || ends_replicas(known)) return failure;
+  if (failure.code() != Code::kRevoked || ends_part(known)) return failure;
   return Status(Code::kPeerLost,
-                std::string(failure.message()) + "; none of its replicas answers now, and it was not freed");
+                std::string(failure.message()) + "; nothing of it answers now, and it was not freed");
 }
 
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
@@ -248,22 +249,22 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
   const auto count = static_cast<uint32_t>(now.size());
   for (uint32_t first = 0, end = 0; first < count; first = end) {
     end = lease.part_end(first);
-    uint32_t remade_now = 0, remade_said = 0;
+    uint32_t epoch_now = 0, epoch_said = 0;
     for (uint32_t i = first; i < end; ++i) {
-      remade_now = std::max(remade_now, now[i].remade);
-      remade_said = std::max(remade_said, extents[static_cast<int>(i)].remade());
+      epoch_now = std::max(epoch_now, now[i].epoch);
+      epoch_said = std::max(epoch_said, extents[static_cast<int>(i)].epoch());
     }
     for (uint32_t i = first; i < end; ++i) {
       const wire::ExtentDescriptor& descriptor = extents[static_cast<int>(i)];
       const ExtentId id{GlobalAddress(descriptor.address()), descriptor.generation()};
-      Extent* known = remade_said < remade_now ? now[i].extent : nullptr;  // B3
+      Extent* known = epoch_said < epoch_now ? now[i].extent : nullptr;  // B3
       for (uint32_t j = first; j < end && known == nullptr; ++j) {
         if (now[j].extent->descriptor().id == id) known = now[j].extent;
       }
       OCM_TRY_ASSIGN(Extent * extent, reader.next(known, now[i].extent->wanted(), fresh));
-      if (remade_said < remade_now) continue;
+      if (epoch_said < epoch_now) continue;
       differs = differs || extent != now[i].extent;
-      places[i] = {extent, descriptor.remade()};
+      places[i] = {extent, descriptor.epoch()};
       if ((descriptor.lost() || descriptor.vacant()) && !extent->lost()) lost.push_back(extent);
     }
   }

@@ -49,9 +49,10 @@ struct Lease {
   uint32_t owner_uid = 0;
   uint32_t mode = 0;  // 0: not published
 
-  /// One past the last extent of the part that begins with extent `first`.
+  /// One past the last extent of the part that begins with extent `first`: see control/parts.h.
   uint32_t part_end(uint32_t first) const {
-    return shape.layout == Layout::kSequence ? sequence.part_end(first) : shape.extents;
+    if (shape.layout == Layout::kSequence) return sequence.part_end(first);
+    return shape.layout == Layout::kReplicated ? shape.extents : first + 1;
   }
 };
 
@@ -81,12 +82,12 @@ struct ReturnedLease {
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
 Status return_lease(Session& session, const ReturnedLease& lease);
 
-/// Asks for the allocation as it is now; `extent` is one of a part that may have been made again.
-wire::Envelope resolve_request(const AllocationId& id, ExtentId extent);
+/// Asks for the allocation as it is now; `extent` is one of a part that may go on elsewhere. `silent`: it did not answer.
+wire::Envelope resolve_request(const AllocationId& id, ExtentId extent, bool silent);
 /// True if the daemon's answer to it says that the part is gone, or that it cannot be followed.
-bool ends_replicas(Code known);
-/// What an operation ends with whose replicas answered `failure`; `known`: what the daemon said of them.
-/// kRevoked is final, so it is told only where that ends them. A frozen replica answers it, too.
+bool ends_part(Code known);
+/// What an operation ends with whose extents answered `failure`; `known`: what the daemon said of their part.
+/// kRevoked is final, so it is told only where that ends it. A frozen replica answers it, too.
 Status after_resolve(const Status& failure, Code known);
 /// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
 /// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing

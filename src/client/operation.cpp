@@ -48,7 +48,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   runs_ = std::move(runs);
   begin();
   if (!exhausted_) {
-    if (replicated(target_) || replicated(source_)) take_number();
+    take_number();
     if (replicated(target_)) legs_per_cut_ = std::min(target_->shape().extents, kReplicasMax);
     uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
     for (const Allocation* a : {target_, source_}) {
@@ -162,7 +162,8 @@ bool Operation::test_call(Call& call, uint64_t now_ns) {
 
 uint64_t Operation::call_patience_ns() const {
   // A replica is lost only once its node's lease is over, whatever the session's own bound is.
-  const bool legs = state_.load(std::memory_order_relaxed) == State::kMoving;
+  const bool legs = confirmations_.empty() && std::all_of(suspects_.begin(), suspects_.end(),
+                                                          [](const Suspect& s) { return s.silent; });
   const uint64_t leases_ns = legs ? 0 : 4 * session_->daemon_now()->failure_deadline_ns();
   return std::max(session_->call_deadline_ns(), leases_ns);
 }
@@ -380,6 +381,13 @@ void Operation::settle(Leg& finished) {
       cut.source_revoked |= uint64_t{1} << (cut.source_extent - cut.source_first);
     if (cut.source_revoked != 0) suspect(source_part(cut));
   }
+  if (was_call && !replicated(cut.source.allocation) &&
+      (status.code() == Code::kRevoked || status.code() == Code::kNotFound)) {
+    if (replicated(cut.target.allocation))
+      suspect(only_part(cut, true, Code::kRevoked));
+    else
+      fail_only(cut, true, Status(Code::kRevoked, std::string(status.message())));
+  }
   if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
@@ -398,7 +406,11 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
   if (code == Code::kRevoked) extent.attach_anew();
-  if (!replicated(end.allocation) || !is_replica_failure(status.code())) {
+  if (!replicated(end.allocation)) {
+    fail_only(cut, blame_source, Status(code, where));
+    return false;
+  }
+  if (!is_replica_failure(status.code())) {
     fail(code, where);
     return false;
   }
@@ -493,12 +505,13 @@ bool Operation::locally_done() {
   if (step()) return true;
   std::lock_guard lock(mutex_);
   if (done()) return true;
-  if (!exhausted_ || run_.bytes > 0 || replicated(target_)) return false;  // P3
+  if (!exhausted_ || run_.bytes > 0 || replicated(target_) || replicas_failed_) return false;  // P3
   for (uint32_t i = tail_; i != head_; ++i) {
     Leg& pending = leg(i);
     if (pending.call != nullptr || !pending.op.locally_done()) return false;
     // Another replica would need the buffer again: puts never move on, gets are done when they are done.
   }
+  buffer_given_ = true;
   return true;
 }
 

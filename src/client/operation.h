@@ -12,8 +12,9 @@
 //   P1 legs_[tail_, head_) are under way; an Op and its buffers are not touched until its leg is reaped.
 //   P2 a put to replicas is done well only when every replica either took all bytes or is known to the
 //      cluster as lost, so that no later get can find the old bytes.
-//   P3 an operation with replicas uses one binding at each end (client/binding.h), and starts over whole with
-//      the next: what was not acknowledged may be put again. The program's buffers are needed until then.
+//   P3 an operation uses one binding at each end (client/binding.h), and starts over whole with the next: what was not
+//      acknowledged may be put again. The program's buffers are needed until then: puts to replicas keep them to the end,
+//      and one of which the program has its buffer back ends with what it met.
 //   P4 what starts over comes after what its thread started before on these allocations, and before what its
 //      thread starts from then on.
 //   P5 status_ is final once state_ is kDone.
@@ -122,11 +123,12 @@ class Operation {
     };
     uint32_t made_ = 0;
   };
-  /// A replica whose home may know of a part that was made again.
+  /// An extent whose home may know of a part that goes on elsewhere.
   struct Suspect {
     Allocation* allocation = nullptr;
     ExtentId extent;
     bool maybe_frozen = false;
+    bool silent = false;  // its home, and there is no replica
     std::shared_ptr<Daemon> daemon;
     std::shared_ptr<Call> call;
   };
@@ -172,6 +174,9 @@ class Operation {
   };
   Part target_part() const;
   Part source_part(const Cut& cut) const;
+  /// The bytes of one end have no other extent: their part may go on elsewhere.
+  Part only_part(const Cut& cut, bool source, Code code) const;
+  void fail_only(const Cut& cut, bool source, const Status& status);
   /// `part` has no replica left, or one whose loss is in doubt.
   void fail_replicas(const Part& part, const Status& status);
   /// Those of `part` whose homes may know of a part that was made again: not the ones on nodes that died.
@@ -209,6 +214,7 @@ class Operation {
   std::vector<Suspect> suspects_;
   bool loss_revoked_ = false;     // a replica was not given up, for it was only frozen
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
+  bool buffer_given_ = false;     // back to the program, before the end
   uint32_t restarts_ = 0;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
   uint64_t number_ = 0;

@@ -1,9 +1,10 @@
-// An operation whose replicas fail, and which follows the parts that the cluster made again: it asks the
-// daemon for the allocation as it is now, and starts over with that.
+// An operation whose extents fail, and which follows their parts: it asks the daemon for the allocation as it is now, and
+// starts over with that.
 //
-// A frozen replica answers kRevoked, and so does one whose part goes on elsewhere: only its home knows. The
-// daemon answers once the part is made again, or will not be. Nothing new: what was revoked may be as it was,
-// and is tried again; another failure stays the operation's.
+// A frozen replica answers kRevoked, and so does an extent whose part goes on elsewhere: only its home knows. The daemon
+// answers once the part is made again, or will not be. Nothing new: what was revoked may be as it was, and is tried again;
+// another failure stays the operation's. A home that is silent may be gone since its extents moved away: where there is
+// no replica the daemon is asked about that, too.
 #include <algorithm>
 
 #include "client/allocation.h"
@@ -26,6 +27,27 @@ Operation::Part Operation::target_part() const {
 
 Operation::Part Operation::source_part(const Cut& cut) const {
   return {source_, source_binding_, cut.source_first, cut.sources, cut.source_failed, cut.source_revoked};
+}
+
+Operation::Part Operation::only_part(const Cut& cut, bool source, Code code) const {
+  return {source ? source_ : target_,
+          source ? source_binding_ : target_binding_,
+          source ? cut.source_extent : cut.target_extent,
+          1,
+          1,
+          code == Code::kRevoked ? uint64_t{1} : 0};
+}
+
+void Operation::fail_only(const Cut& cut, bool source, const Status& status) {
+  const Allocation* allocation = source ? source_ : target_;
+  const bool silent = status.code() == Code::kPeerLost;
+  if ((!silent && status.code() != Code::kRevoked) || !allocation->resolves(silent, os::now_ns()))
+    return fail(status.code(), status.message());
+  const Part part = only_part(cut, source, status.code());
+  if (status_.is_ok())
+    fail_replicas(part, status);
+  else if (replicas_failed_)
+    suspect(part);
 }
 
 void Operation::fail_replicas(const Part& part, const Status& status) {
@@ -53,11 +75,12 @@ void Operation::suspect(const Part& part) {
     one.allocation = part.allocation;
     one.extent = (*part.binding)[part.first + i].descriptor().id;
     one.maybe_frozen = (living == 0 || loss_revoked_) && (part.revoked >> i & 1) != 0;
+    one.silent = !part.allocation->replicated() && part.revoked == 0;
   }
 }
 
 void Operation::finish_or_resolve() {
-  if (!replicas_failed_) return finish();
+  if (!replicas_failed_ || buffer_given_) return finish();
   if (unanswered_ || restarts_ == Allocation::kRebindsMax) {
     status_ = after_resolve(status_, unanswered_ ? Code::kDeadline : Code::kOk);
     return finish();
@@ -66,7 +89,7 @@ void Operation::finish_or_resolve() {
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();
   for (Suspect& suspect : suspects_) {
-    wire::Envelope request = resolve_request(suspect.allocation->id(), suspect.extent);
+    wire::Envelope request = resolve_request(suspect.allocation->lease_id(), suspect.extent, suspect.silent);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
     if (!daemon.is_ok()) break;
     auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
@@ -86,11 +109,14 @@ bool Operation::resolved() {
   for (Suspect& suspect : suspects_) {
     if (suspect.call == nullptr || !suspect.call->status.is_ok()) {
       const Code code = suspect.call == nullptr ? Code::kNoDaemon : suspect.call->status.code();
-      if (ends_replicas(code)) known = code;
+      if (ends_part(code)) known = code;
+      suspect.allocation->was_not_resolved(code, suspect.silent, now);
       continue;
     }
     Result<bool> changed = suspect.allocation->rebind(suspect.daemon, std::move(suspect.call->reply));
     if (changed.is_ok() && (changed.value() || suspect.maybe_frozen)) again = true;
+    if (suspect.silent && !(changed.is_ok() && changed.value()))
+      suspect.allocation->was_not_resolved(Code::kPeerLost, true, now);
   }
   // Another operation may have had the answer before.
   again = again || (target_ != nullptr && target_->binding() != target_binding_) ||

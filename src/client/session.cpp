@@ -42,7 +42,7 @@ class Session::SlabsFromDaemon final : public SlabSource {
     (void)return_lease(session_, granted);
   }
   bool usable(const Slab& slab) override {
-    const Extent& extent = *slab.extent;
+    const Extent& extent = slab.extent();
     return extent.on_this_host() ? extent.check_local() == Code::kOk : !extent.avoided(os::now_ns());
   }
 

@@ -10,7 +10,6 @@ static_assert(class_bytes(kSizeClasses - 1) == kPieceBytesMax);
 Slab::Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t piece_count)
     : lease(std::move(granted)),
       binding(lease->bindings.empty() ? nullptr : lease->bindings.back().get()),
-      extent(lease->extents.empty() ? nullptr : lease->extents.front().get()),
       class_index(size_class_index),
       pieces(piece_count) {
   free.reserve(pieces);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -45,9 +46,10 @@ class Slab {
  public:
   Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t pieces);
 
+  Extent& extent() const { return (*binding.load(std::memory_order_acquire))[0]; }
+
   const std::unique_ptr<Lease> lease;
-  const Binding* const binding;  // the lease's, and its one extent
-  Extent* const extent;
+  std::atomic<const Binding*> binding;  // the lease's last one, of one extent
   const uint32_t class_index;
   const uint32_t pieces;
   // Guarded by the class' lock.

@@ -248,13 +248,15 @@ Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random,
   return Merged::kRefused;
 }
 
-bool Names::remake(const wire::PartRemade& remade) {
-  const auto where = replicas_.find(id_of(remade.was()));
-  if (where == replicas_.end()) return false;
-  const auto it = names_.find(where->second);
+bool Names::relocate(const wire::PartMoved& moved) {
+  const auto where = replicas_.find(id_of(moved.was()));
+  // What has no replicas is not indexed by its extents.
+  const auto known = ids_.find(moved.published_id().empty() ? moved.allocation_id() : moved.published_id());
+  if (where == replicas_.end() && known == ids_.end()) return false;
+  const auto it = names_.find(where != replicas_.end() ? where->second : known->second);
   if (it == names_.end()) return false;
   wire::Allocation newer = it->second;
-  if (!replace_part(newer, remade) || !replace(it->second, std::move(newer))) return false;
+  if (!control::relocate(newer, moved) || !replace(it->second, std::move(newer))) return false;
   if (it->second.layout() == static_cast<uint32_t>(Layout::kSequence))
     fault::reached(fault::State::kSequenceRemade);
   return true;

@@ -86,8 +86,8 @@ class Names {
   Merged merge(const wire::Allocation& allocation, uint64_t random = 0,
                std::vector<wire::ExtentDescriptor>* former = nullptr);
 
-  /// A part was made again. True if it was one of a published allocation.
-  bool remake(const wire::PartRemade& remade);
+  /// A part goes on elsewhere. True if it was one of a published allocation.
+  bool relocate(const wire::PartMoved& moved);
   /// A replica was given up. True if it was one of a published allocation, and not noted already.
   bool lose_extent(const ExtentId& id);
 

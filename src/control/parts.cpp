@@ -78,6 +78,10 @@ bool has_replicas(const wire::Allocation& allocation) {
          (is(allocation, Layout::kSequence) && allocation.replicated_parts());
 }
 
+uint32_t part_at(const wire::Allocation& allocation, int place) {
+  return is(allocation, Layout::kStriped) ? static_cast<uint32_t>(place) : allocation.extents(place).part();
+}
+
 Status check_parts(const wire::Allocation& allocation) {
   if (allocation.layout() > static_cast<uint32_t>(Layout::kSequence)) {
     return Status(Code::kInvalidArgument, "unknown layout");
@@ -140,37 +144,37 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   return out;
 }
 
-bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade) {
-  if (!has_replicas(allocation) || remade.now_size() == 0) return false;
-  const ExtentId was = id_of(remade.was());
+bool relocate(wire::Allocation& allocation, const wire::PartMoved& moved) {
+  if (moved.now_size() == 0) return false;
+  const ExtentId was = id_of(moved.was());
   auto& extents = *allocation.mutable_extents();
   int first = -1;
   for (int i = 0; i < extents.size() && first < 0; ++i) {
     if (is_extent(extents[i], was)) first = i;
   }
   if (first < 0) return false;
-  const uint32_t part = extents[first].part();
+  const uint32_t part = part_at(allocation, first);
   int next = 1;  // of the new ones
   for (int i = 0; i < extents.size(); ++i) {
-    if (extents[i].part() != part) continue;
+    if (part_at(allocation, i) != part) continue;
     if (i == first) {
-      take_place(allocation, extents[i], remade.now(0), true);
-    } else if (next < remade.now_size()) {
-      take_place(allocation, extents[i], remade.now(next++), true);
+      take_place(allocation, extents[i], moved.now(0), true);
+    } else if (next < moved.now_size()) {
+      take_place(allocation, extents[i], moved.now(next++), true);
     } else {
       extents[i].set_lost(true);
       extents[i].set_vacant(true);
     }
-    extents[i].set_remade(remade.remade());
+    extents[i].set_epoch(moved.epoch());
   }
   return true;
 }
 
-bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t remade_before) {
+bool may_go_on(const wire::PartMoved& now, const ExtentId& replica, uint32_t epoch_before) {
   const bool led = id_of(now.now(0)).address.partition() == replica.address.partition();
   const bool followed = std::any_of(now.peers().begin(), now.peers().end(),
                                     [&](const auto& peer) { return id_of(peer) == replica; });
-  return led || followed || now.remade() != remade_before + 1;
+  return led || followed || now.epoch() != epoch_before + 1;
 }
 
 namespace {
@@ -206,7 +210,7 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
     auto& mine = *into.mutable_extents(i);
     const auto& theirs = from.extents(i);
     if (theirs.part() != mine.part()) return changed;
-    if (theirs.remade() > mine.remade()) {
+    if (theirs.epoch() > mine.epoch()) {
       if (lower) continue;
       wire::ExtentDescriptor newer = theirs;
       for (const auto& home : from.homes()) {
@@ -214,7 +218,7 @@ bool take_newer(wire::Allocation& into, const wire::Allocation& from) {
       }
       take_place(into, mine, newer, !is_readers(from));
       changed = true;
-    } else if (theirs.remade() == mine.remade() && theirs.lost() && !theirs.vacant()) {
+    } else if (theirs.epoch() == mine.epoch() && theirs.lost() && !theirs.vacant()) {
       // By id: of a part that was made again records may have different orders.
       changed = mark_one_lost(into, i, id_of(theirs)) || changed;
     }
@@ -244,7 +248,7 @@ std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, con
     if (extent.lost() || extent.vacant() || kept) continue;
     // Of two records that know a part as often made again neither knows more.
     const bool replaced =
-        newest.extents(i).part() == extent.part() && newest.extents(i).remade() > extent.remade();
+        newest.extents(i).part() == extent.part() && newest.extents(i).epoch() > extent.epoch();
     if (replaced || lost.contains(id_of(extent))) out.push_back(extent);
   }
   return out;
@@ -255,15 +259,16 @@ bool take_grant(wire::Allocation& record, wire::Allocation granted) {
   (void)take_newer(record, granted);
   return std::equal(record.extents().begin(), record.extents().end(), granted.extents().begin(),
                     granted.extents().end(),
-                    [](const auto& mine, const auto& theirs) { return mine.remade() >= theirs.remade(); });
+                    [](const auto& mine, const auto& theirs) { return mine.epoch() >= theirs.epoch(); });
 }
 
 std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id) {
   std::vector<ExtentId> out;
-  for (const auto& extent : allocation.extents()) {
-    if (!is_extent(extent, id) || extent.vacant()) continue;
-    for (const auto& other : allocation.extents()) {
-      if (other.part() == extent.part() && !other.vacant()) out.push_back(id_of(other));
+  for (int i = 0; i < allocation.extents_size(); ++i) {
+    if (!is_extent(allocation.extents(i), id) || allocation.extents(i).vacant()) continue;
+    for (int j = 0; j < allocation.extents_size(); ++j) {
+      const auto& other = allocation.extents(j);
+      if (part_at(allocation, j) == part_at(allocation, i) && !other.vacant()) out.push_back(id_of(other));
     }
     break;
   }

@@ -5,6 +5,16 @@
 //   replicated        one part, which every extent holds
 //   sequence          part i is the extents with `part` i: one, or replicas
 //
+// (allocation, place) is what bytes are known by, for good. The extent at a place is where they are now: an id, a
+// capability and addresses of one home, since the part's `epoch` began. A part that goes on elsewhere, for a replica of
+// it was lost or because it moved, gets other extents and the next epoch (PartMoved), and whoever has a record of the
+// allocation follows it: its homes, its name, the session's daemon, and the program (client/binding.h).
+//
+// Invariants of places
+//   L1 epochs of a part grow, and extents of one epoch never change places with those of another: a record takes a part
+//      from one that knows a later epoch, and never goes back (relocate, take_newer).
+//   L2 ids are never given again (T4 of memory/extent_table.h): a former id answers with bytes of no other place.
+//
 // Invariants of a sequence (check_parts)
 //   J1 the extents are in the order of their parts, and each part has one: exactly one where parts are not
 //      replicated, at most kReplicasMax where they are.
@@ -30,6 +40,8 @@ ExtentId id_of(const Message& message) {
 
 /// True where an extent may go and its bytes stay.
 bool has_replicas(const wire::Allocation& allocation);
+/// The part that the extent at this place is of.
+uint32_t part_at(const wire::Allocation& allocation, int place);
 
 /// J1 to J3 of a sequence; of other layouts that they are known. Errors: kInvalidArgument, kTooLarge.
 Status check_parts(const wire::Allocation& allocation);
@@ -45,14 +57,14 @@ std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId
 /// Notes that the replica was given up (control/loss.h). False if it is not there, or noted already.
 bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
 
-/// Puts a part that was made again in the place of the one before; places for which there is no replica stay vacant.
-/// With capabilities as `allocation` has them. False if the last replica of the one before is not there.
-bool replace_part(wire::Allocation& allocation, const wire::PartRemade& remade);
-/// `now` is what a home knows of a part, `replica` was one of it and given up when it had been made again `remade_before`
-/// times. False if it was made again without that replica, and once since, so from one that has what was written. Else the
-/// replica goes on in it under another id, or nobody knows (R8, R9 of control/loss.h).
-bool may_go_on(const wire::PartRemade& now, const ExtentId& replica, uint32_t remade_before);
-/// Takes over what another record of the same allocation knows later: parts that were made again, losses.
+/// Puts the extents of a part that goes on elsewhere in the places of those before; places for which there is no replica
+/// stay vacant. With capabilities as `allocation` has them. False if `moved.was` is not there.
+bool relocate(wire::Allocation& allocation, const wire::PartMoved& moved);
+/// `now` is what a home knows of a part, `replica` was one of it and given up in the epoch `epoch_before`. False if it was
+/// made again without that replica, and once since, so from one that has what was written. Else the replica goes on in it
+/// under another id, or nobody knows (R8, R9 of control/loss.h).
+bool may_go_on(const wire::PartMoved& now, const ExtentId& replica, uint32_t epoch_before);
+/// Takes over what another record of the same allocation knows later: parts that go on elsewhere, losses.
 /// True if that was something. A reader's record has no capabilities for a writer's: of its parts only losses
 /// are taken.
 bool take_newer(wire::Allocation& into, const wire::Allocation& from);

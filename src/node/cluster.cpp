@@ -413,7 +413,7 @@ const control::Names& Cluster::registry() const {
   return is_coordinator() ? coordinator_->names() : kNone;
 }
 
-void Cluster::remade(const wire::PartRemade& part) {
+void Cluster::remade(const wire::PartMoved& part) {
   if (is_coordinator()) coordinator_->remade(part);
 }
 

@@ -95,7 +95,7 @@ class Cluster {
                                    core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// A part was made again: names lead to it, where this is the coordinator.
-  void remade(const wire::PartRemade& part);
+  void remade(const wire::PartMoved& part);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// The coordinator's answers to the node `asker`. kNoCoordinator at any other node.

@@ -171,8 +171,8 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
       // It is lost already; names are given out marked from now on.
       names_.lose_extent(id_of(request.lost_replica()));
       co_return Status();
-    case wire::Envelope::kPartRemade:  // of this daemon itself
-      (void)names_.remake(request.part_remade());
+    case wire::Envelope::kPartMoved:  // of this daemon itself
+      (void)names_.relocate(request.part_moved());
       co_return Status();
     case wire::Envelope::kGoodbye:
       membership_.goodbye(request.goodbye().node());

@@ -39,6 +39,12 @@ void Directory::require_lease(ExtentId id) {
   leased_[id.address] = id.generation;
 }
 
+bool Directory::requires_lease(ExtentId id) {
+  const std::lock_guard lock(mutex_);
+  const auto leased = leased_.find(id.address);
+  return leased != leased_.end() && leased->second == id.generation;
+}
+
 std::vector<ExtentId> Directory::replicas() {
   const std::lock_guard lock(mutex_);
   std::vector<ExtentId> out;

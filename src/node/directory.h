@@ -31,6 +31,7 @@ class Directory final : public fabric::ExtentDirectory {
 
   /// From here on the extent answers only while the node's lease runs. Before it is given out.
   void require_lease(ExtentId id);
+  bool requires_lease(ExtentId id);
   /// What answers only under the lease.
   std::vector<ExtentId> replicas();
   /// The extent is freed or suspended: ops under way may end, no new one passes. Once what is given is expired, none

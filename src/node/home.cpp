@@ -274,7 +274,7 @@ Status Home::release(const wire::ReleaseRequest& request) {
     for (const ExtentId& id : leases_.of_session(session)) {
       const control::Lease* lease = leases_.find(id);
       if (lease == nullptr || !all.contains(lease->allocation)) continue;
-      const wire::PartRemade* part = made_as(id);
+      const wire::PartMoved* part = made_as(id);
       if (part != nullptr && on_part_freed_) on_part_freed_(*part);  // some of it may be given only now
       (void)remove(id);
     }
@@ -290,14 +290,15 @@ Status Home::release(const wire::ReleaseRequest& request) {
   };
   const auto free_part_of = [&](ExtentId was) {
     const ExtentId id = present(was);
-    if (!owned(id)) return false;
-    const wire::PartRemade* part = remade(was);
+    const wire::PartMoved* part = remade(was);
+    const bool moved = part != nullptr && id == was;
+    if (!moved && !owned(id)) return false;
     if (part != nullptr && on_part_freed_) on_part_freed_(*part);
-    return remove(id).is_ok();
+    return moved || remove(id).is_ok();
   };
   for (const auto& ref : request.more()) (void)free_part_of(id_of(ref));
   const ExtentId id = id_of(request);
-  if (id != present(id)) return free_part_of(id) ? Status() : Status(Code::kPermission);
+  if (remade(id) != nullptr) return free_part_of(id) ? Status() : Status(Code::kPermission);
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   return leave_out(id);
@@ -413,9 +414,11 @@ Status Home::publish(const wire::PublishExtents& request) {
     const ExtentId id = present(was);
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
+    if (!here.is_ok() && id == was && remade(was) != nullptr && request.remove() && on_part_freed_)
+      on_part_freed_(*remade(was));  // it has moved
     if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite)))
       continue;
-    const wire::PartRemade* part = remade(was);
+    const wire::PartMoved* part = remade(was);
     if (part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended)))
       on_part_freed_(*part);
     if (request.remove() || (request.undo() && ended)) {
@@ -463,7 +466,7 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   }
   int late = known ? kToldAtOnceMax : 0;
   for (const auto& ref : request.extents()) {  // who asked does not know the other homes of today
-    const wire::PartRemade* part = late == kToldAtOnceMax ? nullptr : remade(id_of(ref));
+    const wire::PartMoved* part = late == kToldAtOnceMax ? nullptr : remade(id_of(ref));
     const ExtentId now = present(id_of(ref));
     if (part == nullptr || !on_held_late_ || leases_.find(now) == nullptr) continue;
     on_held_late_(*part, now);
@@ -618,7 +621,7 @@ void Home::thaw(ExtentId id) {
   (void)table_->resume(id);
 }
 
-void Home::switch_over(ExtentId was, wire::PartRemade part) {
+void Home::switch_over(ExtentId was, wire::PartMoved part) {
   auto& all = *part.mutable_now();
   const auto own = std::find_if(all.begin(), all.end(), [this](const auto& one) {
     return id_of(one).address.partition() == core_.partition;
@@ -638,7 +641,7 @@ void Home::switch_over(ExtentId was, wire::PartRemade part) {
     published_extents_.erase(named);
     published_extents_[now] = allocation;
     wire::Allocation& record = published_.at(allocation);
-    if (!control::replace_part(record, part)) {  // of a part that it does not know
+    if (!control::relocate(record, part)) {  // of a part that it does not know
       for (auto& extent : *record.mutable_extents()) {
         if (id_of(extent) != was) continue;
         const uint32_t index = extent.part();
@@ -660,7 +663,7 @@ void Home::switch_over(ExtentId was, wire::PartRemade part) {
   directory_->revoke(was);
 }
 
-void Home::remember(const wire::PartRemade& part, ExtentId here) {
+void Home::remember(const wire::PartMoved& part, ExtentId here) {
   constexpr size_t kFormerMax = 16;  // who slept through more of them asks for the last one, in vain
   const ExtentId was = id_of(part.was());
   std::vector<ExtentId> former;
@@ -672,7 +675,7 @@ void Home::remember(const wire::PartRemade& part, ExtentId here) {
     former.erase(former.begin());
   }
   for (const ExtentId& id : former) {
-    wire::PartRemade& known = remade_[id] = part;
+    wire::PartMoved& known = remade_[id] = part;
     known.clear_former();
     *known.mutable_was() = ref_of(id);
   }
@@ -694,7 +697,7 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
   const bool named = request.has_published();
   SessionId session;
   control::Incarnation incarnation;
-  if (!read_id(request.part().allocation_id(), allocation) || request.part().now_size() < 2 ||
+  if (!read_id(request.part().allocation_id(), allocation) || request.part().now_size() == 0 ||
       (!named &&
        (!read_id(request.session_id(), session) || !read_id(request.owner_incarnation(), incarnation) ||
         !control::check_node_name(request.owner_node()).is_ok()))) {

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -90,7 +91,11 @@ class Home {
   Result<std::weak_ptr<fabric::ServedExtent>> freeze(ExtentId id);
   void thaw(ExtentId id);
   /// Ends the frozen replica here in favour of the one of `part.now` that is here.
-  void switch_over(ExtentId was, wire::PartRemade part);
+  void switch_over(ExtentId was, wire::PartMoved part);
+  /// The part goes on elsewhere: its one extent here is over, and leads there (L1 of control/parts.h). Nobody may store to
+  /// it any more, and its bytes are there. Errors: kRevoked (it is over already), kUnsupported (a replica, whose council
+  /// would have to decide).
+  Status leave(const wire::PartMoved& part);
   /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
   /// Errors: kInvalidArgument, kNotFound, kCancelled.
   Status give(const wire::GiveReplica& request, bool told = true);
@@ -114,27 +119,27 @@ class Home {
   /// The former ids of a replica of this home, the oldest first.
   std::vector<ExtentId> formerly(ExtentId id) const;
   /// The part that `id` was made for; null if it was not made again, or is not here.
-  const wire::PartRemade* made_as(ExtentId id) const;
+  const wire::PartMoved* made_as(ExtentId id) const;
   /// `other`, of the part of `id`, was given up, as far as this home was told.
   bool is_known_lost(ExtentId id, ExtentId other) const;
   /// How often the part of this replica of this home was made again.
-  uint32_t times_remade(ExtentId id) const;
+  uint32_t epoch_of(ExtentId id) const;
   /// What became of a replica, if one of its part lives here.
-  const wire::PartRemade* remade(ExtentId was) const;
+  const wire::PartMoved* remade(ExtentId was) const;
   /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
   /// was removed for a request that named a former one.
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   /// Called with a part made again that a failed publish gave back to its session, and its extent here.
-  void on_part_given(std::function<void(const wire::PartRemade&, ExtentId)> hook) {
+  void on_part_given(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
     on_part_given_ = std::move(hook);
   }
   /// Called with a part made again that was held under a former id, and its extent here.
-  void on_held_late(std::function<void(const wire::PartRemade&, ExtentId)> hook) {
+  void on_held_late(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
     on_held_late_ = std::move(hook);
   }
-  void on_part_freed(std::function<void(const wire::PartRemade&)> hook) { on_part_freed_ = std::move(hook); }
+  void on_part_freed(std::function<void(const wire::PartMoved&)> hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
   /// the grace. It is to be asked whether it has them (L2 of control/leases.h).
@@ -184,7 +189,7 @@ class Home {
   Status remove(ExtentId id);
   /// Also a frozen one.
   Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
-  void remember(const wire::PartRemade& part, ExtentId here);
+  void remember(const wire::PartMoved& part, ExtentId here);
   void forget_replica(ExtentId id);
   void add_published(const wire::Allocation& allocation);
   void erase_published(const std::string& allocation_id);
@@ -239,12 +244,13 @@ class Home {
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
   std::map<ExtentId, ExtentId> shared_;                 // replica -> its second id
   std::map<ExtentId, wire::PlanPart> planned_;          // by replica here, whose second id does not answer
-  std::map<ExtentId, wire::PartRemade> remade_;         // by former replica
+  std::map<ExtentId, wire::PartMoved> remade_;          // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
+  std::deque<ExtentId> left_;                           // of remade_: what leads elsewhere, the oldest first
   std::function<void(ExtentId)> on_removed_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
-  std::function<void(const wire::PartRemade&)> on_part_freed_;
-  std::function<void(const wire::PartRemade&, ExtentId)> on_part_given_, on_held_late_;
+  std::function<void(const wire::PartMoved&)> on_part_freed_;
+  std::function<void(const wire::PartMoved&, ExtentId)> on_part_given_, on_held_late_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;

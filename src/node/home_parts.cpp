@@ -2,11 +2,12 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "control/parts.h"
 #include "node/home.h"
 
 namespace ocm::node {
 
-const wire::PartRemade* Home::remade(ExtentId was) const {
+const wire::PartMoved* Home::remade(ExtentId was) const {
   const auto known = remade_.find(was);
   return known == remade_.end() ? nullptr : &known->second;
 }
@@ -21,7 +22,7 @@ std::vector<ExtentId> Home::formerly(ExtentId id) const {
   return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
 }
 
-const wire::PartRemade* Home::made_as(ExtentId id) const {
+const wire::PartMoved* Home::made_as(ExtentId id) const {
   const auto former = formerly_.find(id);
   return former == formerly_.end() ? nullptr : remade(former->second.front());
 }
@@ -32,18 +33,44 @@ bool Home::is_known_lost(ExtentId id, ExtentId other) const {
          std::find(known->second.lost.begin(), known->second.lost.end(), other) != known->second.lost.end();
 }
 
-uint32_t Home::times_remade(ExtentId id) const {
-  const wire::PartRemade* part = made_as(id);
-  return part == nullptr ? 0 : part->remade();
+uint32_t Home::epoch_of(ExtentId id) const {
+  const wire::PartMoved* part = made_as(id);
+  return part == nullptr ? 0 : part->epoch();
 }
 
 ExtentId Home::present(ExtentId id) const {
-  const wire::PartRemade* part = remade(id);
+  const wire::PartMoved* part = remade(id);
   if (part == nullptr) return id;
   for (const auto& now : part->now()) {
     if (now.node() == core_.name) return id_of(now);
   }
   return id;
+}
+
+Status Home::leave(const wire::PartMoved& part) {
+  constexpr size_t kLeftMax = 65536;  // the new home leads from older ones, too
+  const ExtentId was = id_of(part.was());
+  OCM_TRY(find_frozen_too(was).status());
+  if (directory_->requires_lease(was))
+    return Status(Code::kUnsupported, "a replica moves only by a decision of the council");
+  const auto named = published_extents_.find(was);
+  const std::string allocation = named == published_extents_.end() ? std::string() : named->second;
+  std::vector<ExtentId> former = formerly(was);
+  former.push_back(was);
+  (void)remove(was);
+  if (const auto known = published_.find(allocation); known != published_.end())
+    (void)control::relocate(known->second, part);
+  for (const ExtentId& id : former) {
+    wire::PartMoved& lead = remade_[id] = part;
+    lead.clear_former();
+    *lead.mutable_was() = ref_of(id);
+    left_.push_back(id);
+  }
+  for (; left_.size() > kLeftMax; left_.pop_front()) remade_.erase(left_.front());
+  log::info("extent_left", {{"extent", was.address.to_string()},
+                            {"node", part.now(0).node()},
+                            {"there", id_of(part.now(0)).address.to_string()}});
+  return {};
 }
 
 void Home::drop_former(const wire::ExtentDescriptor& extent) {

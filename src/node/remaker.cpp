@@ -67,9 +67,9 @@ Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Session
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
-  home_.on_held_late([this](const wire::PartRemade& part, ExtentId here) { part_given(part, here); });
-  home_.on_part_freed([this](const wire::PartRemade& part) { part_freed(part); });
-  home_.on_part_given([this](const wire::PartRemade& part, ExtentId here) { part_given(part, here); });
+  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here); });
+  home_.on_part_freed([this](const wire::PartMoved& part) { part_freed(part); });
+  home_.on_part_given([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here); });
 }
 
 void Remaker::start() { core_.env.spawn(run()); }
@@ -452,14 +452,14 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
     }
     for (const Spare& spare : job.spares) *job.follows.add_now() = spare.extent;
     for (const ExtentId& id : home_.formerly(job.was)) *job.follows.add_former() = ref_of(id);
-    job.follows.set_remade(home_.times_remade(job.was) + 1);
+    job.follows.set_epoch(home_.epoch_of(job.was) + 1);
     job.follows.set_replicas_wanted(static_cast<uint32_t>(job.wanted));
     job.follows.set_allocation_id(id_field(lease->allocation));
   }
   std::optional<wire::GiveReplica> out = owner_of(here);
   if (!out) return std::nullopt;  // removed: freed() comes
   *out->mutable_part() = job.follows;
-  if (out->has_published()) (void)control::replace_part(*out->mutable_published(), job.follows);
+  if (out->has_published()) (void)control::relocate(*out->mutable_published(), job.follows);
   return out;
 }
 
@@ -523,7 +523,7 @@ void Remaker::switch_over(Job& job) {
                                    {"there", id_of(job.spares.front().extent).address.to_string()}});
   remade(job.follows);
   wire::Envelope message;
-  *message.mutable_part_remade() = job.follows;
+  *message.mutable_part_moved() = job.follows;
   if (named) {
     const auto to_coordinator = [](Remaker& self, wire::Envelope what) -> Task<void> {
       while (!self.core_.draining) {
@@ -572,10 +572,10 @@ void Remaker::tell(std::string node, uint32_t run, wire::Envelope message) {
   core_.env.spawn(until_heard(*this, std::move(node), run, std::move(message)));
 }
 
-void Remaker::remade(const wire::PartRemade& part) {
+void Remaker::remade(const wire::PartMoved& part) {
   for (const auto& [id, session] : sessions_.all()) {
     for (auto& [allocation, held] : session->allocations) {
-      if (!control::replace_part(held.allocation, part)) continue;
+      if (!control::relocate(held.allocation, part)) continue;
       sessions_.settle(*session);  // may erase others
       if (!held.owned) continue;
       for (const auto& extent : part.now()) {
@@ -586,10 +586,16 @@ void Remaker::remade(const wire::PartRemade& part) {
   cluster_.remade(part);
 }
 
+bool Remaker::has_moved_away(const wire::PartMoved& part) const {
+  const auto& now = part.now();
+  return home_.is_here(id_of(part.was())) &&
+         std::none_of(now.begin(), now.end(), [this](const auto& one) { return one.node() == core_.name; });
+}
+
 bool Remaker::handles(const wire::Envelope& request) const {
   switch (request.body_case()) {
     case wire::Envelope::kResolve:
-    case wire::Envelope::kPartRemade:
+    case wire::Envelope::kPartMoved:
     case wire::Envelope::kGiveReplica:
     case wire::Envelope::kShareReplica:
     case wire::Envelope::kPlanPart:
@@ -602,9 +608,13 @@ bool Remaker::handles(const wire::Envelope& request) const {
 Task<Reply> Remaker::answer(wire::Envelope request) {
   switch (request.body_case()) {
     case wire::Envelope::kResolve: co_return co_await what_became_of(std::move(*request.mutable_resolve()));
-    case wire::Envelope::kPartRemade:
-      if (request.part_remade().now_size() == 0) co_return Status(Code::kInvalidArgument);
-      remade(request.part_remade());
+    case wire::Envelope::kPartMoved:
+      if (request.part_moved().now_size() == 0) co_return Status(Code::kInvalidArgument);
+      if (has_moved_away(request.part_moved())) {
+        const Status left = home_.leave(request.part_moved());
+        if (!left.is_ok()) co_return left;
+      }
+      remade(request.part_moved());
       co_return Status();
     case wire::Envelope::kGiveReplica: {
       const wire::GiveReplica& give = request.give_replica();

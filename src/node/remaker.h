@@ -35,8 +35,8 @@ class Remaker {
   void start();
   void stop() { side_.stop(); }
 
-  /// A program could not use a replica of what it holds: the allocation as it is now, if its part was made
-  /// again or was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
+  /// A program could not use an extent of what it holds: the allocation as it is now, if its part goes on elsewhere or
+  /// was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
   control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session,
                                                   wire::ResolveRequest request);
   /// The same for all parts of what the session holds; false if there was nothing to follow. `unheard`: only these parts,
@@ -62,7 +62,7 @@ class Remaker {
   /// decide about it anew; but a home of another one, asked after that decision, has its replica yet or knows what the
   /// part became. Errors: kRevoked (it went on, or nobody knows), kPeerLost (no such home answers).
   control::Task<Status> check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
-                                       ExtentId replica, uint32_t remade_before);
+                                       ExtentId replica, uint32_t epoch_before);
   /// Requests of other daemons about replicas.
   bool handles(const wire::Envelope& request) const;
   control::Task<control::Reply> answer(wire::Envelope request);
@@ -105,7 +105,7 @@ class Remaker {
     wire::ExtentDescriptor now;  // the second id
     std::vector<Spare> spares;
     std::vector<Spare> peers;  // the homes of the other living replicas
-    wire::PartRemade follows;
+    wire::PartMoved follows;
     bool planned = false;                      // others may have heard of it
     std::optional<bool> given_to;              // a name, or a session: as the others were told
     std::vector<control::HoldId> given_holds;  // the same
@@ -151,10 +151,12 @@ class Remaker {
   static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
   /// Not waited for: Teller::until_heard().
   void tell(std::string node, uint32_t run, wire::Envelope message);
-  void remade(const wire::PartRemade& part);
-  void part_freed(const wire::PartRemade& part);
+  void remade(const wire::PartMoved& part);
+  /// From here.
+  bool has_moved_away(const wire::PartMoved& part) const;
+  void part_freed(const wire::PartMoved& part);
   /// The new replicas are owned by whom the one here is owned by.
-  void part_given(const wire::PartRemade& part, ExtentId here);
+  void part_given(const wire::PartMoved& part, ExtentId here);
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
   bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
   /// Nobody has it any more: its home is told until it has heard it.
@@ -171,14 +173,17 @@ class Remaker {
   bool is_frozen(ExtentId id) const;
   control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
   struct Answers {
-    std::optional<wire::PartRemade> remade;
+    std::optional<wire::PartMoved> remade;
     bool unchanged = false, frozen = false;
     Status unheard;
   };
   control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out);
-  /// What became of a part; in what this daemon knows it stands then. True if it was made again, false if it
-  /// is what it was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its homes answer).
-  control::Task<Result<bool>> look(wire::Allocation allocation, uint32_t part);
+  /// What became of the part that these extents are; in what this daemon knows it stands then. True if it goes on
+  /// elsewhere, false if it is what it was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its
+  /// homes answer).
+  control::Task<Result<bool>> look(wire::Allocation part);
+  /// The run of the daemon that has it.
+  bool seems_to_live(const wire::ExtentDescriptor& extent) const;
   /// A3
   control::Task<void> give_up_the_gone();
   bool gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);

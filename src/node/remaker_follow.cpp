@@ -56,7 +56,7 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
   following_.erase(id);
   if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
-  const wire::PartRemade part = home_.plan_of(id)->give().part();
+  const wire::PartMoved part = home_.plan_of(id)->give().part();
   const bool given_to_name = home_.plan_of(id)->give().has_published();
   std::set<std::string> planned_holds;
   for (const auto& hold : home_.plan_of(id)->give().holds()) planned_holds.insert(hold.hold_id());
@@ -117,15 +117,15 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   const bool still_frozen = frozen();
   wire::Envelope out;
   for (const ExtentId& id : part) {
-    const wire::PartRemade* remade = home_.remade(id);
+    const wire::PartMoved* remade = home_.remade(id);
     if (remade == nullptr) continue;
-    *out.mutable_part_remade() = *remade;
+    *out.mutable_part_moved() = *remade;
     co_return out;
   }
   for (const ExtentId& id : part) {
     if (!home_.has(id) && !still_frozen) continue;
-    *out.mutable_part_remade()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
-    out.mutable_part_remade()->set_frozen(still_frozen);
+    *out.mutable_part_moved()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
+    out.mutable_part_moved()->set_frozen(still_frozen);
     co_return out;
   }
   co_return Status(Code::kRevoked, "it is gone");
@@ -154,21 +154,21 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
     }
     reply.message = std::move(answered).value();
   }
-  if (!reply.message.has_part_remade()) co_return;
-  if (reply.message.part_remade().now_size() == 0) {
+  if (!reply.message.has_part_moved()) co_return;
+  if (reply.message.part_moved().now_size() == 0) {
     out.unchanged = true;
-    out.frozen = reply.message.part_remade().frozen();
+    out.frozen = reply.message.part_moved().frozen();
   } else {
-    out.remade = std::move(*reply.message.mutable_part_remade());
+    out.remade = std::move(*reply.message.mutable_part_moved());
   }
 }
 
-Task<Result<bool>> Remaker::look(wire::Allocation allocation, uint32_t part) {
+Task<Result<bool>> Remaker::look(wire::Allocation part) {
   wire::ResolveRequest request;
   std::set<std::string> homes, others;
   Answers answers;
-  for (const auto& extent : allocation.extents()) {
-    if (extent.part() != part || extent.vacant()) continue;
+  for (const auto& extent : part.extents()) {
+    if (extent.vacant()) continue;
     *request.add_part() = ref_of(id_of(extent));
     if (extent.lost()) continue;
     // Another run of that daemon has nothing of it.
@@ -215,7 +215,7 @@ Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replic
 }
 
 Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
-                                     ExtentId replica, uint32_t remade_before) {
+                                     ExtentId replica, uint32_t epoch_before) {
   Answers answers;
   answers.unheard = Status(Code::kPeerLost, "no node with another replica answers: try again");
   std::vector<Task<void>> tasks;
@@ -228,9 +228,15 @@ Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire
   co_await core_.env.join(std::move(tasks));
   if (answers.unchanged || !answers.remade) co_return answers.unchanged ? Status() : answers.unheard;
   remade(*answers.remade);
-  if (!control::may_go_on(*answers.remade, replica, remade_before)) co_return Status();
+  if (!control::may_go_on(*answers.remade, replica, epoch_before)) co_return Status();
   fault::reached(fault::State::kLostOfFormer);
   co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
+}
+
+bool Remaker::seems_to_live(const wire::ExtentDescriptor& extent) const {
+  const wire::NodeView* home = cluster_.find(extent.node());
+  return home != nullptr && home->partition() == GlobalAddress(extent.address()).partition() &&
+         !is_state(*home, control::NodeState::kDead);
 }
 
 Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,
@@ -242,32 +248,38 @@ Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   if (!held->second.is_whole())
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
-  if (!control::has_replicas(held->second.allocation))
-    co_return Status(Code::kRevoked, "it was freed or removed");
-  const ExtentId replica = id_of(request.extent());
-  for (const auto& extent : held->second.allocation.extents()) {
-    if (id_of(extent) != replica) continue;  // if none is, the program knows less than its daemon
-    const auto known = co_await look(held->second.allocation, extent.part());
-    if (!known.is_ok()) co_return known.status();
-    held = session->allocations.find(id);
-    if (held == session->allocations.end())
-      co_return Status(Code::kNotFound, "the session holds no such allocation");
-    break;
+  const ExtentId asked = id_of(request.extent());
+  const wire::Allocation& record = held->second.allocation;
+  wire::Allocation part;
+  for (int i = 0; i < record.extents_size() && part.extents_size() == 0; ++i) {
+    if (id_of(record.extents(i)) != asked) continue;  // if none is, the program knows less than its daemon
+    if (request.silent() && seems_to_live(record.extents(i))) break;
+    for (int j = 0; j < record.extents_size(); ++j) {
+      if (control::part_at(record, j) == control::part_at(record, i)) *part.add_extents() = record.extents(j);
+    }
   }
+  if (part.extents_size() == 0) co_return record;
+  const auto known = co_await look(std::move(part));
+  if (!known.is_ok()) co_return known.status();
+  held = session->allocations.find(id);
+  if (held == session->allocations.end())
+    co_return Status(Code::kNotFound, "the session holds no such allocation");
   co_return held->second.allocation;
 }
 
 Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id, std::set<uint32_t>* unheard) {
   const auto held = session->allocations.find(id);
-  if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
+  if (held == session->allocations.end() || !held->second.is_whole()) co_return false;
   const auto wanted = unheard == nullptr ? std::set<uint32_t>() : std::exchange(*unheard, {});
   std::map<uint32_t, wire::Allocation> parts;  // as they are known now
-  for (const auto& extent : held->second.allocation.extents()) {
-    if (wanted.empty() || wanted.contains(extent.part())) *parts[extent.part()].add_extents() = extent;
+  const wire::Allocation& record = held->second.allocation;
+  for (int i = 0; i < record.extents_size(); ++i) {
+    const uint32_t part = control::part_at(record, i);
+    if (wanted.empty() || wanted.contains(part)) *parts[part].add_extents() = record.extents(i);
   }
   bool found = false;
   for (auto& [part, before] : parts) {
-    const auto known = co_await look(std::move(before), part);
+    const auto known = co_await look(std::move(before));
     found = found || known.is_ok();
     if (unheard != nullptr && known.status().code() == Code::kPeerLost) unheard->insert(part);
   }

@@ -101,13 +101,13 @@ Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
   }
 }
 
-void Remaker::part_freed(const wire::PartRemade& part) {
+void Remaker::part_freed(const wire::PartMoved& part) {
   for (const auto& extent : part.now()) {
     if (extent.node() != core_.name) release_replica(extent);
   }
 }
 
-void Remaker::part_given(const wire::PartRemade& part, ExtentId here) {
+void Remaker::part_given(const wire::PartMoved& part, ExtentId here) {
   const auto owner = owner_of(here);
   if (!owner) return;
   fault::reached(fault::State::kOwnerCorrected);

@@ -439,14 +439,14 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   std::string node;
   wire::ResolveRequest asked;
   std::vector<wire::ExtentDescriptor> others;
-  uint32_t remade_before = 0;
+  uint32_t epoch_before = 0;
   for (const ExtentId& one : part) *asked.add_part() = ref_of(one);
   for (const auto& extent : allocation.extents()) {
     const bool of_part = std::find(part.begin(), part.end(), id_of(extent)) != part.end();
     if (of_part && !extent.lost() && extent.address() != request.address()) others.push_back(extent);
     if (extent.address() != request.address()) continue;
     node = extent.node();
-    remade_before = extent.remade();
+    epoch_before = extent.epoch();
   }
   if (request.revoked()) {
     const Status revoked = co_await remaker_.check_revoked(allocation, replica, node);
@@ -458,7 +458,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {
     const Status given_up =
-        co_await remaker_.check_given_up(std::move(asked), std::move(others), replica, remade_before);
+        co_await remaker_.check_given_up(std::move(asked), std::move(others), replica, epoch_before);
     if (!given_up.is_ok()) co_return given_up;
   }
   const auto again = session->allocations.find(id);

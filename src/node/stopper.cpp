@@ -163,7 +163,7 @@ Task<Stopper::Found> Stopper::look() {
   bool forgot = false;
   for (const auto& [id, allocation] : home_.published()) add_parts(allocation, core_.partition, parts);
   for (const ExtentId& id : left) {
-    const wire::PartRemade* part = home_.made_as(id);  // newer than many a record
+    const wire::PartMoved* part = home_.made_as(id);  // newer than many a record
     if (part == nullptr) continue;
     Part& known = parts.emplace_back(Part{id, {}});
     for (const auto& extent : part->now()) {

@@ -51,7 +51,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kHold: return "hold";
     case Envelope::kHeld: return "held";
     case Envelope::kResolve: return "resolve";
-    case Envelope::kPartRemade: return "part_remade";
+    case Envelope::kPartMoved: return "part_moved";
     case Envelope::kGiveReplica: return "give_replica";
     case Envelope::kSessionAt: return "session_at";
     case Envelope::kDigest: return "digest";

@@ -134,7 +134,7 @@ class Known {
       case Envelope::kLeader: council(*message.mutable_leader()->mutable_council()); break;
       case Envelope::kInstallCouncil: next(*message.mutable_install_council()); break;
       case Envelope::kClusterView: council(*message.mutable_cluster_view()->mutable_council()); break;
-      case Envelope::kPartRemade: part(*message.mutable_part_remade()); break;
+      case Envelope::kPartMoved: part(*message.mutable_part_moved()); break;
       case Envelope::kGiveReplica: give(*message.mutable_give_replica()); break;
       case Envelope::kShareReplica:
         ref(*message.mutable_share_replica()->mutable_replica());
@@ -200,7 +200,7 @@ class Known {
     word(*message.mutable_allocation_id(), allocations_);
     for (auto& each : *message.mutable_extents()) extent(each);
   }
-  void part(wire::PartRemade& message) const {
+  void part(wire::PartMoved& message) const {
     word(*message.mutable_allocation_id(), allocations_);
     ref(*message.mutable_was());
     for (auto& each : *message.mutable_now()) extent(each);

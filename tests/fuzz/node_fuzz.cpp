@@ -23,7 +23,7 @@ Envelope::BodyCase answer_of(Envelope::BodyCase request) {
     case Envelope::kHeartbeat: return Envelope::kClusterView;
     case Envelope::kReserve:
     case Envelope::kShareReplica: return Envelope::kReserved;
-    case Envelope::kResolve: return Envelope::kPartRemade;
+    case Envelope::kResolve: return Envelope::kPartMoved;
     case Envelope::kSessionResume: return Envelope::kSessionExtents;
     case Envelope::kLeaseVote: return Envelope::kLeaseGranted;
     case Envelope::kLoseReplica: return Envelope::kReplicaLosing;

@@ -33,15 +33,15 @@ void fill(wire::Allocation& allocation) {
 /// The n-th that is known.
 void fill(wire::ExtentRef& ref, uint64_t extent) { ref.set_address(extent); }
 /// Of the first known one and one of b.
-wire::PartRemade part_after(uint64_t second_id) {
-  wire::PartRemade out;
+wire::PartMoved part_after(uint64_t second_id) {
+  wire::PartMoved out;
   out.mutable_was()->set_address(address_at(kPartitionB));
   out.mutable_was()->set_generation(1);
   fill(*out.add_now(), "b");
   out.mutable_now(0)->set_address(address_at(kPartitionB, 8192));
   out.add_now()->set_address(second_id);
   out.add_peers()->set_address(0);
-  out.set_remade(1);
+  out.set_epoch(1);
   out.set_allocation_id(kId);
   return out;
 }
@@ -268,7 +268,7 @@ Envelope plan(uint64_t replica, uint64_t extent) {
 }
 Envelope remade(uint64_t extent) {
   Envelope out;
-  *out.mutable_part_remade() = part_after(extent);
+  *out.mutable_part_moved() = part_after(extent);
   return out;
 }
 Envelope resolve_part(uint64_t extent) {

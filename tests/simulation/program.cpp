@@ -293,7 +293,7 @@ void Program::bind(Handle& handle, const wire::Allocation& allocation) {
     handle.places.push_back(place);
     handle.lost.push_back(extent.lost());
     memory.pieces[place].known_lost |= extent.lost();
-    remade[part] = std::max(remade[part], extent.remade());
+    remade[part] = std::max(remade[part], extent.epoch());
   }
   if (memory.newest.size() != handle.places.size()) memory.newest = handle.places;
   memory.remade.resize(memory.parts());

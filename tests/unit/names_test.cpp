@@ -297,12 +297,12 @@ TEST(Names, AReplicaIsOfOneName) {
   EXPECT_EQ(names.publish(replicated("y", '2', {{8, 1}, {99, 1}})).code(), Code::kExists);
   EXPECT_EQ(names.merge(replicated("y", '2', {{8, 1}, {99, 1}})), Names::Merged::kRefused);
   ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
-  wire::PartRemade again;
+  wire::PartMoved again;
   again.mutable_was()->set_address(8);
   again.mutable_was()->set_generation(1);
   *again.add_now() = names.find("x")->extents(0);
-  again.set_remade(1);
-  EXPECT_FALSE(names.remake(again)) << "the replica of another name";
+  again.set_epoch(1);
+  EXPECT_FALSE(names.relocate(again)) << "the replica of another name";
   EXPECT_TRUE(names.is_valid());
 }
 
@@ -314,16 +314,16 @@ TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
   a.mutable_extents(1)->set_address(99);
   ASSERT_TRUE(names.publish(a).is_ok());
   ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(a.extents(0).address()), 1}));
-  wire::PartRemade again;
+  wire::PartMoved again;
   again.mutable_was()->set_address(99);
   again.mutable_was()->set_generation(1);
   for (const uint64_t address : {uint64_t{7}, uint64_t{8}}) {
     *again.add_now() = a.extents(0);
     again.mutable_now(again.now_size() - 1)->set_address(address);
   }
-  again.set_remade(1);
-  ASSERT_TRUE(names.remake(again));
-  EXPECT_FALSE(names.remake(again)) << "the former part is not there any more";
+  again.set_epoch(1);
+  ASSERT_TRUE(names.relocate(again));
+  EXPECT_FALSE(names.relocate(again)) << "the former part is not there any more";
   EXPECT_EQ(names.find("x")->extents(1).address(), 7u);
   EXPECT_FALSE(names.find("x")->extents(0).lost());
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(8), 1})) << "the new replicas are known";

@@ -49,6 +49,44 @@ TEST(Parts, JoinedKeepTheirOrderAndLengths) {
   EXPECT_TRUE(check_parts(sequence).is_ok());
 }
 
+TEST(Parts, AnExtentWithoutReplicasGetsAnotherAtItsPlaceAlone) {
+  wire::Allocation striped = part(10, {"a", "b", "c"}, Layout::kStriped);
+  const wire::Allocation before = striped;
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(part_of(striped, id_of(striped.extents(i))), std::vector{id_of(striped.extents(i))});
+  wire::PartMoved moved;
+  moved.mutable_was()->set_address(striped.extents(1).address());
+  moved.mutable_was()->set_generation(striped.extents(1).generation());
+  *moved.add_now() = part(10, {"d"}).extents(0);
+  moved.set_epoch(1);
+  ASSERT_TRUE(relocate(striped, moved));
+  EXPECT_EQ(striped.extents(1).node(), "d");
+  EXPECT_EQ(striped.extents(1).addresses(0).address(), "d:1");
+  EXPECT_EQ(striped.extents(1).epoch(), 1u);
+  for (const int i : {0, 2}) EXPECT_EQ(id_of(striped.extents(i)), id_of(before.extents(i)));
+  EXPECT_FALSE(relocate(striped, moved)) << "it has left that place";
+  // A record of before learns it from this one, and this one nothing from that (L1).
+  wire::Allocation late = before;
+  EXPECT_FALSE(take_newer(striped, before));
+  EXPECT_TRUE(take_newer(late, striped));
+  EXPECT_EQ(id_of(late.extents(1)), id_of(striped.extents(1)));
+  EXPECT_FALSE(take_newer(late, striped));
+}
+
+TEST(Parts, APartOfASequenceWithoutReplicasMovesAndItsHomeIsKnown) {
+  wire::Allocation sequence = join_all({part(10, {"a"}), part(20, {"b"}), part(5, {"a"})}).value();
+  wire::PartMoved moved;
+  moved.mutable_was()->set_address(sequence.extents(1).address());
+  moved.mutable_was()->set_generation(sequence.extents(1).generation());
+  *moved.add_now() = part(20, {"c"}).extents(0);
+  ASSERT_TRUE(relocate(sequence, moved));
+  EXPECT_EQ(sequence.extents(1).node(), "c");
+  EXPECT_EQ(sequence.extents(1).part(), 1u);
+  EXPECT_EQ(sequence.extents(1).addresses_size(), 0);
+  EXPECT_EQ(sequence.homes(sequence.homes_size() - 1).node(), "c");
+  EXPECT_TRUE(check_parts(sequence).is_ok());
+}
+
 TEST(Parts, AddressesStandOnceForEachHome) {
   const auto joined = join_all({part(10, {"a"}), part(20, {"b"}), part(5, {"a"})});
   ASSERT_TRUE(joined.is_ok());
@@ -123,9 +161,9 @@ TEST(Parts, LostIsWhatHasAPartWithoutALivingExtent) {
   EXPECT_FALSE(is_lost_without(replicas(10), "b"));
 }
 
-wire::PartRemade remade_of(const wire::ExtentDescriptor& last, const std::vector<std::string>& nodes,
-                           uint32_t times) {
-  wire::PartRemade out;
+wire::PartMoved remade_of(const wire::ExtentDescriptor& last, const std::vector<std::string>& nodes,
+                          uint32_t times) {
+  wire::PartMoved out;
   out.mutable_was()->set_address(last.address());
   out.mutable_was()->set_generation(last.generation());
   const wire::Allocation made = part(last.bytes(), nodes, Layout::kReplicated);
@@ -133,7 +171,7 @@ wire::PartRemade remade_of(const wire::ExtentDescriptor& last, const std::vector
     *out.add_now() = extent;
     out.mutable_now(out.now_size() - 1)->set_capability(std::string(16, 'c'));
   }
-  out.set_remade(times);
+  out.set_epoch(times);
   return out;
 }
 
@@ -141,23 +179,23 @@ TEST(Parts, APartThatWasMadeAgainTakesThePlacesOfTheFormerOne) {
   wire::Allocation a = replicas(10);
   ASSERT_TRUE(mark_lost(a, id_of(a.extents(0))));
   const wire::Allocation before = a;
-  const wire::PartRemade again = remade_of(a.extents(1), {"b", "c"}, 1);
-  ASSERT_TRUE(replace_part(a, again));
+  const wire::PartMoved again = remade_of(a.extents(1), {"b", "c"}, 1);
+  ASSERT_TRUE(relocate(a, again));
   ASSERT_EQ(a.extents_size(), 2);
   EXPECT_EQ(a.extents(1).address(), again.now(0).address()) << "the same bytes stay at their place";
   EXPECT_EQ(a.extents(0).address(), again.now(1).address());
   EXPECT_EQ(a.extents(0).node(), "c");
   EXPECT_FALSE(a.extents(0).lost());
-  EXPECT_EQ(a.extents(0).remade(), 1u);
+  EXPECT_EQ(a.extents(0).epoch(), 1u);
   EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 2u);
   EXPECT_TRUE(part_of(a, id_of(before.extents(1))).empty());
-  EXPECT_FALSE(replace_part(a, again)) << "it is not of the former part any more";
+  EXPECT_FALSE(relocate(a, again)) << "it is not of the former part any more";
 }
 
 TEST(Parts, APlaceWithoutASpareIsVacantAndOfNoPart) {
   wire::Allocation a = part(10, {"a", "b", "c"}, Layout::kReplicated);
   for (const int lost : {0, 2}) ASSERT_TRUE(mark_lost(a, id_of(a.extents(lost))));
-  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d"}, 1)));
+  ASSERT_TRUE(relocate(a, remade_of(a.extents(1), {"b", "d"}, 1)));
   ASSERT_EQ(a.extents_size(), 3);
   EXPECT_TRUE(a.extents(2).vacant());
   EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 2u) << "a vacant place votes nowhere";
@@ -168,8 +206,8 @@ TEST(Parts, APlaceWithoutASpareIsVacantAndOfNoPart) {
 TEST(Parts, AVacantPlaceGetsAReplicaWhenThereIsRoom) {
   wire::Allocation a = part(10, {"a", "b", "c"}, Layout::kReplicated);
   for (const int lost : {0, 2}) ASSERT_TRUE(mark_lost(a, id_of(a.extents(lost))));
-  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d"}, 1)));
-  ASSERT_TRUE(replace_part(a, remade_of(a.extents(1), {"b", "d", "e"}, 2)));
+  ASSERT_TRUE(relocate(a, remade_of(a.extents(1), {"b", "d"}, 1)));
+  ASSERT_TRUE(relocate(a, remade_of(a.extents(1), {"b", "d", "e"}, 2)));
   EXPECT_EQ(part_of(a, id_of(a.extents(0))).size(), 3u);
   for (const auto& extent : a.extents()) EXPECT_FALSE(extent.vacant() || extent.lost()) << extent.node();
 }
@@ -177,14 +215,14 @@ TEST(Parts, AVacantPlaceGetsAReplicaWhenThereIsRoom) {
 TEST(Parts, WhatWasGivenUpMayGoOnInThePartThatFollows) {
   const auto at = [](uint64_t partition) { return ExtentId{GlobalAddress(partition << 40 | 4096), 1}; };
   const ExtentId leads = at(1), b = at(2), c = at(3);
-  wire::PartRemade now;
+  wire::PartMoved now;
   for (const uint64_t partition : {1, 4}) now.add_now()->set_address(partition << 40 | 8192);
-  now.set_remade(1);
+  now.set_epoch(1);
   EXPECT_FALSE(may_go_on(now, b, 0)) << "made again once, without it";
   EXPECT_TRUE(may_go_on(now, b, 1)) << "it had been made again so often already: that is the part it was of";
-  now.set_remade(2);
+  now.set_epoch(2);
   EXPECT_TRUE(may_go_on(now, b, 0)) << "made again twice: nobody knows what the first one left out";
-  now.set_remade(1);
+  now.set_epoch(1);
   now.add_peers()->set_address(b.address.bits());
   now.mutable_peers(0)->set_generation(b.generation);
   EXPECT_TRUE(may_go_on(now, b, 0)) << "it followed";
@@ -195,8 +233,8 @@ TEST(Parts, WhatWasGivenUpMayGoOnInThePartThatFollows) {
 TEST(Parts, ReadersGetTheDerivedCapabilityOfANewReplica) {
   wire::Allocation a = replicas(10);
   a.set_access(static_cast<uint32_t>(Access::kRead));
-  const wire::PartRemade again = remade_of(a.extents(1), {"b", "c"}, 1);
-  ASSERT_TRUE(replace_part(a, again));
+  const wire::PartMoved again = remade_of(a.extents(1), {"b", "c"}, 1);
+  ASSERT_TRUE(relocate(a, again));
   for (const auto& extent : a.extents()) {
     EXPECT_EQ(extent.capability().size(), 16u);
     EXPECT_NE(extent.capability(), std::string(16, 'c'));
@@ -217,7 +255,7 @@ TEST(Parts, ARecordHasTheHighestAccessThatWasGranted) {
   wire::Allocation former = replicas(10);
   former.set_allocation_id(std::string(16, 'i'));
   wire::Allocation later = former;
-  ASSERT_TRUE(replace_part(later, remade_of(later.extents(1), {"b", "c"}, 1)));
+  ASSERT_TRUE(relocate(later, remade_of(later.extents(1), {"b", "c"}, 1)));
   const wire::Allocation reads = granted(later, Access::kRead, 'r');
 
   wire::Allocation record = reads;
@@ -244,7 +282,7 @@ TEST(Parts, OnePartOfASequenceIsMadeAgain) {
   const auto joined = join_all({replicas(10), replicas(20)});
   ASSERT_TRUE(joined.is_ok());
   wire::Allocation a = joined.value();
-  ASSERT_TRUE(replace_part(a, remade_of(a.extents(3), {"b", "c"}, 1)));
+  ASSERT_TRUE(relocate(a, remade_of(a.extents(3), {"b", "c"}, 1)));
   EXPECT_TRUE(check_parts(a).is_ok());
   EXPECT_EQ(a.extents(0).address(), joined.value().extents(0).address());
   EXPECT_EQ(a.extents(2).node(), "c");
@@ -260,7 +298,7 @@ TEST(Parts, TheLaterOfTwoRecordsIsTaken) {
   ASSERT_TRUE(mark_lost(newer, id_of(newer.extents(0))));
   ASSERT_TRUE(take_newer(older, newer));
   EXPECT_TRUE(older.extents(0).lost());
-  ASSERT_TRUE(replace_part(newer, remade_of(newer.extents(1), {"b", "c"}, 1)));
+  ASSERT_TRUE(relocate(newer, remade_of(newer.extents(1), {"b", "c"}, 1)));
   wire::Allocation same = newer;
   EXPECT_FALSE(take_newer(same, older)) << "what is older changes nothing";
   ASSERT_TRUE(take_newer(older, newer));

@@ -40,6 +40,7 @@ class ScriptedDaemon {
   std::function<void(wire::Envelope& reply)> on_lost_replica;
   wire::Allocation allocation;       // the answer to allocate and attach
   uint64_t failure_deadline_ns = 0;  // 0: it does not say
+  uint64_t slab_bytes = 0;
 
   os::Fd dial() {
     int ends[2];
@@ -66,7 +67,7 @@ class ScriptedDaemon {
     extent.set_capability(std::string(16, 'c'));
     extent.set_node("n1");
     extent.set_slot(slot);
-    extent.set_remade(remade);
+    extent.set_epoch(remade);
     extent.set_part(part);
     memory_of_[extent.address()] = memory.fd.get();
     thaw(slot);
@@ -118,6 +119,7 @@ class ScriptedDaemon {
         welcome.set_node("n1");
         welcome.set_slots(kSlots);
         welcome.set_failure_deadline_ns(failure_deadline_ns);
+        welcome.set_slab_bytes(slab_bytes);
         fds = {shared_.get(), page_.get()};
         break;
       }
