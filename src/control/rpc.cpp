@@ -14,6 +14,14 @@ constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some 
 
 }  // namespace
 
+Reply reply_of(Result<wire::Envelope> answer) {
+  if (!answer.is_ok()) return Reply(answer.status());
+  wire::Envelope message = std::move(answer).value();
+  message.set_code(0);
+  message.clear_detail();
+  return Reply(std::move(message));
+}
+
 Status reply_status(const wire::Envelope& reply) {
   if (reply.code() == 0) return {};
   if (!is_code(reply.code())) return Status(Code::kProtocol, "the peer answered with an unknown code");

@@ -45,6 +45,8 @@ struct Reply {
   Reply(wire::Envelope body) : message(std::move(body)) {}  // NOLINT
 };
 
+/// What another daemon answered, handed on.
+Reply reply_of(Result<wire::Envelope> answer);
 /// The code and detail of a reply. A code that is none of ours is kProtocol.
 Status reply_status(const wire::Envelope& reply);
 

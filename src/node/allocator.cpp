@@ -41,20 +41,11 @@ bool is_extent_of(const wire::ExtentDescriptor& extent, const std::string& node)
 
 Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node,
                               wire::ReserveRequest request, Making& out) {
-  wire::PoolView pool;
-  if (node == core_.name) {
-    auto made = co_await home_.reserve(std::move(request), pool);
-    out.status = made.status();
-    if (made.is_ok()) out.extent = std::move(made).value();
-    cluster_.note_pool(node, pool, !made.is_ok());
-    co_return;
-  }
   if (session->ended) {  // its homes were told already
     out.status = Status(Code::kCancelled);
     co_return;
   }
-  const std::string address = cluster_.address_of(node);
-  session->homes.insert(node);
+  if (!homes_.is_here(node)) session->homes.insert(node);
   wire::Envelope message;
   const std::string allocation = request.allocation_id();
   // Pages that are to be taken at once take time; never more than the program waits.
@@ -65,7 +56,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
   *message.mutable_reserve() = std::move(request);
   wire::Envelope refusal;
   bool sent = false;
-  auto reply = co_await peers_.call(address, std::move(message), deadline_ns, &refusal, &sent);
+  auto reply = co_await homes_.ask(node, std::move(message), deadline_ns, &refusal, &sent);
   out.status = reply.status();
   if (reply.is_ok()) {
     out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
@@ -92,13 +83,9 @@ Task<void> Allocator::release_all(std::shared_ptr<Session> session, std::string 
   wire::Envelope message;
   *message.mutable_release() = std::move(what);
   message.mutable_release()->set_session_id(id_field(session->id));
-  if (node == core_.name) {
-    (void)home_.release(message.release());
-    co_return;
-  }
-  const uint32_t run = teller_.run_of(node);
+  const uint32_t run = homes_.run_of(node);
   std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
@@ -224,19 +211,14 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
   wire::Envelope message = release_request(*session, extents);
   const std::string node = extents.front().node();
   const auto kind = static_cast<Kind>(extents.front().kind());
-  if (node == core_.name) {
-    (void)home_.release(message.release());
-    cluster_.note_pool(core_.name, home_.pool(kind));
-    co_return;
-  }
-  const std::string address = cluster_.address_of(node);
-  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+  const auto reply = co_await homes_.ask(node, std::move(message));
+  if (homes_.is_here(node)) co_return cluster_.note_own_pool();
   if (reply.is_ok()) {
     for (const auto& extent : extents) cluster_.note_freed(node, kind, extent.bytes());
     co_return;
   }
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
-  if (Teller::is_unheard(reply.status())) {
+  if (Homes::is_unheard(reply.status())) {
     message = release_request(*session, extents);
     core_.env.spawn(release_later(std::move(session), extents.front(), std::move(message)));
   }
@@ -247,7 +229,7 @@ Task<void> Allocator::release_later(std::shared_ptr<Session> session, wire::Exte
   fault::reached(fault::State::kReleaseLater);
   const uint32_t run = GlobalAddress(first.address()).partition();
   std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await teller_.until_heard(first.node(), run, std::move(message), std::move(wanted));
+  (void)co_await homes_.until_heard(first.node(), run, std::move(message), std::move(wanted));
 }
 
 Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named) {
@@ -365,21 +347,21 @@ Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
   if (core_.draining && !fault::at(fault::Point::kDrainEnds)) co_return;  // its program goes on
-  const uint32_t run = teller_.run_of(node);
+  const uint32_t run = homes_.run_of(node);
   wire::Envelope message;
   message.mutable_session_end()->set_session_id(id_field(session->id));
   message.mutable_session_end()->set_owner_incarnation(id_field(core_.incarnation));
-  const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
-  if (!Teller::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
+  const auto reply = co_await homes_.ask(node, message);
+  if (!Homes::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
   fault::reached(fault::State::kSessionEndRepeated);
-  (void)co_await teller_.until_heard(std::move(node), run, std::move(message));
+  (void)co_await homes_.until_heard(std::move(node), run, std::move(message));
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   if (session->ended) co_return;
   session->ended = true;
   home_.end_session(session->id, core_.incarnation);
-  cluster_.note_pool(core_.name, home_.pool(Kind::kDram));
+  cluster_.note_own_pool();
   for (const auto& [id, held] : session->allocations) {
     unname_if_in_doubt(*session, id, held);
   }
@@ -396,7 +378,7 @@ Task<void> Allocator::end_unless_taken_up(std::shared_ptr<Session> session) {
   if (session->waiting && session->hellos == hellos) co_await end_session(session);
 }
 
-Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node, std::string address) {
+Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string node) {
   if (session->ended) co_return;  // its homes were told already, and the orphan timer of this one runs
   wire::Envelope message;
   auto& resume = *message.mutable_session_resume();
@@ -404,7 +386,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
   session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
-  auto reply = co_await peers_.call(std::move(address), std::move(message), core_.deadline_ns());
+  auto reply = co_await homes_.ask(node, std::move(message));
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;
@@ -442,12 +424,12 @@ Task<void> Allocator::give_back_unclaimed(std::shared_ptr<Session> session) {
 
 Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string node) {
   fault::reached(fault::State::kResumeRepeated);
-  const uint32_t run = teller_.run_of(node);
-  while (!session->ended && !core_.draining && !teller_.is_over(node, run, run)) {
+  const uint32_t run = homes_.run_of(node);
+  while (!session->ended && !core_.draining && !homes_.is_over(node, run, run)) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     const wire::NodeView* known = cluster_.find(node);
     if (known == nullptr || is_state(*known, control::NodeState::kDead)) continue;
-    core_.env.spawn(resume_at(std::move(session), std::move(node), known->control_address()));
+    core_.env.spawn(resume_at(std::move(session), std::move(node)));
     co_return;
   }
 }
@@ -459,7 +441,7 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
   while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await core_.env.sleep_ns(5'000'000);
   std::vector<Task<void>> tasks;
   for (const auto& node : cluster_.view().nodes()) {
-    if (node.name() != core_.name) tasks.push_back(resume_at(session, node.name(), node.control_address()));
+    if (!homes_.is_here(node.name())) tasks.push_back(resume_at(session, node.name()));
   }
   co_await core_.env.join(std::move(tasks));
   session->resuming = false;
@@ -467,7 +449,7 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
 
 void Allocator::node_appeared(const wire::NodeView& node) {
   for (const auto& [id, session] : sessions_.all()) {
-    if (session->resumed) core_.env.spawn(resume_at(session, node.name(), node.control_address()));
+    if (session->resumed) core_.env.spawn(resume_at(session, node.name()));
   }
 }
 

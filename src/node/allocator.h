@@ -10,15 +10,15 @@
 #include <memory>
 
 #include "node/cluster.h"
+#include "node/homes.h"
 #include "node/sessions.h"
-#include "node/teller.h"
 
 namespace ocm::node {
 
 class Allocator {
  public:
-  Allocator(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
-      : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions) {}
+  Allocator(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
+      : core_(core), home_(home), cluster_(cluster), homes_(cluster.homes()), sessions_(sessions) {}
 
   control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request);
@@ -62,7 +62,7 @@ class Allocator {
                                   wire::ReleaseRequest what);
   control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
                                     wire::Envelope message);
-  control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node, std::string address);
+  control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node);
   /// The same, when the node is heard again.
   control::Task<void> resume_later(std::shared_ptr<Session> session, std::string node);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
@@ -72,11 +72,10 @@ class Allocator {
 
   Core& core_;
   Home& home_;
-  Peers& peers_;
   Cluster& cluster_;
+  Homes& homes_;
   Sessions& sessions_;
   std::function<void(const std::shared_ptr<Session>&)> on_reported_;
-  Teller teller_{core_, peers_, cluster_};
   size_t unnaming_ = 0;  // names that the coordinator has not heard of
 };
 

@@ -100,7 +100,8 @@ Task<void> Cluster::ask_for(Home::Orphan orphan) {
   at.set_node(core_.name);
   // Of a node that the coordinator does not reach, any run may have taken the session up.
   if (orphan.lives) at.set_owner_incarnation(id_field(orphan.incarnation));
-  const Status told = co_await tell_home(orphan.node, std::move(message));
+  const auto asked = co_await homes_.ask(orphan.node, std::move(message));
+  const Status told = asked.status();
   asking_.erase(orphan.session);
   const bool has_not = told.code() == Code::kNotFound;
   home_.answered(orphan, told.is_ok() ? Home::Answer::kHasIt
@@ -440,23 +441,22 @@ Status Cluster::told(const wire::PublishExtents& what) {
 
 Task<void> Cluster::refresh_pools() {
   constexpr size_t kAskedMax = 64;
-  std::vector<Task<void>> tasks;
-  const auto ask = [](Cluster& cluster, std::string node, std::string address) -> Task<void> {
+  Homes::Requests requests;
+  std::vector<std::string> nodes;
+  for (const auto& room : rooms_.all()) {
+    if (!room.usable || room.name == core_.name || requests.size() == kAskedMax) continue;
+    nodes.push_back(room.name);
     wire::Envelope request;
     request.mutable_stats();
-    const uint64_t deadline =
-        cluster.core_.now_ns() + std::min<uint64_t>(cluster.core_.config.failure_deadline_ns(), 500'000'000);
-    const auto reply = co_await cluster.peers_.call(std::move(address), std::move(request), deadline);
-    if (!reply.is_ok()) co_return;
-    for (const auto& pool : reply.value().stats_reply().pools()) cluster.note_pool(node, pool);
-  };
-  for (const auto& room : rooms_.all()) {
-    if (room.usable && room.name != core_.name && tasks.size() < kAskedMax) {
-      tasks.push_back(ask(*this, room.name, address_of(room.name)));
-    }
+    requests.emplace_back(room.name, std::move(request));
   }
   note_own_pool();
-  co_await core_.env.join(std::move(tasks));
+  const uint64_t patience_ns = std::min<uint64_t>(core_.config.failure_deadline_ns(), 500'000'000);
+  const auto answers = co_await homes_.ask_all(std::move(requests), core_.now_ns() + patience_ns);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i].is_ok()) continue;
+    for (const auto& pool : answers[i].value().stats_reply().pools()) note_pool(nodes[i], pool);
+  }
 }
 
 Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
@@ -512,19 +512,6 @@ Reply Cluster::not_here(const wire::Envelope& request) {
                               ? "none is known now"
                               : "it may be " + control::coordinator_of(council).name();
   return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator: " + why);
-}
-
-Task<Status> Cluster::tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns) {
-  if (node == core_.name) {
-    if (request.has_publish_extents()) co_return home_.publish(request.publish_extents());
-    if (request.has_release()) co_return home_.release(request.release());
-    co_return Code::kInternal;
-  }
-  const std::string address = address_of(node);
-  if (address.empty()) co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster");
-  if (deadline_ns == 0) deadline_ns = core_.deadline_ns();
-  const auto reply = co_await peers_.call(address, std::move(request), deadline_ns);
-  co_return reply.status();
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,

@@ -23,6 +23,7 @@
 #include "control/rpc.h"
 #include "node/coordinator.h"
 #include "node/home.h"
+#include "node/homes.h"
 #include "node/peers.h"
 #include "node/quorum.h"
 
@@ -108,12 +109,14 @@ class Cluster {
   const control::Names& registry() const;
   const Quorum& quorum() const { return quorum_; }
 
+  /// What is asked of the daemons of nodes.
+  Homes& homes() { return homes_; }
+  void note_own_pool() { rooms_.note_pool(core_.name, home_.pool(Kind::kDram)); }
+
   // ---- for the coordinator of this node
   wire::NodeView self_view() const;
   /// A newer view.
   void apply(wire::ClusterView view);
-  /// To the home of `node`, which may be this one.
-  control::Task<Status> tell_home(std::string node, wire::Envelope request, uint64_t deadline_ns = 0);
 
  private:
   control::Task<void> beat();
@@ -147,12 +150,12 @@ class Cluster {
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
   void remember_removed(const std::string& allocation_id);
-  void note_own_pool() { rooms_.note_pool(core_.name, home_.pool(Kind::kDram)); }
   void missed_coordinator(const std::string& address, const Status& why);
 
   Core& core_;
   Home& home_;
   Peers& peers_;
+  Homes homes_{core_, peers_, *this};
   Quorum quorum_;
   std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;

@@ -148,7 +148,8 @@ Task<Status> Coordinator::tell_home(std::string node, wire::Envelope message, ui
   if (retired_ || !quorum_.acts())
     co_return Status(Code::kNoCoordinator, "another node is the coordinator by now");
   message.mutable_publish_extents()->set_coordinator_run(run());
-  co_return co_await member_.tell_home(std::move(node), std::move(message), deadline_ns);
+  const auto told = co_await member_.homes().ask(std::move(node), std::move(message), deadline_ns);
+  co_return told.status();
 }
 
 void Coordinator::take_over(const wire::ClusterView& before, const std::string& former) {

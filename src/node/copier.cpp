@@ -142,8 +142,8 @@ class Copier::Worker {
   std::unordered_map<std::string, std::unique_ptr<fabric::Channel>> channels_;
 };
 
-Copier::Copier(Core& core, Home& home, Peers& peers, const Cluster& cluster, Mover mover)
-    : core_(core), home_(home), peers_(peers), cluster_(cluster), mover_(std::move(mover)) {}
+Copier::Copier(Core& core, Home& home, Cluster& cluster, Mover mover)
+    : core_(core), home_(home), cluster_(cluster), homes_(cluster.homes()), mover_(std::move(mover)) {}
 
 Copier::~Copier() { stop(); }
 
@@ -189,31 +189,21 @@ control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRe
   request.set_session_id(id_field(session->id));
   request.set_uid(session->uid);
   const std::string node = request.target().node();
-  const std::string address = cluster_.address_of(node);
-  // The extent is there, so its node was: a coordinator that restarted has not heard of it yet.
-  if (node != core_.name && address.empty())
-    co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster now");
   if (asked_ >= kAskedMax || asked_by_uid_[session->uid] >= kUserAskedMax)
     co_return Status(Code::kQueueFull, "too many copies of this user are under way; let some end first");
   ++asked_;
   ++asked_by_uid_[session->uid];
-  Status status;
-  if (node == core_.name) {
-    status = co_await copy(std::move(request));
-  } else {
-    constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
-    const uint64_t patience_ns =
-        std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
-    wire::Envelope message;
-    *message.mutable_copy() = std::move(request);
-    // The target's home may need one failure deadline to find that the source does not answer, and then says so.
-    const uint64_t give_up_ns = core_.deadline_ns() + core_.config.failure_deadline_ns() + patience_ns;
-    const auto reply = co_await peers_.call(address, std::move(message), give_up_ns);
-    status = reply.status();
-    if (status.code() == Code::kDeadline)
-      status =
-          Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
-  }
+  constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
+  const uint64_t patience_ns =
+      std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
+  wire::Envelope message;
+  *message.mutable_copy() = std::move(request);
+  // The target's home may need one failure deadline to find that the source does not answer, and then says so.
+  const uint64_t give_up_ns = core_.deadline_ns() + core_.config.failure_deadline_ns() + patience_ns;
+  const auto reply = co_await homes_.ask(node, std::move(message), give_up_ns);
+  Status status = reply.status();
+  if (status.code() == Code::kDeadline)
+    status = Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);
   co_return status;

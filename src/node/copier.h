@@ -39,7 +39,7 @@ class Copier {
   using Mover = std::function<void(CopyJob)>;
 
   /// `mover`: instead of threads here (C1 and C6 are its own then).
-  Copier(Core& core, Home& home, Peers& peers, const Cluster& cluster, Mover mover = nullptr);
+  Copier(Core& core, Home& home, Cluster& cluster, Mover mover = nullptr);
   ~Copier();
 
   /// A program's request, to the target's home. Errors: those of copy(), kUnknownNode, kPeerLost.
@@ -65,8 +65,8 @@ class Copier {
 
   Core& core_;
   Home& home_;
-  Peers& peers_;
   const Cluster& cluster_;
+  Homes& homes_;
   const Mover mover_;
   size_t asked_ = 0;
   std::unordered_map<uint32_t, size_t> asked_by_uid_;

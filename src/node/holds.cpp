@@ -106,9 +106,9 @@ Task<void> Holds::begin_later(std::shared_ptr<Session> session, control::HoldId 
   session->homes.insert(node);
   wire::Envelope message;
   *message.mutable_hold() = std::move(request);
-  const uint32_t run = teller_.run_of(node);
+  const uint32_t run = homes_.run_of(node);
   std::function<bool()> wanted = [session, id] { return !session->ended && session->holds.contains(id); };
-  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
@@ -119,14 +119,11 @@ Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, w
   session->holds[id].insert(node);
   Result<wire::Held> held = Status(Code::kCancelled);
   if (session->ended) {  // its homes were told already
-  } else if (node == core_.name) {
-    held = home_.hold(request);
   } else {
-    session->homes.insert(node);
-    const std::string address = cluster_.address_of(node);  // empty: no such node, and no connection to it
+    if (!homes_.is_here(node)) session->homes.insert(node);
     wire::Envelope message;
     *message.mutable_hold() = std::move(request);
-    auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+    auto reply = co_await homes_.ask(node, std::move(message));
     if (reply.is_ok())
       held = std::move(*reply.value().mutable_held());
     else
@@ -137,7 +134,7 @@ Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, w
     co_return;
   }
   for (const auto& ref : asked.extents()) out.missing.insert(ref.address());
-  if (Teller::is_unheard(held.status())) out.unheard[node] = asked;
+  if (Homes::is_unheard(held.status())) out.unheard[node] = asked;
   const Code code = held.status().code() == Code::kDeadline ? Code::kPeerLost : held.status().code();
   if (out.unreached.is_ok())
     out.unreached = Status(code, "node " + node + ": " + std::string(held.status().message()));
@@ -160,24 +157,20 @@ Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, con
   request.set_session_id(id_field(session->id));
   request.set_hold_id(id_field(id));
   request.set_end(true);
-  if (node == core_.name) {
-    (void)home_.hold(request);
-    co_return;
-  }
   Status told = Code::kPeerLost;
   if (!seems_dead(node)) {  // else nobody waits for it
-    const auto reply = co_await peers_.call(cluster_.address_of(node), message, core_.deadline_ns());
+    const auto reply = co_await homes_.ask(node, message);
     told = reply.status();
   }
-  if (Teller::is_unheard(told))
+  if (Homes::is_unheard(told))
     core_.env.spawn(end_later(std::move(session), std::move(node), std::move(message)));
 }
 
 Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message) {
   fault::reached(fault::State::kHoldEndLater);
-  const uint32_t run = teller_.run_of(node);
+  const uint32_t run = homes_.run_of(node);
   std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await teller_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
 }
 
 }  // namespace ocm::node

@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "node/cluster.h"
+#include "node/homes.h"
 #include "node/sessions.h"
-#include "node/teller.h"
 
 namespace ocm::node {
 
 class Holds {
  public:
-  Holds(Core& core, Home& home, Peers& peers, Cluster& cluster)
-      : core_(core), home_(home), peers_(peers), cluster_(cluster) {}
+  Holds(Core& core, Cluster& cluster) : core_(core), cluster_(cluster), homes_(cluster.homes()) {}
 
   /// Asks the homes of `allocation` to keep its extents; none does after an error. Those that seem dead, or that do not
   /// answer while other replicas are held, keep theirs from when they are heard of again.
@@ -54,10 +53,8 @@ class Holds {
   control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message);
 
   Core& core_;
-  Home& home_;
-  Peers& peers_;
   Cluster& cluster_;
-  Teller teller_{core_, peers_, cluster_};
+  Homes& homes_;
 };
 
 }  // namespace ocm::node

@@ -131,6 +131,7 @@ struct Node::Impl {
   std::unique_ptr<Copier> copier;
   std::unique_ptr<Remaker> remaker;
   std::unique_ptr<Stopper> stopper;
+  std::unique_ptr<Pages> pages;
   std::unique_ptr<Service> service;
   std::unique_ptr<Doors> doors;
   std::unique_ptr<HttpServer> http, local_http;
@@ -225,13 +226,14 @@ Status Node::Impl::listen() {
   });
   cluster = std::make_unique<Cluster>(core, *home, *peers);
   sessions = std::make_unique<Sessions>(core);
-  allocator = std::make_unique<Allocator>(core, *home, *peers, *cluster, *sessions);
-  holds = std::make_unique<Holds>(core, *home, *peers, *cluster);
-  copier = std::make_unique<Copier>(core, *home, *peers, *cluster);
-  remaker = std::make_unique<Remaker>(core, *home, *peers, *cluster, *sessions);
-  stopper = std::make_unique<Stopper>(core, *home, *peers, *cluster, *sessions);
-  service = std::make_unique<Service>(core, *home, *peers, *cluster, *sessions, *allocator, *holds, *copier,
-                                      *remaker, *stopper, served);
+  allocator = std::make_unique<Allocator>(core, *home, *cluster, *sessions);
+  holds = std::make_unique<Holds>(core, *cluster);
+  copier = std::make_unique<Copier>(core, *home, *cluster);
+  remaker = std::make_unique<Remaker>(core, *home, *cluster, *sessions);
+  stopper = std::make_unique<Stopper>(core, *home, *cluster, *sessions);
+  pages = std::make_unique<Pages>(core, *home, *cluster, *sessions, *remaker, *stopper, served);
+  service = std::make_unique<Service>(core, *home, *cluster, *sessions, *allocator, *holds, *copier, *remaker,
+                                      *stopper, *pages);
   doors = std::make_unique<Doors>(core, loop, *service);
   if (control_socket.is_open()) {
     daemons = std::make_shared<control::Acceptor>(loop, std::move(control_socket));
@@ -240,7 +242,7 @@ Status Node::Impl::listen() {
     programs->start([this](os::Fd fd) { doors->accept_program(std::move(fd)); });
   }
   const auto serve_http = [this](os::Fd socket) {
-    auto handler = [this](HttpServer::Request request) { return service->http(std::move(request)); };
+    auto handler = [this](HttpServer::Request request) { return pages->http(std::move(request)); };
     auto server = std::make_unique<HttpServer>(loop, std::move(socket), std::move(handler));
     server->start();
     return server;

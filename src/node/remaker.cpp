@@ -50,8 +50,13 @@ std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& 
 
 }  // namespace
 
-Remaker::Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
-    : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions), side_(core.env) {
+Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
+    : core_(core),
+      home_(home),
+      cluster_(cluster),
+      homes_(cluster.homes()),
+      sessions_(sessions),
+      side_(core.env) {
   home_.on_removed([this](ExtentId id) {
     if (job_ && job_->was == id) {
       job_->steps.freed();
@@ -163,7 +168,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       const bool given = co_await give(job);
       const auto heard = [this](const Spare& home) {
         return home.given || cluster_.find(home.node) == nullptr ||
-               teller_.is_over(home.node, home.partition, home.shown);
+               homes_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
@@ -195,7 +200,7 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
     });
     if (has_one || room.name == core_.name) continue;
     rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
-                     {room.name, node->control_address(), node->partition(), node->partition(), {}, {}}});
+                     {room.name, node->partition(), node->partition(), {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Spare> out;
@@ -246,8 +251,7 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
     const wire::NodeView* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
     job->steps.has_peers();
-    job->peers.push_back(
-        {node->name(), node->control_address(), node->partition(), node->partition(), {}, id, false, true});
+    job->peers.push_back({node->name(), node->partition(), node->partition(), {}, id, false, true});
     const bool shared = co_await share_at(job->peers.back());
     if (!shared) co_return false;
   }
@@ -257,7 +261,7 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
 Task<bool> Remaker::share_at(Spare& home) {
   wire::Envelope message;
   *message.mutable_share_replica()->mutable_replica() = ref_of(home.was);
-  auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+  auto reply = co_await homes_.ask(home.node, std::move(message));
   if (!reply.is_ok()) co_return false;
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   const bool good = home.extent.node() == home.node &&
@@ -279,7 +283,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
       *plan.mutable_give() = *give;
       *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.extent));
       for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
-      const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+      const auto reply = co_await homes_.ask(home.node, std::move(message));
       if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
     }
   }
@@ -315,7 +319,7 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   request.set_kind(static_cast<uint32_t>(Kind::kDram));
   request.set_uid(uid);
   request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-  auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+  auto reply = co_await homes_.ask(spare.node, std::move(message));
   if (!reply.is_ok()) co_return false;
   spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   // The run that made it: the view may show the one before.
@@ -334,7 +338,7 @@ Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, ui
   request.set_target_offset(offset);
   request.set_source_offset(offset);
   request.set_bytes_total(bytes);
-  const auto reply = co_await peers_.call(spare.address, std::move(message), core_.deadline_ns());
+  const auto reply = co_await homes_.ask(spare.node, std::move(message));
   co_return reply.is_ok();
 }
 
@@ -390,7 +394,7 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       request.set_bytes_total(length);
       request.set_seed(key);
       const uint64_t deadline_ns = self.core_.deadline_ns() + length * 1'000'000'000 / kSlowestBytesPerSecond;
-      auto reply = co_await self.peers_.call(spare.address, std::move(message), deadline_ns);
+      auto reply = co_await self.homes_.ask(spare.node, std::move(message), deadline_ns);
       if (reply.is_ok())
         out = std::move(*reply.value().mutable_digests()->mutable_digests());
       else
@@ -490,7 +494,7 @@ Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
   *request.mutable_replica() = ref_of(id_of(home.extent));
   wire::Envelope message;
   *message.mutable_give_replica() = std::move(request);
-  const auto reply = co_await peers_.call(home.address, std::move(message), core_.deadline_ns());
+  const auto reply = co_await homes_.ask(home.node, std::move(message));
   const Code code = reply.status().code();
   // Refused, it is as good as heard: its session is over, and so is the part.
   co_return reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
@@ -534,7 +538,7 @@ void Remaker::switch_over(Job& job) {
     };
     core_.env.spawn(to_coordinator(*this, std::move(message)));
   } else if (!owner.empty() && owner != core_.name) {
-    tell(owner, teller_.run_of(owner), std::move(message));
+    homes_.tell(owner, homes_.run_of(owner), std::move(message));
   }
 }
 
@@ -544,10 +548,10 @@ void Remaker::release_at(const Job& job, const Spare& spare) {
   request.set_session_id(id_field(job.session));
   request.set_allocation_id(id_field(job.allocation));
   const bool answered = spare.extent.address() != 0;
-  tell(spare.node, answered ? spare.partition : Teller::kAnyRun, message);
+  homes_.tell(spare.node, answered ? spare.partition : Homes::kAnyRun, message);
   if (!answered || (!job.steps.may_be_given() && !job.planned)) return;
   set_extent(spare.extent, request);
-  tell(spare.node, spare.partition, std::move(message));
+  homes_.tell(spare.node, spare.partition, std::move(message));
 }
 
 void Remaker::release(const Job& job) {
@@ -557,19 +561,12 @@ void Remaker::release(const Job& job) {
     wire::Envelope message;
     *message.mutable_share_replica()->mutable_replica() = ref_of(peer.was);
     *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.extent));
-    tell(peer.node, peer.partition, std::move(message));
+    homes_.tell(peer.node, peer.partition, std::move(message));
   }
   for (const Spare& spare : job.spares) {
     release_at(job, spare);
     failed_until_ns_[spare.node] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
   }
-}
-
-void Remaker::tell(std::string node, uint32_t run, wire::Envelope message) {
-  const auto until_heard = [](Remaker& self, std::string at, uint32_t of, wire::Envelope what) -> Task<void> {
-    (void)co_await self.teller_.until_heard(std::move(at), of, std::move(what));
-  };
-  core_.env.spawn(until_heard(*this, std::move(node), run, std::move(message)));
 }
 
 void Remaker::remade(const wire::PartMoved& part) {

@@ -22,16 +22,15 @@
 #include "control/remake.h"
 #include "node/cluster.h"
 #include "node/home.h"
-#include "node/peers.h"
+#include "node/homes.h"
 #include "node/sessions.h"
 #include "node/side_thread.h"
-#include "node/teller.h"
 
 namespace ocm::node {
 
 class Remaker {
  public:
-  Remaker(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions);
+  Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions);
   void start();
   void stop() { side_.stop(); }
 
@@ -87,7 +86,7 @@ class Remaker {
 
  private:
   struct Spare {
-    std::string node, address;
+    std::string node;
     uint32_t partition = 0;
     uint32_t shown = 0;             // by the view when it was asked: that of a former run, maybe
     wire::ExtentDescriptor extent;  // in the part that follows; without capability: not made yet
@@ -149,8 +148,6 @@ class Remaker {
   void release(const Job& job);
   void release_at(const Job& job, const Spare& spare);
   static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
-  /// Not waited for: Teller::until_heard().
-  void tell(std::string node, uint32_t run, wire::Envelope message);
   void remade(const wire::PartMoved& part);
   /// From here.
   bool has_moved_away(const wire::PartMoved& part) const;
@@ -203,8 +200,8 @@ class Remaker {
 
   Core& core_;
   Home& home_;
-  Peers& peers_;
   Cluster& cluster_;
+  Homes& homes_;
   Sessions& sessions_;
   std::shared_ptr<Job> job_;                         // under way
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
@@ -219,8 +216,7 @@ class Remaker {
       freed_seen_;  // by partition: NodeView::replicas_freed when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
-  Teller teller_{core_, peers_, cluster_};
-  SideThread side_;  // last
+  SideThread side_;                            // last
 };
 
 }  // namespace ocm::node

@@ -132,34 +132,23 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
 }
 
 Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out) {
-  Reply reply;
-  if (node == core_.name) {
-    reply = co_await what_became_of(std::move(request));
-  } else {
-    const wire::NodeView* view = cluster_.find(node);
-    const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
-    if (!alive) {
-      out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
-      co_return;
-    }
-    wire::Envelope message;
-    *message.mutable_resolve() = std::move(request);
-    auto answered = co_await peers_.call(view->control_address(), std::move(message), core_.deadline_ns());
-    if (!answered.is_ok()) {
-      const Code code = answered.status().code();
-      if (code == Code::kPeerLost || code == Code::kDeadline)
-        out.unheard =
-            Status(Code::kPeerLost, "node " + node + ": " + std::string(answered.status().message()));
-      co_return;
-    }
-    reply.message = std::move(answered).value();
+  const wire::NodeView* view = cluster_.find(node);
+  const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
+  if (!alive && !homes_.is_here(node)) {
+    out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
+    co_return;
   }
-  if (!reply.message.has_part_moved()) co_return;
-  if (reply.message.part_moved().now_size() == 0) {
+  wire::Envelope message;
+  *message.mutable_resolve() = std::move(request);
+  auto reply = co_await homes_.ask(node, std::move(message));
+  if (Homes::is_unheard(reply.status()))
+    out.unheard = Status(Code::kPeerLost, "node " + node + ": " + std::string(reply.status().message()));
+  if (!reply.is_ok() || !reply.value().has_part_moved()) co_return;
+  if (reply.value().part_moved().now_size() == 0) {
     out.unchanged = true;
-    out.frozen = reply.message.part_moved().frozen();
+    out.frozen = reply.value().part_moved().frozen();
   } else {
-    out.remade = std::move(*reply.message.mutable_part_moved());
+    out.remade = std::move(*reply.value().mutable_part_moved());
   }
 }
 

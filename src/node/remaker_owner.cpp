@@ -53,12 +53,7 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
   note.set_owner_incarnation(owned.owner_incarnation());  // another run may not have taken the session up yet
   note.set_node(std::move(node));
   if (hold) note.set_hold_id(id_field(*hold));
-  if (owned.owner_node() == core_.name) {
-    const Reply here = co_await answer(std::move(message));
-    co_return control::reply_status(here.message);
-  }
-  const std::string address = cluster_.address_of(owned.owner_node());
-  const auto reply = co_await peers_.call(address, std::move(message), core_.deadline_ns());
+  const auto reply = co_await homes_.ask(owned.owner_node(), std::move(message));
   co_return reply.status();
 }
 
@@ -96,7 +91,7 @@ Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
       ended.set_end(true);
       (void)home_.hold(ended);
     }
-    if (!Teller::is_unheard(told)) co_return;
+    if (!Homes::is_unheard(told)) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }
@@ -128,21 +123,20 @@ bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told
 void Remaker::release_replica(const wire::ExtentDescriptor& replica) {
   wire::Envelope message;
   set_extent(replica, *message.mutable_release());
-  tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
+  homes_.tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
 }
 
 Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
   const uint32_t partition = GlobalAddress(replica.address()).partition();
-  const uint32_t shown = teller_.run_of(replica.node());
+  const uint32_t shown = homes_.run_of(replica.node());
   *give.mutable_replica() = ref_of(id_of(replica));
-  while (!core_.draining && !teller_.is_over(replica.node(), partition, shown)) {
+  while (!core_.draining && !homes_.is_over(replica.node(), partition, shown)) {
     Status done;
     if (!give.has_published()) done = co_await tell_owner(give, replica.node());
     if (done.is_ok() || is_of_former_run(give, done)) {
       wire::Envelope message;
       *message.mutable_give_replica() = give;
-      const auto reply =
-          co_await peers_.call(cluster_.address_of(replica.node()), std::move(message), core_.deadline_ns());
+      const auto reply = co_await homes_.ask(replica.node(), std::move(message));
       done = reply.status();
       if (done.is_ok()) co_return;
     }
@@ -150,7 +144,7 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveRepl
       release_replica(replica);
       co_return;
     }
-    if (!Teller::is_unheard(done)) co_return;
+    if (!Homes::is_unheard(done)) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }

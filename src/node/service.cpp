@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "control/parts.h"
-#include "node/report.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
 
@@ -17,37 +16,11 @@ using control::Task;
 
 namespace {
 
-Reply body_of(Result<wire::Envelope> result) {
-  if (!result.is_ok()) return Reply(result.status());
-  wire::Envelope message = std::move(result).value();
-  message.set_code(0);
-  message.clear_detail();
-  return Reply(std::move(message));
-}
-
 /// The program may run in another directory.
 std::string absolute(const std::string& path) {
   std::error_code failed;
   const auto full = path.empty() ? std::filesystem::path() : std::filesystem::absolute(path, failed);
   return failed ? path : full.string();
-}
-
-/// Whose things a user may see: his own; root and the daemon's own user, here 0, everybody's.
-uint32_t viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
-
-wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
-  wire::FabricStats out;
-  out.set_fabric(static_cast<uint32_t>(fabric));
-  out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
-  out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
-  out.set_put_ops(from.put_ops.load(std::memory_order_relaxed));
-  out.set_get_ops(from.get_ops.load(std::memory_order_relaxed));
-  out.set_atomic_ops(from.atomic_ops.load(std::memory_order_relaxed));
-  out.set_errors(from.errors.load(std::memory_order_relaxed));
-  out.set_connections(from.connections.load(std::memory_order_relaxed));
-  out.set_connections_total(from.connections_total.load(std::memory_order_relaxed));
-  out.set_refused(from.refused.load(std::memory_order_relaxed));
-  return out;
 }
 
 }  // namespace
@@ -171,7 +144,7 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
     case wire::Envelope::kNameRemove: co_return co_await remove_name(session, std::move(request));
     case wire::Envelope::kNameList:
       request.mutable_name_list()->set_uid(session->uid);
-      co_return body_of(co_await ask_of_names(session, std::move(request)));
+      co_return control::reply_of(co_await ask_of_names(session, std::move(request)));
     case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
     case wire::Envelope::kLostReplica:
       co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
@@ -188,7 +161,8 @@ Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Env
       if (!session->freed.empty() || session->complete) core_.env.spawn(give_back(session));
       co_return restored;
     }
-    case wire::Envelope::kStats: co_return co_await stats_of(request.stats().node(), viewer(session->uid));
+    case wire::Envelope::kStats:
+      co_return co_await pages_.stats_of(request.stats().node(), Pages::viewer(session->uid));
     default: co_return Status(Code::kProtocol, "not a request of a program");
   }
 }
@@ -391,7 +365,7 @@ Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelop
   const auto found = co_await ask_of_names(session, request);
   if (!found.is_ok()) co_return found.status();
   remove.set_allocation_id(found.value().allocation().allocation_id());
-  co_return body_of(co_await ask_until_answered(std::move(session), std::move(request)));
+  co_return control::reply_of(co_await ask_until_answered(std::move(session), std::move(request)));
 }
 
 Task<Result<wire::Envelope>> Service::ask_of_names(std::shared_ptr<Session> session, wire::Envelope request) {
@@ -484,123 +458,19 @@ Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
   co_return Status();
 }
 
-wire::Stats Service::stats(uint32_t uid) const {
-  wire::Stats out;
-  out.set_node(core_.name);
-  out.set_at_ns(core_.now_ns());
-  *out.add_fabrics() = fabric_stats(Fabric::kTcp, served_.tcp);
-  *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
-  *out.add_pools() = home_.pool(Kind::kDram);
-  out.set_extents(home_.extents());
-  remaker_.tell_progress(out);
-  constexpr int kSessionsMax = 4096;
-  (void)sessions_.moved();
-  out.set_session_count(sessions_.count());
-  for (const auto& [id, session] : sessions_.all()) {
-    if (out.sessions_size() >= kSessionsMax) break;
-    if (uid != 0 && session->uid != uid) continue;
-    auto& s = *out.add_sessions();
-    s.set_session(to_hex(id).substr(0, 8));
-    s.set_program(session->program);
-    s.set_pid(session->pid);
-    s.set_uid(session->uid);
-    s.set_bytes_held(session->bytes_held);
-    s.set_allocations(session->allocations.size());
-    s.set_put_bytes(session->moved.put_bytes);
-    s.set_get_bytes(session->moved.get_bytes);
-  }
-  return out;
-}
-
-Task<HttpServer::Answer> Service::http(HttpServer::Request request) {
-  using Answer = HttpServer::Answer;
-  const size_t query = request.path.find('?');
-  const std::string path = request.path.substr(0, query);
-  if (path == "/metrics") {
-    co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
-                     prometheus_text(core_.metrics, served_, sessions_.moved(), stats(0),
-                                     cluster_.fresh_view(), cluster_.names())};
-  }
-  if (path == "/status" || path == "/stop-check") {
-    constexpr std::string_view kNode = "?node=";
-    const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
-    const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
-    if (path == "/status") co_return co_await status(node, request.uid);
-    co_return co_await stop_check(node, request.uid);
-  }
-  if (path == "/healthz") {
-    if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
-    co_return Answer{200, "text/plain", "ok\n"};
-  }
-  if (path == "/readyz") {
-    if (core_.draining || core_.stopping) co_return Answer{503, "text/plain", "draining\n"};
-    if (cluster_.has_coordinator()) co_return Answer{200, "text/plain", "ready\n"};
-    co_return Answer{503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
-  }
-  co_return Answer{404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
-}
-
-Task<HttpServer::Answer> Service::status(std::string node, std::optional<uint32_t> uid) {
-  using Answer = HttpServer::Answer;
-  const Limits limits{os::fd_limit(), core_.config.extents_max(os::fd_limit())};
-  const std::string& error = cluster_.coordinator_error();
-  if (!uid) {  // nobody known asks: of this node only, so that strangers cause no traffic, and no sessions
-    co_return Answer{200, "application/json",
-                     status_json(stats(0), cluster_.fresh_view(), cluster_.names(), nullptr, error, limits)};
-  }
-  const Reply reply = co_await stats_of(std::move(node), viewer(*uid));
-  const Status status = control::reply_status(reply.message);
-  if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
-  const wire::NameList names = cluster_.list_names(viewer(*uid));
-  co_return Answer{200, "application/json",
-                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names,
-                               cluster_.coordinator_error(), limits)};
-}
-
-Task<HttpServer::Answer> Service::stop_check(std::string node, std::optional<uint32_t> uid) {
-  using Answer = HttpServer::Answer;
-  if (!uid) co_return Answer{403, "text/plain", "on the Unix socket only: it asks other nodes\n"};
-  if (node.empty() || node == core_.name) {
-    const wire::StopCheck found = co_await stopper_.check(viewer(*uid));
-    co_return Answer{200, "application/json", stop_check_json(found)};
-  }
-  const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return Answer{404, "text/plain", "no node named " + node.substr(0, 64) + "\n"};
-  wire::Envelope message;
-  message.mutable_stop_check()->set_uid(viewer(*uid));
-  // The node itself waits up to two deadlines for others.
-  const auto reply = co_await peers_.call(address, std::move(message),
-                                          core_.now_ns() + 3 * core_.config.failure_deadline_ns());
-  if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
-  co_return Answer{200, "application/json", stop_check_json(reply.value().stop_check_reply())};
-}
-
-Task<Reply> Service::stats_of(std::string node, uint32_t uid) {
-  wire::Envelope out;
-  if (node.empty() || node == core_.name) {
-    *out.mutable_stats_reply() = stats(uid);
-    co_return out;
-  }
-  const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
-  wire::Envelope message;
-  message.mutable_stats()->set_uid(uid);
-  co_return body_of(co_await peers_.call(address, std::move(message), core_.deadline_ns()));
-}
-
 Task<Reply> Service::peer_request(std::string node, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
   const std::string_view name = wire::body_name(request);
-  Reply reply;  // no co_await inside `?:`: GCC 12 destroys its result twice
-  if (cluster_.handles(request)) {
-    reply = co_await cluster_.coordinate(std::move(request), std::move(node));
-  } else if (remaker_.handles(request)) {
-    reply = co_await remaker_.answer(std::move(request));
-  } else {
-    reply = co_await home_request(std::move(request));
-  }
+  Reply reply = co_await answer(std::move(node), std::move(request));
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
+}
+
+Task<Reply> Service::answer(std::string node, wire::Envelope request) {
+  // No co_await inside `?:`: GCC 12 destroys its result twice.
+  if (cluster_.handles(request)) co_return co_await cluster_.coordinate(std::move(request), std::move(node));
+  if (remaker_.handles(request)) co_return co_await remaker_.answer(std::move(request));
+  co_return co_await home_request(std::move(request));
 }
 
 Task<Reply> Service::home_request(wire::Envelope request) {
@@ -650,7 +520,7 @@ Task<Reply> Service::home_request(wire::Envelope request) {
     }
     case wire::Envelope::kStats: {
       wire::Envelope out;
-      *out.mutable_stats_reply() = stats(request.stats().uid());
+      *out.mutable_stats_reply() = pages_.stats(request.stats().uid());
       co_return out;
     }
     case wire::Envelope::kStopCheck: {

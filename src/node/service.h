@@ -11,9 +11,8 @@
 #include "node/allocator.h"
 #include "node/copier.h"
 #include "node/holds.h"
-#include "node/http.h"
+#include "node/pages.h"
 #include "node/remaker.h"
-#include "node/report.h"
 #include "node/stopper.h"
 
 namespace ocm::node {
@@ -27,11 +26,10 @@ struct Program {
 
 class Service {
  public:
-  Service(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions, Allocator& allocator,
-          Holds& holds, Copier& copier, Remaker& remaker, Stopper& stopper, const ServedStats& served)
+  Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, Allocator& allocator, Holds& holds,
+          Copier& copier, Remaker& remaker, Stopper& stopper, Pages& pages)
       : core_(core),
         home_(home),
-        peers_(peers),
         cluster_(cluster),
         sessions_(sessions),
         allocator_(allocator),
@@ -39,7 +37,8 @@ class Service {
         copier_(copier),
         remaker_(remaker),
         stopper_(stopper),
-        served_(served) {
+        pages_(pages) {
+    cluster_.homes().serve([this](wire::Envelope request) { return answer(core_.name, std::move(request)); });
     allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
       if (session->complete) core_.env.spawn(give_back(session));
     });
@@ -57,10 +56,6 @@ class Service {
   control::Task<void> drain(std::function<void()> close_doors);
   /// `node`: who asks, as it proved.
   control::Task<control::Reply> peer_request(std::string node, wire::Envelope request);
-
-  /// With the sessions of `uid`, of 0 all.
-  wire::Stats stats(uint32_t uid) const;
-  control::Task<HttpServer::Answer> http(HttpServer::Request request);
 
  private:
   control::Task<control::Reply> hello(std::shared_ptr<Program> program, wire::SessionHello request);
@@ -89,14 +84,12 @@ class Service {
   control::Task<void> give_back(std::shared_ptr<Session> session);
   /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
   wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
-  control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
-  control::Task<HttpServer::Answer> status(std::string node, std::optional<uint32_t> uid);
-  control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);
+  /// To a daemon, this one or another.
+  control::Task<control::Reply> answer(std::string node, wire::Envelope request);
   control::Task<control::Reply> home_request(wire::Envelope request);
 
   Core& core_;
   Home& home_;
-  Peers& peers_;
   Cluster& cluster_;
   Sessions& sessions_;
   Allocator& allocator_;
@@ -105,7 +98,7 @@ class Service {
   Remaker& remaker_;
   Stopper& stopper_;
   uint64_t published_ = 0;  // requests to publish of this run
-  const ServedStats& served_;
+  Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;
   static constexpr size_t kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;
   /// What one user asks of the coordinator, whose one thread all share: what it answers at once, and what it has to tell

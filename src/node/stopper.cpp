@@ -121,10 +121,7 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   }
   std::vector<Task<void>> tasks;
   for (Asked& one : asked) {
-    if (one.node == core_.name)
-      one.answer = answer(one.query);
-    else
-      tasks.push_back(ask(one.node, std::move(one.query), one.answer));
+    tasks.push_back(ask(one.node, std::move(one.query), one.answer));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
   std::set<ExtentId> out;
@@ -140,10 +137,11 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
 
 Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
   const wire::NodeView* known = cluster_.find(node);
-  if (known == nullptr || is_state(*known, control::NodeState::kDead)) co_return;
+  const bool seems_dead = known == nullptr || is_state(*known, control::NodeState::kDead);
+  if (seems_dead && !homes_.is_here(node)) co_return;
   wire::Envelope message;
   *message.mutable_replica_query() = std::move(query);
-  auto reply = co_await peers_.call(known->control_address(), std::move(message), core_.deadline_ns());
+  auto reply = co_await homes_.ask(node, std::move(message));
   if (reply.is_ok()) out = std::move(*reply.value().mutable_replica_answer());
 }
 

@@ -26,8 +26,8 @@ namespace ocm::node {
 
 class Stopper {
  public:
-  Stopper(Core& core, Home& home, Peers& peers, Cluster& cluster, Sessions& sessions)
-      : core_(core), home_(home), peers_(peers), cluster_(cluster), sessions_(sessions) {}
+  Stopper(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
+      : core_(core), home_(home), cluster_(cluster), homes_(cluster.homes()), sessions_(sessions) {}
 
   /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines. Users without
   /// privileges share one look in each heartbeat, for it walks all replicas and asks all of their homes.
@@ -80,8 +80,8 @@ class Stopper {
 
   Core& core_;
   Home& home_;
-  Peers& peers_;
   Cluster& cluster_;
+  Homes& homes_;
   Sessions& sessions_;
   Unknown on_unknown_;
   std::shared_ptr<const Seen> seen_;

@@ -57,14 +57,16 @@ class Daemon {
     peers_ = std::make_unique<node::Peers>(core_, std::move(dial));
     cluster_ = std::make_unique<node::Cluster>(core_, *home_, *peers_);
     sessions_ = std::make_unique<node::Sessions>(core_);
-    allocator_ = std::make_unique<node::Allocator>(core_, *home_, *peers_, *cluster_, *sessions_);
-    holds_ = std::make_unique<node::Holds>(core_, *home_, *peers_, *cluster_);
-    copier_ = std::make_unique<node::Copier>(core_, *home_, *peers_, *cluster_,
+    allocator_ = std::make_unique<node::Allocator>(core_, *home_, *cluster_, *sessions_);
+    holds_ = std::make_unique<node::Holds>(core_, *cluster_);
+    copier_ = std::make_unique<node::Copier>(core_, *home_, *cluster_,
                                              [this](node::CopyJob job) { job.done(move(job)); });
-    remaker_ = std::make_unique<node::Remaker>(core_, *home_, *peers_, *cluster_, *sessions_);
-    stopper_ = std::make_unique<node::Stopper>(core_, *home_, *peers_, *cluster_, *sessions_);
-    service_ = std::make_unique<node::Service>(core_, *home_, *peers_, *cluster_, *sessions_, *allocator_,
-                                               *holds_, *copier_, *remaker_, *stopper_, served_);
+    remaker_ = std::make_unique<node::Remaker>(core_, *home_, *cluster_, *sessions_);
+    stopper_ = std::make_unique<node::Stopper>(core_, *home_, *cluster_, *sessions_);
+    pages_ =
+        std::make_unique<node::Pages>(core_, *home_, *cluster_, *sessions_, *remaker_, *stopper_, served_);
+    service_ = std::make_unique<node::Service>(core_, *home_, *cluster_, *sessions_, *allocator_, *holds_,
+                                               *copier_, *remaker_, *stopper_, *pages_);
     cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
     cluster_->start([this](wire::NodeView& self) {
       self.set_sessions(sessions_->count());
@@ -163,7 +165,7 @@ class Daemon {
   }
   control::Task<void> reads(std::string path, uint32_t uid) {
     node::HttpServer::Request request{std::move(path), uid};
-    (void)co_await service_->http(std::move(request));
+    (void)co_await pages_->http(std::move(request));
   }
   void heard(const wire::Envelope& asked, const control::Reply& reply) {
     if (reply.message.code() == 0) reached(asked);
@@ -194,6 +196,7 @@ class Daemon {
   std::unique_ptr<node::Copier> copier_;
   std::unique_ptr<node::Remaker> remaker_;
   std::unique_ptr<node::Stopper> stopper_;
+  std::unique_ptr<node::Pages> pages_;
   std::unique_ptr<node::Service> service_;
 };
 

@@ -187,14 +187,15 @@ void Daemon::start() {
   });
   cluster = std::make_unique<node::Cluster>(*core, *home, *peers);
   sessions = std::make_unique<node::Sessions>(*core);
-  allocator = std::make_unique<node::Allocator>(*core, *home, *peers, *cluster, *sessions);
-  holds = std::make_unique<node::Holds>(*core, *home, *peers, *cluster);
-  copier = std::make_unique<node::Copier>(*core, *home, *peers, *cluster,
+  allocator = std::make_unique<node::Allocator>(*core, *home, *cluster, *sessions);
+  holds = std::make_unique<node::Holds>(*core, *cluster);
+  copier = std::make_unique<node::Copier>(*core, *home, *cluster,
                                           [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
-  remaker = std::make_unique<node::Remaker>(*core, *home, *peers, *cluster, *sessions);
-  stopper = std::make_unique<node::Stopper>(*core, *home, *peers, *cluster, *sessions);
-  service = std::make_unique<node::Service>(*core, *home, *peers, *cluster, *sessions, *allocator, *holds,
-                                            *copier, *remaker, *stopper, served_);
+  remaker = std::make_unique<node::Remaker>(*core, *home, *cluster, *sessions);
+  stopper = std::make_unique<node::Stopper>(*core, *home, *cluster, *sessions);
+  pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, served_);
+  service = std::make_unique<node::Service>(*core, *home, *cluster, *sessions, *allocator, *holds, *copier,
+                                            *remaker, *stopper, *pages);
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
   cluster->start([this](wire::NodeView& self) { self.set_sessions(sessions->count()); });
   remaker->start();

@@ -91,6 +91,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   std::unique_ptr<node::Copier> copier;
   std::unique_ptr<node::Remaker> remaker;
   std::unique_ptr<node::Stopper> stopper;
+  std::unique_ptr<node::Pages> pages;
   std::unique_ptr<node::Service> service;
   /// Sees every operation that was allowed on an extent.
   std::function<void(const WordOp&, const WordResult&)> served_op;

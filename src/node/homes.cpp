@@ -1,0 +1,91 @@
+#include "node/homes.h"
+
+#include "base/assert.h"
+#include "base/fault.h"
+#include "node/cluster.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+namespace {
+
+constexpr size_t kWaitingMax = 3 * size_t{65536};
+constexpr uint64_t kUnknownNs = 86'400'000'000'000;
+
+}  // namespace
+
+Task<Result<wire::Envelope>> Homes::ask(std::string node, wire::Envelope request, uint64_t deadline_ns,
+                                        wire::Envelope* reply_on_error, bool* sent) {
+  if (is_here(node)) {
+    OCM_ASSERT(here_);
+    Reply reply = co_await here_(std::move(request));
+    const Status status = control::reply_status(reply.message);
+    if (status.is_ok()) co_return std::move(reply.message);
+    if (reply_on_error != nullptr) *reply_on_error = std::move(reply.message);
+    co_return status;
+  }
+  const std::string address = cluster_.address_of(node);
+  if (address.empty()) co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster");
+  if (deadline_ns == 0) deadline_ns = core_.deadline_ns();
+  co_return co_await peers_.call(address, std::move(request), deadline_ns, reply_on_error, sent);
+}
+
+Task<std::vector<Result<wire::Envelope>>> Homes::ask_all(Requests requests, uint64_t deadline_ns) {
+  const auto one = [](Homes& homes, std::string node, wire::Envelope request, uint64_t until_ns,
+                      Result<wire::Envelope>& out) -> Task<void> {
+    out = co_await homes.ask(std::move(node), std::move(request), until_ns);
+  };
+  std::vector<Result<wire::Envelope>> answers(requests.size(), Status(Code::kPeerLost));
+  std::vector<Task<void>> tasks;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto& [node, request] = requests[i];
+    tasks.push_back(one(*this, std::move(node), std::move(request), deadline_ns, answers[i]));
+  }
+  if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  co_return answers;
+}
+
+uint32_t Homes::run_of(const std::string& node) const {
+  const wire::NodeView* known = cluster_.find(node);
+  return known == nullptr ? kAnyRun : known->partition();
+}
+
+bool Homes::is_over(const std::string& node, uint32_t run, uint32_t shown) const {
+  const uint32_t now = run_of(node);
+  return run != kAnyRun && now != kAnyRun && now != run && now != shown;
+}
+
+Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope message,
+                                std::function<bool()> wanted) {
+  if (waiting_ >= kWaitingMax) co_return Status(Code::kLimit);
+  ++waiting_;
+  Status told(Code::kCancelled);
+  uint64_t known_ns = core_.now_ns();
+  uint32_t shown = run_of(node);
+  while (!core_.draining && (!wanted || wanted())) {
+    const bool known = cluster_.find(node) != nullptr;
+    if (known) known_ns = core_.now_ns();
+    told = Status(Code::kPeerLost, "node " + node + " is not known, or was started again");
+    if (!known && fault::at(fault::Point::kUnknownIsGone)) break;
+    if (run_of(node) == run) shown = run;
+    if (is_over(node, run, shown) || core_.now_ns() - known_ns > kUnknownNs) break;
+    const auto reply = co_await ask(node, message);
+    told = reply.status();
+    if (!is_unheard(told)) break;
+    told = Status(Code::kCancelled);
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+  --waiting_;
+  co_return told;
+}
+
+void Homes::tell(std::string node, uint32_t run, wire::Envelope message) {
+  const auto until = [](Homes& homes, std::string at, uint32_t of, wire::Envelope what) -> Task<void> {
+    (void)co_await homes.until_heard(std::move(at), of, std::move(what));
+  };
+  core_.env.spawn(until(*this, std::move(node), run, std::move(message)));
+}
+
+}  // namespace ocm::node

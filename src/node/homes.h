@@ -1,0 +1,71 @@
+// What is asked of a node's daemon: of this one or over the network, once or until it is heard, of one or of many.
+//
+// A node that the view does not show may live: a new run of the coordinator knows no node that is cut off from it. Only
+// another run of its daemon proves that what the former one had is gone.
+//
+// Invariants
+//   O1 a node answers the same whoever asks: what is asked of this daemon goes to the handlers that peers reach, without a
+//      connection, a deadline or a metric.
+// Threads: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/rpc.h"
+#include "node/core.h"
+#include "node/peers.h"
+
+namespace ocm::node {
+
+class Cluster;
+
+class Homes {
+ public:
+  static constexpr uint32_t kAnyRun = 0;  // no partition: whichever run there is
+
+  Homes(Core& core, Peers& peers, const Cluster& cluster) : core_(core), peers_(peers), cluster_(cluster) {}
+  /// The handlers of this daemon (O1). Before anything is asked.
+  void serve(std::function<control::Task<control::Reply>(wire::Envelope)> here) { here_ = std::move(here); }
+
+  bool is_here(const std::string& node) const { return node == core_.name; }
+  /// A request to `node`, until `deadline_ns` (0: Core::deadline_ns()). `reply_on_error` (may be null) gets the envelope
+  /// whatever its code, `sent` (may be null) whether another daemon may have heard it. Errors: kPeerLost (also: the node is
+  /// not in the cluster), kAuth, kDeadline, and the answer's own.
+  control::Task<Result<wire::Envelope>> ask(std::string node, wire::Envelope request,
+                                            uint64_t deadline_ns = 0,
+                                            wire::Envelope* reply_on_error = nullptr, bool* sent = nullptr);
+  /// The same of many at once. The answers, in the order of `requests`.
+  using Requests = std::vector<std::pair<std::string, wire::Envelope>>;
+  control::Task<std::vector<Result<wire::Envelope>>> ask_all(Requests requests, uint64_t deadline_ns = 0);
+
+  static bool is_unheard(const Status& told) {
+    return told.code() == Code::kPeerLost || told.code() == Code::kDeadline;
+  }
+  /// The run of the daemon that the view shows; kAnyRun where it shows none.
+  uint32_t run_of(const std::string& node) const;
+  /// The view shows another run than `run`, and than it did when that was heard of (`shown`), for it may have been
+  /// behind then: what that one had is gone.
+  bool is_over(const std::string& node, uint32_t run, uint32_t shown) const;
+  /// Asks one run of a node's daemon again each heartbeat, while `wanted` (empty: always) says so. The answer's status;
+  /// kPeerLost: that run is over, or nobody has known the node for a day; kCancelled: not wanted any more, or this daemon
+  /// drains; kLimit: too much waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a lambda in a
+  /// co_await twice.
+  control::Task<Status> until_heard(std::string node, uint32_t run, wire::Envelope message,
+                                    std::function<bool()> wanted = {});
+  /// Not waited for.
+  void tell(std::string node, uint32_t run, wire::Envelope message);
+
+ private:
+  Core& core_;
+  Peers& peers_;
+  const Cluster& cluster_;
+  std::function<control::Task<control::Reply>(wire::Envelope)> here_;
+  size_t waiting_ = 0;
+};
+
+}  // namespace ocm::node

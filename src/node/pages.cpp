@@ -1,0 +1,134 @@
+#include "node/pages.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "os/fd_reserve.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+namespace {
+
+wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
+  wire::FabricStats out;
+  out.set_fabric(static_cast<uint32_t>(fabric));
+  out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
+  out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
+  out.set_put_ops(from.put_ops.load(std::memory_order_relaxed));
+  out.set_get_ops(from.get_ops.load(std::memory_order_relaxed));
+  out.set_atomic_ops(from.atomic_ops.load(std::memory_order_relaxed));
+  out.set_errors(from.errors.load(std::memory_order_relaxed));
+  out.set_connections(from.connections.load(std::memory_order_relaxed));
+  out.set_connections_total(from.connections_total.load(std::memory_order_relaxed));
+  out.set_refused(from.refused.load(std::memory_order_relaxed));
+  return out;
+}
+
+}  // namespace
+
+uint32_t Pages::viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
+
+wire::Stats Pages::stats(uint32_t uid) const {
+  wire::Stats out;
+  out.set_node(core_.name);
+  out.set_at_ns(core_.now_ns());
+  *out.add_fabrics() = fabric_stats(Fabric::kTcp, served_.tcp);
+  *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
+  *out.add_pools() = home_.pool(Kind::kDram);
+  out.set_extents(home_.extents());
+  remaker_.tell_progress(out);
+  constexpr int kSessionsMax = 4096;
+  (void)sessions_.moved();
+  out.set_session_count(sessions_.count());
+  for (const auto& [id, session] : sessions_.all()) {
+    if (out.sessions_size() >= kSessionsMax) break;
+    if (uid != 0 && session->uid != uid) continue;
+    auto& s = *out.add_sessions();
+    s.set_session(to_hex(id).substr(0, 8));
+    s.set_program(session->program);
+    s.set_pid(session->pid);
+    s.set_uid(session->uid);
+    s.set_bytes_held(session->bytes_held);
+    s.set_allocations(session->allocations.size());
+    s.set_put_bytes(session->moved.put_bytes);
+    s.set_get_bytes(session->moved.get_bytes);
+  }
+  return out;
+}
+
+Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
+  using Answer = HttpServer::Answer;
+  const size_t query = request.path.find('?');
+  const std::string path = request.path.substr(0, query);
+  if (path == "/metrics") {
+    co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
+                     prometheus_text(core_.metrics, served_, sessions_.moved(), stats(0),
+                                     cluster_.fresh_view(), cluster_.names())};
+  }
+  if (path == "/status" || path == "/stop-check") {
+    constexpr std::string_view kNode = "?node=";
+    const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
+    const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
+    if (path == "/status") co_return co_await status(node, request.uid);
+    co_return co_await stop_check(node, request.uid);
+  }
+  if (path == "/healthz") {
+    if (core_.draining) co_return Answer{503, "text/plain", "draining\n"};
+    co_return Answer{200, "text/plain", "ok\n"};
+  }
+  if (path == "/readyz") {
+    if (core_.draining || core_.stopping) co_return Answer{503, "text/plain", "draining\n"};
+    if (cluster_.has_coordinator()) co_return Answer{200, "text/plain", "ready\n"};
+    co_return Answer{503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
+  }
+  co_return Answer{404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
+}
+
+Task<HttpServer::Answer> Pages::status(std::string node, std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  const Limits limits{os::fd_limit(), core_.config.extents_max(os::fd_limit())};
+  const std::string& error = cluster_.coordinator_error();
+  if (!uid) {  // nobody known asks: of this node only, so that strangers cause no traffic, and no sessions
+    co_return Answer{200, "application/json",
+                     status_json(stats(0), cluster_.fresh_view(), cluster_.names(), nullptr, error, limits)};
+  }
+  const Reply reply = co_await stats_of(std::move(node), viewer(*uid));
+  const Status status = control::reply_status(reply.message);
+  if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
+  const wire::NameList names = cluster_.list_names(viewer(*uid));
+  co_return Answer{200, "application/json",
+                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names,
+                               cluster_.coordinator_error(), limits)};
+}
+
+Task<HttpServer::Answer> Pages::stop_check(std::string node, std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  if (!uid) co_return Answer{403, "text/plain", "on the Unix socket only: it asks other nodes\n"};
+  if (node.empty()) node = core_.name;
+  if (!knows(node)) co_return Answer{404, "text/plain", "no node named " + node.substr(0, 64) + "\n"};
+  wire::Envelope message;
+  message.mutable_stop_check()->set_uid(viewer(*uid));
+  // The node itself waits up to two deadlines for others.
+  const uint64_t deadline_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
+  const auto reply = co_await cluster_.homes().ask(node, std::move(message), deadline_ns);
+  if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
+  co_return Answer{200, "application/json", stop_check_json(reply.value().stop_check_reply())};
+}
+
+Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {
+  if (node.empty()) node = core_.name;
+  if (!knows(node)) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
+  wire::Envelope message;
+  message.mutable_stats()->set_uid(uid);
+  co_return control::reply_of(co_await cluster_.homes().ask(std::move(node), std::move(message)));
+}
+
+bool Pages::knows(const std::string& node) const {
+  return node == core_.name || !cluster_.address_of(node).empty();
+}
+
+}  // namespace ocm::node
