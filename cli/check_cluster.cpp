@@ -196,7 +196,13 @@ ClusterRecord cluster_of(const std::string& socket) {
 
 std::vector<Check> check_cluster(const Globals& globals, const std::string& http,
                                  const std::string& token_file) {
-  const std::string socket = socket_path(globals);
+  const Result<std::string> found = socket_path(globals);
+  if (!found.is_ok()) {
+    return {{"socket", Verdict::kFail, std::string(found.status().message()), ""},
+            check_nofile(0, 0),
+            check_free_ports()};
+  }
+  const std::string& socket = found.value();
   const ClusterRecord cluster = cluster_of(socket);
   std::vector<Check> checks{check_socket(socket)};
   std::string token = token_file;
@@ -218,7 +224,8 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
     return checks;
   }
   checks.push_back({"daemon", Verdict::kOk, "answers", ""});
-  Result<NodeStatus> status = fetch_node_status(http_address(globals, http));
+  const Result<std::string> address = http_address(globals, http);
+  Result<NodeStatus> status = address.is_ok() ? fetch_node_status(address.value()) : address.status();
   Result<std::vector<ocm_node_info>> nodes = list_nodes(session->get());
   if (nodes.is_ok()) {
     checks.push_back(check_nodes(nodes.value()));

@@ -1,9 +1,11 @@
 #include "cli/command.h"
 
+#include <stdio.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <map>
+#include <sstream>
 
 #include "base/units.h"
 #include "cli/exit_code.h"
@@ -121,7 +123,13 @@ Command& Command::number(const char* names, uint32_t& target, uint32_t least, ui
 }
 Command& Command::seconds(const char* names, double& target, const char* help) {
   app_->add_option(names, target, help)
-      ->check(CLI::Range(0.01, 86400.0).description(""))
+      ->check(
+          [](const std::string& text) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value >= 0.01 && value <= 86400;
+            return good ? "" : "Value " + text + " not in range 0.01 to 86400";  // CLI::Range takes nan
+          },
+          "")
       ->type_name("SECONDS")
       ->capture_default_str();
   return *this;
@@ -199,7 +207,12 @@ int CommandLine::run(int argc, char** argv) {
   try {
     state_->app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return state_->app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      const int code = state_->app.exit(error, text, text);
+      fputs(text.str().c_str(), stdout);
+      return code;
+    }
     const auto chosen = state_->app.get_subcommands();
     const std::string name = chosen.empty() ? "ocm" : "ocm " + chosen.front()->get_name();
     std::string text = error.what();

@@ -44,40 +44,60 @@ std::string zsh_help(const std::string& text) {
   return out;
 }
 
-// A published name, where the argument is one.
-constexpr const char* kNames = "ocm ls --quiet 2>/dev/null";
+// Published names, where the argument is one. They are others' bytes: no script may expand what this prints.
+constexpr const char* kNames = "ocm ls --null 2>/dev/null";
+
+// Not compgen -W, which runs $(...) in its words. `printf %q` makes a name one word without a meaning, but not where
+// the user has opened a quote; there only words that need none are offered. A name like an option is left to the user.
+constexpr const char* kBashOffer =
+    R"(# _ocm_offer TYPED WORD...: completes with the words that begin with what was typed; expands none of them.
+_ocm_offer() {
+  local typed="$1" bare="${1//\\?/}" word quoted
+  shift
+  for word; do
+    if [[ $word == -* && $typed != -* ]]; then continue; fi
+    printf -v quoted %q "$word"
+    if [[ $bare == *[\'\"\`\$]* ]]; then
+      if [[ $quoted == "$word" && $word == "${typed#[\'\"]}"* ]]; then COMPREPLY+=("$word"); fi
+    elif [[ $word == "$typed"* || $quoted == "$typed"* ]]; then
+      COMPREPLY+=("$quoted")
+    fi
+  done
+}
+)";
 
 void print_bash(const CommandLine& line) {
   std::vector<std::string> commands;
   for (const CommandView& command : line.commands()) commands.push_back(command.name);
-  printf("# bash completion for ocm; written by `ocm completion bash`\n_ocm() {\n");
-  printf("  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= word skip=\n");
+  printf("# bash completion for ocm; written by `ocm completion bash`\n%s_ocm() {\n", kBashOffer);
+  printf(
+      "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" command= word skip=\n");
   printf("  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n");
   printf("    if [ -n \"$skip\" ]; then skip=; continue; fi\n");
   printf("    case $word in\n      -s|--socket|--color) skip=1 ;;\n      -*) ;;\n");
   printf("      *) command=$word; break ;;\n    esac\n  done\n");
-  printf("  local options='%s' names=\n", join(option_names(line.global_options()), " ").c_str());
+  printf("  local options=(%s) names=()\n", join(option_names(line.global_options()), " ").c_str());
   printf("  COMPREPLY=()\n  case $command in\n");
   for (const CommandView& command : line.commands()) {
-    printf("    %s)\n      options=\"$options %s\"\n", command.name.c_str(),
+    printf("    %s)\n      options+=(%s)\n", command.name.c_str(),
            join(option_names(command.options), " ").c_str());
     for (const OptionView& option : command.options) {
-      if (option.choices.empty() || option.names.empty()) {
-        if (option.choices.empty()) continue;
-        printf("      names='%s'\n", join(option.choices, " ").c_str());
+      if (option.choices.empty()) continue;
+      const std::string choices = join(option.choices, " ");
+      if (option.names.empty()) {
+        printf("      names=(%s)\n", choices.c_str());
         continue;
       }
-      printf("      case $prev in %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;; esac\n",
-             join(option.names, "|").c_str(), join(option.choices, " ").c_str());
+      printf("      case $prev in %s) _ocm_offer \"$cur\" %s; return ;; esac\n",
+             join(option.names, "|").c_str(), choices.c_str());
     }
-    if (command.completes == "names") printf("      names=$(%s)\n", kNames);
+    if (command.completes == "names") printf("      mapfile -d '' -t names < <(%s)\n", kNames);
     printf("      ;;\n");
   }
-  printf("    '') names='%s' ;;\n  esac\n", join(commands, " ").c_str());
-  printf(
-      "  case $prev in --color) COMPREPLY=($(compgen -W 'auto always never' -- \"$cur\")); return ;; esac\n");
-  printf("  if [[ $cur == -* ]]; then\n    COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n");
-  printf("  elif [ -n \"$names\" ]; then\n    COMPREPLY=($(compgen -W \"$names\" -- \"$cur\"))\n  fi\n}\n");
+  printf("    '') names=(%s) ;;\n  esac\n", join(commands, " ").c_str());
+  printf("  case $prev in --color) _ocm_offer \"$cur\" auto always never; return ;; esac\n");
+  printf("  if [[ $cur == -* ]]; then\n    _ocm_offer \"$cur\" \"${options[@]}\"\n");
+  printf("  else\n    _ocm_offer \"$cur\" \"${names[@]}\"\n  fi\n}\n");
   printf("complete -o default -F _ocm ocm\n");
 }
 
@@ -97,7 +117,8 @@ void print_zsh_options(const std::vector<OptionView>& options) {
 
 void print_zsh(const CommandLine& line) {
   printf("#compdef ocm\n# zsh completion for ocm; written by `ocm completion zsh`\n");
-  printf("_ocm_names() { local -a names; names=(${(f)\"$(%s)\"}); compadd -a names }\n", kNames);
+  printf("_ocm_names() { local -a names; names=(${(0)\"$(%s)\"}); names=(${names:#-*}); compadd -a names }\n",
+         kNames);
   printf("_ocm() {\n  local context state line\n  _arguments -C \\\n");
   print_zsh_options(line.global_options());
   printf("        '1: :->command' '*:: :->arguments'\n");
@@ -141,7 +162,8 @@ void print_fish(const CommandLine& line) {
            quoted(command.help).c_str());
     const std::string condition = " -n '__fish_seen_subcommand_from " + command.name + "'";
     print_fish_options(condition, command.options);
-    if (command.completes == "names") printf("complete -c ocm%s -f -a '(%s)'\n", condition.c_str(), kNames);
+    if (command.completes == "names")
+      printf("complete -c ocm%s -f -a '(%s | string split0)'\n", condition.c_str(), kNames);
     for (const OptionView& option : command.options) {
       if (!option.names.empty() || option.choices.empty()) continue;
       printf("complete -c ocm%s -f -a %s\n", condition.c_str(), quoted(join(option.choices, " ")).c_str());

@@ -58,14 +58,43 @@ Status write_record(const ClusterRecord& cluster) {
   return write_private(cluster.directory + "/" + kRecordFile, record.dump(2) + "\n");
 }
 
+/// Whether only this user can have written what is in `directory`, which is there. Root is no exception.
+/// Errors: kPermission, kInvalidArgument, kNotFound, kIo.
+Status check_own(std::string directory) {
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();  // lstat would follow a link
+  const char* const instead =
+      "; choose a directory of your own with --dir or XDG_RUNTIME_DIR, or name a daemon's socket "
+      "with --socket or OCM_SOCKET";
+  struct stat info {};
+  if (lstat(directory.c_str(), &info) != 0) return Status::from_errno(errno, "stat " + directory);
+  if (S_ISLNK(info.st_mode)) {
+    return Status(Code::kPermission, directory + " is a symbolic link and is not followed" + instead);
+  }
+  if (!S_ISDIR(info.st_mode))
+    return Status(Code::kInvalidArgument, directory + " is not a directory" + instead);
+  if (info.st_uid != geteuid()) {
+    return Status(Code::kPermission, directory + " belongs to another user (uid " +
+                                         std::to_string(info.st_uid) + ") and is not trusted" + instead);
+  }
+  if ((info.st_mode & 022) != 0) {
+    return Status(Code::kPermission, "others may write in " + directory +
+                                         ", so it is not trusted; if nobody has, `chmod go-w " + directory +
+                                         "`, else" + (instead + 1));
+  }
+  return Status::ok();
+}
+
 /// The folder, made or empty, or with the remains of a cluster that runs no more. Locked while `lock`
 /// lives, so that two `ocm up` do not meet.
 Status prepare_directory(const std::string& directory, os::Fd& lock) {
   std::error_code error;
-  if (fs::exists(directory, error)) {
-    if (!fs::is_directory(directory, error)) {
-      return Status(Code::kInvalidArgument, directory + " is not a directory; choose another with --dir");
-    }
+  if (!fs::create_directories(fs::path(directory).parent_path(), error) && error) {
+    return Status(Code::kIo, "create " + directory + ": " + error.message());
+  }
+  const bool made = mkdir(directory.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST) return Status::from_errno(errno, "create " + directory);
+  OCM_TRY(check_own(directory));
+  if (!made) {
     Result<ClusterRecord> running = read_cluster(directory);
     if (running.is_ok() && running->any_running()) {
       return Status(Code::kExists, "a cluster runs in " + directory +
@@ -76,13 +105,6 @@ Status prepare_directory(const std::string& directory, os::Fd& lock) {
       return Status(Code::kInvalidArgument,
                     directory + " holds other files; choose an empty or new directory with --dir");
     }
-  } else if (!fs::create_directories(directory, error) && error) {
-    return Status(Code::kIo, "create " + directory + ": " + error.message());
-  }
-  struct stat info {};
-  if (stat(directory.c_str(), &info) != 0) return Status::from_errno(errno, "stat " + directory);
-  if (info.st_uid != geteuid()) {
-    return Status(Code::kPermission, directory + " belongs to another user; choose another with --dir");
   }
   if (chmod(directory.c_str(), 0700) != 0) return Status::from_errno(errno, "chmod " + directory);
   lock = os::Fd(open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -234,6 +256,8 @@ std::string default_cluster_dir() {
 }
 
 Result<ClusterRecord> read_cluster(const std::string& directory) {
+  struct stat info {};
+  if (lstat(directory.c_str(), &info) == 0) OCM_TRY(check_own(directory));
   std::ifstream file(directory + "/" + kRecordFile);
   if (!file) {
     return Status(Code::kNotFound,
@@ -291,10 +315,6 @@ Result<ClusterRecord> start_cluster(const UpOptions& asked) {
 
 Result<int> stop_cluster(const std::string& directory, uint64_t grace_ns) {
   OCM_TRY_ASSIGN(const ClusterRecord cluster, read_cluster(directory));
-  struct stat info {};
-  if (stat(directory.c_str(), &info) == 0 && info.st_uid != geteuid() && geteuid() != 0) {
-    return Status(Code::kPermission, "the cluster in " + directory + " belongs to another user");
-  }
   const int killed = stop_processes(cluster, grace_ns);
   remove_directory(directory);
   return killed;

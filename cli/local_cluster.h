@@ -1,7 +1,8 @@
 // A cluster on this machine: `ocm up`, `ocm down` and `ocm demo`.
 //
 // DIR holds everything: cluster.json (who runs), token (0600), lock, and one folder for each node with
-// its socket and its log. DIR is 0700. A folder that holds no cluster.json is never removed.
+// its socket and its log. DIR is 0700. A folder that holds no cluster.json is never removed. One that others could
+// have made or written is not believed, by root neither: its record says which socket to trust and what to kill.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,12 @@ struct UpOptions {
 
 /// $XDG_RUNTIME_DIR/oncilla, else /tmp/oncilla-UID.
 std::string default_cluster_dir();
-/// Errors: kNotFound (no cluster there), kIo (its record cannot be read).
+/// Errors: kNotFound (no cluster there), kPermission (others could have written what is there), kIo (its record
+/// cannot be read).
 Result<ClusterRecord> read_cluster(const std::string& directory);
 /// Starts the daemons and waits until each of them sees all alive. On an error nothing is left.
-/// Errors: kExists (one runs there), kInvalidArgument (the folder is something else), kDeadline, kIo,
-/// kCancelled.
+/// Errors: kExists (one runs there), kInvalidArgument (the folder is something else), kPermission (it is another's, or
+/// others may write there), kDeadline, kIo, kCancelled.
 Result<ClusterRecord> start_cluster(const UpOptions& options);
 /// SIGTERM, SIGKILL after `grace_ns`, then removes the folder. Gives how many had to be killed.
 /// Errors: kNotFound, kPermission.

@@ -1,6 +1,7 @@
 // `ocm ls [PREFIX]`: the published names.
 #include <pwd.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,7 @@ struct Options {
   std::string prefix;
   bool json = false;
   bool quiet = false;
+  bool null = false;
 };
 
 std::string user_name(uint32_t uid) {
@@ -70,8 +72,10 @@ int run(const Globals& globals, const Options& options) {
   if (!names.is_ok()) return fail(names.status());
   if (options.json) {
     print_json(names.value());
+  } else if (options.null) {
+    for (const ocm_name_info& info : names.value()) fwrite(info.name, 1, strlen(info.name) + 1, stdout);
   } else if (options.quiet) {
-    for (const ocm_name_info& info : names.value()) puts(info.name);
+    for (const ocm_name_info& info : names.value()) puts(printable(info.name).c_str());
   } else {
     print_table(names.value());
   }
@@ -87,6 +91,7 @@ void add_ls(CommandLine& line) {
       .text("PREFIX", options->prefix, "", "Only names that start so")
       .flag("--json", options->json, "Print JSON")
       .flag("-q,--quiet", options->quiet, "Names only, one a line")
+      .flag("-0,--null", options->null, "Names only, as they are, each ended by a NUL, for xargs -0")
       .completes("names")
       .runs([options, &globals] { return run(globals, *options); });
 }

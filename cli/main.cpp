@@ -4,9 +4,12 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/standard_streams.h"
 
-int main(int argc, char** argv) {
-  using namespace ocm::cli;
+namespace ocm::cli {
+namespace {
+
+int run(int argc, char** argv) {
   try {
     CommandLine line;
     add_up(line);
@@ -28,4 +31,14 @@ int main(int argc, char** argv) {
     print_error(error.what());
     return kExitFailure;
   }
+}
+
+}  // namespace
+}  // namespace ocm::cli
+
+int main(int argc, char** argv) {
+  using namespace ocm::cli;
+  open_standard_streams();
+  const int code = run(argc, argv);
+  return finish_output() || code != kExitOk ? code : kExitFailure;
 }

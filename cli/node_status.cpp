@@ -120,11 +120,11 @@ bool is_alone(const NodeStatus& status) {
   return !control.empty() && !os::is_loopback(control.substr(0, control.rfind(':')));
 }
 
-std::string http_address(const Globals& globals, const std::string& asked) {
+Result<std::string> http_address(const Globals& globals, const std::string& asked) {
   if (!asked.empty()) return asked;
   const char* named = getenv("OCM_HTTP");
-  if (named != nullptr && *named != '\0') return named;
-  const std::string socket = socket_path(globals);
+  if (named != nullptr && *named != '\0') return std::string(named);
+  OCM_TRY_ASSIGN(const std::string socket, socket_path(globals));
   const size_t end = socket.rfind('/');
   char* const folder = realpath(end == std::string::npos ? "." : socket.substr(0, end + 1).c_str(), nullptr);
   const std::string path = std::string(folder == nullptr ? "/" : folder) + "/http.sock";

@@ -69,7 +69,7 @@ std::string missing_replicas_text(const PeerView& node);
 /// True for a node that others could reach, and that has none beside it: it coordinates a cluster of its own.
 bool is_alone(const NodeStatus& status);
 /// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.
-std::string http_address(const Globals& globals, const std::string& asked);
+Result<std::string> http_address(const Globals& globals, const std::string& asked);
 /// True if `address` is such a socket, where the daemon knows who asks.
 inline bool is_local(const std::string& address) { return address.starts_with('/'); }
 

@@ -20,17 +20,21 @@ Status checked(int result) {
   return detail.empty() ? Status(code) : Status(code, detail);
 }
 
-std::string socket_path(const Globals& globals) {
+Result<std::string> socket_path(const Globals& globals) {
   if (!globals.socket.empty()) return globals.socket;
   const char* named = getenv("OCM_SOCKET");
-  if (named != nullptr && *named != '\0') return named;
-  if (access(kSystemSocket, F_OK) == 0) return kSystemSocket;
+  if (named != nullptr && *named != '\0') return std::string(named);
+  if (access(kSystemSocket, F_OK) == 0) return std::string(kSystemSocket);
   Result<ClusterRecord> cluster = read_cluster(default_cluster_dir());
   if (cluster.is_ok() && !cluster->nodes.empty()) return cluster->nodes.front().socket;
-  return kSystemSocket;
+  if (cluster.status().code() == Code::kPermission) return cluster.status();
+  return std::string(kSystemSocket);
 }
 
-Result<Session> open_session(const Globals& globals) { return open_session_at(socket_path(globals)); }
+Result<Session> open_session(const Globals& globals) {
+  OCM_TRY_ASSIGN(const std::string socket, socket_path(globals));
+  return open_session_at(socket);
+}
 
 Result<Session> open_session_at(const std::string& socket) {
   ocm_session_options options = OCM_SESSION_OPTIONS_INIT;

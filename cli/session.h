@@ -29,8 +29,9 @@ Status checked(int result);
 
 /// The socket to use: --socket, $OCM_SOCKET, /run/oncilla/oncillad.sock if it is there, else the first
 /// node of the cluster that `ocm up` started in its default directory.
-std::string socket_path(const Globals& globals);
-/// Errors: kNoDaemon, with the socket that was tried.
+/// Errors: kPermission (that directory may be another user's work).
+Result<std::string> socket_path(const Globals& globals);
+/// Errors: kNoDaemon, with the socket that was tried, and those of socket_path().
 Result<Session> open_session(const Globals& globals);
 Result<Session> open_session_at(const std::string& socket);
 

@@ -12,7 +12,11 @@ void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;  // without SA_RESTART: a blocking read or poll returns at once
   sigemptyset(&action.sa_mask);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);  // nohup ignores SIGHUP
+  }
   signal(SIGPIPE, SIG_IGN);
 }
 

@@ -6,7 +6,8 @@
 namespace ocm::cli {
 
 /// From here on SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second SIGINT
-/// within the same command changes nothing, so that cleaning up completes. SIGPIPE becomes EPIPE.
+/// within the same command changes nothing, so that cleaning up completes. One that was ignored at the start
+/// (nohup) stays so. SIGPIPE becomes EPIPE.
 void catch_interrupts();
 bool interrupted();
 /// kCancelled once interrupted.

@@ -102,7 +102,8 @@ int run(const Globals& globals, bool json) {
     degraded += (*names)[i].replicas_missing != 0 ? 1 : 0;
   }
   // Empty if the daemon's HTTP socket does not answer.
-  const Result<NodeStatus> fetched = fetch_node_status(http_address(globals, ""));
+  const Result<std::string> http = http_address(globals, "");
+  const Result<NodeStatus> fetched = http.is_ok() ? fetch_node_status(http.value()) : http.status();
   const NodeStatus status = fetched.is_ok() ? fetched.value() : NodeStatus{};
   const std::vector<PeerView> missing = nodes_that_miss_replicas(status);
   const ocm_node_info* coordinator = coordinator_of(nodes.value());

@@ -89,7 +89,9 @@ int run(const Globals& globals, const Options& options) {
   }
   constexpr uint64_t kHelloNs = 3'000'000'000;
   constexpr uint64_t kPatienceNs = 60'000'000'000;  // for other nodes the daemon has deadlines of its own
-  const std::string address = http_address(globals, options.http);
+  const Result<std::string> http = http_address(globals, options.http);
+  if (!http.is_ok()) return fail(http.status());
+  const std::string& address = http.value();
   if (!http_get(address, "/healthz", kHelloNs).is_ok()) {  // also one that stands still
     return fail(Status(Code::kNoDaemon,
                        "no daemon answers at " + address + "; name its socket with --socket or OCM_SOCKET"));

@@ -260,7 +260,7 @@ bool pause(double seconds, bool keys) {
 }
 
 Status top(const Globals& globals, const Options& options) {
-  const std::string http = http_address(globals, options.http);
+  OCM_TRY_ASSIGN(const std::string http, http_address(globals, options.http));
   OCM_TRY_ASSIGN(Sample before, take_sample(http));
   const bool live = !options.once && !options.json && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   std::optional<Screen> screen;
@@ -278,7 +278,7 @@ Status top(const Globals& globals, const Options& options) {
                : to_text(view).c_str());
       fflush(stdout);
     }
-    if (options.once) return Status::ok();
+    if (options.once || ferror(stdout) != 0) return Status::ok();  // main() tells the error
     before = std::move(now).value();
   }
   if (options.once) return check_interrupt();

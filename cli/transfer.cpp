@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,14 @@ namespace {
 
 constexpr uint64_t kBufferBytes = 8 * kMiB;
 
+/// Whether a file descriptor that does not block was not ready. Waits for it a while, or until a signal comes.
+bool waited(int fd, short events) {
+  if (errno != EAGAIN) return false;
+  pollfd each{fd, events, 0};
+  poll(&each, 1, 200);
+  return true;
+}
+
 /// Reads until `bytes` or the end. Errors: kIo, kCancelled.
 Result<uint64_t> read_full(int fd, std::byte* target, uint64_t bytes) {
   uint64_t done = 0;
@@ -28,7 +37,7 @@ Result<uint64_t> read_full(int fd, std::byte* target, uint64_t bytes) {
     OCM_TRY(check_interrupt());
     const ssize_t got = read(fd, target + done, bytes - done);
     if (got == 0) break;
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EINTR || waited(fd, POLLIN))) continue;
     if (got < 0) return Status::from_errno(errno, "read");
     done += static_cast<uint64_t>(got);
   }
@@ -40,7 +49,7 @@ Status write_full(int fd, const std::byte* source, uint64_t bytes) {
   while (done < bytes) {
     OCM_TRY(check_interrupt());
     const ssize_t put = write(fd, source + done, bytes - done);
-    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && (errno == EINTR || waited(fd, POLLOUT))) continue;
     if (put < 0) return Status::from_errno(errno, "write");
     done += static_cast<uint64_t>(put);
   }
@@ -178,7 +187,8 @@ Result<Target> Target::open(const std::string& path) {
       target.partial_ = partial;
       const mode_t mask = umask(0);
       umask(mask);
-      fchmod(target.fd_.get(), exists ? info.st_mode & 07777 : 0666 & ~mask);
+      // Not set-uid and the like: the new file is the caller's, whoever the old one's owner was.
+      fchmod(target.fd_.get(), exists ? info.st_mode & 0777 : 0666 & ~mask);
     }
   }
   if (!target.fd_.is_open()) {

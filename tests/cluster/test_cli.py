@@ -19,7 +19,7 @@ import pytest
 from harness import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-USAGE, NO_CLUSTER, NOT_FOUND, EXISTS, FULL, INTERRUPTED = 2, 3, 4, 5, 6, 130
+FAILURE, USAGE, NO_CLUSTER, NOT_FOUND, EXISTS, FULL, PERMISSION, INTERRUPTED = 1, 2, 3, 4, 5, 6, 7, 130
 MIB = 1 << 20
 
 
@@ -95,9 +95,9 @@ def cluster():
 @pytest.fixture
 def ocm(cluster):
     """The shared cluster without names."""
-    names = cluster("ls", "--quiet").split()
+    names = cluster("ls", "--null").split("\0")[:-1]
     if names:
-        cluster("rm", *names)
+        cluster("rm", "--", *names)
     return cluster
 
 
