@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "gil.h"
 
 namespace arrow::py {
 // Of arrow/python/common.h, which needs more of Python.h than the part that is the same for every release.
@@ -64,18 +67,13 @@ class HandledException {
   class Gil {
    public:
     Gil() : held_(Py_IsInitialized() != 0 && PyGILState_GetThisThreadState() != nullptr) {
-      if (held_) state_ = PyGILState_Ensure();
+      if (held_) gil_.emplace();
     }
-    ~Gil() {
-      if (held_) PyGILState_Release(state_);
-    }
-    Gil(const Gil&) = delete;
-    Gil& operator=(const Gil&) = delete;
     PyObject* handled() const { return held_ ? PyErr_GetHandledException() : nullptr; }
 
    private:
     bool held_;
-    PyGILState_STATE state_ = PyGILState_UNLOCKED;
+    std::optional<python::GilTaken> gil_;
   };
 
   /// The number of the first file that was opened under the exception; 0: none was.

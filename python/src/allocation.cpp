@@ -14,9 +14,9 @@ namespace {
 }
 
 void create(Allocation* self, const Session& session, uint64_t bytes, int kind, int layout, uint32_t extents,
-            uint64_t chunk_bytes, const std::vector<std::string>& nodes, int fabric, uint32_t flags) {
+            uint64_t chunk_bytes, const std::vector<Text>& nodes, int fabric, uint32_t flags) {
   std::vector<const char*> names;
-  for (const std::string& node : nodes) names.push_back(node.c_str());
+  for (const Text& node : nodes) names.push_back(node.c_str());
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = static_cast<ocm_kind>(kind);
   options.layout = static_cast<ocm_layout>(layout);
@@ -34,15 +34,26 @@ void create(Allocation* self, const Session& session, uint64_t bytes, int kind, 
   new (self) Allocation(session.state(), std::move(made));
 }
 
-void attach(Allocation* self, const Session& session, const std::string& name, int access) {
+void attach(Allocation* self, const Session& session, const Text& text, int access) {
+  const char* name = text.c_str();
   std::shared_ptr<SessionHandle> handle = session.handle();
   ocm_allocation* allocation = nullptr;
   check(without_gil(
-      [&] { return ocm_attach(handle->get(), name.c_str(), static_cast<ocm_access>(access), &allocation); }));
+      [&] { return ocm_attach(handle->get(), name, static_cast<ocm_access>(access), &allocation); }));
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
 }
 
-void join(Allocation* self, const Session& session, const std::vector<Allocation*>& parts) {
+void join(Allocation* self, const Session& session, const std::vector<nb::object>& objects) {
+  std::vector<Allocation*> parts;
+  for (const nb::object& object : objects) {
+    Allocation* part = nullptr;
+    if (!nb::try_cast(object, part) || part == nullptr) {
+      const std::string which =
+          "`parts` are allocations, but parts[" + std::to_string(parts.size()) + "] is not";
+      throw nb::type_error(which.c_str());
+    }
+    parts.push_back(part);
+  }
   std::shared_ptr<SessionHandle> handle = session.handle();
   std::vector<std::shared_ptr<AllocationHandle>> taken;
   std::vector<ocm_allocation*> pointers;
@@ -98,9 +109,10 @@ nb::list extent_list(const Allocation& self) {
   return out;
 }
 
-void publish(const Allocation& self, const std::string& name, uint32_t mode) {
+void publish(const Allocation& self, const Text& text, uint32_t mode) {
+  const char* name = text.c_str();
   const auto handle = self.handle();
-  check(without_gil([&] { return ocm_publish(handle->get(), name.c_str(), mode); }));
+  check(without_gil([&] { return ocm_publish(handle->get(), name, mode); }));
 }
 
 void fence_allocation(const Allocation& self) {

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "buffer.h"
+#include "gil.h"
+#include "text.h"
 
 namespace ocm::python {
 
@@ -32,7 +34,7 @@ inline void check(int status) {
 /// Runs `call` without the GIL and returns what it returns.
 template <class Call>
 auto without_gil(Call call) {
-  nb::gil_scoped_release released;
+  const GilLeft left;
   return call();
 }
 

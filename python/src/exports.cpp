@@ -10,6 +10,10 @@ using Held = std::shared_ptr<AllocationHandle>;
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   view->obj = nullptr;
+  if (!nb::inst_ready(self)) {
+    PyErr_SetString(PyExc_BufferError, "the allocation was not made: its __init__ did not run to its end");
+    return -1;
+  }
   try {
     auto& allocation = *nb::inst_ptr<Allocation>(self);
     auto held = std::make_unique<Held>(allocation.handle());

@@ -10,11 +10,23 @@
 namespace ocm::python {
 namespace {
 
-void open_session(Session* self, const std::optional<std::string>& socket,
-                  const std::optional<std::string>& program, uint32_t flags, int fabric, uint64_t deadline_ns,
-                  uint64_t embedded_bytes) {
+/// A path as the system has it. Raises InvalidArgument for what cannot be one.
+std::string path_of(nb::handle path) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) {
+    if (!PyErr_ExceptionMatches(PyExc_ValueError)) throw nb::python_error();
+    const nb::python_error cause;
+    raise_status(OCM_INVALID_ARGUMENT, std::string("`socket` is not a path: ") + cause.what());
+  }
+  const nb::object held = nb::steal(bytes);
+  return PyBytes_AsString(bytes);
+}
+
+void open_session(Session* self, const std::optional<nb::object>& socket, const std::optional<Text>& program,
+                  uint32_t flags, int fabric, uint64_t deadline_ns, uint64_t embedded_bytes) {
   ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
-  options.socket_path = socket ? socket->c_str() : nullptr;
+  const std::optional<std::string> path = socket ? std::optional(path_of(*socket)) : std::nullopt;
+  options.socket_path = path ? path->c_str() : nullptr;
   options.program = program ? program->c_str() : nullptr;
   options.flags = flags;
   options.fabric = static_cast<ocm_fabric>(fabric);
@@ -49,9 +61,10 @@ nb::list node_list(const Session& self) {
   return out;
 }
 
-nb::list name_list(const Session& self, const std::string& prefix) {
+nb::list name_list(const Session& self, const Text& text) {
+  const char* prefix = text.c_str();
   const auto list = [&](ocm_session* session, bool (*visit)(const ocm_name_info*, void*), void* context) {
-    return ocm_name_list(session, prefix.c_str(), visit, context);
+    return ocm_name_list(session, prefix, visit, context);
   };
   nb::list out;
   for (const ocm_name_info& name : collect<ocm_name_info>(self, list)) {
@@ -61,9 +74,10 @@ nb::list name_list(const Session& self, const std::string& prefix) {
   return out;
 }
 
-void remove_name(const Session& self, const std::string& name) {
+void remove_name(const Session& self, const Text& text) {
+  const char* name = text.c_str();
   const std::shared_ptr<SessionHandle> session = self.handle();
-  check(without_gil([&] { return ocm_name_remove(session->get(), name.c_str()); }));
+  check(without_gil([&] { return ocm_name_remove(session->get(), name); }));
 }
 
 void fence_session(const Session& self) {
@@ -76,9 +90,8 @@ void fence_session(const Session& self) {
 SessionHandle::~SessionHandle() {
   (void)ocm_session_close(session_);  // ends every operation
   if (abandoned_.empty() || !Py_IsInitialized()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const GilTaken gil;
   abandoned_.clear();
-  PyGILState_Release(state);
 }
 
 void SessionHandle::abandon(ocm_op* op, std::shared_ptr<Buffers> buffers) {

@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 #include <oncilla/table.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <memory>
@@ -42,7 +43,7 @@ void release_stream(PyObject* capsule) {
   std::unique_ptr<ArrowArrayStream> stream(
       static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule, kStreamCapsule)));
   if (stream == nullptr || stream->release == nullptr) return;
-  nb::gil_scoped_release released;
+  const GilLeft left;
   stream->release(stream.get());
 }
 
@@ -62,12 +63,6 @@ ArrowArrayStream take_stream(nb::handle capsule) {
   return taken;
 }
 
-/// The name as C has it. Raises InvalidArgument where C would see its beginning only.
-const char* c_name(const std::string& name) {
-  if (name.find('\0') != std::string::npos) raise_status(OCM_INVALID_ARGUMENT, "a name has no '\\0' in it");
-  return name.c_str();
-}
-
 // ------------------------------------------------------------------ loading
 
 /// A load's progress and what ended it: shared by the call and by the source that it reads.
@@ -80,7 +75,10 @@ struct Load {
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       if (!rows_and_bytes || progress.is_none()) return true;
-      return nb::object(progress(*nb::borrow<nb::args>(*rows_and_bytes))).ptr() != Py_False;
+      const nb::object answer =
+          nb::steal(enter_python([&] { return PyObject_CallObject(progress.ptr(), rows_and_bytes->ptr()); }));
+      if (!answer.is_valid()) throw nb::python_error();
+      return answer.ptr() != Py_False;
     } catch (...) {
       raised = std::current_exception();
       return false;
@@ -89,7 +87,7 @@ struct Load {
 };
 
 bool on_progress(uint64_t rows, uint64_t bytes, void* context) {
-  nb::gil_scoped_acquire gil;
+  const GilTaken gil;
   return static_cast<Load*>(context)->go_on(nb::make_tuple(rows, bytes));
 }
 
@@ -101,15 +99,16 @@ struct Source {
 
   static Source& of(ArrowArrayStream* stream) { return *static_cast<Source*>(stream->private_data); }
   static int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
-    return of(stream).inner.get_schema(&of(stream).inner, out);
+    return enter_python([&] { return of(stream).inner.get_schema(&of(stream).inner, out); });
   }
   static int get_next(ArrowArrayStream* stream, ArrowArray* out) {
     Source& self = of(stream);
     {
-      nb::gil_scoped_acquire gil;
+      const GilTaken gil;
       self.stopped = !self.load->go_on(std::nullopt);
     }
-    return self.stopped ? ECANCELED : self.inner.get_next(&self.inner, out);
+    if (self.stopped) return ECANCELED;
+    return enter_python([&] { return self.inner.get_next(&self.inner, out); });
   }
   static const char* get_last_error(ArrowArrayStream* stream) {
     Source& self = of(stream);
@@ -117,9 +116,9 @@ struct Source {
   }
   static void release(ArrowArrayStream* stream) {
     Source* self = &of(stream);
-    self->inner.release(&self->inner);
+    enter_python([&] { self->inner.release(&self->inner); });
     stream->release = nullptr;
-    nb::gil_scoped_acquire gil;
+    const GilTaken gil;
     delete self;
   }
 };
@@ -132,13 +131,13 @@ ArrowArrayStream interruptible(ArrowArrayStream inner, std::shared_ptr<Load> loa
 using Store = int (*)(ocm_session*, const char*, ArrowArrayStream*, const ocm_table_options*);
 
 template <Store kStore>
-void store(const Session& self, const std::string& name, nb::handle stream, int placement,
-           const std::vector<std::string>& nodes, uint32_t replicas, uint32_t mode, uint64_t group_rows,
+void store(const Session& self, const Text& name, nb::handle stream, int placement,
+           const std::vector<Text>& nodes, uint32_t replicas, uint32_t mode, uint64_t group_rows,
            uint64_t group_bytes, uint32_t flags, nb::object progress) {
   const std::shared_ptr<SessionHandle> session = self.handle();
-  const char* table = c_name(name);
+  const char* table = name.c_str();
   std::vector<const char*> node_names;
-  for (const std::string& node : nodes) node_names.push_back(c_name(node));
+  for (const Text& node : nodes) node_names.push_back(node.c_str());
   auto load = std::make_shared<Load>();
   load->progress = std::move(progress);
   ocm_table_options options = OCM_TABLE_OPTIONS_INIT;
@@ -160,9 +159,9 @@ void store(const Session& self, const std::string& name, nb::handle stream, int 
   raise_status(status, text);
 }
 
-void drop(const Session& self, const std::string& name) {
+void drop(const Session& self, const Text& name) {
   const std::shared_ptr<SessionHandle> session = self.handle();
-  const char* table = c_name(name);
+  const char* table = name.c_str();
   check(without_gil([&] { return ocm_table_drop(session->get(), table); }));
 }
 
@@ -249,9 +248,12 @@ class OpenTable {
   std::shared_ptr<Opened> opened_;
 };
 
-OpenTable open_table(const Session& self, const std::string& name, Meters meters) {
+OpenTable open_table(const Session& self, const Text& name, Meters meters) {
   std::shared_ptr<SessionHandle> session = self.handle();
-  const char* which = c_name(name);
+  const char* which = name.c_str();
+  if (std::find(meters.begin(), meters.end(), nullptr) != meters.end()) {
+    throw nb::type_error("`meters` are of Meter: one is None");
+  }
   ocm_table* table = nullptr;
   check(without_gil([&] { return ocm_table_open(session->get(), which, &table); }));
   return OpenTable(std::make_shared<Opened>(std::move(session), table, std::move(meters)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "client/session.h"
 #include "client/transfer.h"
 #include "control.pb.h"
@@ -37,6 +38,9 @@ Status check_options(const AllocationOptions& options) {
   }
   if ((options.flags & kLocal) != 0 && (options.flags & kRemote) != 0) {
     return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
+  }
+  if (!std::all_of(options.nodes.begin(), options.nodes.end(), is_utf8)) {
+    return Status(Code::kInvalidArgument, "a name in `nodes` is not UTF-8");
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #include "client/cluster.h"
 
+#include "base/text.h"
 #include "client/session.h"
 #include "control.pb.h"
 
@@ -24,6 +25,7 @@ void append_names(const wire::NameList& page, std::vector<NameInfo>& names) {
 }  // namespace
 
 Result<std::vector<NameInfo>> list_names(Session& session, const std::string& prefix) {
+  if (!is_utf8(prefix)) return Status(Code::kInvalidArgument, "`prefix` is not UTF-8");
   std::vector<NameInfo> names;
   for (bool more = true; more;) {
     wire::Envelope request;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/text.h"
 #include "client/fork.h"
 #include "control.pb.h"
 #include "os/signals.h"
@@ -15,6 +16,20 @@ namespace ocm::client {
 namespace {
 
 std::atomic<uint64_t> runs{0};
+
+/// The text with '?' for each byte that is not part of UTF-8: a message with such a byte is none.
+std::string as_utf8(std::string_view text) {
+  constexpr size_t kCharacterBytesMax = 4;
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    size_t bytes = 1;
+    while (bytes <= kCharacterBytesMax && !is_utf8(text.substr(i, bytes))) ++bytes;
+    const bool good = bytes <= kCharacterBytesMax;
+    good ? out += text.substr(i, bytes) : out += '?';
+    i += good ? bytes : 1;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -31,7 +46,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   wire::Envelope request;
   wire::SessionHello& hello = *request.mutable_session_hello();
   hello.set_version(wire::kControlVersion);
-  hello.set_program(program);
+  hello.set_program(as_utf8(program));
   if (resume != nullptr) {
     hello.set_resume_session(resume->who_.session.bytes.data(), 16);
     hello.set_resume_key(resume->resume_key_);
@@ -72,7 +87,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
 
 Daemon::~Daemon() {
   stop_watching();
-  forget_socket(control_->fd());
+  if (control_ != nullptr) forget_socket(control_->fd());  // null where greet() failed early
 }
 
 Status Daemon::watch(std::function<bool()> resume) {

@@ -1,4 +1,7 @@
 // Sessions through the C interface: opening, statuses, fork.
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +54,77 @@ TEST(Opening, BadOptionsAreInvalid) {
   options = OCM_SESSION_OPTIONS_INIT;
   options.socket_path = long_path.c_str();
   EXPECT_EQ(ocm_session_open(&options, &session), OCM_INVALID_ARGUMENT);
+}
+
+/// In a child process: a program whose limit leaves it `free` descriptors opens a session. The child's status.
+int open_with_free_descriptors(const char* path, int free) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int lowest = ::dup(0);
+    ::close(lowest);
+    const rlimit limit{static_cast<rlim_t>(lowest + free), static_cast<rlim_t>(lowest + free)};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
+    options.socket_path = path;
+    options.deadline_ns = 1'000'000;
+    ocm_session* session = nullptr;
+    ::_exit(-ocm_session_open(&options, &session));
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(Opening, WithoutFreeDescriptorsSaysSo) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/ocm-descriptors-%d", ::getpid());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(listener, 8), 0);  // connects, and answers nothing
+  for (const int free : {0, 1, 2}) {
+    const int status = open_with_free_descriptors(address.sun_path, free);
+    ASSERT_TRUE(WIFEXITED(status)) << free << " free: signal " << WTERMSIG(status);
+    EXPECT_EQ(-WEXITSTATUS(status), free < 2 ? OCM_NO_FDS : OCM_DEADLINE) << free << " free";
+  }
+  ::close(listener);
+  ::unlink(address.sun_path);
+}
+
+TEST(Opening, AnyNameOfTheProgramIsGood) {
+  for (const char* program : {"\xff", "caf\xc3\xa9 \xe2\x82", "\xed\xb3\xbf", "\xf0\x9f\x98\x80\x80"}) {
+    ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
+    options.flags = OCM_SESSION_EMBEDDED;
+    options.program = program;
+    ocm_session* session = nullptr;
+    ASSERT_OK(ocm_session_open(&options, &session));
+    EXPECT_OK(ocm_session_close(session));
+  }
+}
+
+TEST_F(Session, WhatIsNotUtf8IsInvalidAndEndsNothing) {
+  ocm_allocation* kept = allocate(kMiB, OCM_ALLOCATION_DEDICATED);
+  ASSERT_OK(ocm_put(kept, 0, "kept", 4));
+  const auto visit = [](const ocm_name_info*, void*) { return true; };
+  for (const char* text : {"\xff", "n\xc3", "\xed\xb3\xbf"}) {
+    ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+    options.nodes = &text;
+    options.nodes_count = 1;
+    ocm_allocation* none = nullptr;
+    EXPECT_EQ(ocm_allocation_create(session, kMiB, &options, &none), OCM_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(ocm_last_error()).find("nodes"), std::string::npos) << ocm_last_error();
+    EXPECT_EQ(ocm_name_list(session, text, visit, nullptr), OCM_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(ocm_last_error()).find("prefix"), std::string::npos) << ocm_last_error();
+    EXPECT_EQ(ocm_publish(kept, text, 0), OCM_INVALID_ARGUMENT);
+    EXPECT_EQ(ocm_attach(session, text, OCM_ACCESS_READ, &none), OCM_INVALID_ARGUMENT);
+    EXPECT_EQ(ocm_name_remove(session, text), OCM_INVALID_ARGUMENT);
+  }
+  ASSERT_OK(ocm_publish(kept, "kept", 0));  // the daemon still has it
+  char text[4];
+  ASSERT_OK(ocm_get(kept, 0, text, 4));
+  EXPECT_EQ(std::memcmp(text, "kept", 4), 0);
+  EXPECT_OK(ocm_allocation_free(kept));
+  EXPECT_OK(ocm_name_remove(session, "kept"));
 }
 
 TEST_F(Session, ForkedChildHasNoHandles) {

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oncilla
+from oncilla import _core
 from places import PLACES
 
 NBYTES = 1000
@@ -291,3 +292,8 @@ def test_fences_return(session):
         allocation[:] = bytes(100)
         allocation.fence()
         session.fence()
+
+
+def test_an_allocation_that_was_not_made_has_no_buffer():
+    with pytest.raises(BufferError, match="not made"):
+        memoryview(_core.Allocation.__new__(_core.Allocation))

@@ -34,6 +34,9 @@ def test_parts_that_cannot_be_joined_stay_as_they_were(pool):
                          ([part, part], oncilla.Error), ([], oncilla.InvalidArgument)):
         with pytest.raises(error):
             pool.join(parts)
+    for strangers in ([None], [part, None], [part, b"bytes"], [part, pool]):
+        with pytest.raises(TypeError, match="parts"):
+            pool.join(strangers)
     view = memoryview(part)
     with pytest.raises(BufferError, match="in use by 1 buffer"):
         pool.join([other, part])

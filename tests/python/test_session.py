@@ -123,3 +123,28 @@ def test_all_that_is_named_is_there():
     with pytest.raises(AttributeError):
         _ = oncilla.nothing
     assert (pathlib.Path(oncilla.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("text", ["\udcff", "x\ud800", "a\0b"])
+def test_text_that_no_other_program_can_give_is_invalid(pool, text):
+    kept = pool.allocate(4096, dedicated=True)
+    kept[0:4] = b"kept"
+    for call in (lambda: pool.attach(text), lambda: kept.publish(text), lambda: pool.remove(text),
+                 lambda: pool.names(text), lambda: pool.allocate(4096, nodes=[text]), lambda: pool.table(text).drop(),
+                 lambda: oncilla.connect("/\ud800")):
+        with pytest.raises(oncilla.InvalidArgument):
+            call()
+    assert kept.get(0, 4) == b"kept" and pool.allocate(4096, dedicated=True).nbytes == 4096
+
+
+def test_a_socket_is_any_path_of_the_system():
+    for path in ("/none\udcff", b"/none\xff", pathlib.Path("/none")):
+        with pytest.raises(oncilla.NoDaemon, match="/none"):
+            oncilla.connect(path)
+    with pytest.raises(oncilla.InvalidArgument, match="socket"):
+        oncilla.connect("/none\0")
+
+
+def test_a_program_of_any_name_is_welcome(cluster):
+    with oncilla.connect(cluster["n1"].socket_path, program="caf\u00e9 \udcff") as pool:
+        assert pool.allocate(4096).nbytes == 4096
