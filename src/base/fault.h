@@ -59,7 +59,9 @@ namespace ocm::fault {
   X(kSeatStolen, "mutation.seat")             /* E2 of seat.h: a vote is given while another's runs */       \
   X(kNamesNotAwaited, "mutation.names")       /* C3: a new coordinator answers before it knows */            \
   X(kOwnNamesForgotten, "mutation.own_names") /* C3: nor does it know its own home's */                      \
-  X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */
+  X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */     \
+  X(kLoneFoundsAtOnce, "mutation.lone") /* P2 of quorum.h: who voted alone does not ask what followed */     \
+  X(kNotTaughtAgain, "mutation.taught") /* P4: voters wait for a council that its maker did not tell */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

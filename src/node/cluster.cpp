@@ -22,7 +22,9 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       quorum_(core, home, peers),
       heard_of_(core.config.failure_deadline_ns()),
       founding_(core.other_seeds.size(), core.config.heartbeat_ns(), core.config.failure_deadline_ns(),
-                core.now_ns()) {
+                core.now_ns()),
+      founding_again_(core.other_seeds.size(), core.config.heartbeat_ns(),
+                      2 * core.config.failure_deadline_ns(), core.now_ns()) {
   if (core.coordinates)
     coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
@@ -211,7 +213,10 @@ void Cluster::ask_seeds() {
     }
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
-  if (core_.founds && !is_coordinator() && founding_.may_found(core_.now_ns())) quorum_.found_first();
+  if (is_coordinator()) return;
+  const uint64_t now = core_.now_ns();
+  if ((core_.founds && founding_.may_found(now)) || (was_alone_ && founding_again_.may_found(now)))
+    quorum_.found_first();
 }
 
 Task<void> Cluster::ask_seed(std::string seed) {
@@ -223,7 +228,10 @@ Task<void> Cluster::ask_seed(std::string seed) {
   }
   if (!reply.value().has_leader()) co_return;
   const wire::Council& council = reply.value().leader().council();
+  const bool alone = quorum_.was_alone(council);
+  was_alone_ = was_alone_ || alone;
   founding_.answered(core_.now_ns(), seed, council.id() != 0);
+  founding_again_.answered(core_.now_ns(), seed, council.id() != 0 && !alone);
   quorum_.told_of(council);
 }
 

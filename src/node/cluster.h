@@ -175,6 +175,8 @@ class Cluster {
   std::string followed_;                               // the node that was coordinator in the last view
   std::set<std::string> beating_, asking_seeds_;       // addresses
   control::Founding founding_;
+  control::Founding founding_again_;  // of this node, whose former run voted alone: P2 of node/quorum.h
+  bool was_alone_ = false;
   bool send_names_ = true;
   std::deque<ExtentId> lost_;  // that the coordinator has not heard of
   bool telling_lost_ = false;

@@ -141,13 +141,15 @@ void Quorum::found_first() {
 
 void Quorum::told_of(const wire::Council& council) {
   if (!control::is_council(council)) return;
+  const bool asks_first = was_alone(council) && newest().id() == 0;  // P2
+  if (asks_first && fault::at(fault::Point::kLoneFoundsAtOnce)) found_first();
+  if (!asks_first) saw(council);
+}
+
+bool Quorum::was_alone(const wire::Council& council) const {
+  if (council.voters_size() != 1) return false;
   const wire::Voter& first = control::coordinator_of(council);
-  const bool was_alone =
-      council.voters_size() == 1 && is_self(first) && first.incarnation() != self_.incarnation();
-  if (was_alone && newest().id() == 0)
-    found_first();
-  else
-    saw(council);
+  return is_self(first) && first.incarnation() != self_.incarnation();
 }
 
 void Quorum::seek_seat() {
@@ -195,7 +197,11 @@ Task<void> Quorum::stand() {
   take_up();
   ++core_.metrics.council_attempts;
   convener_->begin(true);
-  if (co_await others_agree(convener_->council())) {
+  const wire::Council council = convener_->council();
+  const bool agreed = co_await others_agree(council);
+  if (!agreed) {  // P4: some may not have it, for who made it ended; they have it at the next attempt
+    if (!fault::at(fault::Point::kNotTaughtAgain)) core_.env.spawn(tell(council, voter_->made_of()));
+  } else {
     sealing_ = true;
     co_await seal(convener_->council());
     const auto voters = control::choose_voters(convener_->council(), candidates({}, {}));
@@ -522,16 +528,20 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   if (convener_->end()) co_await install();
 }
 
+wire::Council Quorum::without_self(wire::Council council) const {
+  auto& voters = *council.mutable_voters();
+  voters.erase(
+      std::remove_if(voters.begin(), voters.end(), [this](const auto& voter) { return is_self(voter); }),
+      voters.end());
+  return council;
+}
+
 Task<bool> Quorum::others_agree(wire::Council base) {
   const size_t needed = control::majority(base) - 1;
   wire::Envelope request;
   *request.mutable_seal_council() = convener_->seal_request(base, false);
-  auto& voters = *base.mutable_voters();
-  voters.erase(
-      std::remove_if(voters.begin(), voters.end(), [this](const auto& voter) { return is_self(voter); }),
-      voters.end());
   size_t agreed = 0;
-  const Answers answers = co_await ask_all(base, std::move(request), needed);
+  const Answers answers = co_await ask_all(without_self(base), std::move(request), needed);
   for (const auto& [voter, answer] : answers)
     agreed += convener_->promised(base, voter, answer.council_promise()) ? 1 : 0;
   co_return agreed >= needed;
@@ -584,8 +594,17 @@ Task<void> Quorum::install() {
   wire::Envelope request;
   *request.mutable_install_council() = convener_->chosen();
   const wire::Council next = convener_->chosen().council();
-  const Answers answers = co_await ask_all(next, std::move(request), control::majority(next));
+  // P4: nobody hears of it from here before others can go on with it.
+  const wire::Council others = without_self(next);
+  const size_t own = others.voters_size() == next.voters_size() ? 0 : 1;
+  const size_t needed = control::majority(next) - own;
+  Answers answers = co_await ask_all(others, request, needed);
   if (!convener_->has_chosen() || convener_->chosen().council().id() != next.id()) co_return;
+  if (own != 0 && answers.size() >= needed) {
+    Reply mine = answer(request);
+    if (control::reply_status(mine.message).is_ok())
+      answers.emplace_back(core_.name, std::move(mine.message));
+  }
   if (convener_->chosen().bases_size() > 1) fault::reached(fault::State::kCouncilContinued);
   bool acts = false;
   for (const auto& [voter, answer] : answers) acts = convener_->installed(voter) || acts;

@@ -6,7 +6,11 @@
 // Invariants, where the role may pass on
 //   P1 a node acts as coordinator only while it holds the seat of the newest council that it knows.
 //   P2 a first council is founded by the first seed alone, when no seed that answers knows one and either all answer or a
-//      majority did for a failure deadline; or by the later run of a daemon that voted alone, which nobody can follow but it.
+//      majority did for a failure deadline; or by the later run of a daemon that voted alone, when no seed that answers knows a
+//      council that its former run made after that one, with the same bounds and twice the deadline.
+//   P4 a council that was chosen is known to nobody before a majority of its voters can have it: its maker installs it at
+//      itself last, and a candidate teaches it to the voters that do not have it. Else those who know of it would wait for
+//      a maker that ended, and that was, perhaps, the only one that could install it.
 //   P3 a council of several voters of which no majority runs any more is not told of: it is over, and another is founded.
 //
 // Threads: the loop's.
@@ -39,8 +43,10 @@ class Quorum {
   /// The newest council that this node knows, by which others find the coordinator; without an id if it knows none, or
   /// one that is over (P3).
   wire::Council known() const;
-  /// What another daemon said it knows: found() where P2 has it.
+  /// What another daemon said it knows.
   void told_of(const wire::Council& council);
+  /// A former run of this daemon was its only voter.
+  bool was_alone(const wire::Council& council) const;
   /// A council of this node alone (P2), unless it knows one.
   void found_first();
   /// The run of a node's daemon, as heard.
@@ -100,6 +106,7 @@ class Quorum {
   control::Task<void> stand();
   /// Asked before this node itself promises, so that a candidate whom nobody follows goes on voting.
   control::Task<bool> others_agree(wire::Council base);
+  wire::Council without_self(wire::Council council) const;
   bool is_over(const wire::Council& council) const;
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,

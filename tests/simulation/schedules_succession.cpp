@@ -239,9 +239,10 @@ std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& 
   world.restore_link(0, 2);
   // Until all three vote again, and 2 may not have heard of it.
   const auto all_vote = [&] {
-    return world.daemon(0)->cluster->quorum().voter().council().voters_size() == 3;
+    return world.daemon(0)->cluster->quorum().voter().council().voters_size() == 3 ||
+           world.daemon(1)->cluster->quorum().voter().council().voters_size() == 3;
   };
-  for (int i = 0; i < 5000 && !all_vote(); ++i) script.run_for_ms(1);
+  for (int i = 0; i < 50000 && !all_vote(); ++i) world.run_for(kMs / 10);
   if (seed % 2 == 1) world.ways().cut(2, 0);  // it hears, and is not heard to have
   script.run_for_ms(seed / 2 % 4 * 40);
   world.cut_node(0);
@@ -311,6 +312,46 @@ std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>&
   return finish(script, reached, {one});
 }
 
+/// One node dies and another, which votes alone, dies as it takes that one and a third into the next council: some may
+/// have it, or only have heard of it. Its next run, or they without it, go on.
+std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Point>& broken,
+                                       std::set<fault::State>* reached) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  const auto one = world.add_program(2);
+  const auto x = give_name(script, one, "x", on(2));
+  const auto voters_of = [&](size_t node) {
+    const auto daemon = world.daemon(node);
+    return daemon ? daemon->cluster->quorum().voter().council().voters_size() : 0;
+  };
+  world.kill(0, false);
+  const auto until = [&](auto what, uint64_t most_ms) {
+    for (uint64_t us = 0; us < most_ms * 1000 && !what(); us += 100) world.run_for(100'000);
+    return what();
+  };
+  const auto votes_alone = [&](size_t node) {
+    return voters_of(node) == 1 && world.daemon(node)->cluster->is_coordinator();
+  };
+  const bool alone = until([&] { return votes_alone(1) || votes_alone(2); }, 8 * kDeadlineMs);
+  const size_t maker = alone && votes_alone(2) ? 2 : 1;
+  script.run_for_ms(kDeadlineMs);
+  world.restart(0);
+  const bool made =
+      until([&] { return voters_of(0) == 3 || voters_of(1) == 3 || voters_of(2) == 3; }, 8 * kDeadlineMs);
+  if (!alone || !made) world.violate("no council was made");
+  world.run_for(seed % 8 * 100'000);
+  world.kill(maker, false);
+  script.run_for_ms(seed % 3 * 1000);
+  world.restart(maker);
+  script.run_for_ms(5 * kDeadlineMs);
+  const auto other = world.add_program(0);
+  const auto y = give_name(script, other, "y", on(0));
+  take_name(script, other, "y");
+  remove_name(script, other, "y");
+  if (maker != 2) remove_name(script, one, "x");
+  return finish(script, reached, {one, other});
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_succession() {
@@ -324,6 +365,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"told of a past council", told_of_a_past_council, 48},
       {"told too late", told_too_late, 12},
       {"two voters hear nothing", two_voters_hear_nothing, 12},
+      {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
   };
   return all;
 }

@@ -169,6 +169,8 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kNamesNotAwaited, "the coordinator dies"},
     {fault::Point::kOwnNamesForgotten, "the coordinator dies"},
     {fault::Point::kSealedStays, "two voters hear nothing"},
+    {fault::Point::kLoneFoundsAtOnce, "who voted alone dies as it makes a council"},
+    {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {
