@@ -348,10 +348,12 @@ void Operation::settle(Leg& finished) {
   Cut cut = finished.cut;
   const bool was_call = finished.call != nullptr;
   const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
+  const Reply* const reply = was_call ? &finished.call->reply : nullptr;
+  const bool source_failed = reply != nullptr && reply->message && reply->message->source_failed();
   Status status = was_call ? finished.call->status : Status(finished.op.code);
   finished.channel.reset();
   finished.call.reset();
-  bool blame_source = was_get || (was_call && replicated(cut.source.allocation));
+  bool blame_source = was_get || source_failed || (was_call && replicated(cut.source.allocation));
   if (status.is_ok() && !was_call && !was_get) {
     status = source_after(cut);
     blame_source = true;
@@ -373,15 +375,17 @@ void Operation::settle(Leg& finished) {
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
     return;
   }
-  // A failed copy does not say which end failed. Between replicas it is the source's, until the last source
-  // says the same: then it is the target's. Sources that were revoked may have been made again all the same.
-  if (was_call && blame_source && replicated(cut.target.allocation) && is_last_source(cut)) {
+  // A copy that failed without an answer of the target's home does not say which end failed. Between replicas it is the
+  // source's, until the last source says the same: then it is the target's. Sources that were revoked may have been made
+  // again all the same.
+  if (was_call && blame_source && !source_failed && replicated(cut.target.allocation) &&
+      is_last_source(cut)) {
     blame_source = false;
     if (status.code() == Code::kRevoked)
       cut.source_revoked |= uint64_t{1} << (cut.source_extent - cut.source_first);
     if (cut.source_revoked != 0) suspect(source_part(cut));
   }
-  if (was_call && !replicated(cut.source.allocation) &&
+  if (was_call && !source_failed && !replicated(cut.source.allocation) &&
       (status.code() == Code::kRevoked || status.code() == Code::kNotFound)) {
     if (replicated(cut.target.allocation))
       suspect(only_part(cut, true, Code::kRevoked));

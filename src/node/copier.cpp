@@ -8,6 +8,8 @@
 #include "os/crypto.h"
 
 namespace ocm::node {
+
+using control::Reply;
 namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{32} << 20;
@@ -41,6 +43,12 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
   return out;
 }
 
+Reply failed(const Status& status, bool source_failed) {
+  Reply out(status);
+  out.message.set_source_failed(source_failed && !status.is_ok());
+  return out;
+}
+
 }  // namespace
 
 /// One thread's connections and its way of moving one piece.
@@ -64,9 +72,19 @@ class Copier::Worker {
 
  private:
   /// Between homes; the source's checks its end.
-  Status pull(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
+  Status pull(CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
+    job.source_failed = true;  // unless all is well
     if (copier_.is_avoided(job.source_node)) return lost(job, "it did not answer a moment ago");
-    const Status status = pull_from(job, offset, target, bytes);
+    const bool was_connected = channels_.contains(job.source_address);
+    const uint64_t began_ns = os::now_ns();
+    Status status = pull_from(job, offset, target, bytes);
+    // A connection of before may be one to an earlier run of that daemon, which nobody has used since.
+    const bool broke_at_once = os::now_ns() - began_ns < core_.config.failure_deadline_ns() / 2;
+    if (status.code() == Code::kPeerLost && was_connected && broke_at_once) {
+      channels_.erase(job.source_address);
+      status = pull_from(job, offset, target, bytes);
+    }
+    job.source_failed = !status.is_ok();
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) return status;
     const auto channel = channels_.find(job.source_address);
     const bool answers = channel != channels_.end() && channel->second->health().is_ok();
@@ -122,7 +140,7 @@ class Copier::Worker {
     const std::string& address = job.source_address;
     const auto known = channels_.find(address);
     if (known != channels_.end()) {
-      if (known->second->health().is_ok()) return known->second.get();
+      if (known->second->is_usable()) return known->second.get();
       channels_.erase(known);
     }
     if (channels_.size() >= kChannelsMax) channels_.clear();
@@ -147,7 +165,7 @@ Copier::Copier(Core& core, Home& home, Cluster& cluster, Mover mover)
 
 Copier::~Copier() { stop(); }
 
-Result<CopyJob> Copier::prepare(const wire::CopyRequest& request) const {
+Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_failed) const {
   CopyJob job;
   OCM_TRY_ASSIGN(const auto target, home_.find(request.target(), Access::kReadWrite));
   job.uid = request.uid();
@@ -160,6 +178,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request) const {
   if (!in_range(job.target_offset, job.bytes, target->bytes)) return Code::kOutOfRange;
   job.source_node = request.source().node();
   job.source_is_here = job.source_node == core_.name;
+  source_failed = true;  // from here on
   if (job.source_is_here) {
     OCM_TRY_ASSIGN(const auto source, home_.find(request.source(), Access::kRead));
     if (!in_range(job.source_offset, job.bytes, source->bytes)) return Code::kOutOfRange;
@@ -182,7 +201,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request) const {
   return job;
 }
 
-control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRequest request) {
+control::Task<Reply> Copier::ask(std::shared_ptr<Session> session, wire::CopyRequest request) {
   auto plain = plain_copy(request);
   if (!plain.is_ok()) co_return plain.status();
   request = std::move(plain).value();
@@ -200,31 +219,37 @@ control::Task<Status> Copier::ask(std::shared_ptr<Session> session, wire::CopyRe
   *message.mutable_copy() = std::move(request);
   // The target's home may need one failure deadline to find that the source does not answer, and then says so.
   const uint64_t give_up_ns = core_.deadline_ns() + core_.config.failure_deadline_ns() + patience_ns;
-  const auto reply = co_await homes_.ask(node, std::move(message), give_up_ns);
+  wire::Envelope refusal;
+  const auto reply = co_await homes_.ask(node, std::move(message), give_up_ns, &refusal);
   Status status = reply.status();
-  if (status.code() == Code::kDeadline)
+  if (status.code() == Code::kDeadline && refusal.code() == 0)
     status = Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);
-  co_return status;
+  Reply out(status);
+  out.message.set_source_failed(!status.is_ok() && refusal.source_failed());
+  co_return out;
 }
 
-control::Task<Status> Copier::copy(wire::CopyRequest request) {
-  auto prepared = prepare(request);
-  if (!prepared.is_ok()) co_return prepared.status();
+control::Task<Reply> Copier::copy(wire::CopyRequest request) {
+  bool source_failed = false;
+  auto prepared = prepare(request, source_failed);
+  if (!prepared.is_ok()) co_return failed(prepared.status(), source_failed);
   if (request.bytes_total() == 0) co_return Status();
   struct Waiting {
     explicit Waiting(control::Env& env) : changed(env) {}
     control::Signal changed;
     bool done = false;
     Status status;
+    bool source_failed = false;
   };
   const auto waiting = std::make_shared<Waiting>(core_.env);
   CopyJob job = std::move(prepared).value();
-  job.done = [waiting, &env = core_.env](Status status) {
-    env.post([waiting, status] {
+  job.done = [waiting, &env = core_.env](const Status& status, bool of_source) {
+    env.post([waiting, status, of_source] {
       waiting->done = true;
       waiting->status = status;
+      waiting->source_failed = of_source;
       waiting->changed.notify();
     });
   };
@@ -235,7 +260,7 @@ control::Task<Status> Copier::copy(wire::CopyRequest request) {
     if (!queued.is_ok()) co_return queued;
   }
   while (!waiting->done) co_await waiting->changed.wait();
-  co_return waiting->status;
+  co_return failed(waiting->status, waiting->source_failed);
 }
 
 Status Copier::push(CopyJob job) {
@@ -259,7 +284,7 @@ void Copier::serve() {
     lock.unlock();
     const Status status = stopping_.load() ? Status(Code::kCancelled) : worker.move_piece(job);
     const bool ended = !status.is_ok() || job.moved == job.bytes;
-    if (ended) job.done(status);
+    if (ended) job.done(status, job.source_failed);
     lock.lock();
     if (!ended) queue_.push_rest(std::move(job));
   }

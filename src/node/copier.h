@@ -43,11 +43,11 @@ class Copier {
   ~Copier();
 
   /// A program's request, to the target's home. Errors: those of copy(), kUnknownNode, kPeerLost.
-  control::Task<Status> ask(std::shared_ptr<Session> session, wire::CopyRequest request);
+  control::Task<control::Reply> ask(std::shared_ptr<Session> session, wire::CopyRequest request);
   /// Into an extent of this home.
-  /// Ends when the bytes are in the target, or with the first error.
+  /// Ends when the bytes are in the target, or with the first error; its reply says if that is the source's.
   /// Errors: kOutOfRange, kPermission, kRevoked, kPeerLost, kQueueFull, kInvalidArgument (overlap).
-  control::Task<Status> copy(wire::CopyRequest request);
+  control::Task<control::Reply> copy(wire::CopyRequest request);
   /// Ends what runs with kCancelled and joins the threads.
   void stop();
 
@@ -55,7 +55,7 @@ class Copier {
   class Worker;
   static constexpr size_t kUserAskedMax = 1024, kAskedMax = 2048;
 
-  Result<CopyJob> prepare(const wire::CopyRequest& request) const;
+  Result<CopyJob> prepare(const wire::CopyRequest& request, bool& source_failed) const;
   /// Queues it for the threads. Errors: kDraining, kQueueFull.
   Status push(CopyJob job);
   void serve();

@@ -29,7 +29,8 @@ struct CopyJob {
   bool source_is_here = false;
   Capability source_capability;
   std::string source_node, source_address;  // tcp; of other nodes
-  std::function<void(Status)> done;         // once, by any thread
+  bool source_failed = false;               // with an error: its end is to blame, and not the target's
+  std::function<void(const Status&, bool source_failed)> done;  // once, by any thread
 };
 
 class CopyQueue {

@@ -1,5 +1,7 @@
 #include "node/peers.h"
 
+#include <utility>
+
 #include "base/fault.h"
 
 namespace ocm::node {
@@ -60,8 +62,9 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
 void Peers::forget(const std::string& address, bool lives) {
   const auto it = peers_.find(address);
   if (it == peers_.end()) return;
-  const auto connection = it->second->connection;
-  peers_.erase(it);
+  const auto connection = std::exchange(it->second->connection, nullptr);
+  // Who dials, or will, puts the connection there: in a place that nobody finds it would stay open for ever.
+  if (it->second.use_count() == 1) peers_.erase(it);
   if (!connection) return;
   const auto close_later = [](Core& core, std::shared_ptr<control::Link> link) -> control::Task<void> {
     co_await core.env.sleep_ns(core.config.failure_deadline_ns());

@@ -517,7 +517,9 @@ void Remaker::switch_over(Job& job) {
     if (vouching) owner = vouching->node;
   }
   const bool named = lease != nullptr && !lease->session;
+  const bool is_over = lease != nullptr && lease->name_ended;
   home_.switch_over(job.was, job.follows);
+  if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
   const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
   if (job.given_to.value_or(named) != named || held_since) part_given(job.follows, id_of(job.now));
   log::info("replica_made_again", {{"extent", job.was.address.to_string()},

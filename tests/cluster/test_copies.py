@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED
 from rawprogram import RawProgram
 
@@ -102,3 +102,32 @@ def test_a_long_copy_of_one_user_leaves_the_threads_to_others(make_cluster):
     assert done < 30  # the other user did not wait for all of them
     for raw in (hostile, other):
         raw.close()
+
+
+@pytest.mark.parametrize("layout", ["replicated", "single"])
+def test_a_node_that_restarted_is_copied_from_at_once(cluster, layout):
+    """The home of the target has a connection to the run of before, which nobody has used since; and an error of the
+    source's end is no reason to give up a replica of the target."""
+    program = cluster.program(cluster["n1"])
+    target = program.alloc(MIB, layout=layout, nodes=["n2", "n1"] if layout == "replicated" else ["n2"])
+
+    def source():
+        made = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+        # The program's own connection may be one of before, too.
+        wait_for("it is filled", lambda: outcome(lambda: made.fill(0, 7, MIB)) is None)
+        return made
+    before = source()
+    for _ in range(4):  # each thread that copies has a connection of its own
+        target.copy_from(0, before, 0, MIB)
+    cluster["n3"].kill()
+    cluster["n3"].start()
+    cluster["n3"].wait_ready()
+    cluster.wait_members(at=cluster["n1"])
+    after = source()
+    for _ in range(4):
+        target.fill(0, 1, MIB)
+        target.copy_from(0, after, 0, MIB)
+        assert target.holds(0, 7, MIB)
+    assert outcome(lambda: target.copy_from(0, before, 0, MIB)) in ("PEER_LOST", "REVOKED")  # it went with its node
+    assert not any(extent["lost"] for extent in target.extents())
+    assert "replica_lost" not in cluster["n1"].log()

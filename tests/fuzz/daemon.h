@@ -60,7 +60,7 @@ class Daemon {
     allocator_ = std::make_unique<node::Allocator>(core_, *home_, *cluster_, *sessions_);
     holds_ = std::make_unique<node::Holds>(core_, *cluster_);
     copier_ = std::make_unique<node::Copier>(core_, *home_, *cluster_,
-                                             [this](node::CopyJob job) { job.done(move(job)); });
+                                             [this](node::CopyJob job) { job.done(move(job), false); });
     remaker_ = std::make_unique<node::Remaker>(core_, *home_, *cluster_, *sessions_);
     stopper_ = std::make_unique<node::Stopper>(core_, *home_, *cluster_, *sessions_);
     pages_ =

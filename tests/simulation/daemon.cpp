@@ -341,12 +341,13 @@ Task<void> Daemon::copy(node::CopyJob job) {
       get.offset = piece.value().source_at();
       const WordResult got = co_await fetch(node_of_name(job.source_node), std::move(get));
       status = got.code;
+      job.source_failed = !status.is_ok();
       if (!status.is_ok()) break;
       std::memcpy(piece.value().target(), got.data.data(), bytes);
     }
     status = piece.value().end(job, now);
   }
-  job.done(status);
+  job.done(status, job.source_failed);
 }
 
 }  // namespace ocm::simulation
