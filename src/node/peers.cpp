@@ -56,20 +56,23 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
     co_return peer->refused;
   }
   peer->connection = std::move(dialled).value();
+  // Nobody finds it there: it would stay open for ever.
+  if (peer->forgotten) core_.env.spawn(close_later(core_, peer->connection));
   co_return peer->connection;
+}
+
+control::Task<void> Peers::close_later(Core& core, std::shared_ptr<control::Link> connection) {
+  co_await core.env.sleep_ns(core.config.failure_deadline_ns());
+  connection->close(Status(Code::kPeerLost, "the node is gone"));
 }
 
 void Peers::forget(const std::string& address, bool lives) {
   const auto it = peers_.find(address);
   if (it == peers_.end()) return;
-  const auto connection = std::exchange(it->second->connection, nullptr);
-  // Who dials, or will, puts the connection there: in a place that nobody finds it would stay open for ever.
-  if (it->second.use_count() == 1) peers_.erase(it);
+  it->second->forgotten = true;
+  const auto connection = it->second->connection;
+  peers_.erase(it);
   if (!connection) return;
-  const auto close_later = [](Core& core, std::shared_ptr<control::Link> link) -> control::Task<void> {
-    co_await core.env.sleep_ns(core.config.failure_deadline_ns());
-    link->close(Status(Code::kPeerLost, "the node is gone"));
-  };
   if (lives)
     core_.env.spawn(close_later(core_, connection));
   else

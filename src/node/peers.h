@@ -37,9 +37,11 @@ class Peers {
   struct Peer {
     std::shared_ptr<control::Link> connection;
     bool dialling = false;
+    bool forgotten = false;         // while somebody dials
     uint64_t refused_until_ns = 0;  // after a failed dial: fail fast for a moment
     Status refused;
   };
+  static control::Task<void> close_later(Core& core, std::shared_ptr<control::Link> connection);
   control::Task<Result<std::shared_ptr<control::Link>>> connect(std::string address, uint64_t deadline_ns);
 
   Core& core_;

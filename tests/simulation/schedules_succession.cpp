@@ -244,7 +244,7 @@ std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& 
   };
   for (int i = 0; i < 50000 && !all_vote(); ++i) world.run_for(kMs / 10);
   if (seed % 2 == 1) world.ways().cut(2, 0);  // it hears, and is not heard to have
-  script.run_for_ms(seed / 2 % 4 * 40);
+  world.run_for(seed / 2 % 8 * kMs / 2);
   world.cut_node(0);
   script.run_for_ms(2500 + 61 * seed % 1500);
   world.restore_node(0);
