@@ -126,7 +126,7 @@ Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply rep
   const bool moved = binding_.exchange(now, std::memory_order_acq_rel) != now;
   if (moved && !replicated()) {
     std::lock_guard opening(opening_);
-    moved_.store(true, std::memory_order_relaxed);
+    lease.moved.store(true, std::memory_order_relaxed);
     direct_.store(nullptr, std::memory_order_release);
   }
   return changed || moved;
@@ -146,9 +146,9 @@ Code Allocation::follow(ExtentId tried, bool silent) {
 void Allocation::was_not_resolved(Code known, bool silent, uint64_t now_ns) {
   if (replicated()) return;
   if (silent)
-    resolves_from_ns_.store(now_ns + kResolveAgainNs, std::memory_order_relaxed);
+    granted().resolves_from_ns.store(now_ns + kResolveAgainNs, std::memory_order_relaxed);
   else if (ends_part(known))
-    over_.store(true, std::memory_order_relaxed);
+    granted().over.store(true, std::memory_order_relaxed);
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {
@@ -163,7 +163,7 @@ std::byte* Allocation::open_directly() {
   const Result<std::byte*> data = only.open();
   if (!data.is_ok()) return nullptr;
   std::lock_guard lock(opening_);
-  if (moved_.load(std::memory_order_relaxed)) return nullptr;
+  if (granted().moved.load(std::memory_order_relaxed)) return nullptr;
   if (direct_.load(std::memory_order_relaxed) == nullptr) use_directly(only, data.value());
   return direct_.load(std::memory_order_relaxed);
 }
@@ -196,9 +196,6 @@ void Allocation::clear() {
   base_ = 0;
   deferred_error_.store(0, std::memory_order_relaxed);
   pointer_taken_.store(false, std::memory_order_relaxed);
-  moved_.store(false, std::memory_order_relaxed);
-  over_.store(false, std::memory_order_relaxed);
-  resolves_from_ns_.store(0, std::memory_order_relaxed);
   session_ = nullptr;
 }
 

@@ -80,8 +80,9 @@ class Allocation {
   const AllocationId& lease_id() const { return granted().id; }
   /// Of parts of one extent, whose home was silent, or which the daemon knows as freed: not worth asking again now.
   bool resolves(bool silent, uint64_t now_ns) const {
-    return !over_.load(std::memory_order_relaxed) &&
-           (!silent || now_ns >= resolves_from_ns_.load(std::memory_order_relaxed));
+    const Lease& lease = granted();
+    return !lease.over.load(std::memory_order_relaxed) &&
+           (!silent || now_ns >= lease.resolves_from_ns.load(std::memory_order_relaxed));
   }
   void was_not_resolved(Code known, bool silent, uint64_t now_ns);
   /// So often an operation starts over, with what the daemon answers.
@@ -143,9 +144,6 @@ class Allocation {
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
   std::atomic<int> deferred_error_{0};
-  std::atomic<bool> moved_{false};  // A2
-  std::atomic<bool> over_{false};   // the daemon knows that a part of one extent was freed
-  std::atomic<uint64_t> resolves_from_ns_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab
 };

@@ -1,6 +1,7 @@
 // What the daemon granted: the extents of one allocation, and the three requests around it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,7 +48,10 @@ struct Lease {
   std::string hold_id;        // empty: the memory goes with its name
   bool may_be_named = false;  // it was published, without an answer
   uint32_t owner_uid = 0;
-  uint32_t mode = 0;  // 0: not published
+  uint32_t mode = 0;               // 0: not published
+  std::atomic<bool> moved{false};  // an extent is another than it was at first
+  std::atomic<bool> over{false};   // the daemon knows that a part of one extent was freed
+  std::atomic<uint64_t> resolves_from_ns{0};
 
   /// One past the last extent of the part that begins with extent `first`: see control/parts.h.
   uint32_t part_end(uint32_t first) const {
