@@ -674,11 +674,7 @@ void Home::remember(const wire::PartMoved& part, ExtentId here) {
     remade_.erase(former.front());
     former.erase(former.begin());
   }
-  for (const ExtentId& id : former) {
-    wire::PartMoved& known = remade_[id] = part;
-    known.clear_former();
-    *known.mutable_was() = ref_of(id);
-  }
+  lead_on(former, part);
   formerly_[here] = std::move(former);
   const size_t wanted = std::min<size_t>(part.replicas_wanted(), kReplicasMax);
   const auto now = static_cast<size_t>(part.now_size());

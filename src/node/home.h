@@ -190,6 +190,8 @@ class Home {
   /// Also a frozen one.
   Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
   void remember(const wire::PartMoved& part, ExtentId here);
+  /// Who asks for one of these ids learns where its part goes on.
+  void lead_on(const std::vector<ExtentId>& former, const wire::PartMoved& part);
   void forget_replica(ExtentId id);
   void add_published(const wire::Allocation& allocation);
   void erase_published(const std::string& allocation_id);

@@ -47,6 +47,14 @@ ExtentId Home::present(ExtentId id) const {
   return id;
 }
 
+void Home::lead_on(const std::vector<ExtentId>& former, const wire::PartMoved& part) {
+  for (const ExtentId& id : former) {
+    wire::PartMoved& known = remade_[id] = part;
+    known.clear_former();
+    *known.mutable_was() = ref_of(id);
+  }
+}
+
 Status Home::leave(const wire::PartMoved& part) {
   constexpr size_t kLeftMax = 65536;  // the new home leads from older ones, too
   const ExtentId was = id_of(part.was());
@@ -60,12 +68,8 @@ Status Home::leave(const wire::PartMoved& part) {
   (void)remove(was);
   if (const auto known = published_.find(allocation); known != published_.end())
     (void)control::relocate(known->second, part);
-  for (const ExtentId& id : former) {
-    wire::PartMoved& lead = remade_[id] = part;
-    lead.clear_former();
-    *lead.mutable_was() = ref_of(id);
-    left_.push_back(id);
-  }
+  lead_on(former, part);
+  left_.insert(left_.end(), former.begin(), former.end());
   for (; left_.size() > kLeftMax; left_.pop_front()) remade_.erase(left_.front());
   log::info("extent_left", {{"extent", was.address.to_string()},
                             {"node", part.now(0).node()},

@@ -23,10 +23,7 @@ class Moved : public testing::Test {
     after = daemon.place(kAfter, after_memory, 1);
     daemon.slab_bytes = kBytes;
     SessionOptions options;
-    options.dial = [this]() -> Result<os::Fd> {
-      if (dialled++ > 0) return Status(Code::kNoDaemon);
-      return daemon.dial();
-    };
+    options.dial = daemon.dial_once();
     options.program = "test";
     session = Session::open(std::move(options)).value();
   }
@@ -88,7 +85,7 @@ class Moved : public testing::Test {
   wire::ExtentDescriptor before, after;
   std::unique_ptr<Session> session;
   std::vector<std::byte> bytes = std::vector<std::byte>(kPiece, std::byte{7});
-  std::atomic<int> asked{0}, dialled{0};
+  std::atomic<int> asked{0};
   std::atomic<bool> silent{false};
 };
 

@@ -26,10 +26,7 @@ class Remade : public testing::Test {
     b = daemon.place(kB, b_memory);
     daemon.allocation = ScriptedDaemon::replicated({a, b});
     SessionOptions options;
-    options.dial = [this]() -> Result<os::Fd> {
-      if (dialled++ > 0) return Status(Code::kNoDaemon);
-      return daemon.dial();
-    };
+    options.dial = daemon.dial_once();
     options.program = "test";
     session = Session::open(std::move(options)).value();
     AllocationOptions wanted;
@@ -78,7 +75,7 @@ class Remade : public testing::Test {
   std::unique_ptr<Session> session;
   Allocation allocation;
   std::vector<std::byte> bytes = std::vector<std::byte>(64, std::byte{7});
-  std::atomic<int> asked{0}, dialled{0};
+  std::atomic<int> asked{0};
 };
 
 // ---- the binding

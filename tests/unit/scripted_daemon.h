@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -47,6 +48,14 @@ class ScriptedDaemon {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return {};
     thread_ = std::thread([this, socket = os::Fd(ends[0])] { serve(socket.get()); });
     return os::Fd(ends[1]);
+  }
+
+  /// For a session's options: it is there once, and gone for whoever dials again.
+  auto dial_once() {
+    return [this]() -> Result<os::Fd> {
+      if (dialled_++ > 0) return Status(Code::kNoDaemon);
+      return dial();
+    };
   }
 
   struct Memory {
@@ -160,6 +169,7 @@ class ScriptedDaemon {
     (void)::sendmsg(socket, &out, MSG_NOSIGNAL);
   }
 
+  std::atomic<int> dialled_{0};
   os::Fd shared_, page_;
   os::Mapping mapped_;
   std::map<uint64_t, int> memory_of_;  // by address; filled before the daemon is asked for it
