@@ -28,7 +28,8 @@ Status run_op(Session& session, Extent& extent, fabric::Op& op, bool& posted) {
   const auto refused = [&extent](Code code, std::string_view why) {
     return Status(code, "node " + extent.descriptor().node + ": " + std::string(why));
   };
-  const Result<Attachment> attached = extent.attach(os::Deadline::after_ns(session.deadline_ns()));
+  const uint32_t run = extent.descriptor().id.address.partition();
+  const Result<Attachment> attached = extent.attach(os::Deadline::after_ns(session.patience_ns(run)));
   if (!attached.is_ok()) return refused(attached.status().code(), attached.status().message());
   const Attachment& attachment = attached.value();
   fabric::Channel& channel = *attachment.channel;
@@ -38,10 +39,11 @@ Status run_op(Session& session, Extent& extent, fabric::Op& op, bool& posted) {
   channel.flush();
   posted = true;
   fabric::Channel* const one = &channel;
-  // Ends by itself: an op without progress for the session's deadline fails.
-  fabric::wait_until(
-      {&one, 1}, [&] { return op.done() && (op.notify == nullptr || op.notify->done()); },
-      os::Deadline::never(), session.deadline_ns());
+  // Ends by itself: an op without progress for the session's patience fails. The node may be called dead meanwhile.
+  constexpr uint64_t kLookNs = 50'000'000;
+  const auto done = [&] { return op.done() && (op.notify == nullptr || op.notify->done()); };
+  while (!fabric::wait_until({&one, 1}, done, os::Deadline::after_ns(kLookNs), session.patience_ns(run))) {
+  }
   const Code code = op.code == Code::kOk && op.notify != nullptr ? op.notify->code : op.code;
   if (code == Code::kOk) return {};
   return refused(code == Code::kNotFound ? Code::kRevoked : code, code_text(code));

@@ -140,9 +140,17 @@ void Operation::progress_channels() {
     fabric::Channel* channel = pending.channel.get();
     if (std::find(seen.begin(), seen.begin() + count, channel) != seen.begin() + count) continue;
     if (count < seen.size()) seen[count++] = channel;
-    channel->progress(now, session_->deadline_ns());
+    channel->progress(now, patience_ns(pending));
     moved_total_ += channel->moved_total();
   }
+}
+
+uint64_t Operation::patience_ns(const Leg& pending) const {
+  if (session_->nodes().all_live()) return session_->deadline_ns();
+  const Cut& cut = pending.cut;
+  const bool is_put = pending.op.opcode == fabric::OpCode::kPut;
+  const Extent& far = is_put ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
+  return session_->patience_ns(far.descriptor().id.address.partition());
 }
 
 Result<std::shared_ptr<Call>> Operation::ask_daemon(wire::Envelope& request) {
@@ -221,7 +229,9 @@ bool Operation::choose_source(Cut& cut) {
   for (uint32_t i = 0; i < cut.sources; ++i) {
     const Extent& extent = (*source_binding_)[cut.source_first + i];
     if ((cut.source_failed >> i & 1) != 0 || extent.lost()) continue;
-    const int rank = (extent.on_this_host() ? 2 : 0) + (extent.avoided(now) ? 0 : 4) + 1;
+    const bool avoided =
+        extent.avoided(now) || session_->nodes().is_dead(extent.descriptor().id.address.partition());
+    const int rank = (extent.on_this_host() ? 2 : 0) + (avoided ? 0 : 4) + 1;
     if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
   }
   if (best < 0) {
@@ -295,7 +305,8 @@ void Operation::issue_to(Cut cut) {
           target_remote ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
       const bool put_to_replica = target_remote && replicated(cut.target.allocation);
       const uint64_t asked_ns = put_to_replica ? os::now_ns() : 0;
-      Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(session_->deadline_ns()));
+      const uint64_t patience_ns = session_->patience_ns(extent.descriptor().id.address.partition());
+      Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(patience_ns));
       if (!attachment.is_ok()) {
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
@@ -319,7 +330,8 @@ void Operation::issue_to(Cut cut) {
 
 bool Operation::broke_at_once(Cut& cut, const Status& status, uint64_t since_ns) {
   if (cut.again || status.code() != Code::kPeerLost) return false;
-  cut.again = os::now_ns() - since_ns < session_->deadline_ns() / 2;
+  const uint32_t partition = (*target_binding_)[cut.target_extent].descriptor().id.address.partition();
+  cut.again = os::now_ns() - since_ns < session_->patience_ns(partition) / 2;
   return cut.again;
 }
 

@@ -155,6 +155,8 @@ class Operation {
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
   void progress_channels();
+  /// How long a leg's node may be silent.
+  uint64_t patience_ns(const Leg& pending) const;
   Result<std::shared_ptr<Call>> ask_daemon(wire::Envelope& request);
   bool test_call(Call& call, uint64_t now_ns);
   uint64_t call_patience_ns() const;

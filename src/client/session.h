@@ -16,6 +16,7 @@
 
 #include "client/control.h"
 #include "client/daemon.h"
+#include "client/nodes.h"
 #include "client/receipts.h"
 #include "client/route.h"
 #include "client/slab.h"
@@ -87,6 +88,11 @@ class Session {
   Routes& routes() { return *routes_; }
   Slabs& slabs() { return *slabs_; }
   UnderWay& under_way() { return under_way_; }
+  const Nodes& nodes() const { return nodes_; }
+  /// deadline_ns(), or less where the cluster calls that run of a daemon dead.
+  uint64_t patience_ns(uint32_t partition) const {
+    return nodes_.is_dead(partition) ? patience_with_dead_ns_ : deadline_ns_;
+  }
   /// Where the program counts what it moves, for the daemon to show.
   fabric::shm::SessionPage& page() { return *page_.load(std::memory_order_relaxed); }
 
@@ -94,6 +100,9 @@ class Session {
   class SlabsFromDaemon;
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
+  /// Starts its watcher, which takes its events and resumes the session after its end.
+  Status watch(Daemon& daemon);
+  void ask_for_view(Daemon& daemon);
   Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown);
   /// Not waited for.
   static void tell_complete(Daemon& to);
@@ -115,6 +124,8 @@ class Session {
   std::unique_ptr<Routes> routes_;
   std::unique_ptr<Slabs> slabs_;
   UnderWay under_way_;
+  Nodes nodes_;
+  uint64_t patience_with_dead_ns_ = 0;
 };
 
 }  // namespace ocm::client

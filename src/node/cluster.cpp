@@ -338,6 +338,22 @@ wire::ClusterView Cluster::fresh_view() const {
   return view;
 }
 
+fabric::shm::Event Cluster::event_of(const wire::NodeView& node) {
+  using Kind = fabric::shm::Event::Kind;
+  const bool dead = is_state(node, NodeState::kDead), drains = is_state(node, NodeState::kDraining);
+  return {dead ? Kind::kDead : drains ? Kind::kDraining : Kind::kAlive, node.partition()};
+}
+
+void Cluster::tell_of(const wire::NodeView* before, const wire::NodeView& now) const {
+  if (!on_event_) return;
+  using Kind = fabric::shm::Event::Kind;
+  const fabric::shm::Event event = event_of(now);
+  const bool same_run = before != nullptr && before->partition() == now.partition();
+  if (before != nullptr && !same_run) on_event_({Kind::kDead, before->partition()});
+  const Kind known = same_run ? event_of(*before).kind : Kind::kAlive;
+  if (event.kind != known) on_event_(event);
+}
+
 void Cluster::apply(wire::ClusterView view) {
   view.clear_council();
   view.set_self(core_.name);
@@ -352,6 +368,7 @@ void Cluster::apply(wire::ClusterView view) {
     const auto it = before.find(node.name());
     const wire::NodeView* old = it == before.end() ? nullptr : it->second;
     if (it != before.end()) before.erase(it);
+    tell_of(old, node);
     if (node.name() == core_.name) continue;
     if (old == nullptr || old->incarnation() != node.incarnation()) appeared.push_back(node.name());
     const bool restarted = old != nullptr && old->incarnation() != node.incarnation();

@@ -21,6 +21,7 @@
 #include "control/names.h"
 #include "control/rooms.h"
 #include "control/rpc.h"
+#include "fabric/shm/tables.h"
 #include "node/coordinator.h"
 #include "node/home.h"
 #include "node/homes.h"
@@ -66,6 +67,9 @@ class Cluster {
   bool may_learn_of_nodes() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
+  /// Called when it is known of a run of a daemon that it is dead, drains, or is alive again. Set before start().
+  void on_event(std::function<void(fabric::shm::Event)> hook) { on_event_ = std::move(hook); }
+  static fabric::shm::Event event_of(const wire::NodeView& node);
   /// Says whether a program's session is here.
   void on_asked(std::function<bool(const SessionId&)> has_session) { has_session_ = std::move(has_session); }
   /// The first names of the registry, for the status page; empty but at the coordinator.
@@ -143,6 +147,8 @@ class Cluster {
   uint64_t patience_ns() const {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
+  /// The node is in the view as `now`, and was as `before`; null: it was not.
+  void tell_of(const wire::NodeView* before, const wire::NodeView& now) const;
   control::Reply not_here(const wire::Envelope& request);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
@@ -159,6 +165,7 @@ class Cluster {
   Quorum quorum_;
   std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;
+  std::function<void(fabric::shm::Event)> on_event_;
   std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member heard_of_;  // the coordinator

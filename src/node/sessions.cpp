@@ -1,5 +1,7 @@
 #include "node/sessions.h"
 
+#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -47,7 +49,16 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   Opened out;
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(os::Mapping page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
+  os::Fd events;
+  if (hello.events()) {
+    events = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!events.is_open()) return Status::from_errno(errno, "eventfd");
+    out.events = os::Fd(::fcntl(events.get(), F_DUPFD_CLOEXEC, 0));
+    if (!out.events.is_open()) return Status::from_errno(errno, "eventfd");
+  }
   if (session->page.data() != nullptr) look_at_page(*session);
+  session->events = std::move(events);
+  session->events_written = 0;
   session->page = std::move(page);
   session->moved = {};
   session->moved_at_ns = core_.now_ns();
@@ -112,6 +123,21 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
   if (sessions_.erase(session->id) == 0) return;
   const auto mine = uid_sessions_.find(session->uid);
   if (--mine->second == 0) uid_sessions_.erase(mine);
+}
+
+void Sessions::tell(Session& session, fabric::shm::Event event) {
+  if (!session.events.is_open()) return;
+  auto* const page = reinterpret_cast<fabric::shm::SessionPage*>(session.page.data());
+  const uint64_t number =
+      session.events_written++;  // not the page's, where a program may write what it likes
+  page->events[number % fabric::shm::SessionPage::kEvents].store(event.word(), std::memory_order_relaxed);
+  page->events_written.store(session.events_written, std::memory_order_release);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(session.events.get(), &one, sizeof(one));
+}
+
+void Sessions::tell(fabric::shm::Event event) {
+  for (const auto& [id, session] : sessions_) tell(*session, event);
 }
 
 Status Sessions::charge(uint32_t uid, uint64_t bytes) {

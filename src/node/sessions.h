@@ -12,6 +12,8 @@
 //      its hello, because this daemon stood still, comes again and finds the session, for deadline and grace.
 //   P6 what homes report of former runs and a program does not have, when it has shown all, is given back: what was
 //      freed or made when the daemon ended, and was not heard.
+//   P7 telling a session costs two stores and a write that does not wait: one that reads nothing misses events, and finds
+//      that it did.
 // Threads: the loop's.
 #pragma once
 
@@ -92,8 +94,11 @@ struct Session {
   std::set<std::string> homes;                         // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
   uint64_t bytes_held = 0;
-  os::Mapping page;  // fabric/shm/tables.h: written by the program, shown only
-  Moved moved;       // of the page: never falls, nor grows faster than any machine could
+  os::Mapping
+      page;  // fabric/shm/tables.h: counters, written by the program and shown only; events, written here
+  os::Fd events;  // eventfd; not open: its program did not ask for events
+  uint64_t events_written = 0;
+  Moved moved;  // of the page: never falls, nor grows faster than any machine could
   uint64_t moved_at_ns = 0;
 };
 
@@ -112,10 +117,15 @@ class Sessions {
   struct Opened {
     std::shared_ptr<Session> session;
     os::Fd page;
+    os::Fd events;  // not open: not asked for
   };
   Result<Opened> open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid);
   /// It is over: this run does not take it up again, for its homes, once told, do not either.
   void end(const std::shared_ptr<Session>& session);
+
+  /// Tells all sessions, or one.
+  void tell(fabric::shm::Event event);
+  static void tell(Session& session, fabric::shm::Event event);
 
   /// Charges the user's quota. Errors: kQuota.
   Status charge(uint32_t uid, uint64_t bytes);

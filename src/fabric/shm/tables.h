@@ -10,7 +10,9 @@
 // overwritten meanwhile.
 //
 // The session page holds counters that only the program writes and the daemon shows (`ocm top`); the
-// daemon trusts no number in it.
+// daemon trusts no number in it. And it holds what the daemon tells the session unasked, the last kEvents of it: the daemon
+// writes an event, then `events_written` (release), then the eventfd that came with the page. Whoever is behind by more
+// has missed some, and asks for the view of the cluster.
 #pragma once
 
 #include <atomic>
@@ -28,8 +30,24 @@ struct GenerationTable {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
+/// What is so from now on of one run of a node's daemon, in one word.
+struct Event {
+  enum class Kind : uint32_t { kAlive = 1, kDead = 2, kDraining = 3 };
+  Kind kind = Kind::kAlive;
+  uint32_t partition = 0;
+
+  uint64_t word() const { return uint64_t{static_cast<uint32_t>(kind)} << 32 | partition; }
+  static Event of(uint64_t word) {
+    return {static_cast<Kind>(static_cast<uint32_t>(word >> 32)), static_cast<uint32_t>(word)};
+  }
+};
+
 struct SessionPage {
+  static constexpr uint64_t kEvents = 128;
+
   std::atomic<uint64_t> put_bytes, get_bytes, put_ops, get_ops, atomic_ops;
+  alignas(64) std::atomic<uint64_t> events_written;  // ever
+  std::atomic<uint64_t> events[kEvents];             // Event::word(); number `n` is in place n % kEvents
 
   /// Single-writer increment: races between threads of the program may lose counts, never a lock prefix.
   static void add(std::atomic<uint64_t>& counter, uint64_t value) {
@@ -37,5 +55,6 @@ struct SessionPage {
   }
 };
 inline constexpr uint64_t kSessionPageBytes = 4096;
+static_assert(sizeof(SessionPage) <= kSessionPageBytes);
 
 }  // namespace ocm::fabric::shm
