@@ -48,16 +48,15 @@ from .errors import (
     Unsupported,
 )
 from .nodes import AllocationInfo, Extent, Name, Node
-from .session import Session, connect
+from .session import Session, aconnect, connect
 
 if TYPE_CHECKING:
-    from ._progress import progress
-    from .aio import aconnect
+    from .core.progress import progress
     from .table import Table
 
 __version__ = _version()
 # Loaded at first use: what needs more than the interpreter.
-_LAZY = {"aconnect": "aio", "progress": "_progress", "Table": "table"}
+_LAZY = {"progress": "core.progress", "Table": "table"}
 __all__ = [
     "Allocation", "AllocationError", "AllocationInfo", "AuthError", "BadChecksum", "CallError", "Cancelled",
     "ClusterError", "DeadlineExceeded", "Draining", "Error", "Exists", "Extent", "InternalError", "InvalidArgument",

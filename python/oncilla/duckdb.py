@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .errors import AllocationError, NotFound, PeerError, TooLarge, Unsupported
+from .core.errors import AllocationError, NotFound, PeerError, TooLarge, Unsupported
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,11 +7,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
-from ._bounds import python_value
-from ._duckdb import DuckdbSource
-from ._predicate import index_of
-from ._streams import called_by_polars, for_polars
-from .errors import Error, InvalidArgument, OutOfRange
+from .core.errors import Error, InvalidArgument, OutOfRange
+from .engines.duckdb import DuckdbSource
+from .tables.bounds import python_value
+from .tables.predicate import index_of
+from .tables.selection import Selection
+from .tables.stats import add_by_node, stats_table, table_html
+from .tables.streams import called_by_polars, for_polars
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset
     from pyarrow.compute import Expression
 
-    from .selection import Selection
 
 PLACEMENTS = {"rows": 0, "column": 1, "whole": 2}
 PLACEMENT_DEFAULT = 3
@@ -104,12 +105,10 @@ class Readable(DuckdbSource):
         Columns: group, column, node, local, rows, nbytes, nulls, minimum, maximum. The bounds are text, or for one
         `column` of its type; null where they are not known.
         """
-        from .stats import stats_table
         return stats_table(self.opened(), column)
 
     def placement(self) -> dict[str, dict[str, int]]:
         """Where it lies: for each column the bytes on each node, of one replica."""
-        from .stats import add_by_node
         snapshot = self.opened()
         out: dict[str, dict[str, int]] = {}
         for i, field in enumerate(snapshot.fields):
@@ -132,7 +131,6 @@ class Readable(DuckdbSource):
 
         Raises: NotFound, InvalidArgument.
         """
-        from .selection import Selection
         return Selection(self, columns, filter, batch_rows, validate)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -156,7 +154,7 @@ class Readable(DuckdbSource):
 
     def scan_polars(self) -> polars.LazyFrame:
         """A polars.LazyFrame that moves the columns and row groups that a query needs, when it runs."""
-        from ._polars import scan
+        from .engines.polars import scan
         return scan(self)
 
     def dataset(self) -> pyarrow.dataset.Dataset:
@@ -164,7 +162,7 @@ class Readable(DuckdbSource):
 
         For engines that push projections and filters into datasets, such as DuckDB before 2.0.
         """
-        from ._dataset import dataset
+        from .engines.dataset import dataset
         return dataset(self.opened())
 
     def column(self, name: str | int) -> Column:
@@ -172,7 +170,6 @@ class Readable(DuckdbSource):
         return Column(self, name)
 
     def _repr_html_(self) -> str:
-        from .stats import table_html
         try:
             return table_html(self.name, self.opened())
         except Error as error:  # not there yet, or the session is closed

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._duckdb import changes
-from ._footer import has_footer
-from ._streams import Raised, capsule_of
-from .errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
+from .core.errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
+from .core.footer import has_footer
+from .engines.duckdb import changes
 from .snapshot import PLACEMENT_DEFAULT, PLACEMENTS, Column, Readable, Snapshot
+from .tables.streams import Raised, capsule_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -203,7 +203,7 @@ def _reporting(progress: Progress, name: str) -> Iterator[Callable[[int, int], A
     if progress is not True:
         yield progress or None
         return
-    from ._progress import progress as bar_of
+    from .core.progress import progress as bar_of
     with bar_of(f"storing {name}", show=True) as bar:
         def step(_: int, nbytes: int) -> None:
             bar.advance(nbytes - bar.done)
@@ -251,6 +251,6 @@ class Cache:
         _core.table_cache_clear(self._session)
 
     def __repr__(self) -> str:
-        from .html import size
+        from .core.html import size
         info = self.info()
         return f"<oncilla.Cache {size(info['used_bytes'])} of {size(info['limit_bytes'])}>"

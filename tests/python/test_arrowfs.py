@@ -28,7 +28,7 @@ import oncilla
 import oncilla.arrow
 import oncilla.fs
 from harness import settled, wait_for
-from oncilla._fs_names import name_of
+from oncilla.fs.names import name_of
 
 MOVED_MAX = 1.15  # times the needed bytes
 SMALL = settings(max_examples=40, deadline=None)

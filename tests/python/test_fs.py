@@ -21,8 +21,8 @@ import oncilla
 import oncilla.fs
 from harness import settled, wait_for
 from ocmlib import find_binary
-from oncilla import _fs_file
-from oncilla._fs_names import NAME_BYTES_MAX, name_of, path_of
+from oncilla.fs import file as _fs_file
+from oncilla.fs.names import NAME_BYTES_MAX, name_of, path_of
 
 PATHS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1, max_size=60)
 SMALL = settings(max_examples=40, deadline=None)

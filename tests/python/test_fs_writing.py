@@ -13,7 +13,7 @@ import pytest
 
 import oncilla.fs  # noqa: F401  (registers ocm://)
 from harness import settled, wait_for
-from oncilla import _fs_file
+from oncilla.fs import file as _fs_file
 
 BUDGET_BYTES = 8 << 20
 OLD = b"a,b\n1,2\n"

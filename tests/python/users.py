@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import oncilla
-import oncilla._predicate
 import oncilla.selection
 import oncilla.table  # now: the child may not be able to read the files of packages
 

@@ -1,15 +1,19 @@
 """The conventions that are worth a failing test.
 
 - An include never runs upward: the arrows between the rooms of ARCHITECTURE.md.
+- Nor does an import of the Python package, whose modules import each other in no circle, late imports included.
 - A third party's headers stay inside the folder that wraps it.
 - A header, or a source without one, opens with its idea; a file has at most 800 lines.
 - Where daemons think, time, randomness and threads come from their environment (control/env.h): else no simulation
   could run them.
 - No co_await inside ?: - GCC 12 destroys its operands twice.
 """
+import ast
+import graphlib
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -30,6 +34,9 @@ ARROWS = {
     "apps": {"base", "os", "cli"},
     "python": set(),  # the public headers only
 }
+# The same for the folders of the package; the modules beside them are what users import, and see all of them.
+PACKAGE = ROOT / "python" / "oncilla"
+PYTHON_ARROWS = {"core": set(), "tables": {"core"}, "engines": {"core", "tables"}, "fs": {"core"}}
 # Headers of a third party and the one folder that may know them.
 PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/": "src/node",
                    "openssl/": ("src/os", "src/control", "src/fabric/tcp"),
@@ -50,8 +57,62 @@ def room_of(path: pathlib.Path) -> str:
     return parts[1] if parts[0] == "src" else parts[0]
 
 
+def imports_of(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import that runs: also late ones, but not what is for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            for other in node.orelse:
+                yield from imports_of(ast.Module([other], []))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        else:
+            yield from imports_of(node)
+
+
+def imported_modules(package: str, node: ast.Import | ast.ImportFrom, modules: set[str]) -> set[str]:
+    """Those of the package that the import names; "oncilla.fs" for what is taken out of its `__init__`."""
+    if isinstance(node, ast.Import):
+        return {next(name for name in (alias.name, alias.name.rpartition(".")[0]) if name in modules)
+                for alias in node.names if alias.name.split(".")[0] == "oncilla" and alias.name != "oncilla._core"}
+    parts = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+    base = ".".join([*parts, *([node.module] if node.module else [])])
+    if base.split(".")[0] != "oncilla" or base == "oncilla._core":
+        return set()
+    names = {f"{base}.{alias.name}" for alias in node.names}
+    plain = {base} if names - modules - {"oncilla._core"} else set()
+    return (names & modules) | plain
+
+
+def python_faults() -> list[str]:
+    """Imports of the package that run upward, and circles between its modules."""
+    faults, graph = [], {}
+    paths = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = ("oncilla", *path.relative_to(PACKAGE).with_suffix("").parts)
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for name, path in paths.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        room = "" if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
+        where = path.relative_to(ROOT).as_posix()
+        if room and room not in PYTHON_ARROWS:
+            faults.append(f"{where}: {room} is no room of the package: see PYTHON_ARROWS")
+            continue
+        graph[name] = set()
+        for node in imports_of(ast.parse(path.read_text())):
+            for target in imported_modules(package, node, set(paths)):
+                graph[name].add(target)
+                of = "" if paths[target].parent == PACKAGE else paths[target].relative_to(PACKAGE).parts[0]
+                if room and of != room and of not in PYTHON_ARROWS[room]:
+                    faults.append(f"{where}:{node.lineno}: {room} may not import {target}")
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        faults.append(f"python/oncilla: imports in a circle: {' <- '.join(error.args[1])}")
+    return faults
+
+
 def main() -> int:
-    faults = []
+    faults = python_faults()
     files = [p for top in ("src", "daemon", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
     for top in ("tests", "bench", "demo", "examples", "docs", "include"):

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .snapshot import Chunk, Snapshot
+    from ..snapshot import Chunk, Snapshot
 
 TRUE, FALSE, NULL = 1, 2, 4
 _UNITS_PER_SECOND = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}

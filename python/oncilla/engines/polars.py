@@ -5,14 +5,14 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ._bounds import TRUE, outcomes
-from ._streams import Stream, for_polars, guarded, reader_of
-from .errors import InvalidArgument
+from ..core.errors import InvalidArgument
+from ..tables.bounds import TRUE, outcomes
+from ..tables.streams import Stream, for_polars, guarded, reader_of
 
 if TYPE_CHECKING:
     import polars
 
-    from .snapshot import Readable, Snapshot
+    from ..snapshot import Readable, Snapshot
 
 _COMPARISONS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}

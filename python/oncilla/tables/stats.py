@@ -5,12 +5,12 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from .html import size
+from ..core.html import size
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from .snapshot import Chunk, Snapshot
+    from ..snapshot import Chunk, Snapshot
 
 _COLUMNS_SHOWN, _CELLS_SHOWN = 64, 96
 # Readable on light and on dark pages: the cells carry no text, everything else has the page's own colour.

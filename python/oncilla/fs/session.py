@@ -8,8 +8,8 @@ import threading
 import weakref
 from typing import Any
 
-from . import errors
-from .session import Session, connect
+from ..core import errors
+from ..core.session import Session
 
 _ERRNO = {
     errors.NotFound: errno.ENOENT, errors.Exists: errno.EEXIST, errors.Permission: errno.EACCES,
@@ -49,7 +49,7 @@ class Shared:
 
     def __init__(self, socket: str | None) -> None:
         with os_errors(""):
-            self.session: Session = connect(socket)
+            self.session = Session(socket)
         self.pid = os.getpid()
         self._moved_bytes = 0
         self._count_lock = threading.Lock()

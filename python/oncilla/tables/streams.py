@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import _core
-from .errors import InvalidArgument, Unsupported, from_status
+from .. import _core
+from ..core.errors import InvalidArgument, Unsupported, from_status
 
 
 class Stream:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._bounds import all_of
-from .errors import InvalidArgument, NotFound
+from ..core.errors import InvalidArgument, NotFound
+from .bounds import all_of
 
 if TYPE_CHECKING:
     import pyarrow
     from pyarrow.compute import Expression
 
-    from .snapshot import Snapshot
+    from ..snapshot import Snapshot
 
 _OPERATORS = {"=": "==", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _APPLY = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,

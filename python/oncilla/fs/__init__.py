@@ -22,10 +22,10 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from ._fs_file import Content, OcmReader, OcmWriter, is_table
-from ._fs_names import EMPTY_MARK, escaped, name_of, path_of
-from ._fs_session import Shared, no_file, os_errors
-from .errors import Error, NotFound
+from ..core.errors import Error, NotFound
+from .file import Content, OcmReader, OcmWriter, is_table
+from .names import EMPTY_MARK, escaped, name_of, path_of
+from .session import Shared, no_file, os_errors
 
 __all__ = ["OcmFileSystem", "OcmReader", "OcmWriter", "register"]
 

@@ -14,11 +14,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._bounds import FALSE, NULL, TRUE, columns_of, outcomes
-from .errors import InvalidArgument
+from ..core.errors import InvalidArgument
+from ..tables.bounds import FALSE, NULL, TRUE, columns_of, outcomes
+from ..tables.predicate import renumbered, to_expression
+from ..tables.streams import reader_of
 
 if TYPE_CHECKING:
-    from .snapshot import Field, Snapshot
+    from ..snapshot import Field, Snapshot
 
 _COMPARISONS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _PLAIN = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -163,9 +165,6 @@ def _filtered(snapshot: Snapshot, wanted: list[int] | None, filters: Sequence[An
 def _filter_groups(snapshot: Snapshot, wanted: list[int] | None, groups: list[int], mixed: set[int],
                    trees: list[tuple]) -> Any:
     import pyarrow
-
-    from ._predicate import renumbered, to_expression
-    from ._streams import reader_of
     wanted = list(range(len(snapshot.fields))) if wanted is None else wanted
     read = sorted({*wanted, *(column for tree in trees for column in columns_of(tree))})
     output = [read.index(column) for column in wanted]

@@ -11,11 +11,12 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.dataset
 
-from .errors import Unsupported
+from ..core.errors import Unsupported
+from ..tables.predicate import columns_in
 
 if TYPE_CHECKING:
-    from .selection import Selection
-    from .snapshot import Snapshot
+    from ..snapshot import Snapshot
+    from ..tables.selection import Selection
 
 
 class _Scanner:
@@ -85,7 +86,6 @@ class TableDataset(pyarrow.dataset.Dataset):
             return pyarrow.dataset.Scanner.from_batches(reader)
         if not isinstance(columns, dict):
             return _Scanner(self._snapshot.select(columns, condition, batch_rows=batch_rows), self.schema)
-        from ._predicate import columns_in
         names = self.schema.names
         read = sorted({i for one in columns.values() for i in columns_in(one, names)})
         selection = self._snapshot.select(read, condition, batch_rows=batch_rows)

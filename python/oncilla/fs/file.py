@@ -22,15 +22,15 @@ import warnings
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from . import copy
-from ._footer import has_footer
-from ._fs_names import EMPTY_MARK, name_of
-from ._fs_session import Shared, no_file, os_errors
-from .errors import Exists, Lost, NotFound, PeerLost, Unsupported
+from ..core.allocation import copy
+from ..core.errors import Exists, Lost, NotFound, PeerLost, Unsupported
+from ..core.footer import has_footer
+from .names import EMPTY_MARK, name_of
+from .session import Shared, no_file, os_errors
 
 if TYPE_CHECKING:
-    from .allocation import Allocation
-    from .fs import OcmFileSystem
+    from ..core.allocation import Allocation
+    from . import OcmFileSystem
 
 SMALL_BYTES = 64 << 10
 FLOOR_BYTES = 4 << 10

@@ -1,0 +1,1 @@
+"""What a program holds of the cluster: sessions, allocations, exceptions, asyncio over them. Imports no other room."""

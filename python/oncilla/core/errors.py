@@ -1,0 +1,232 @@
+"""The exceptions: one tree, a branch for each scope (the largest thing that broke), a leaf for what users catch."""
+from __future__ import annotations
+
+import re
+
+from .. import _core
+from .shown import shown_in
+
+
+class Error(Exception):
+    """Any failure of Oncilla. `str(error)` says what happened and what to do.
+
+    Attributes:
+        code: the short name, such as "POOL_FULL".
+        status: the number of the C interface, negative.
+        scope: what is broken: "call", "allocation", "peer", "node" or "cluster".
+        node: the name of the node that it is about, or None.
+        hint: what to do.
+    """
+
+    code = "INTERNAL"
+    status = -99
+    scope = "cluster"
+    hint = "please report it, with the daemon's log"
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        found = _NODE.search(text)
+        self.node: str | None = found.group(1) if found else None
+        for code, pattern, hint in _HINTS:
+            if code == self.code and pattern.search(text):
+                self.hint = hint
+                break
+
+    def __str__(self) -> str:
+        text = self.text or _core.status_text(self.status)
+        return f"{self.code}: {text}" if self.hint in text else f"{self.code}: {text} - {self.hint}"
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.text,)
+
+
+# "node n2: connection lost", "on node n2"; not "no node has".
+_NODE = re.compile(r"(?<!no )\bnode (?!(?:has|have|is|of|that|to|in|and|or|name|was)\b)([A-Za-z0-9](?:[\w.\-]*\w)?)")
+
+
+# Where the hint of the class would mislead: (code, what the text has, the hint instead; "": the text says what to do).
+_HINTS = [(code, re.compile(pattern), hint) for code, pattern, hint in (
+    ("INVALID_ARGUMENT", r"handle is not one that this process", "after fork(), call oncilla.connect() in the child"),
+    ("UNSUPPORTED", r"^table ", ""),
+    ("TOO_LARGE", r"^table ", ""),
+    ("POOL_FULL", r"^table ", "raise the budgets or add nodes"),
+    ("NOT_FOUND", r"^table .* has no column ", ""),
+    ("NOT_FOUND", r"^table ", "see `pool.tables()` for what is there"),
+    ("EXISTS", r"^table .*: the name is taken: ", "see `drop()` and `put(replace=True)`"),
+    ("EXISTS", r"^table ", ""),
+    ("PERMISSION", r"^table ", "ask the owner for another mode"),
+    ("LOST", r"^table ", "see `ocm status`"),
+    ("PEER_LOST", r"^table ", "see `ocm status`"),
+    ("PROTOCOL", r"^table .* it is no table", "see `pool.tables()` for what is there"),
+)]
+
+
+class CallError(Error):
+    """This call did nothing; the next one may succeed."""
+    scope = "call"
+
+
+class AllocationError(Error):
+    """This allocation or name is not usable (any more) in this way."""
+    scope = "allocation"
+
+
+class PeerError(Error):
+    """One node, or the connection to it."""
+    scope = "peer"
+
+
+class NodeError(Error):
+    """This machine or its daemon."""
+    scope = "node"
+
+
+class ClusterError(Error):
+    """The cluster as a whole."""
+    scope = "cluster"
+
+
+class InvalidArgument(CallError, ValueError):
+    """An argument is invalid (null, zero, unknown value)."""
+    code, status, hint = "INVALID_ARGUMENT", -1, "see what the message says of the argument"
+
+
+class OutOfRange(CallError, IndexError):
+    """Offset and length leave the allocation."""
+    code, status, hint = "OUT_OF_RANGE", -2, "see `nbytes` for its length"
+
+
+class DeadlineExceeded(CallError, TimeoutError):
+    """The deadline passed; the operation may still complete."""
+    code, status, hint = "DEADLINE", -3, "wait longer, or see `ocm status` for nodes that do not answer"
+
+
+class QueueFull(CallError):
+    """A bounded queue or table is full."""
+    code, status, hint = "QUEUE_FULL", -4, "wait for an operation to finish, then retry"
+
+
+class Unsupported(CallError):
+    """This build, kind, layout or fabric cannot do it."""
+    code, status, hint = "UNSUPPORTED", -5, "use another kind, layout, fabric or way to reach the bytes"
+
+
+class TooLarge(CallError):
+    """A message, name, list or request is over its limit."""
+    code, status, hint = "TOO_LARGE", -6, "ask for less at a time"
+
+
+class Cancelled(CallError):
+    """The session was closed under the operation, or the operation was cancelled."""
+    code, status, hint = "CANCELLED", -7, "start it again with an open session"
+
+
+class PoolFull(AllocationError, MemoryError):
+    """No node offers that many free bytes of that kind."""
+    code, status, hint = "POOL_FULL", -20, "free something, ask for less, or spread it over nodes (layout='striped')"
+
+
+class NotFound(AllocationError, LookupError):
+    """No such name, allocation or extent."""
+    code, status, hint = "NOT_FOUND", -21, "see `pool.names()` for what is there"
+
+
+class Exists(AllocationError):
+    """The name is taken."""
+    code, status, hint = "EXISTS", -22, "choose another name, or remove the old one with `pool.remove(name)`"
+
+
+class Revoked(AllocationError):
+    """Freed, removed or reused."""
+    code, status, hint = "REVOKED", -23, "allocate or attach again"
+
+
+class Permission(AllocationError, PermissionError):
+    """Attached for reading only, or not the owner's."""
+    code, status, hint = "PERMISSION", -24, "attach with write=True, or ask the owner for another mode"
+
+
+class Lost(AllocationError):
+    """The bytes are gone: every copy was on nodes that died."""
+    code, status, hint = "LOST", -25, "load it again; layout='replicated' survives the loss of a node"
+
+
+class QuotaExceeded(AllocationError):
+    """The user's quota is used up."""
+    code, status, hint = "QUOTA", -26, "free something first"
+
+
+class PeerLost(PeerError, ConnectionError):
+    """The node died, was cut off or stopped answering within the deadline."""
+    code, status, hint = "PEER_LOST", -40, "see `ocm status`; put or get again when the node is back"
+
+
+class ProtocolError(PeerError):
+    """A peer sent what the protocol does not allow; the connection was closed."""
+    code, status, hint = "PROTOCOL", -41, "check that all nodes run the same version"
+
+
+class AuthError(PeerError):
+    """Wrong token, certificate or session key."""
+    code, status, hint = "AUTH", -42, "check that all nodes have the same token and valid certificates"
+
+
+class BadChecksum(PeerError):
+    """A CRC32C did not match."""
+    code, status, hint = "BAD_CHECKSUM", -43, "try again; if it comes back, check the network and the memory"
+
+
+class NoDaemon(NodeError, ConnectionError):
+    """No daemon answers at the socket."""
+    code, status, hint = "NO_DAEMON", -60, "start one with `ocm up`, or use oncilla.connect(embedded=True)"
+
+
+class NoMemory(NodeError, MemoryError):
+    """The operating system refused memory."""
+    code, status, hint = "NO_MEMORY", -61, "give the machine or its control group more memory"
+
+
+class NoFds(NodeError):
+    """Out of file descriptors."""
+    code, status, hint = "NO_FDS", -62, "raise `ulimit -n`"
+
+
+class IoError(NodeError, OSError):
+    """Another error of the operating system."""
+    code, status, hint = "IO", -63, "see the text for what the system said"
+
+
+class Draining(NodeError):
+    """The daemon is shutting down."""
+    code, status, hint = "DRAINING", -64, "use another node"
+
+
+class LimitReached(NodeError):
+    """A limit of the daemon on sessions, connections or extents."""
+    code, status, hint = "LIMIT", -65, "close sessions or free allocations, or raise the limit in oncillad.toml"
+
+
+class NoCoordinator(ClusterError, ConnectionError):
+    """The coordinator cannot be reached; names wait, data goes on."""
+    code, status, hint = "NO_COORDINATOR", -80, "try again when the coordinator is back"
+
+
+class UnknownNode(ClusterError, LookupError):
+    """No node of that name in the cluster."""
+    code, status, hint = "UNKNOWN_NODE", -81, "see `pool.nodes()` for their names"
+
+
+class InternalError(ClusterError):
+    """A fault in Oncilla itself."""
+    code, status, hint = "INTERNAL", -99, "please report it, with the daemon's log"
+
+
+_BY_STATUS = {kind.status: kind for scope in (CallError, AllocationError, PeerError, NodeError, ClusterError)
+              for kind in scope.__subclasses__()}
+shown_in("oncilla.errors", Error, CallError, AllocationError, PeerError, NodeError, ClusterError, *_BY_STATUS.values())
+
+
+def from_status(status: int, text: str) -> Error:
+    """The exception for a status of the C interface, with what exactly went wrong as its text."""
+    return _BY_STATUS.get(status, InternalError)(text or _core.status_text(status))

@@ -1,0 +1,95 @@
+"""What the cluster, names, allocations and extents are, as records."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .shown import shown_in
+
+STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
+KINDS = {"dram": 0, "nvme": 1, "gpu": 2}
+LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
+LAYOUT_NAMES = {**{number: name for name, number in LAYOUTS.items()}, 3: "sequence"}
+FABRICS = {"any": 0, "shm": 1, "tcp": 2, "ucx": 3, "fake": 4}
+FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
+
+
+class Node(NamedTuple):
+    """A node as the coordinator sees it. Sizes in bytes."""
+    name: str
+    partition: int
+    state: str
+    self: bool
+    coordinator: bool
+    pool_bytes: int
+    used_bytes: int
+    sessions: int
+    extents: int
+    heartbeat_age_s: float
+
+    @property
+    def free_bytes(self) -> int:
+        """What it still offers."""
+        return max(0, self.pool_bytes - self.used_bytes)
+
+
+class Name(NamedTuple):
+    """What a published name stands for.
+
+    `replicas_missing`: how many of `extents` were given up, or are on a node that is gone; 0 if `lost`.
+    """
+    name: str
+    nbytes: int
+    layout: str
+    extents: int
+    owner_uid: int
+    mode: int
+    lost: bool
+    replicas_missing: int
+
+
+class Extent(NamedTuple):
+    """Where one contiguous part of an allocation lives."""
+    node: str
+    nbytes: int
+    global_address: int
+    generation: int
+    fabric: str
+    local: bool
+    lost: bool
+
+
+class AllocationInfo(NamedTuple):
+    """What an allocation is."""
+    nbytes: int
+    kind: str
+    layout: str
+    chunk_bytes: int
+    extents: int
+    writable: bool
+    published: bool
+    slab: bool
+
+
+def node_from(row: tuple) -> Node:
+    """A Node of what the C++ part gives."""
+    return Node(row[0], row[1], STATES.get(row[2], "unknown"), *row[3:])
+
+
+def name_from(row: tuple) -> Name:
+    """A Name of what the C++ part gives."""
+    return Name(row[0], row[1], LAYOUT_NAMES.get(row[2], "unknown"), *row[3:])
+
+
+def extent_from(row: tuple) -> Extent:
+    """An Extent of what the C++ part gives."""
+    node, nbytes, address, generation, fabric, local, lost = row
+    return Extent(node, nbytes, address, generation, FABRIC_NAMES.get(fabric, "unknown"), local, lost)
+
+
+def info_from(row: tuple) -> AllocationInfo:
+    """An AllocationInfo of what the C++ part gives."""
+    kinds = {number: name for name, number in KINDS.items()}
+    return AllocationInfo(row[0], kinds.get(row[1], "unknown"), LAYOUT_NAMES.get(row[2], "unknown"), *row[3:])
+
+
+shown_in("oncilla.nodes", Node, Name, Extent, AllocationInfo)

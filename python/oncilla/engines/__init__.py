@@ -1,0 +1,1 @@
+"""How engines ask for tables: DuckDB, Polars, pyarrow's datasets. On tables and core."""

@@ -1,0 +1,1 @@
+"""What a scan of a table needs: bounds, predicates, streams, selections. On core."""
