@@ -8,12 +8,12 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
-#include "cli/process.h"
 #include "cli/rates.h"
-#include "cli/session.h"
-#include "cli/signals.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/process.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

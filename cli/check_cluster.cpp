@@ -11,10 +11,10 @@
 #include "base/ids.h"
 #include "cli/check.h"
 #include "cli/http.h"
-#include "cli/local_cluster.h"
 #include "cli/node_status.h"
-#include "cli/output.h"
-#include "cli/session.h"
+#include "tools/local_cluster.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "base/units.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
 #include "oncilla/oncilla.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {

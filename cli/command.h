@@ -10,17 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "tools/session.h"
+
 namespace CLI {
 class App;
 }
 
 namespace ocm::cli {
-
-/// What every command shares.
-struct Globals {
-  std::string socket;          // --socket; empty: see session.h
-  std::string color = "auto";  // auto, always, never
-};
+using namespace tools;  // what the applications have, too
 
 /// One command. Names are as CLI11 takes them: "-q,--quiet" or, for a positional, "NAME".
 class Command {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
+#include "tools/exit_code.h"
 
 namespace ocm::cli {
 namespace {

@@ -10,15 +10,15 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/local_cluster.h"
-#include "cli/output.h"
 #include "cli/pattern.h"
 #include "cli/progress.h"
 #include "cli/rates.h"
-#include "cli/session.h"
-#include "cli/signals.h"
 #include "os/clock.h"
+#include "tools/exit_code.h"
+#include "tools/local_cluster.h"
+#include "tools/output.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

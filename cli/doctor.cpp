@@ -5,8 +5,8 @@
 
 #include "cli/check.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {

@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/local_cluster.h"
-#include "cli/output.h"
+#include "tools/exit_code.h"
+#include "tools/local_cluster.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {

@@ -1,10 +1,10 @@
 // `ocm get NAME FILE`: a name's bytes in a file, which appears when it is complete.
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
-#include "cli/session.h"
-#include "cli/signals.h"
 #include "cli/transfer.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

@@ -2,9 +2,9 @@
 #include <exception>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
 #include "cli/standard_streams.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {

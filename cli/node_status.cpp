@@ -6,9 +6,9 @@
 
 #include "base/ids.h"
 #include "cli/http.h"
-#include "cli/output.h"
-#include "cli/session.h"
 #include "os/address.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "cli/output.h"
 #include "os/clock.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {
@@ -50,7 +50,8 @@ void Progress::abandon() {
 void Progress::draw(uint64_t bytes_done, uint64_t busy_ns, bool last) {
   if (busy_ns == 0) busy_ns = std::max<uint64_t>(os::now_ns() - started_ns_, 1);
   const double share = static_cast<double>(bytes_done) / static_cast<double>(bytes_total_);
-  const std::string rate = format_rate(static_cast<double>(bytes_done) * 1e9 / static_cast<double>(busy_ns));
+  const std::string rate =
+      tools::format_rate(static_cast<double>(bytes_done) * 1e9 / static_cast<double>(busy_ns));
   if (terminal_) {
     std::string bar;
     for (size_t i = 0; i < kBarColumns; ++i) bar += static_cast<double>(i) < share * kBarColumns ? "█" : "░";

@@ -9,12 +9,12 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
 #include "cli/placement.h"
-#include "cli/session.h"
-#include "cli/signals.h"
 #include "cli/transfer.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

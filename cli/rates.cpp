@@ -6,12 +6,12 @@
 #include <cstdio>
 
 #include "base/units.h"
-#include "cli/output.h"
 #include "cli/placement.h"
 #include "cli/raw_loop.h"
-#include "cli/session.h"
-#include "cli/signals.h"
 #include "os/clock.h"
+#include "tools/output.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

@@ -1,8 +1,8 @@
 // `ocm rm NAME...`: removes names and frees their memory.
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
-#include "cli/session.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::cli {
 namespace {

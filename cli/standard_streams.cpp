@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "cli/output.h"
-#include "cli/signals.h"
+#include "tools/output.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {
@@ -26,7 +26,7 @@ ssize_t write_output(void* /*cookie*/, const char* bytes, size_t count) {
     const ssize_t put = write(STDOUT_FILENO, bytes + done, count - done);
     if (put >= 0) {
       done += static_cast<size_t>(put);
-    } else if ((errno == EAGAIN || errno == EINTR) && !interrupted()) {
+    } else if ((errno == EAGAIN || errno == EINTR) && !tools::interrupted()) {
       pollfd each{STDOUT_FILENO, POLLOUT, 0};
       poll(&each, 1, kPollMs);
     } else {
@@ -55,9 +55,9 @@ bool finish_output() {
   errno = 0;
   const bool flushed = fflush(stdout) == 0;
   if (flushed && ferror(stdout) == 0) return true;
-  print_error(std::string("cannot write the output: ") + strerror(g_write_error != 0 ? g_write_error
-                                                                  : errno != 0       ? errno
-                                                                                     : EIO));
+  tools::print_error(std::string("cannot write the output: ") + strerror(g_write_error != 0 ? g_write_error
+                                                                         : errno != 0       ? errno
+                                                                                            : EIO));
   return false;
 }
 

@@ -7,10 +7,10 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/node_status.h"
-#include "cli/output.h"
-#include "cli/session.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::cli {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/http.h"
 #include "cli/node_status.h"
-#include "cli/output.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
 
 namespace ocm::cli {
 namespace {

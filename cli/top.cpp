@@ -13,12 +13,12 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/node_status.h"
-#include "cli/output.h"
-#include "cli/signals.h"
 #include "oncilla/oncilla.h"
 #include "os/clock.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

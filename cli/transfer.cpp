@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/session.h"
-#include "cli/signals.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

@@ -8,8 +8,10 @@
 #include "cli/progress.h"
 #include "oncilla/oncilla.h"
 #include "os/fd.h"
+#include "tools/session.h"
 
 namespace ocm::cli {
+using namespace tools;  // what the applications have, too
 
 /// Puts exactly `bytes` from `fd` into the allocation.
 /// Errors: kIo (the file is shorter or longer than that, or cannot be read), kCancelled, those of ocm_put.

@@ -5,10 +5,10 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/local_cluster.h"
-#include "cli/output.h"
-#include "cli/signals.h"
+#include "tools/exit_code.h"
+#include "tools/local_cluster.h"
+#include "tools/output.h"
+#include "tools/signals.h"
 
 namespace ocm::cli {
 namespace {

@@ -11,7 +11,7 @@ clang_format() {
 }
 
 clang_tidy() {
-  git ls-files -z 'src/*.cpp' 'daemon/*.cpp' 'cli/*.cpp' |
+  git ls-files -z 'src/*.cpp' 'daemon/*.cpp' 'cli/*.cpp' 'tools/*.cpp' |
     xargs -0 -P "$(nproc)" -n 4 clang-tidy -quiet -p build/release
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "apps/warehouse/engine.h"
-#include "cli/signals.h"
+#include "tools/signals.h"
 
 namespace ocm::warehouse {
 
@@ -20,10 +20,10 @@ class InterruptWatch {
           std::mutex mutex;
           std::condition_variable_any ended;
           std::unique_lock lock(mutex);
-          while (!stop.stop_requested() && !cli::interrupted()) {
+          while (!stop.stop_requested() && !tools::interrupted()) {
             ended.wait_for(lock, stop, std::chrono::milliseconds(20), [] { return false; });
           }
-          if (cli::interrupted()) engine.interrupt();
+          if (tools::interrupted()) engine.interrupt();
         }) {}
 
  private:

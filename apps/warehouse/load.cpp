@@ -11,9 +11,9 @@
 #include "apps/warehouse/report.h"
 #include "apps/warehouse/tuning.h"
 #include "base/units.h"
-#include "cli/output.h"
-#include "cli/session.h"
 #include "os/clock.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::warehouse {
 namespace {
@@ -53,10 +53,10 @@ Status tell(ocm_session* session, const LoadOptions& options, const std::string&
     puts(line.dump().c_str());
   } else {
     std::string where;
-    for (const std::string& node : nodes) where += (where.empty() ? "" : ", ") + cli::printable(node);
+    for (const std::string& node : nodes) where += (where.empty() ? "" : ", ") + tools::printable(node);
     printf("%-12s %12llu rows  %10s  %4u chunks  %8.2f s  %10s  on %s\n", name.c_str(),
            static_cast<unsigned long long>(info.rows), format_bytes(info.bytes).c_str(), info.groups, seconds,
-           cli::format_rate(static_cast<double>(info.bytes) / seconds).c_str(),
+           tools::format_rate(static_cast<double>(info.bytes) / seconds).c_str(),
            where.empty() ? "no node (no rows)" : where.c_str());
   }
   fflush(stdout);
@@ -72,7 +72,7 @@ Status load(const LoadOptions& options) {
     reads.push_back(std::move(read));
   }
   const Common& common = options.common;
-  OCM_TRY_ASSIGN(const cli::Session session, cli::open_session(cli::Globals{common.socket, "auto"}));
+  OCM_TRY_ASSIGN(const tools::Session session, tools::open_session(tools::Globals{common.socket, "auto"}));
   OCM_TRY_ASSIGN(std::unique_ptr<Engine> files, Engine::open(common.library, common.threads, Reads::kFiles));
   const InterruptWatch watch(*files);
   Writing writing = options.writing;

@@ -9,9 +9,9 @@
 #include "apps/warehouse/load.h"
 #include "apps/warehouse/queries.h"
 #include "apps/warehouse/run.h"
-#include "cli/exit_code.h"
-#include "cli/output.h"
-#include "cli/signals.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/signals.h"
 
 namespace {
 
@@ -55,12 +55,12 @@ void add_chunk_rows(CLI::App& command, std::string& text, const char* help) {
 uint64_t chunk_rows_of(const std::string& text) { return text == "auto" ? 0 : std::stoull(text); }
 
 int finish(const ocm::Status& status) {
-  if (status.is_ok()) return ocm::cli::kExitOk;
+  if (status.is_ok()) return ocm::tools::kExitOk;
   std::string text(status.message());
   std::replace(text.begin(), text.end(), '\n', ' ');
   fflush(stdout);
-  fprintf(stderr, "warehouse: %s\n", ocm::cli::printable(text).c_str());
-  return ocm::cli::exit_code(ocm::cli::interrupted() ? ocm::Code::kCancelled : status.code());
+  fprintf(stderr, "warehouse: %s\n", ocm::tools::printable(text).c_str());
+  return ocm::tools::exit_code(ocm::tools::interrupted() ? ocm::Code::kCancelled : status.code());
 }
 
 /// What CLI11 fills besides the options themselves.
@@ -128,10 +128,10 @@ int run_command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ocm::cli::kExitOk : ocm::cli::kExitUsage;
+    return app.exit(error) == 0 ? ocm::tools::kExitOk : ocm::tools::kExitUsage;
   }
-  ocm::cli::set_color("auto");
-  ocm::cli::catch_interrupts();
+  ocm::tools::set_color("auto");
+  ocm::tools::catch_interrupts();
   if (load_command->parsed()) {
     load_options.writing.remote = words.load_place == "remote";
     load_options.writing.chunk_rows = chunk_rows_of(words.load_chunk_rows);
@@ -152,6 +152,6 @@ int main(int argc, char** argv) {
     return run_command(argc, argv);
   } catch (const std::exception& error) {  // std::bad_alloc and the like from the standard library
     fprintf(stderr, "warehouse: %s\n", error.what());
-    return ocm::cli::kExitFailure;
+    return ocm::tools::kExitFailure;
   }
 }

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "cli/output.h"
+#include "tools/output.h"
 
 namespace ocm::warehouse {
 namespace {
@@ -65,8 +65,8 @@ const Run& median_run(const Outcome& outcome) {
 std::string milliseconds(uint64_t ns) { return decimal("%.1f", ms(ns)); }
 
 std::string outcomes_table(const std::vector<Outcome>& outcomes) {
-  cli::Table table({"query", "form", ">total ms", ">transfer ms", ">compute ms", ">moved", ">needed",
-                    ">written", ">alone: transfer", ">compute", ">hidden", "answer held against"});
+  tools::Table table({"query", "form", ">total ms", ">transfer ms", ">compute ms", ">moved", ">needed",
+                      ">written", ">alone: transfer", ">compute", ">hidden", "answer held against"});
   for (const Outcome& outcome : outcomes) {
     const Run& run = median_run(outcome);
     std::vector<std::string> alone{"-", "-", "-"};
@@ -116,15 +116,15 @@ std::string outcome_json(const Outcome& outcome, const Setting& setting) {
 
 std::string curve_table(const Curve& curve) {
   const bool chunks = curve.points.front().chunk_rows != 0;
-  cli::Table table(chunks ? std::vector<std::string>{">chunk rows", ">ms", ">rate", ""}
-                          : std::vector<std::string>{">prefetch", ">array rows", ">ms", ">rate", ""});
+  tools::Table table(chunks ? std::vector<std::string>{">chunk rows", ">ms", ">rate", ""}
+                            : std::vector<std::string>{">prefetch", ">array rows", ">ms", ">rate", ""});
   for (size_t i = 0; i < curve.points.size(); ++i) {
     const Point& point = curve.points[i];
     std::vector<std::string> cells{std::to_string(chunks ? point.chunk_rows : point.prefetch_groups)};
     if (!chunks) cells.push_back(std::to_string(point.batch_rows));
     const double seconds = static_cast<double>(std::max<uint64_t>(point.ns, 1)) / 1e9;
     cells.insert(cells.end(),
-                 {milliseconds(point.ns), cli::format_rate(static_cast<double>(point.bytes) / seconds),
+                 {milliseconds(point.ns), tools::format_rate(static_cast<double>(point.bytes) / seconds),
                   i == curve.chosen ? "<- chosen" : ""});
     table.add(std::move(cells));
   }

@@ -10,8 +10,8 @@
 #include "apps/warehouse/report.h"
 #include "apps/warehouse/runner.h"
 #include "apps/warehouse/tuning.h"
-#include "cli/output.h"
-#include "cli/session.h"
+#include "tools/output.h"
+#include "tools/session.h"
 
 namespace ocm::warehouse {
 namespace {
@@ -128,7 +128,7 @@ class Session {
   }
 
   Status once(Runner& runner, Outcome& outcome) {
-    OCM_TRY(cli::check_interrupt());
+    OCM_TRY(tools::check_interrupt());
     const auto at = std::find_if(wanted_.begin(), wanted_.end(),
                                  [&](const Query* query) { return query->name == outcome.query; });
     const Query& query = **at;
@@ -185,7 +185,7 @@ Status run(const RunOptions& options) {
     for (const Query& query : queries()) wanted.push_back(&query);
   }
   const Common& common = options.common;
-  OCM_TRY_ASSIGN(const cli::Session session, cli::open_session(cli::Globals{common.socket, "auto"}));
+  OCM_TRY_ASSIGN(const tools::Session session, tools::open_session(tools::Globals{common.socket, "auto"}));
   OCM_TRY_ASSIGN(std::unique_ptr<Engine> engine,
                  Engine::open(common.library, common.threads, Reads::kStreams));
   const InterruptWatch watch(*engine);

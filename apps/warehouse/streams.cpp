@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/signals.h"
 #include "os/clock.h"
+#include "tools/signals.h"
 
 namespace ocm::warehouse {
 namespace {
@@ -30,7 +30,7 @@ class Timed {
 
   int schema(ArrowSchema* out) { return noted(source_->get_schema(source_.get(), out)); }
   int next(ArrowArray* out) {
-    if (cli::interrupted()) {
+    if (tools::interrupted()) {
       flow_->failure = Status(Code::kCancelled, "interrupted");
       return ECANCELED;
     }

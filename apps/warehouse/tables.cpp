@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <atomic>
 
-#include "cli/session.h"
-#include "cli/signals.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
 namespace ocm::warehouse {
 namespace {
 
 /// The node that the session is on.
 Result<std::string> own_node(ocm_session* session) {
-  OCM_TRY_ASSIGN(const std::vector<ocm_node_info> nodes, cli::list_nodes(session));
+  OCM_TRY_ASSIGN(const std::vector<ocm_node_info> nodes, tools::list_nodes(session));
   for (const ocm_node_info& node : nodes) {
     if (node.self) return std::string(node.name);
   }
@@ -43,20 +43,20 @@ Status write_table(ocm_session* session, const std::string& name, Stream source,
   options.progress = [](uint64_t rows, uint64_t bytes, void* context) {
     const auto* to = static_cast<const Writing*>(context);
     if (to->progress) to->progress(rows, bytes);
-    return !cli::interrupted();
+    return !tools::interrupted();
   };
   options.context = const_cast<Writing*>(&writing);  // only read
   ArrowArrayStream raw = source.take();
-  return cli::checked(ocm_table_create(session, name.c_str(), &raw, &options));
+  return tools::checked(ocm_table_create(session, name.c_str(), &raw, &options));
 }
 
 Result<Table> Table::open(ocm_session* session, const std::string& name) {
   Table table;
   table.name_ = name;
   ocm_table* raw = nullptr;
-  OCM_TRY(cli::checked(ocm_table_open(session, name.c_str(), &raw)));
+  OCM_TRY(tools::checked(ocm_table_open(session, name.c_str(), &raw)));
   table.table_.reset(raw);
-  OCM_TRY(cli::checked(ocm_table_schema(raw, table.schema_.get())));
+  OCM_TRY(tools::checked(ocm_table_schema(raw, table.schema_.get())));
   return table;
 }
 
@@ -80,7 +80,7 @@ Result<Stream> Table::scan(const std::vector<std::string>& columns, const Readin
   options.batch_rows = reading.batch_rows;
   options.prefetch_groups = reading.prefetch_groups;
   Stream stream;
-  OCM_TRY(cli::checked(ocm_table_scan(table_.get(), &options, stream.get())));
+  OCM_TRY(tools::checked(ocm_table_scan(table_.get(), &options, stream.get())));
   return stream;
 }
 
@@ -96,7 +96,7 @@ Result<Table::Needed> Table::needed(const std::vector<std::string>& columns) con
   for (uint32_t group = 0; group < info().groups; ++group) {
     for (const uint32_t column : wanted) {
       ocm_table_chunk chunk = OCM_TABLE_CHUNK_INIT;
-      OCM_TRY(cli::checked(ocm_table_chunk_query(table_.get(), group, column, &chunk)));
+      OCM_TRY(tools::checked(ocm_table_chunk_query(table_.get(), group, column, &chunk)));
       needed.bytes += chunk.bytes;
       if (!chunk.local) needed.remote_bytes += chunk.bytes;
     }
@@ -114,7 +114,7 @@ Result<std::vector<std::string>> Table::nodes() const {
   std::vector<std::string> nodes;
   for (uint32_t group = 0; group < info().groups; ++group) {
     ocm_table_chunk chunk = OCM_TABLE_CHUNK_INIT;
-    OCM_TRY(cli::checked(ocm_table_chunk_query(table_.get(), group, 0, &chunk)));
+    OCM_TRY(tools::checked(ocm_table_chunk_query(table_.get(), group, 0, &chunk)));
     if (std::find(nodes.begin(), nodes.end(), chunk.node) == nodes.end()) nodes.push_back(chunk.node);
   }
   return nodes;

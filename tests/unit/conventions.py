@@ -30,8 +30,9 @@ ARROWS = {
     "capi": {"base", "os", "wire", "fabric", "client", "node"},
     "table": {"base", "os", "capi"},
     "daemon": {"base", "os", "node"},
-    "cli": {"base", "os"},
-    "apps": {"base", "os", "cli"},
+    "tools": {"base", "os"},
+    "cli": {"base", "os", "tools"},
+    "apps": {"base", "os", "tools"},
     "python": set(),  # the public headers only
 }
 # The same for the folders of the package; the modules beside them are what users import, and see all of them.
@@ -113,7 +114,7 @@ def python_faults() -> list[str]:
 
 def main() -> int:
     faults = python_faults()
-    files = [p for top in ("src", "daemon", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
+    files = [p for top in ("src", "daemon", "tools", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
     for top in ("tests", "bench", "demo", "examples", "docs", "include"):
         for path in (ROOT / top).rglob("*"):

@@ -1,4 +1,4 @@
-#include "cli/output.h"
+#include "tools/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/exit_code.h"
 #include "oncilla/oncilla.h"
+#include "tools/exit_code.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 namespace {
 
 bool g_color = false;
@@ -153,4 +153,4 @@ std::string state_text(int state) {
   return colored(color, state_name(state));
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

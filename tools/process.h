@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "os/fd.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 
 struct Process {
   int pid = 0;
@@ -35,4 +35,4 @@ Result<uint16_t> free_port();
 /// Whether `name` is an executable in PATH; its path, or "".
 std::string find_program(const std::string& name);
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

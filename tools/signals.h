@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 
 /// From here on SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second SIGINT
 /// within the same command changes nothing, so that cleaning up completes. One that was ignored at the start
@@ -13,4 +13,4 @@ bool interrupted();
 /// kCancelled once interrupted.
 Status check_interrupt();
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -1,8 +1,8 @@
-#include "cli/signals.h"
+#include "tools/signals.h"
 
 #include <signal.h>
 
-namespace ocm::cli {
+namespace ocm::tools {
 namespace {
 volatile sig_atomic_t g_interrupted = 0;
 void on_interrupt(int /*signal*/) { g_interrupted = 1; }
@@ -27,4 +27,4 @@ Status check_interrupt() {
   return Status::ok();
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -1,4 +1,4 @@
-#include "cli/session.h"
+#include "tools/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "cli/local_cluster.h"
+#include "tools/local_cluster.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 namespace {
 constexpr const char* kSystemSocket = "/run/oncilla/oncillad.sock";
 }  // namespace
@@ -79,4 +79,4 @@ Result<std::vector<ocm_name_info>> list_names(ocm_session* session, const std::s
   return names;
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -1,9 +1,9 @@
-// What `ocm` exits with: one number for each thing that a script would act on. Documented in ocm(1).
+// What `ocm` and the applications exit with: one number for each thing that a script would act on. Documented in ocm(1).
 #pragma once
 
 #include "base/status.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;        // anything without a number of its own; doctor found a FAIL
@@ -43,4 +43,4 @@ inline int exit_code(Code code) {
   }
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -1,4 +1,4 @@
-#include "cli/process.h"
+#include "tools/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #include "os/clock.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 namespace {
 
 struct ProcStat {
@@ -165,4 +165,4 @@ Result<uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/process.h"
+#include "tools/process.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 
 struct NodeRecord {
   std::string name;
@@ -53,4 +53,4 @@ Result<ClusterRecord> start_cluster(const UpOptions& options);
 /// Errors: kNotFound, kPermission.
 Result<int> stop_cluster(const std::string& directory, uint64_t grace_ns = 5'000'000'000);
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/command.h"
 #include "oncilla/oncilla.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
+
+/// What every command of a program shares.
+struct Globals {
+  std::string socket;          // --socket; empty: see socket_path()
+  std::string color = "auto";  // auto, always, never
+};
 
 struct SessionCloser {
   void operator()(ocm_session* session) const { ocm_session_close(session); }
@@ -38,4 +43,4 @@ Result<Session> open_session_at(const std::string& socket);
 Result<std::vector<ocm_node_info>> list_nodes(ocm_session* session);
 Result<std::vector<ocm_name_info>> list_names(ocm_session* session, const std::string& prefix);
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

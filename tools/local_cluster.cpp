@@ -1,4 +1,4 @@
-#include "cli/local_cluster.h"
+#include "tools/local_cluster.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/session.h"
-#include "cli/signals.h"
 #include "os/clock.h"
 #include "os/crypto.h"
+#include "tools/session.h"
+#include "tools/signals.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -320,4 +320,4 @@ Result<int> stop_cluster(const std::string& directory, uint64_t grace_ns) {
   return killed;
 }
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace ocm::cli {
+namespace ocm::tools {
 
 enum class Color { kNone, kBold, kDim, kGreen, kYellow, kRed };
 
@@ -52,4 +52,4 @@ std::string state_text(int state);
 /// The same without colour.
 const char* state_name(int state);
 
-}  // namespace ocm::cli
+}  // namespace ocm::tools
