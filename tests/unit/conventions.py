@@ -2,6 +2,8 @@
 
 - An include never runs upward: the arrows between the rooms of ARCHITECTURE.md.
 - Nor does an import of the Python package, whose modules import each other in no circle, late imports included.
+- The link lines are the same arrows: none to a room that may not be included, and each that is included is linked,
+  directly or through others.
 - A third party's headers stay inside the folder that wraps it.
 - A header, or a source without one, opens with its idea; a file has at most 800 lines.
 - Where daemons think, time, randomness and threads come from their environment (control/env.h): else no simulation
@@ -35,6 +37,10 @@ ARROWS = {
     "apps": {"base", "os", "tools"},
     "python": set(),  # the public headers only
 }
+# Linked by who uses the public headers alone; it is put together of all rooms, so its own link lines are no arrows.
+LIBRARY, ON_LIBRARY = "oncilla", {"capi", "tools", "cli", "apps", "python"}
+COMMAND = re.compile(r"^\s*(\w+)\(([^()]*)\)", re.M)
+TARGETS = {"add_library", "add_executable", "nanobind_add_module"}
 # The same for the folders of the package; the modules beside them are what users import, and see all of them.
 PACKAGE = ROOT / "python" / "oncilla"
 PYTHON_ARROWS = {"core": set(), "tables": {"core"}, "engines": {"core", "tables"}, "fs": {"core"}}
@@ -56,6 +62,59 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 def room_of(path: pathlib.Path) -> str:
     parts = path.relative_to(ROOT).parts
     return parts[1] if parts[0] == "src" else parts[0]
+
+
+def links() -> Iterator[tuple[str, str, str, list[str]]]:
+    """What the build links: (where, room, target, items), with an empty list for a target that is only declared."""
+    paths = [path for top in ("src", "daemon", "tools", "cli", "apps", "python") for path in (ROOT / top).rglob("*")
+             if path.name == "CMakeLists.txt" or path.suffix == ".cmake"]
+    for path in paths:
+        where = path.relative_to(ROOT).as_posix()
+        text = re.sub(r"#.*", "", path.read_text())
+        variables: dict[str, list[str]] = {}
+        for command in COMMAND.finditer(text):
+            name, items = command.group(1), [part for item in command.group(2).split() for part in
+                                             variables.get(item.removeprefix("${").removesuffix("}"), [item])]
+            line = f"{where}:{text.count(chr(10), 0, command.start(1)) + 1}"
+            if name == "set":
+                variables[items[0]] = items[1:]
+            elif not items or items[0].startswith(("ocm_${", "${")):
+                continue  # inside a function, whose calls are read
+            elif name == "ocm_room":
+                yield line, items[0].split("/")[0], f"ocm_{items[0].replace('/', '_')}", items[1:]
+            elif name == "ocm_schema":
+                yield line, items[1].split("/")[0], items[0], []
+            elif name in TARGETS:
+                yield line, room_of(path), items[0], []
+            elif name == "target_link_libraries":
+                yield line, "", items[0], items[1:]
+
+
+def link_faults(used: dict[str, set[str]]) -> list[str]:
+    """Link lines that run upward, and rooms that are included but not linked; `used`: what each room includes."""
+    faults, rooms, linked = [], {}, {}
+    lines = list(links())
+    for _, room, target, _ in lines:
+        if room:
+            rooms.setdefault(target, room)
+    for where, _, target, items in lines:
+        room = rooms[target]
+        linked.setdefault(target, set()).update(item for item in items if item in rooms)
+        for item in items:
+            if target == LIBRARY or item not in rooms or rooms[item] == room:
+                continue
+            if room not in ON_LIBRARY if item == LIBRARY else rooms[item] not in ARROWS[room]:
+                faults.append(f"{where}: {room} may not link {item}")
+    for room in ARROWS:
+        reached, todo = set(), [target for target, of in rooms.items() if of == room and target != LIBRARY]
+        while todo:
+            target = todo.pop()
+            if target not in reached and target != LIBRARY:  # nothing of what is inside it can be linked
+                reached.add(target)
+                todo += linked.get(target, ())
+        for missing in sorted(used.get(room, set()) - {rooms[target] for target in reached}):
+            faults.append(f"{room} includes {missing}, and no link line leads there")
+    return faults
 
 
 def imports_of(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -114,6 +173,7 @@ def python_faults() -> list[str]:
 
 def main() -> int:
     faults = python_faults()
+    used: dict[str, set[str]] = {}
     files = [p for top in ("src", "daemon", "tools", "cli", "apps", "python") for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp"}]
     for top in ("tests", "bench", "demo", "examples", "docs", "include"):
@@ -141,11 +201,14 @@ def main() -> int:
                 continue
             included = match.group(2)
             first = included.split("/")[0]
+            if match.group(1) == '"' and first in ARROWS:
+                used.setdefault(room, set()).add(first)
             if match.group(1) == '"' and first in ARROWS and first != room and first not in ARROWS[room]:
                 faults.append(f"{where}:{number}: {room} may not include {included}")
             for prefix, folders in PRIVATE_HEADERS.items():
                 if included.startswith(prefix) and not where.startswith(folders):
                     faults.append(f"{where}:{number}: {included} belongs inside {folders}")
+    faults += link_faults(used)
     print("\n".join(faults) or f"{len(files)} files keep the conventions")
     return 1 if faults else 0
 
