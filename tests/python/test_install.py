@@ -62,9 +62,10 @@ def test_it_is_small_and_has_everything(wheel):
         names = archive.namelist()
         folder = next(name for name in names if name.endswith(".dist-info/entry_points.txt"))
         entries = archive.read(folder).decode()
-    for name in ("__init__.py", "py.typed", "_core.pyi", "liboncilla.so", "bin/ocm", "bin/oncillad", "fs.py",
-                 "table.py"):
+    for name in ("__init__.py", "py.typed", "_core.pyi", "liboncilla.so", "bin/ocm", "bin/oncillad"):
         assert f"oncilla/{name}" in names
+    modules = {path.relative_to(ROOT / "python").as_posix() for path in (ROOT / "python/oncilla").rglob("*.py")}
+    assert "oncilla/fs/__init__.py" in modules and "oncilla/table.py" in modules and modules <= set(names)
     assert sum(re.fullmatch(r"oncilla/_core\..*so", name) is not None for name in names) == 1
     assert "ocm = oncilla.fs:OcmFileSystem" in entries and "oncillad = oncilla._programs:oncillad" in entries
     assert not [name for name in names if re.search(r"cuda|torch|libuc[pst]|rdma|verbs", name)]
