@@ -74,11 +74,45 @@ Status Status::from_errno(int error, std::string_view what) {
   return {code, std::string(what) + ": " + text};
 }
 
+Status Status::of_node(Code code, std::string_view node, std::string_view rest) {
+  std::string detail("node ");
+  detail.append(node).append(rest);
+  return {code, Failure{std::move(detail), std::string(node), {}, {}}};
+}
+
+Status Status::with_node(std::string_view node) const {
+  if (is_ok() || !this->node().empty() || node.empty()) return *this;
+  Failure out = failure();
+  out.node = node;
+  return {code_, std::move(out)};
+}
+
+Status Status::with_subject(Subject kind, std::string_view subject) const {
+  if (is_ok() || subject_kind() != Subject::kNone || kind == Subject::kNone) return *this;
+  Failure out = failure();
+  out.subject = subject;
+  out.kind = kind;
+  return {code_, std::move(out)};
+}
+
+Status Status::with_message(std::string message) const {
+  if (is_ok()) return *this;
+  Failure out = failure();
+  out.detail = std::move(message);
+  return {code_, std::move(out)};
+}
+
+Status Status::with_code(Code code) const {
+  Status out = *this;
+  out.code_ = code;
+  return out;
+}
+
 std::string Status::to_string() const {
   std::string out(code_name(code_));
-  if (detail_) {
+  if (failure_ && !failure_->detail.empty()) {
     out += ": ";
-    out += *detail_;
+    out += failure_->detail;
   }
   return out;
 }

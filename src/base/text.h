@@ -13,6 +13,9 @@ inline constexpr size_t kNameBytesMax = 255;
 /// are refused).
 bool is_utf8(std::string_view text);
 
+/// As much of `text` as is UTF-8 and has at most `bytes_max` bytes; no character is cut.
+std::string_view utf8_prefix(std::string_view text, size_t bytes_max);
+
 /// 1 to kNameBytesMax bytes of UTF-8 without '\0' and '/'. Errors: kInvalidArgument, kTooLarge.
 Status check_name(std::string_view name);
 

@@ -34,13 +34,15 @@ Status check_options(const AllocationOptions& options) {
                   "an allocation has at most " + std::to_string(kReplicasMax) + " replicas");
   }
   if (options.chunk_bytes % 64 != 0) {
-    return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64");
+    return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64")
+        .with_subject(Subject::kOption, "chunk_bytes");
   }
   if ((options.flags & kLocal) != 0 && (options.flags & kRemote) != 0) {
     return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
   }
   if (!std::all_of(options.nodes.begin(), options.nodes.end(), is_utf8)) {
-    return Status(Code::kInvalidArgument, "a name in `nodes` is not UTF-8");
+    return Status(Code::kInvalidArgument, "a name in `nodes` is not UTF-8")
+        .with_subject(Subject::kOption, "nodes");
   }
   return {};
 }
@@ -49,7 +51,10 @@ Status check_options(const AllocationOptions& options) {
 
 Status Allocation::create(Session& session, uint64_t bytes, const AllocationOptions& options) {
   OCM_ASSERT(session_ == nullptr);
-  if (bytes == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
+  if (bytes == 0) {
+    return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1")
+        .with_subject(Subject::kOption, "bytes");
+  }
   OCM_TRY(check_options(options));
   if (fits_slab(bytes, options)) {
     Result<SlabPiece> piece = session.slabs().take(bytes);
@@ -230,7 +235,8 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
-  return Status(Code::kUnsupported, "the bytes are on node " + bound[piece.extent].descriptor().node);
+  const std::string& node = bound[piece.extent].descriptor().node;
+  return Status(Code::kUnsupported, "the bytes are on node " + node).with_node(node);
 }
 
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {

@@ -14,7 +14,10 @@ namespace {
 constexpr uint64_t kAtomicSpinNs = 50'000;
 
 Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
-  if (offset % 8 != 0) return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8");
+  if (offset % 8 != 0) {
+    return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8")
+        .with_subject(Subject::kOption, "offset");
+  }
   OCM_TRY(check_end(End{const_cast<Allocation*>(&allocation), offset, nullptr}, 8, write));
   if (write && allocation.replicated()) {
     return Status(Code::kUnsupported,
@@ -26,7 +29,7 @@ Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
 /// Posts `op`, and its notify, to the extent's channel and waits for both. kPeerLost with `posted` false: it was not sent.
 Status run_op(Session& session, Extent& extent, fabric::Op& op, bool& posted) {
   const auto refused = [&extent](Code code, std::string_view why) {
-    return Status(code, "node " + extent.descriptor().node + ": " + std::string(why));
+    return Status::of_node(code, extent.descriptor().node, ": " + std::string(why));
   };
   const uint32_t run = extent.descriptor().id.address.partition();
   const Result<Attachment> attached = extent.attach(os::Deadline::after_ns(session.patience_ns(run)));

@@ -197,9 +197,7 @@ bool ControlConnection::parse_one() {
     fds_.pop_front();
   }
   if (reply.message->code() != 0) {
-    const int number = reply.message->code();
-    const Code code = is_code(number) && number < 0 ? static_cast<Code>(number) : Code::kProtocol;
-    status = reply.message->detail().empty() ? Status(code) : Status(code, reply.message->detail());
+    status = wire::status_of(*reply.message);
   } else if (reply.fds.size() < wanted) {
     status = fds_cut_ ? Status(Code::kNoFds) : Status(Code::kProtocol, "a descriptor is missing");
   }

@@ -78,7 +78,7 @@ Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
   if (!index.is_ok()) {
     const Status status = index.status();
     // The node was started anew: what the descriptor names was there once.
-    if (status.code() == Code::kNotFound) return Status(Code::kRevoked, std::string(status.message()));
+    if (status.code() == Code::kNotFound) return status.with_code(Code::kRevoked);
     if (status.code() == Code::kDeadline) return Status(Code::kPeerLost, "no answer within the deadline");
     return status;
   }

@@ -225,8 +225,8 @@ bool ends_part(Code known) {
 
 Status after_resolve(const Status& failure, Code known) {
   if (failure.code() != Code::kRevoked || ends_part(known)) return failure;
-  return Status(Code::kPeerLost,
-                std::string(failure.message()) + "; nothing of it answers now, and it was not freed");
+  return failure.with_code(Code::kPeerLost)
+      .with_message(std::string(failure.message()) + "; nothing of it answers now, and it was not freed");
 }
 
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,

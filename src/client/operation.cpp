@@ -297,7 +297,7 @@ void Operation::issue_to(Cut cut) {
       copy.set_source_offset(cut.source.offset);
       copy.set_bytes_total(cut.bytes);
       auto call = ask_daemon(request);
-      if (!call.is_ok()) return fail(call.status().code(), call.status().message());
+      if (!call.is_ok()) return fail(call.status());
       fresh.call = std::move(*call);
     } else {
       const End& far = target_remote ? cut.target : cut.source;
@@ -377,9 +377,9 @@ void Operation::settle(Leg& finished) {
   if (status.is_ok()) return;
   if (status.code() == Code::kInvalidArgument && !was_call) {
     // What else could be wrong with a put or a get was checked before.
-    return fail(status.code(),
-                was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
-                        : "the source's memory cannot be read: the pointer or the length is wrong");
+    return fail(Status(status.code(),
+                       was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
+                               : "the source's memory cannot be read: the pointer or the length is wrong"));
   }
   if (!was_call && !was_get && !blame_source && replicated(cut.target.allocation) &&
       broke_at_once(cut, status, finished.posted_ns)) {
@@ -402,7 +402,7 @@ void Operation::settle(Leg& finished) {
     if (replicated(cut.target.allocation))
       suspect(only_part(cut, true, Code::kRevoked));
     else
-      fail_only(cut, true, Status(Code::kRevoked, std::string(status.message())));
+      fail_only(cut, true, status.with_code(Code::kRevoked));
   }
   if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
@@ -414,20 +414,20 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   const End& end = blame_source ? cut.source : cut.target;
   const uint32_t index = blame_source ? cut.source_extent : cut.target_extent;
   if (end.allocation == nullptr) {
-    fail(status.code(), status.message());
+    fail(status);
     return false;
   }
   Extent& extent = (*(blame_source ? source_binding_ : target_binding_))[index];
-  Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
-  const std::string where = "node " + extent.descriptor().node + ": " + std::string(status.message());
+  const Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
+  const Status there = Status::of_node(code, extent.descriptor().node, ": " + std::string(status.message()));
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
   if (code == Code::kRevoked) extent.attach_anew();
   if (!replicated(end.allocation)) {
-    fail_only(cut, blame_source, Status(code, where));
+    fail_only(cut, blame_source, there);
     return false;
   }
   if (!is_replica_failure(status.code())) {
-    fail(code, where);
+    fail(there);
     return false;
   }
   if (blame_source) {
@@ -440,12 +440,12 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
     target_failed_ |= bit;
     if (code == Code::kRevoked) target_revoked_ |= bit;
   }
-  if (failure_.is_ok()) failure_ = Status(code, where);
+  if (failure_.is_ok()) failure_ = there;
   return true;
 }
 
-void Operation::fail(Code code, std::string_view where) {
-  if (status_.is_ok()) status_ = Status(code, std::string(where));
+void Operation::fail(const Status& status) {
+  if (status_.is_ok()) status_ = status;
 }
 
 void Operation::conclude() {
@@ -493,9 +493,9 @@ void Operation::conclude_confirmed() {
       continue;
     }
     loss_revoked_ = loss_revoked_ || call->status.code() == Code::kRevoked;
-    fail_replicas(target_part(), Status(failure_.code(), std::string(failure_.message()) +
-                                                             "; and its loss could not be confirmed: " +
-                                                             std::string(call->status.message())));
+    fail_replicas(target_part(), failure_.with_message(std::string(failure_.message()) +
+                                                       "; and its loss could not be confirmed: " +
+                                                       std::string(call->status.message())));
   }
   finish_or_resolve();
 }

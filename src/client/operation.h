@@ -143,7 +143,7 @@ class Operation {
   /// A connection that broke at once may be one to an earlier run of the daemon: it is made anew, once, before a replica
   /// is given up. A node that stands still has had its time.
   bool broke_at_once(Cut& cut, const Status& status, uint64_t since_ns);
-  void fail(Code code, std::string_view where);
+  void fail(const Status& status);
   /// True if it was a replica's failure, which is noted in the cut: another one may do.
   bool fail_cut(Cut& cut, bool blame_source, const Status& status);
   bool choose_source(Cut& cut);

@@ -42,7 +42,7 @@ void Operation::fail_only(const Cut& cut, bool source, const Status& status) {
   const Allocation* allocation = source ? source_ : target_;
   const bool silent = status.code() == Code::kPeerLost;
   if ((!silent && status.code() != Code::kRevoked) || !allocation->resolves(silent, os::now_ns()))
-    return fail(status.code(), status.message());
+    return fail(status);
   const Part part = only_part(cut, source, status.code());
   if (status_.is_ok())
     fail_replicas(part, status);

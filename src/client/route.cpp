@@ -42,7 +42,7 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   Result<std::unique_ptr<fabric::Channel>> connected = connector_.connect(address_, who, deadline);
   if (!connected.is_ok()) {
     const Status status = connected.status();
-    return status.code() == Code::kDeadline ? Status(Code::kPeerLost, std::string(status.message())) : status;
+    return status.code() == Code::kDeadline ? status.with_code(Code::kPeerLost) : status;
   }
   channel_ = std::move(*connected);
   return channel_;
@@ -81,13 +81,14 @@ Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::
   if (wanted != Fabric::kAny) {
     if (usable(wanted)) return wanted;
     return Status(Code::kUnsupported,
-                  std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node);
+                  std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node)
+        .with_node(extent.node);
   }
   for (const Fabric fabric : {Fabric::kUcx, Fabric::kTcp, Fabric::kFake}) {  // best first
     if (fabric == Fabric::kUcx && layout == Layout::kReplicated) continue;
     if (usable(fabric)) return fabric;
   }
-  return Status(Code::kUnsupported, "no common fabric to node " + extent.node);
+  return Status(Code::kUnsupported, "no common fabric to node " + extent.node).with_node(extent.node);
 }
 
 }  // namespace ocm::client

@@ -31,7 +31,9 @@ bool fabric_fits(const NodeRoom& room, const std::string& self, Fabric fabric) {
 }
 
 Status check(const PlaceRequest& r) {
-  if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
+  if (r.bytes_total == 0)
+    return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1")
+        .with_subject(Subject::kOption, "bytes");
   if (r.bytes_total > kAllocationBytesMax)
     return Status(Code::kTooLarge, "more bytes than the address space has");
   if (static_cast<unsigned>(r.kind) >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
@@ -41,7 +43,8 @@ Status check(const PlaceRequest& r) {
     return Status(Code::kTooLarge, "an allocation has at most " + std::to_string(kExtentsMax) + " extents");
   }
   if (r.chunk_bytes % kChunkBytesUnit != 0) {
-    return Status(Code::kInvalidArgument, "chunk_bytes is a multiple of 64");
+    return Status(Code::kInvalidArgument, "chunk_bytes is a multiple of 64")
+        .with_subject(Subject::kOption, "chunk_bytes");
   }
   if (!r.nodes.empty() && r.extents != 0 && r.extents != r.nodes.size()) {
     return Status(Code::kInvalidArgument, "extents is 0 or the count of the named nodes");
@@ -79,14 +82,17 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
   for (const std::string& name : r.nodes) {
     const auto it =
         std::find_if(rooms.begin(), rooms.end(), [&](const NodeRoom& n) { return n.name == name; });
-    if (it == rooms.end()) return Status(Code::kUnknownNode, "no node named " + name.substr(0, 64));
+    if (it == rooms.end()) {
+      return Status(Code::kUnknownNode, "no node named " + name.substr(0, 64)).with_node(name);
+    }
     const auto index = static_cast<size_t>(it - rooms.begin());
-    if (!it->usable) return Status(Code::kPeerLost, "node " + name + " is not alive");
+    if (!it->usable) return Status::of_node(Code::kPeerLost, name, " is not alive");
     if (!fabric_fits(*it, self, r.fabric)) {
-      return Status(Code::kUnsupported, "node " + name + " is not reached over " + fabric_name(r.fabric));
+      return Status::of_node(Code::kUnsupported, name,
+                             std::string(" is not reached over ") + fabric_name(r.fabric));
     }
     if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) {
-      return full(r, rooms, "node " + name + " has not enough " + kind_name(r.kind));
+      return full(r, rooms, "node " + name + " has not enough " + kind_name(r.kind)).with_node(name);
     }
     order.push_back(index);
   }

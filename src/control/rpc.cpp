@@ -17,17 +17,11 @@ constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some 
 Reply reply_of(Result<wire::Envelope> answer) {
   if (!answer.is_ok()) return Reply(answer.status());
   wire::Envelope message = std::move(answer).value();
-  message.set_code(0);
-  message.clear_detail();
+  wire::put_status(Status(), message);
   return Reply(std::move(message));
 }
 
-Status reply_status(const wire::Envelope& reply) {
-  if (reply.code() == 0) return {};
-  if (!is_code(reply.code())) return Status(Code::kProtocol, "the peer answered with an unknown code");
-  const auto code = static_cast<Code>(reply.code());
-  return reply.detail().empty() ? Status(code) : Status(code, reply.detail());
-}
+Status reply_status(const wire::Envelope& reply) { return wire::status_of(reply); }
 
 Connection::Connection(Loop& loop, os::Fd socket, Options options)
     : loop_(loop),
@@ -324,8 +318,7 @@ void Connection::close(const Status& why) {
   queued_bytes_ = 0;
   for (auto& [id, call] : calls_) {
     call->done = true;
-    call->status =
-        Status(why.code() == Code::kAuth ? why.code() : Code::kPeerLost, std::string(why.message()));
+    call->status = why.code() == Code::kAuth ? why : why.with_code(Code::kPeerLost);
     call->timer.cancel();
   }
   calls_.clear();

@@ -39,8 +39,7 @@ struct Reply {
 
   Reply() = default;
   Reply(const Status& status) {  // NOLINT: a status is a reply
-    message.set_code(static_cast<int>(status.code()));
-    if (!status.is_ok()) message.set_detail(std::string(status.message().substr(0, 4096)));
+    wire::put_status(status, message);
   }
   Reply(wire::Envelope body) : message(std::move(body)) {}  // NOLINT
 };

@@ -61,7 +61,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
   if (reply.is_ok()) {
     out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
     if (!is_extent_of(out.extent, node)) {
-      out.status = Status(Code::kProtocol, "node " + node + " answered with a malformed extent");
+      out.status = Status::of_node(Code::kProtocol, node, " answered with a malformed extent");
     }
     cluster_.note_pool(node, reply.value().reserved().pool());
   } else if (refusal.has_reserved()) {
@@ -74,7 +74,7 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
       all.set_allocation_id(allocation);
       core_.env.spawn(release_all(session, node, std::move(all)));
     }
-    out.status = Status(Code::kPeerLost, "node " + node + " does not answer");
+    out.status = Status::of_node(Code::kPeerLost, node, " does not answer");
   }
 }
 
@@ -121,7 +121,7 @@ Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const cont
 
 Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request) {
-  if (core_.draining) co_return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  if (core_.draining) co_return Status::of_node(Code::kDraining, core_.name, " is shutting down");
   auto read = read_request(request);
   if (!read.is_ok()) co_return read.status();
   const control::PlaceRequest wanted = std::move(read).value();

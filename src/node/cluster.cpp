@@ -453,7 +453,7 @@ void Cluster::remember_removed(const std::string& allocation_id) {
 Status Cluster::told(const wire::PublishExtents& what) {
   if (heard_of_.is_former(what.coordinator_run())) {  // M3 of control/membership.h
     fault::reached(fault::State::kToldByFormer);
-    return Status(Code::kNoCoordinator, "node " + core_.name + " follows another coordinator by now");
+    return Status::of_node(Code::kNoCoordinator, core_.name, " follows another coordinator by now");
   }
   const bool has_extents = what.allocation().extents_size() > 0;
   const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
@@ -515,7 +515,7 @@ Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
   const Coordinator* asked = coordinator_.get();
   Reply reply = co_await coordinator_->answer(std::move(request), std::move(asker));
   if (coordinator_.get() != asked || !quorum_.acts())  // P1 of node/quorum.h
-    co_return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator any more");
+    co_return Status::of_node(Code::kNoCoordinator, core_.name, " is not the coordinator any more");
   co_return reply;
 }
 
@@ -536,7 +536,7 @@ Reply Cluster::not_here(const wire::Envelope& request) {
                           : council.voters_size() == 0
                               ? "none is known now"
                               : "it may be " + control::coordinator_of(council).name();
-  return Status(Code::kNoCoordinator, "node " + core_.name + " is not the coordinator: " + why);
+  return Status::of_node(Code::kNoCoordinator, core_.name, " is not the coordinator: " + why);
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
@@ -545,8 +545,9 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
       until_ns != 0 ? until_ns : core_.now_ns() + 3 * core_.config.failure_deadline_ns();
   const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, std::move(over));
   if (!lost.is_ok()) {
-    co_return Status(lost.code(),
-                     "the replica on node " + node + " was not given up: " + std::string(lost.message()));
+    co_return lost
+        .with_message("the replica on node " + node + " was not given up: " + std::string(lost.message()))
+        .with_node(node);
   }
   log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
   note_lost(replica);

@@ -95,9 +95,10 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     const bool is_silent = status.code() == Code::kPeerLost || status.code() == Code::kDeadline;
     if (is_silent) silent.insert(node);
     if (!first.is_ok()) co_return;
-    first = is_silent ? Status(Code::kPeerLost, "node " + node + " has a part of it and does not answer: " +
-                                                    std::string(status.message()))
-                      : status;
+    first = is_silent
+                ? Status::of_node(Code::kPeerLost, node,
+                                  " has a part of it and does not answer: " + std::string(status.message()))
+                : status;
   };
   wire::Envelope message;
   *message.mutable_publish_extents()->mutable_allocation() = allocation;

@@ -92,7 +92,7 @@ class Copier::Worker {
     return lost(job, std::string(status.message()));
   }
   static Status lost(const CopyJob& job, const std::string& why) {
-    return Status(Code::kPeerLost, "node " + job.source_node + ": " + why);
+    return Status::of_node(Code::kPeerLost, job.source_node, ": " + why);
   }
 
   Status pull_from(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
@@ -192,12 +192,12 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   if (!in_range(job.source_offset, job.bytes, request.source().bytes())) return Code::kOutOfRange;
   if (!read_id(request.source().capability(), job.source_capability)) return Code::kInvalidArgument;
   const wire::NodeView* from = cluster_.find(job.source_node);
-  if (from == nullptr) return Status(Code::kPeerLost, "node " + job.source_node + " is not in the cluster");
+  if (from == nullptr) return Status::of_node(Code::kPeerLost, job.source_node, " is not in the cluster");
   for (const auto& address : from->addresses()) {
     if (address.fabric() == static_cast<uint32_t>(Fabric::kTcp)) job.source_address = address.address();
   }
   if (job.source_address.empty())
-    return Status(Code::kUnsupported, "node " + job.source_node + " serves no tcp fabric");
+    return Status::of_node(Code::kUnsupported, job.source_node, " serves no tcp fabric");
   return job;
 }
 
@@ -223,7 +223,7 @@ control::Task<Reply> Copier::ask(std::shared_ptr<Session> session, wire::CopyReq
   const auto reply = co_await homes_.ask(node, std::move(message), give_up_ns, &refusal);
   Status status = reply.status();
   if (status.code() == Code::kDeadline && refusal.code() == 0)
-    status = Status(Code::kPeerLost, "node " + node + " did not answer in time; it may still make the copy");
+    status = Status::of_node(Code::kPeerLost, node, " did not answer in time; it may still make the copy");
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);
   Reply out(status);

@@ -14,7 +14,7 @@ using control::Task;
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
-    co_return Status(Code::kPeerLost, "node " + later.begin()->first + " has a part of it and seems dead");
+    co_return Status::of_node(Code::kPeerLost, later.begin()->first, " has a part of it and seems dead");
   Answers answers;
   std::set<uint64_t> asked;  // addresses
   for (const auto& [node, request] : requests) {
@@ -47,7 +47,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   if (session->ended) co_return Status(Code::kCancelled);
   if (!answers.unreached.is_ok()) co_return answers.unreached;
   if (!unasked.empty())
-    co_return Status(Code::kPeerLost, "node " + *unasked.begin() + " has a part of it and seems dead");
+    co_return Status::of_node(Code::kPeerLost, *unasked.begin(), " has a part of it and seems dead");
   co_return Status(Code::kNotFound, "the name was removed meanwhile");
 }
 
@@ -137,7 +137,7 @@ Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, w
   if (Homes::is_unheard(held.status())) out.unheard[node] = asked;
   const Code code = held.status().code() == Code::kDeadline ? Code::kPeerLost : held.status().code();
   if (out.unreached.is_ok())
-    out.unreached = Status(code, "node " + node + ": " + std::string(held.status().message()));
+    out.unreached = Status::of_node(code, node, ": " + std::string(held.status().message()));
 }
 
 Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {

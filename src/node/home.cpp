@@ -71,7 +71,7 @@ Status Home::init() {
 
 Status Home::check_reserve(const wire::ReserveRequest& r) const {
   if (core_.draining || core_.stopping)
-    return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+    return Status::of_node(Code::kDraining, core_.name, " is shutting down");
   SessionId session;
   AllocationId allocation;
   control::Incarnation incarnation;
@@ -88,7 +88,7 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
     return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
   }
   if (r.kind() >= kKinds || !table_->has(static_cast<Kind>(r.kind()))) {
-    return Status(Code::kUnsupported, "node " + core_.name + " offers no such kind");
+    return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
   }
   return check_share(r.uid(), r.bytes_total());
 }
@@ -99,11 +99,13 @@ Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   if (!is_privileged(uid) && extents >= (slots_ + 1) / 2) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
                                     " extents, all that one user may have of node " + core_.name + "'s " +
-                                    std::to_string(slots_) + " ([limits] extents)");
+                                    std::to_string(slots_) + " ([limits] extents)")
+        .with_node(core_.name);
   }
   if (quota != 0 && (bytes > quota || held > quota - bytes)) {
     return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
-                                    format_bytes(quota) + " on node " + core_.name);
+                                    format_bytes(quota) + " on node " + core_.name)
+        .with_node(core_.name);
   }
   return {};
 }
@@ -125,8 +127,8 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);
   while (replica && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
     if (core_.now_ns() >= lease_by_ns)
-      co_return Status(Code::kPeerLost,
-                       "node " + core_.name + " has no majority behind it and serves no replicas");
+      co_return Status::of_node(Code::kPeerLost, core_.name,
+                                " has no majority behind it and serves no replicas");
     co_await core_.env.sleep_ns(2'000'000);
   }
   const Status good = check_reserve(r);
@@ -164,8 +166,7 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   }
   view = pool(kind);
   if (made.status().code() == Code::kNoFds || made.status().code() == Code::kNoMemory) {
-    co_return Status(made.status().code(),
-                     "node " + core_.name + ": " + std::string(made.status().message()));
+    co_return Status::of_node(made.status().code(), core_.name, ": " + std::string(made.status().message()));
   }
   if (!made.is_ok()) co_return made.status();
   const std::shared_ptr<memory::Extent> extent = std::move(made).value();

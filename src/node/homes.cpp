@@ -27,7 +27,7 @@ Task<Result<wire::Envelope>> Homes::ask(std::string node, wire::Envelope request
     co_return status;
   }
   const std::string address = cluster_.address_of(node);
-  if (address.empty()) co_return Status(Code::kPeerLost, "node " + node + " is not in the cluster");
+  if (address.empty()) co_return Status::of_node(Code::kPeerLost, node, " is not in the cluster");
   if (deadline_ns == 0) deadline_ns = core_.deadline_ns();
   co_return co_await peers_.call(address, std::move(request), deadline_ns, reply_on_error, sent);
 }
@@ -67,7 +67,7 @@ Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope m
   while (!core_.draining && (!wanted || wanted())) {
     const bool known = cluster_.find(node) != nullptr;
     if (known) known_ns = core_.now_ns();
-    told = Status(Code::kPeerLost, "node " + node + " is not known, or was started again");
+    told = Status::of_node(Code::kPeerLost, node, " is not known, or was started again");
     if (!known && fault::at(fault::Point::kUnknownIsGone)) break;
     if (run_of(node) == run) shown = run;
     if (is_over(node, run, shown) || core_.now_ns() - known_ns > kUnknownNs) break;

@@ -121,7 +121,9 @@ Task<HttpServer::Answer> Pages::stop_check(std::string node, std::optional<uint3
 
 Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {
   if (node.empty()) node = core_.name;
-  if (!knows(node)) co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64));
+  if (!knows(node)) {
+    co_return Status(Code::kUnknownNode, "no node named " + node.substr(0, 64)).with_node(node);
+  }
   wire::Envelope message;
   message.mutable_stats()->set_uid(uid);
   co_return control::reply_of(co_await cluster_.homes().ask(std::move(node), std::move(message)));

@@ -648,7 +648,8 @@ Task<Reply> Remaker::answer(wire::Envelope request) {
         co_return Status(Code::kInvalidArgument);
       const std::string& run = request.session_at().owner_incarnation();
       if (!run.empty() && run != id_field(core_.incarnation))
-        co_return Status(Code::kPeerLost, "another run of node " + core_.name + " was asked");
+        co_return Status(Code::kPeerLost, "another run of node " + core_.name + " was asked")
+            .with_node(core_.name);
       const auto session = sessions_.all().find(id);
       if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
       if (!request.session_at().hold_id().empty())

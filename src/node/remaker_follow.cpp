@@ -135,14 +135,14 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
   const wire::NodeView* view = cluster_.find(node);
   const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
   if (!alive && !homes_.is_here(node)) {
-    out.unheard = Status(Code::kPeerLost, "node " + node + " does not answer");
+    out.unheard = Status::of_node(Code::kPeerLost, node, " does not answer");
     co_return;
   }
   wire::Envelope message;
   *message.mutable_resolve() = std::move(request);
   auto reply = co_await homes_.ask(node, std::move(message));
   if (Homes::is_unheard(reply.status()))
-    out.unheard = Status(Code::kPeerLost, "node " + node + ": " + std::string(reply.status().message()));
+    out.unheard = Status::of_node(Code::kPeerLost, node, ": " + std::string(reply.status().message()));
   if (!reply.is_ok() || !reply.value().has_part_moved()) co_return;
   if (reply.value().part_moved().now_size() == 0) {
     out.unchanged = true;
@@ -166,7 +166,7 @@ Task<Result<bool>> Remaker::look(wire::Allocation part) {
     if (same) homes.insert(extent.node());
     // A daemon that has not joined yet, or whose coordinator has just started, knows few nodes.
     if (view == nullptr)
-      answers.unheard = Status(Code::kPeerLost, "node " + extent.node() + " is not known here");
+      answers.unheard = Status::of_node(Code::kPeerLost, extent.node(), " is not known here");
   }
   for (const auto& view : cluster_.view().nodes()) {
     if (!homes.contains(view.name()) && !is_state(view, control::NodeState::kDead))

@@ -270,8 +270,9 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const bool is_told =
       reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kNoCoordinator;
   if (!reply.is_ok() && unanswered && !is_told)
-    co_return Status(Code::kPeerLost,
-                     "a home did not answer before: " + std::string(reply.status().message()));
+    co_return reply.status()
+        .with_code(Code::kPeerLost)
+        .with_message("a home did not answer before: " + std::string(reply.status().message()));
   if (!reply.is_ok()) co_return reply.status();
   again->second.owned = false;
   again->second.named = true;
@@ -458,7 +459,8 @@ Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
                                          std::to_string(control::UserRate::kBurst) +
                                          " replicas on living nodes given up and may have " +
                                          std::to_string(kLossesEachDeadline) +
-                                         " more in each failure deadline: node " + node + " is alive");
+                                         " more in each failure deadline: node " + node + " is alive")
+          .with_node(node);
     }
     co_await core_.env.sleep_ns(deadline_ns / 20);
   }
@@ -490,8 +492,7 @@ Task<Reply> Service::home_request(wire::Envelope request) {
       if (made.is_ok()) {
         *out.mutable_reserved()->mutable_extent() = std::move(made).value();
       } else {
-        out.set_code(static_cast<int>(made.status().code()));
-        out.set_detail(std::string(made.status().message()));
+        wire::put_status(made.status(), out);
       }
       co_return out;
     }

@@ -16,7 +16,7 @@ std::string Sessions::resume_key(const SessionId& id) const {
 }
 
 Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid) {
-  if (core_.draining) return Status(Code::kDraining, "node " + core_.name + " is shutting down");
+  if (core_.draining) return Status::of_node(Code::kDraining, core_.name, " is shutting down");
   if (hello.version() != wire::kControlVersion) {
     return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) +
                                        "; the daemon speaks " + std::to_string(wire::kControlVersion));
@@ -78,15 +78,17 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
 
 Status Sessions::check_room(uint32_t uid) const {
   if (sessions_.size() >= core_.config.sessions) {
-    return Status(Code::kLimit, "node " + core_.name + " holds at most " +
-                                    std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
+    return Status::of_node(
+        Code::kLimit, core_.name,
+        " holds at most " + std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
   }
   const auto mine = uid_sessions_.find(uid);
   const size_t share = (core_.config.sessions + 1) / 2;
   if (!is_privileged(uid) && mine != uid_sessions_.end() && mine->second >= share) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
                                     " sessions, all that one user may have of node " + core_.name + "'s " +
-                                    std::to_string(core_.config.sessions) + " ([limits] sessions)");
+                                    std::to_string(core_.config.sessions) + " ([limits] sessions)")
+        .with_node(core_.name);
   }
   return {};
 }
@@ -159,7 +161,8 @@ Result<std::shared_ptr<control::Charge>> Sessions::charge_record(uint32_t uid,
   if (!charge->resize(kBytesPerWireByte * record.ByteSizeLong())) {
     return Status(Code::kLimit, "what uid " + std::to_string(uid) + " has attached takes all of the " +
                                     format_bytes(control::kUserBytesMax) + " that node " + core_.name +
-                                    " keeps for the records of one user: free some handles");
+                                    " keeps for the records of one user: free some handles")
+        .with_node(core_.name);
   }
   return charge;
 }

@@ -4,9 +4,19 @@
 
 #include <cstring>
 
+#include "base/text.h"
 #include "control.pb.h"
 
 namespace ocm::wire {
+namespace {
+
+/// A name that a reply may carry: whole, and harmless as a C string.
+bool is_sendable(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax && name.find('\0') == std::string_view::npos &&
+         is_utf8(name);
+}
+
+}  // namespace
 
 Status append_control(const Envelope& message, std::string& out) {
   const size_t bytes = message.ByteSizeLong();
@@ -39,6 +49,34 @@ Status parse_control(std::span<const std::byte> bytes, Envelope& message) {
     return Status(Code::kProtocol, "malformed control message");
   }
   return {};
+}
+
+void put_status(const Status& status, Envelope& reply) {
+  reply.clear_detail();
+  reply.clear_failed_node();
+  reply.clear_failed_subject();
+  reply.clear_failed_subject_kind();
+  reply.set_code(static_cast<int>(status.code()));
+  if (status.is_ok()) return;
+  // A string that is not UTF-8 would end the connection at the receiver.
+  const std::string_view detail = utf8_prefix(status.message(), kDetailBytesMax);
+  reply.set_detail(detail.data(), detail.size());
+  if (is_sendable(status.node())) reply.set_failed_node(std::string(status.node()));
+  if (!is_sendable(status.subject())) return;
+  reply.set_failed_subject(std::string(status.subject()));
+  reply.set_failed_subject_kind(static_cast<uint32_t>(status.subject_kind()));
+}
+
+Status status_of(const Envelope& reply) {
+  if (reply.code() == 0) return {};
+  if (!is_code(reply.code())) return Status(Code::kProtocol, "the peer answered with an unknown code");
+  const auto code = static_cast<Code>(reply.code());
+  Status out = reply.detail().empty() ? Status(code) : Status(code, reply.detail());
+  if (is_sendable(reply.failed_node())) out = out.with_node(reply.failed_node());
+  const uint32_t kind = reply.failed_subject_kind();
+  if (is_subject(static_cast<int>(kind)) && is_sendable(reply.failed_subject()))
+    out = out.with_subject(static_cast<Subject>(kind), reply.failed_subject());
+  return out;
 }
 
 }  // namespace ocm::wire

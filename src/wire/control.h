@@ -18,6 +18,8 @@ inline constexpr size_t kControlHeaderBytes = 4;
 inline constexpr size_t kControlBytesMax = size_t{4} << 20;
 /// Descriptors that travel with one message at most.
 inline constexpr uint32_t kControlFdsMax = 16;
+/// Of the sentence that says why a request failed.
+inline constexpr size_t kDetailBytesMax = 4096;
 /// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another
 /// one is refused.
 inline constexpr uint32_t kControlVersion = 7;
@@ -28,6 +30,11 @@ Status append_control(const Envelope& message, std::string& out);
 Result<uint32_t> control_length(std::span<const std::byte> header);
 /// Parses one message. Errors: kProtocol.
 Status parse_control(std::span<const std::byte> bytes, Envelope& message);
+/// Of a reply: code, sentence, node and subject. A sentence is cut at kDetailBytesMax; a name that is longer than
+/// kNameBytesMax, or no text, is left out.
+void put_status(const Status& status, Envelope& reply);
+/// What a reply says. A code that is none of ours is kProtocol; a node or subject that is no name is left out.
+Status status_of(const Envelope& reply);
 /// The name of the body's field in control.proto, "allocate"; "unknown" without a body.
 std::string_view body_name(const Envelope& message);
 

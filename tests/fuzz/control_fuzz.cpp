@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "control.pb.h"
 #include "fuzz.h"
 #include "wire/control.h"
@@ -20,6 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (wire::parse_control(bytes.first(length.value()), message).is_ok()) {
       std::string again;
       (void)wire::append_control(message, again);
+      const Status status = wire::status_of(message);
+      OCM_ASSERT(is_utf8(status.node()) && is_utf8(status.subject()));
+      OCM_ASSERT(status.node().size() <= kNameBytesMax && status.subject().size() <= kNameBytesMax);
     }
     bytes = bytes.subspan(length.value());
   }
@@ -47,6 +51,9 @@ std::vector<std::string> fuzz::seeds() {
   reply.set_reply(true);
   reply.set_code(-20);
   reply.set_detail("full");
+  reply.set_failed_node("node");
+  reply.set_failed_subject("name");
+  reply.set_failed_subject_kind(1);
   auto* extent = reply.mutable_allocation()->add_extents();
   extent->add_addresses()->set_address("host:1");
   add(reply);

@@ -52,6 +52,17 @@ class NodeTest : public ::testing::Test {
   wire::Envelope welcome_;
 };
 
+TEST_F(NodeTest, RepliesNameTheNodeAsAField) {
+  start();
+  Program p = program();
+  wire::Envelope request;
+  request.mutable_allocate()->set_bytes_total(kMiB);
+  request.mutable_allocate()->add_nodes("nobody");
+  const auto reply = p.call(std::move(request));
+  EXPECT_EQ(reply.code(), code(Code::kUnknownNode));
+  EXPECT_EQ(reply.failed_node(), "nobody");
+}
+
 TEST_F(NodeTest, HelloGivesASessionAndTwoDescriptors) {
   start();
   Program p = program();

@@ -42,7 +42,7 @@ void NetworkCore::kill(const std::string& name) {
 void NetworkCore::break_from_home(const std::shared_ptr<Link>& link) {
   at(options.latency_ns, [this, link] {
     if (cuts_.contains(sorted(link->client, link->home))) return;  // nobody hears it: the op stalls
-    fail(*link, Status(Code::kPeerLost, "node " + link->home + " closed the connection"));
+    fail(*link, Status::of_node(Code::kPeerLost, link->home, " closed the connection"));
   });
 }
 
@@ -103,13 +103,12 @@ Status NetworkCore::round_trip(const std::string& from, const std::string& to, o
     const auto home = nodes_.find(to);
     if (home == nodes_.end()) return Status(Code::kPeerLost, "no node " + to);
     const bool heard = !cuts_.contains(sorted(from, to));
-    if (heard && !home->second.alive)
-      return Status(Code::kPeerLost, "node " + to + " refuses the connection");
+    if (heard && !home->second.alive) return Status::of_node(Code::kPeerLost, to, " refuses the connection");
     if (passes(from, to)) {
       run_until(now_ns + 2 * options.latency_ns);
       if (passes(from, to)) return {};
     }
-    if (now_ns >= until_ns) return Status(Code::kPeerLost, "node " + to + " did not answer in time");
+    if (now_ns >= until_ns) return Status::of_node(Code::kPeerLost, to, " did not answer in time");
     step(wait_ns / 8);
   }
 }
@@ -118,9 +117,9 @@ Result<std::shared_ptr<Link>> NetworkCore::connect(const std::string& from, cons
                                                    const Credentials& who, os::Deadline deadline) {
   OCM_TRY(round_trip(from, to, deadline));
   ExtentDirectory* directory = nodes_[to].directory;
-  if (directory == nullptr) return Status(Code::kPeerLost, "node " + to + " serves nothing");
+  if (directory == nullptr) return Status::of_node(Code::kPeerLost, to, " serves nothing");
   if (!os::equal_secrets(directory->session_key(who.session), who.session_key)) {
-    return Status(Code::kAuth, "node " + to + " does not know this session's key");
+    return Status::of_node(Code::kAuth, to, " does not know this session's key");
   }
   for (auto& [id, link] : links_) {  // N2
     if (link->home == to && link->session == who.session && !link->health.is_ok()) link->fenced = true;
@@ -140,7 +139,7 @@ Result<uint32_t> NetworkCore::attach(Link& link, const ExtentDescriptor& extent,
   const Status reached = round_trip(link.client, link.home, deadline);
   OCM_TRY(link.health);
   if (!reached.is_ok() || link.fenced) {
-    fail(link, Status(Code::kPeerLost, "node " + link.home + " was lost"));
+    fail(link, Status::of_node(Code::kPeerLost, link.home, " was lost"));
     return link.health;
   }
   OCM_TRY_ASSIGN(std::shared_ptr<ServedExtent> served, nodes_[link.home].directory->open(extent.id));
@@ -300,7 +299,7 @@ void NetworkCore::progress(Link& link, uint64_t stall_ns) {
   const bool moved = next_event_ - events_.size() != before;
   if (options.auto_advance && !moved && !link.pending.empty()) step(stall_ns / 4);
   if (!link.pending.empty() && now_ns - link.moved_at_ns >= stall_ns) {
-    fail(link, Status(Code::kPeerLost, "node " + link.home + " did not answer in time"));
+    fail(link, Status::of_node(Code::kPeerLost, link.home, " did not answer in time"));
   }
 }
 
