@@ -17,7 +17,10 @@ Status checked(int result) {
   if (result >= 0) return Status::ok();
   const Code code = is_code(result) ? static_cast<Code>(result) : Code::kInternal;
   const std::string detail = ocm_last_error();
-  return detail.empty() ? Status(code) : Status(code, detail);
+  const Status failed = detail.empty() ? Status(code) : Status(code, detail);
+  ocm_error_info info = OCM_ERROR_INFO_INIT;
+  if (ocm_last_error_info(&info) != OCM_OK || info.status != result) return failed;
+  return failed.with_node(info.node).with_subject(static_cast<Subject>(info.subject_kind), info.subject);
 }
 
 Result<std::string> socket_path(const Globals& globals) {

@@ -6,7 +6,8 @@
  *
  * Conventions that hold for every function here (C99 or later, C++11 or later):
  *  - The result is 0 or a negative `ocm_status`. Outputs are written on success only.
- *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do.
+ *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do, and
+ *    `ocm_last_error_info()` the node and the subject that it is about.
  *  - Sized structs: set `size = sizeof(struct)`, or start from the matching `*_INIT`; zeros are defaults.
  *  - Every function may be called from any thread. Operations of one thread to one extent complete in
  *    order; others in none.
@@ -89,6 +90,30 @@ OCM_API const char* ocm_status_name(int status);
 /* What exactly went wrong in this thread's last failed call and what to do; "" if nothing.
  * Valid until this thread's next call. */
 OCM_API const char* ocm_last_error(void);
+/* What the subject of an error is. */
+typedef enum ocm_subject {
+  OCM_SUBJECT_NONE = 0,
+  OCM_SUBJECT_ALLOCATION = 1, /* by its published name */
+  OCM_SUBJECT_TABLE = 2,
+  OCM_SUBJECT_SEGMENT = 3, /* of a table: what was appended at once */
+  OCM_SUBJECT_COLUMN = 4,
+  OCM_SUBJECT_OPTION = 5, /* an argument, or a member of a struct of options */
+  OCM_SUBJECT_HANDLE = 6  /* "session", "allocation", "operation" or "table" */
+} ocm_subject;
+/* What an error is about, as fields: a program need not read the sentence. */
+typedef struct ocm_error_info {
+  size_t size;
+  int status;               /* an ocm_status; OCM_OK if nothing has failed in this thread */
+  ocm_subject subject_kind; /* programs pass over kinds that they do not know */
+  const char* node;         /* the name of the node that it is about; "" if of none, or more than 255 bytes */
+  const char* subject;      /* the name of what it is about; the same */
+} ocm_error_info;
+#define OCM_ERROR_INFO_INIT \
+  { sizeof(ocm_error_info), 0, OCM_SUBJECT_NONE, NULL, NULL }
+/* The fields of this thread's last failed call, whose sentence is ocm_last_error(). Changes nothing of it; its
+ * own failure (INVALID_ARGUMENT: `info` or its size) is in the result alone. The strings are valid until this
+ * thread's next call of another function here. Names are bytes as the caller gave them: not always UTF-8. */
+OCM_API int ocm_last_error_info(ocm_error_info* info);
 /* "MAJOR.MINOR.PATCH" of the library that is loaded. */
 OCM_API const char* ocm_version(void);
 

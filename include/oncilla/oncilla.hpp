@@ -36,11 +36,20 @@ inline namespace api {
 /// An ocm_status that is not OCM_OK, with the sentence that says what to do.
 class Error {
  public:
-  Error(int status, std::string message) : status_(status), message_(std::move(message)) {}
+  Error(int status, std::string message, std::string node = {}, std::string subject = {},
+        ocm_subject subject_kind = OCM_SUBJECT_NONE)
+      : status_(status),
+        message_(std::move(message)),
+        node_(std::move(node)),
+        subject_(std::move(subject)),
+        subject_kind_(subject_kind) {}
   /// From the last failed call of this thread.
   static Error last(int status) {
     const char* text = ocm_last_error();
-    return {status, *text != '\0' ? text : ocm_strerror(status)};
+    std::string message = *text != '\0' ? text : ocm_strerror(status);
+    ocm_error_info info = OCM_ERROR_INFO_INIT;
+    if (ocm_last_error_info(&info) != OCM_OK || info.status != status) return {status, std::move(message)};
+    return {status, std::move(message), info.node, info.subject, info.subject_kind};
   }
   /// The ocm_status.
   int status() const noexcept { return status_; }
@@ -48,10 +57,16 @@ class Error {
   const char* name() const noexcept { return ocm_status_name(status_); }
   /// What went wrong and what to do.
   const std::string& message() const noexcept { return message_; }
+  /// The name of the node that it is about, or "".
+  const std::string& node() const noexcept { return node_; }
+  /// The name of what it is about, or ""; what that is, is its kind.
+  const std::string& subject() const noexcept { return subject_; }
+  ocm_subject subject_kind() const noexcept { return subject_kind_; }
 
  private:
   int status_;
-  std::string message_;
+  std::string message_, node_, subject_;
+  ocm_subject subject_kind_;
 };
 
 /// Thrown by Result::value() and Done::check() only.
@@ -61,6 +76,9 @@ class Exception : public std::runtime_error {
       : std::runtime_error(std::string(error.name()) + ": " + error.message()), error_(std::move(error)) {}
   /// What value() or check() met.
   const Error& error() const noexcept { return error_; }
+  /// The error's.
+  const std::string& node() const noexcept { return error_.node(); }
+  const std::string& subject() const noexcept { return error_.subject(); }
 
  private:
   Error error_;

@@ -216,7 +216,8 @@ typedef struct ocm_scan_options {
   { sizeof(ocm_scan_options), NULL, 0, NULL, 0, 0, 0, 0, NULL, NULL }
 /* Gives the wanted columns of the wanted row groups as a stream, in order. get_next may be called from any
  * thread, one at a time. Its errors are errno values and stay; get_last_error begins with the status' name
- * and names the table, the row group, the node and what to do. Cost: local: no copy. Remote: one vectored get
+ * and names the table, the row group, the node and what to do. To the thread that called they are its last error,
+ * too: ocm_last_error_info has the status, node and subject. Cost: local: no copy. Remote: one vectored get
  * for each row group, two at a time, overlapped with the reader. Packed columns: widened, batch by batch. */
 OCM_API int ocm_table_scan(ocm_table* table, const ocm_scan_options* options,
                            struct ArrowArrayStream* stream);

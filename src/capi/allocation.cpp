@@ -192,7 +192,7 @@ int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode) {
     if (name == nullptr) return fail(Code::kInvalidArgument, "`name` is null");
     if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     if ((mode & ~0666u) != 0) return fail(Code::kInvalidArgument, "`mode` has bits other than 0666");
-    return finish(object->publish(name, mode != 0 ? mode : 0600));
+    return finish(object->publish(name, mode != 0 ? mode : 0600).with_subject(Subject::kAllocation, name));
   });
 }
 
@@ -208,7 +208,8 @@ int ocm_attach(ocm_session* session, const char* name, ocm_access access, ocm_al
     }
     if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     return make_allocation(allocation, [&](client::Allocation& fresh) {
-      return fresh.attach(*object->session, name, static_cast<Access>(wanted), hold);
+      return fresh.attach(*object->session, name, static_cast<Access>(wanted), hold)
+          .with_subject(Subject::kAllocation, name);
     });
   });
 }

@@ -2,13 +2,34 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "capi/objects.h"
 
 namespace ocm::capi {
 namespace {
 
 constexpr size_t kLastErrorBytes = 1024;
-thread_local char last_error[kLastErrorBytes];
+/// Of this thread. Without an allocation: what failed may be one.
+struct LastError {
+  Code code;
+  Subject subject_kind;
+  char text[kLastErrorBytes];
+  char node[kNameBytesMax + 1];
+  char subject[kNameBytesMax + 1];
+};
+thread_local LastError last;
+
+template <size_t kBytes>
+void keep(char (&to)[kBytes], std::string_view text) {
+  const size_t bytes = std::min(text.size(), kBytes - 1);
+  std::memcpy(to, text.data(), bytes);
+  to[bytes] = '\0';
+}
+/// A name is there whole, or not at all.
+template <size_t kBytes>
+void keep_name(char (&to)[kBytes], std::string_view name) {
+  keep(to, name.size() < kBytes ? name : std::string_view());
+}
 
 #define OCM_SAME(c_name, code) static_assert(c_name == static_cast<int>(Code::code))
 OCM_SAME(OCM_OK, kOk);
@@ -40,6 +61,13 @@ OCM_SAME(OCM_NO_COORDINATOR, kNoCoordinator);
 OCM_SAME(OCM_UNKNOWN_NODE, kUnknownNode);
 OCM_SAME(OCM_INTERNAL, kInternal);
 #undef OCM_SAME
+static_assert(OCM_SUBJECT_NONE == static_cast<int>(Subject::kNone) &&
+              OCM_SUBJECT_ALLOCATION == static_cast<int>(Subject::kAllocation) &&
+              OCM_SUBJECT_TABLE == static_cast<int>(Subject::kTable) &&
+              OCM_SUBJECT_SEGMENT == static_cast<int>(Subject::kSegment) &&
+              OCM_SUBJECT_COLUMN == static_cast<int>(Subject::kColumn) &&
+              OCM_SUBJECT_OPTION == static_cast<int>(Subject::kOption) &&
+              OCM_SUBJECT_HANDLE == static_cast<int>(Subject::kHandle));
 
 static_assert(OCM_KIND_GPU == static_cast<int>(Kind::kGpu));
 static_assert(OCM_LAYOUT_REPLICATED == static_cast<int>(Layout::kReplicated));
@@ -55,21 +83,37 @@ static_assert(OCM_ALLOCATION_DEDICATED == client::kDedicated && OCM_ALLOCATION_Z
 }  // namespace
 
 int fail(Code code, std::string_view why) {
-  const size_t bytes = std::min(why.size(), kLastErrorBytes - 1);
-  std::memcpy(last_error, why.data(), bytes);
-  last_error[bytes] = '\0';
+  last.code = code;
+  last.subject_kind = Subject::kNone;
+  last.node[0] = last.subject[0] = '\0';
+  keep(last.text, why);
   return static_cast<int>(code);
+}
+
+int fail(const Status& status) {
+  (void)fail(status.code(), status.message());
+  last.subject_kind = status.subject_kind();
+  keep_name(last.node, status.node());
+  keep_name(last.subject, status.subject());
+  return static_cast<int>(status.code());
+}
+
+Status last_failure(int number) {
+  if (number >= 0) return {};
+  const auto code = static_cast<Code>(number);
+  // Some answers, such as a wait's deadline, leave no words.
+  return code == last.code ? Status(code, last.text).with_node(last.node) : Status(code, last.text);
 }
 
 int fail_handle(Code why, const char* what) {
   std::string text = std::string("the ") + what + " handle is ";
   text += why == Code::kRevoked ? "not live any more: it was freed" : "not one that this process was given";
-  return fail(why, text);
+  return fail(Status(why, text).with_subject(Subject::kHandle, what));
 }
 
 }  // namespace ocm::capi
 
-using ocm::capi::last_error;
+using ocm::capi::last;
 
 extern "C" {
 
@@ -80,7 +124,17 @@ const char* ocm_strerror(int status) {
 const char* ocm_status_name(int status) {
   return ocm::is_code(status) ? ocm::code_name(static_cast<ocm::Code>(status)).data() : "UNKNOWN";
 }
-const char* ocm_last_error(void) { return last_error; }
+const char* ocm_last_error(void) { return last.text; }
+int ocm_last_error_info(ocm_error_info* info) {
+  if (info == nullptr) return OCM_INVALID_ARGUMENT;
+  ocm_error_info out{};
+  out.status = static_cast<int>(last.code);
+  out.subject_kind = static_cast<ocm_subject>(last.subject_kind);
+  out.node = last.node;
+  out.subject = last.subject;
+  // What there is to be told stays as it is.
+  return static_cast<int>(ocm::capi::write_sized(out, info).code());
+}
 const char* ocm_version(void) {
 #define OCM_TEXT_(x) #x
 #define OCM_TEXT(x) OCM_TEXT_(x)

@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 
+#include "capi/failure.h"
 #include "capi/handles.h"
 #include "client/allocation.h"
 #include "client/session.h"
@@ -48,10 +49,6 @@ uint32_t number_in(const Enum& value) {
   return number;
 }
 
-/// Remembers why this thread's call failed; returns the number.
-int fail(Code code, std::string_view why);
-inline int fail(const Status& status) { return fail(status.code(), status.message()); }
-inline int finish(const Status& status) { return status.is_ok() ? OCM_OK : fail(status); }
 /// `hook` is called with the handle of each session that is being closed, before anything of it ends. One
 /// hook.
 void at_session_close(void (*hook)(uint64_t session));

@@ -158,7 +158,7 @@ int ocm_name_remove(ocm_session* session, const char* name) {
     if (object == nullptr) return fail_handle(session);
     if (name == nullptr) return fail(Code::kInvalidArgument, "`name` is null");
     if (const Status status = check_name(name); !status.is_ok()) return fail(status);
-    return finish(client::remove_name(*object->session, name));
+    return finish(client::remove_name(*object->session, name).with_subject(Subject::kAllocation, name));
   });
 }
 

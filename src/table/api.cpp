@@ -59,8 +59,7 @@ int store(ocm_session* session, const char* name, ArrowArrayStream* source, cons
     if (!state.is_ok()) return refuse(state.status());
     ocm_table_options options;
     if (const Status status = read_options(given, options); !status.is_ok()) return refuse(status);
-    const std::string table = name != nullptr ? "table " + std::string(name) : "table";
-    return finish(about(table, how(session, name, source, options)));
+    return finish(about_table(name != nullptr ? name : "", how(session, name, source, options)));
   });
 }
 
@@ -127,7 +126,7 @@ int scan(const std::shared_ptr<Table>& table, const ocm_scan_options* given, Arr
     if (const Status status = capi::read_sized(*given, options); !status.is_ok()) return fail(status);
   }
   Result<ScanPlan> plan = plan_scan(*table, options);
-  if (!plan.is_ok()) return fail(about("table " + table->name(), plan.status()));
+  if (!plan.is_ok()) return fail(about_table(table->name(), plan.status()));
   auto life = std::make_shared<ScanLife>();
   life->table = table;
   start_scan(life, std::move(*plan), stream);
@@ -159,7 +158,7 @@ int ocm_table_drop(ocm_session* session, const char* name) {
   return capi::guarded([&] {
     if (const auto state = state_of(session); !state.is_ok()) return fail(state.status());
     if (const Status status = check_table_name(name); !status.is_ok()) return fail(status);
-    return finish(about("table " + std::string(name), remove_table(session, name)));
+    return finish(about_table(name, remove_table(session, name)));
   });
 }
 
@@ -169,7 +168,7 @@ int ocm_table_open(ocm_session* session, const char* name, ocm_table** table) {
     if (const auto state = state_of(session); !state.is_ok()) return fail(state.status());
     if (const Status status = check_table_name(name); !status.is_ok()) return fail(status);
     Result<std::shared_ptr<Table>> opened = Table::open(session, name);
-    if (!opened.is_ok()) return fail(about("table " + std::string(name), opened.status()));
+    if (!opened.is_ok()) return fail(about_table(name, opened.status()));
     const Tables::Reserved slot = tables.reserve();
     if (slot.object == nullptr) return fail(Code::kLimit, "too many open tables in this process");
     slot.object->set(std::move(*opened));
@@ -224,7 +223,7 @@ int ocm_table_chunk_query(const ocm_table* table, uint32_t group, uint32_t colum
     if (chunk == nullptr) return fail(Code::kInvalidArgument, "`chunk` is null");
     ocm_table_chunk out;
     const Status status = query_chunk(*object, group, column, out);
-    if (!status.is_ok()) return fail(about("table " + object->name(), status));
+    if (!status.is_ok()) return fail(about_table(object->name(), status));
     return finish(capi::write_sized(out, chunk));
   });
 }

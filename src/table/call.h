@@ -6,19 +6,30 @@
 #include <string>
 
 #include "base/status.h"
+#include "capi/failure.h"
 
 namespace ocm::table {
 
-/// What a call of the C ABI returned, with the sentence that it left.
+/// What a call of the C ABI returned, with the sentence and the node that it left.
 inline Status status_of(int number) {
   if (number == OCM_OK) return {};
-  return Status(static_cast<Code>(number), ocm_last_error());
+  return capi::last_failure(number);
 }
 
-/// "table orders: ..."; a good status stays good.
+/// "row group 3 of it: ..."; a good status stays good.
 inline Status about(const std::string& what, const Status& status) {
   if (status.is_ok()) return status;
-  return Status(status.code(), what + ": " + std::string(status.message()));
+  return status.with_message(what + ": " + std::string(status.message()));
+}
+/// "table orders: ..."
+inline Status about_table(std::string_view name, const Status& status) {
+  if (status.is_ok()) return status;
+  return about("table " + std::string(name), status).with_subject(Subject::kTable, name);
+}
+/// "column `price`: ..."
+inline Status about_column(const std::string& name, const Status& status) {
+  if (status.is_ok()) return status;
+  return about("column `" + name + "`", status).with_subject(Subject::kColumn, name);
 }
 
 /// Frees an unpublished or attached allocation when it goes.

@@ -76,7 +76,9 @@ Status Fetch::wait() {
 }
 
 Result<HeldGroup> Fetch::finish() {
-  OCM_TRY(about(table_.describe(held_.group), fill()));
+  const Status filled = fill();
+  if (!filled.is_ok())
+    return about(table_.describe(held_.group), filled).with_subject(Subject::kTable, table_.name());
   return std::move(held_);
 }
 
@@ -86,7 +88,7 @@ Status Fetch::fill() {
   const Depth depth = (flags_ & OCM_SCAN_VALIDATE) != 0 ? Depth::kAll : Depth::kEnds;
   for (const Wish& wish : wishes_) {
     const Status status = verify_chunk(segment_.catalogue, *wish.field, *wish.chunk, wish.to->data, depth);
-    OCM_TRY(about("column `" + wish.field->name + "`", status));
+    OCM_TRY(about_column(wish.field->name, status));
   }
   if ((flags_ & OCM_SCAN_CACHE) != 0) {
     for (const Wish* wish : moved_) {
@@ -125,7 +127,7 @@ Status Fetch::explain(const Status& status) const {
   text = "node " + text + (gone ? " does not answer (" : " refused (") +
          std::string(code_name(status.code())) + "): " + std::string(status.message());
   if (gone) text += "; load the table anew, or keep it with replicas";
-  return Status(status.code(), text);
+  return status.with_message(std::move(text)).with_node(nodes.empty() ? "" : nodes.front());
 }
 
 bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags) {

@@ -153,16 +153,17 @@ Status Loader::store_group(uint64_t rows) {
     size_t column = 0;
     const Status status = gather_rows(parts, rows, cut, column);
     if (status.is_ok()) break;
-    const Status explained = about("column `" + given_.children[column].name + "`", status);
+    const Status explained = about_column(given_.children[column].name, status);
     if (!cut.needed) return explained;
     if (cut.index_full && !fixed_) {
       OCM_TRY(widen(column));
       continue;
     }
     if (cut.index_full && cut.rows < (parts[column].indexes_strings() ? kCutRowsMin : 1)) {
-      return Status(Code::kTooLarge, std::string(explained.message()) +
-                                         ": create the table anew with a wider index, without "
-                                         "OCM_TABLE_COMPACT if that was given");
+      return explained.with_code(Code::kTooLarge)
+          .with_message(
+              std::string(explained.message()) +
+              ": create the table anew with a wider index, without OCM_TABLE_COMPACT if that was given");
     }
     if (rows == 1) return explained;
     rows = cut.rows > 0 && cut.rows < rows ? cut.rows : rows / 2;
@@ -267,7 +268,7 @@ Status Loader::encode_group(const std::vector<Part>& parts, std::vector<Bucket>&
     statuses[c] = encode(parts[c], buckets[c % buckets.size()].target + column.chunk.offset, &column.bounds);
   });
   for (size_t c = 0; c < parts.size(); ++c) {
-    OCM_TRY(about("column `" + given_.children[c].name + "`", statuses[c]));
+    OCM_TRY(about_column(given_.children[c].name, statuses[c]));
   }
   for (const NewDictionary& dictionary : new_dictionaries_) {
     const std::vector<std::byte>& image = dictionary.image->bytes;

@@ -87,8 +87,10 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   segment.mode = object->mode();
   segment.reader_uid = object->session()->daemon_now()->uid();
   const uint64_t bytes = ocm_allocation_bytes(handle);
-  if (bytes < kFooterBytes)
-    return Status(Code::kProtocol, "it is no table, but another published allocation");
+  if (bytes < kFooterBytes) {
+    return Status(Code::kProtocol, "it is no table, but another published allocation")
+        .with_subject(Subject::kAllocation, published);
+  }
   std::byte footer[kFooterBytes];
   OCM_TRY(status_of(ocm_get(handle, bytes - kFooterBytes, footer, kFooterBytes)));
   OCM_TRY_ASSIGN(segment.footer, decode_footer(footer, bytes));

@@ -32,7 +32,9 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
     const std::string name = options.nodes[i] != nullptr ? options.nodes[i] : "";
     const auto found =
         std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) { return node.name == name; });
-    if (found == nodes.end()) return Status(Code::kUnknownNode, "no node `" + name + "`: see `ocm status`");
+    if (found == nodes.end()) {
+      return Status(Code::kUnknownNode, "no node `" + name + "`: see `ocm status`").with_node(name);
+    }
     placer.ring_.push_back(name);
   }
   const bool inherits =

@@ -7,6 +7,7 @@
 #include <deque>
 #include <thread>
 
+#include "capi/failure.h"
 #include "table/fork.h"
 
 namespace ocm::table {
@@ -268,9 +269,11 @@ int answer(ArrowArrayStream* stream, Body body) noexcept {
   try {
     const Status status = body(*scan);
     scan->error = status.is_ok() ? "" : status.to_string();
+    (void)capi::finish(status);
     return errno_of(status.code());
   } catch (const std::exception&) {
     scan->end(Status(Code::kNoMemory));
+    (void)capi::fail(Status(Code::kNoMemory));
     return ENOMEM;
   }
 }

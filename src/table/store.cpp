@@ -74,7 +74,8 @@ Result<std::string> publish_appended(ocm_session* session, const std::string& na
     if (status.is_ok()) return published;
     if (status.code() != Code::kExists) return status;
   }
-  return Status(Code::kExists, "others append faster: try again");
+  return Status(Code::kExists, "others append faster: try again")
+      .with_subject(Subject::kSegment, segment_name(name, {table, number}));
 }
 
 }  // namespace

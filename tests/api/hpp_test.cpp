@@ -38,6 +38,21 @@ TEST_F(Hpp, ErrorsCarryStatusAndSentence) {
   EXPECT_THROW(session.attach("nothing").value(), ocm::Exception);
 }
 
+TEST_F(Hpp, ErrorsNameWhatTheyAreAbout) {
+  const auto missing = session.attach("nothing");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().subject(), "nothing");
+  EXPECT_EQ(missing.error().subject_kind(), OCM_SUBJECT_ALLOCATION);
+  EXPECT_EQ(missing.error().node(), "");
+  try {
+    session.allocate(4096, {.nodes = {"nobody"}}).value();
+    ADD_FAILURE();
+  } catch (const ocm::Exception& error) {
+    EXPECT_EQ(error.node(), "nobody");
+    EXPECT_EQ(error.subject(), "");
+  }
+}
+
 TEST_F(Hpp, MovingMovesTheOwner) {
   ocm::Allocation first = session.allocate(100).value();
   ocm::Allocation second = std::move(first);

@@ -62,7 +62,7 @@ def main():
         try:
             answer = {"result": encode(run(json.loads(line)))}
         except ocmlib.OcmError as error:
-            answer = {"error": error.name, "detail": error.detail}
+            answer = {"error": error.name, "detail": error.detail, "node": error.node, "subject": error.subject}
         except Exception as error:  # a fault of the test itself: shown whole
             answer = {"fault": repr(error)}
         answer["seconds"] = time.monotonic() - began

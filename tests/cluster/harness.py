@@ -102,7 +102,7 @@ class Program:
         if "fault" in answer:
             raise AssertionError(answer["fault"])
         if "error" in answer:
-            raise OcmError(answer["error"], answer["detail"])
+            raise OcmError(answer["error"], answer["detail"], answer["node"], answer["subject"])
         result = answer["result"]
         return bytes.fromhex(result["hex"]) if isinstance(result, dict) and "hex" in result else result
 

@@ -21,10 +21,19 @@ def find_binary(name: str) -> pathlib.Path:
 
 
 class OcmError(Exception):
-    def __init__(self, name: str, detail: str = ""):
+    """`node` and `subject`: what it is about, as ocm_last_error_info() tells; "" if nothing."""
+
+    def __init__(self, name: str, detail: str = "", node: str = "", subject: str = ""):
         super().__init__(f"{name}: {detail}")
         self.name = name
         self.detail = detail
+        self.node = node
+        self.subject = subject
+
+
+class ErrorInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("status", c.c_int), ("subject_kind", c.c_int), ("node", c.c_char_p),
+                ("subject", c.c_char_p)]
 
 
 class SessionOptions(c.Structure):
@@ -79,6 +88,7 @@ def lib():
         for name in ("ocm_status_name", "ocm_strerror", "ocm_last_error"):
             getattr(_lib, name).restype = c.c_char_p
         u64, p = c.c_uint64, c.c_void_p
+        _lib.ocm_last_error_info.argtypes = [p]
         _lib.ocm_put.argtypes = [p, u64, p, u64]
         _lib.ocm_get.argtypes = [p, u64, p, u64]
         _lib.ocm_put_start.argtypes = [p, u64, p, u64, p]
@@ -113,7 +123,10 @@ def lib():
 
 def check(code: int) -> int:
     if code < 0:
-        raise OcmError(lib().ocm_status_name(code).decode(), lib().ocm_last_error().decode())
+        info = ErrorInfo(c.sizeof(ErrorInfo))
+        told = lib().ocm_last_error_info(c.byref(info)) == 0 and info.status == code
+        names = (info.node.decode(), info.subject.decode()) if told else ()
+        raise OcmError(lib().ocm_status_name(code).decode(), lib().ocm_last_error().decode(), *names)
     return code
 
 

@@ -69,6 +69,22 @@ def test_a_killed_node_is_an_error_to_its_users_and_to_nobody_else(cluster):
     assert p.alloc(MIB, nodes=["n3"])
 
 
+def test_an_error_names_its_node_and_its_subject_as_fields(cluster):
+    p = cluster.program(cluster["n1"])
+    on2 = p.alloc(MIB, nodes=["n2"])
+
+    def about(action):
+        with pytest.raises(OcmError) as caught:
+            action()
+        return caught.value.name, caught.value.node, caught.value.subject
+    assert about(lambda: p.attach("nothing")) == ("NOT_FOUND", "", "nothing")
+    assert about(lambda: p.alloc(MIB, nodes=["n9"])) == ("UNKNOWN_NODE", "n9", "")
+    assert about(lambda: p.alloc(1 << 40, nodes=["n3"])) == ("POOL_FULL", "", "")  # of the cluster
+    cluster["n2"].kill()
+    assert about(lambda: on2.get(0, 100)) == ("PEER_LOST", "n2", "")
+    assert about(lambda: on2.publish("lost")) == ("PEER_LOST", "n2", "lost")  # what n1 and the coordinator say
+
+
 def test_a_replicated_allocation_survives_a_killed_node(cluster):
     p = cluster.program(cluster["n1"])
     a = p.alloc(4 * MIB, layout="replicated", nodes=["n2", "n3"])

@@ -8,15 +8,19 @@
 namespace ocm::table {
 namespace {
 
-/// "column `a.b`": where in the tree.
+/// "a.b": where in the tree; "" at its root.
 std::string path_of(const std::vector<std::string>& names) {
   std::string path;
   for (const std::string& name : names) path += (path.empty() ? "" : ".") + name.substr(0, 200);
-  return path.empty() ? "the schema" : "column `" + path + "`";
+  return path;
 }
 
+/// "column `a.b`: ..."
 Status at(const std::vector<std::string>& names, const Status& status) {
-  return Status(status.code(), path_of(names) + ": " + std::string(status.message()));
+  const std::string path = path_of(names);
+  const std::string where = path.empty() ? "the schema" : "column `" + path + "`";
+  const Status out = status.with_message(where + ": " + std::string(status.message()));
+  return path.empty() ? out : out.with_subject(Subject::kColumn, path);
 }
 
 /// The counted pairs behind ArrowSchema.metadata, as one string.
@@ -128,15 +132,11 @@ class SchemaChecker {
     return {};
   }
   Status count() { return ++count_ > kFieldsMax ? too_many() : Status(); }
-  Status bad(const std::string& what) const {
-    return Status(Code::kInvalidArgument, path_of(path_) + ": " + what);
-  }
+  Status bad(const std::string& what) const { return at(path_, Status(Code::kInvalidArgument, what)); }
   Status too_many() const {
     return Status(Code::kTooLarge, "the schema has more than 65,536 fields: split the table");
   }
-  Status too_deep() const {
-    return Status(Code::kTooLarge, path_of(path_) + ": nested deeper than 64: flatten it");
-  }
+  Status too_deep() const { return at(path_, Status(Code::kTooLarge, "nested deeper than 64: flatten it")); }
 
   std::vector<std::string> path_;
   uint64_t count_ = 0;
