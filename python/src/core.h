@@ -23,7 +23,21 @@ namespace ocm::python {
 
 namespace nb = nanobind;
 
-/// Raises the exception of `status` with this thread's ocm_last_error() as its text.
+/// Why a call of the C library failed, kept from this thread's next call.
+struct Failure {
+  int status = OCM_OK;
+  std::string text, node, subject;
+  int subject_kind = OCM_SUBJECT_NONE;
+
+  /// Of this thread's last call, which returned `status`.
+  static Failure last(int status);
+};
+/// The arguments of errors.from_status(). With the GIL.
+nb::tuple arguments_of(const Failure& failure);
+
+/// Raises its exception.
+[[noreturn]] void raise_failure(const Failure& failure);
+/// Raises the exception of `status`, what this thread's last call returned.
 [[noreturn]] void raise_status(int status);
 /// The same with a text of our own.
 [[noreturn]] void raise_status(int status, const std::string& text);

@@ -24,8 +24,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     const int status =
         without_gil([&] { return ocm_allocation_pointer(handle.get(), 0, handle.bytes(), &pointer); });
     if (status == OCM_UNSUPPORTED) {
-      raise_status(status, std::string("no pointer to all of it: ") + ocm_last_error() +
-                               "; use get(), get_into() or read_array(), which copy");
+      Failure why = Failure::last(status);
+      why.text =
+          "no pointer to all of it: " + why.text + "; use get(), get_into() or read_array(), which copy";
+      raise_failure(why);
     }
     check(status);
     const int read_only = info.access == OCM_ACCESS_READ_WRITE ? 0 : 1;

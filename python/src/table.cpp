@@ -12,11 +12,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -154,9 +156,9 @@ void store(const Session& self, const Text& name, nb::handle stream, int placeme
   ArrowArrayStream source = interruptible(take_stream(stream), load);
   const int status = without_gil([&] { return kStore(session->get(), table, &source, &options); });
   if (status == OCM_OK) return;
-  const std::string text = ocm_last_error();
+  const Failure why = Failure::last(status);
   if (load->raised) std::rethrow_exception(load->raised);
-  raise_status(status, text);
+  raise_failure(why);
 }
 
 void drop(const Session& self, const Text& name) {
@@ -321,6 +323,42 @@ nb::list chunks(const OpenTable& self, uint32_t column) {
   return out;
 }
 
+/// What scans of this process failed with, the last ones. Arrow's stream interface hands on a text alone, through
+/// libraries and threads of others: it is the key by which the rest is found again. Any thread.
+class ScanFailures {
+ public:
+  void keep(const char* text, Failure failure) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [&](const auto& one) { return one.first == text; });
+    if (kept_.size() >= kKept) kept_.pop_front();
+    kept_.emplace_back(text, std::move(failure));
+  }
+  /// The newest whose whole text stands in `text`.
+  std::optional<Failure> find(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& one) {
+      return text.find(one.first) != std::string_view::npos;
+    });
+    if (found == kept_.rend()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  static constexpr size_t kKept = 64;
+  std::mutex mutex_;
+  std::deque<std::pair<std::string, Failure>> kept_;
+};
+ScanFailures& scan_failures() {
+  static auto* const failures = new ScanFailures;  // a thread may outlive the module
+  return *failures;
+}
+
+std::optional<nb::tuple> scan_failure(const std::string& text) {
+  const std::optional<Failure> found = scan_failures().find(text);
+  if (!found) return std::nullopt;
+  return arguments_of(*found);
+}
+
 /// A scan's stream, which holds the handle: what it moved is counted until the consumer lets go of it.
 struct Scanned {
   ArrowArrayStream inner;
@@ -330,13 +368,24 @@ struct Scanned {
     return &static_cast<Scanned*>(stream->private_data)->inner;
   }
   static int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
-    return of(stream)->get_schema(of(stream), out);
+    return noted(stream, of(stream)->get_schema(of(stream), out));
   }
   static int get_next(ArrowArrayStream* stream, ArrowArray* out) {
-    return of(stream)->get_next(of(stream), out);
+    return noted(stream, of(stream)->get_next(of(stream), out));
   }
   static const char* get_last_error(ArrowArrayStream* stream) {
     return of(stream)->get_last_error(of(stream));
+  }
+  /// The errno value that one of them returned. The error's fields are kept while they are this thread's last.
+  static int noted(ArrowArrayStream* stream, int error) noexcept {
+    const char* const text = error != 0 ? get_last_error(stream) : nullptr;
+    ocm_error_info info = OCM_ERROR_INFO_INIT;
+    if (text == nullptr || ocm_last_error_info(&info) != OCM_OK) return error;
+    try {
+      scan_failures().keep(text, Failure::last(info.status));
+    } catch (const std::bad_alloc&) {  // the text is left
+    }
+    return error;
   }
   static void release(ArrowArrayStream* stream) {
     const std::unique_ptr<Scanned> self(static_cast<Scanned*>(stream->private_data));
@@ -421,6 +470,7 @@ void register_table(nb::module_& module) {
   define_store<ocm_table_append>(module, "table_append");
   module.def("table_drop", drop, nb::arg("session"), nb::arg("name"));
   module.def("table_open", open_table, nb::arg("session"), nb::arg("name"), nb::arg("meters"));
+  module.def("scan_failure", scan_failure, nb::arg("text"));
   module.def("table_cache_limit", cache_limit, nb::arg("session"), nb::arg("bytes"));
   module.def("table_cache_info", cache_info, nb::arg("session"));
   module.def("table_cache_clear", cache_clear, nb::arg("session"));

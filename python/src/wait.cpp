@@ -28,7 +28,7 @@ class Windows {
 
   /// Starts windows and waits for one slice. True when nothing is left.
   bool advance(const StartNext& start_next, uint64_t slice_ns) {
-    while (more_ && status_ == OCM_OK && under_way_.size() < 2) {
+    while (more_ && failure_.status == OCM_OK && under_way_.size() < 2) {
       ocm_op* op = nullptr;
       note(start_next(&op));
       if (op == nullptr) {
@@ -43,25 +43,21 @@ class Windows {
     note(status);
     (void)ocm_op_free(under_way_.front());
     under_way_.pop_front();
-    return under_way_.empty() && (!more_ || status_ != OCM_OK);
+    return under_way_.empty() && (!more_ || failure_.status != OCM_OK);
   }
   void stop() { more_ = false; }
-  int status() const { return status_; }
-  const std::string& text() const { return text_; }
+  const Failure& failure() const { return failure_; }
 
  private:
   void note(int status) {
-    if (status >= 0 || status_ != OCM_OK) return;
-    status_ = status;
-    text_ = ocm_last_error();
+    if (status < 0 && failure_.status == OCM_OK) failure_ = Failure::last(status);
   }
 
   SessionHandle& session_;
   std::shared_ptr<Buffers> buffers_;
   std::deque<ocm_op*> under_way_;
   bool more_ = true;
-  int status_ = OCM_OK;
-  std::string text_;
+  Failure failure_;  // the first
 };
 
 }  // namespace
@@ -89,7 +85,7 @@ void run_windows(SessionHandle& session, const StartNext& start_next, std::share
     }
     if (cancel != nullptr && cancel->cancelled()) windows.stop();
   }
-  if (windows.status() != OCM_OK) raise_status(windows.status(), windows.text());
+  if (windows.failure().status != OCM_OK) raise_failure(windows.failure());
   if (cancel != nullptr && cancel->cancelled()) check_interrupts(cancel);
 }
 

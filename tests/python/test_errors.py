@@ -47,32 +47,65 @@ def test_builtin_exceptions_are_met(kind, builtin):
     assert issubclass(kind, builtin)
 
 
-@pytest.mark.parametrize("text, node", [
-    ("node n2: connection lost", "n2"), ("node n-2.rack does not answer", "n-2.rack"),
-    ("too many copies wait on node n1", "n1"), ("no node has 1.00 TiB of dram free", None),
-    ("table t, column c: the bytes are on node n3.", "n3"), ("nothing of the kind", None)])
-def test_the_node_is_found_in_the_text(text, node):
-    assert errors.from_status(-40, text).node == node
+def test_the_node_and_the_subject_are_fields():
+    error = errors.from_status(-40, "the text names node n9", "n2", "orders", 2)
+    assert (error.node, error.subject, error.subject_kind) == ("n2", "orders", "table")
+    error = errors.from_status(-40, "node n2: connection lost")
+    assert (error.node, error.subject, error.subject_kind) == (None, None, None)
+    assert errors.from_status(-40, "of a newer library", "", "x", 99).subject_kind is None
 
 
 @pytest.mark.parametrize("kind", LEAVES)
 def test_errors_travel_between_processes(kind):
-    error = kind("node n2: gone")
+    error = kind("node n2: gone", node="n2", subject="t", subject_kind="table")
     back = pickle.loads(pickle.dumps(error))
-    assert type(back) is kind and str(back) == str(error) and back.node == "n2"
+    assert type(back) is kind and str(back) == str(error) and back.hint == error.hint
+    assert (back.node, back.subject, back.subject_kind) == ("n2", "t", "table")
 
 
-@pytest.mark.parametrize("kind, text, says", [
-    (oncilla.NotFound, "table t: no published allocation is named t", "pool.tables()"),
-    (oncilla.NotFound, "table t has no column 'z'; it has a", None),
-    (oncilla.Unsupported, "table t: column `u`: unions cannot be stored; cast it to a plain type first", None),
-    (oncilla.Exists, "table t: the name is taken: drop it, or replace it", "put(replace=True)"),
-    (oncilla.PoolFull, "table t: nothing was kept. Drop tables, raise the budgets or add nodes", None),
-    (oncilla.InvalidArgument, "the session handle is not one that this process was given", "oncilla.connect()")])
-def test_hints_are_of_what_it_is_about(kind, text, says):
-    error = kind(text)
+def test_subject_kinds_are_those_of_the_header():
+    names = re.findall(r"OCM_SUBJECT_(\w+) = (\d+)", HEADER.read_text())
+    assert len(names) > 5
+    assert [(errors._SUBJECT_KINDS[int(number)] or "none") for _, number in names] == [n.lower() for n, _ in names]
+
+
+@pytest.mark.parametrize("kind, subject_kind, text, says", [
+    (oncilla.NotFound, "table", "table t: no published allocation is named t", "pool.tables()"),
+    (oncilla.NotFound, "column", "table t has no column 'z'; it has a", None),
+    (oncilla.Unsupported, "column", "table t: column `u`: unions cannot be stored; cast it to a plain type first",
+     None),
+    (oncilla.Exists, "table", "table t: the name is taken: drop it, or replace it", "put(replace=True)"),
+    (oncilla.Exists, "segment", "table t: others append faster: try again", None),
+    (oncilla.PoolFull, "table", "table t: nothing was kept. Drop tables, raise the budgets or add nodes", None),
+    (oncilla.ProtocolError, "allocation", "table t: it is no table, but another published allocation", "pool.tables()"),
+    (oncilla.InvalidArgument, "handle", "the session handle is not one that this process was given",
+     "oncilla.connect()")])
+def test_hints_are_of_what_it_is_about(kind, subject_kind, text, says):
+    error = kind(text, subject="t", subject_kind=subject_kind)
     assert (says in error.hint and str(error).endswith(f" - {error.hint}")) if says else str(error).endswith(text)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert kind(text).hint == kind.hint, "the sentence decides nothing"
+
+
+def test_subjects_are_told_by_the_calls(pool):
+    with pytest.raises(oncilla.NotFound) as error:
+        pool.attach("errors-missing")
+    assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "allocation")
+    with pytest.raises(oncilla.NotFound) as error:
+        pool.table("errors-missing").to_arrow()
+    assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "table")
+    assert "pool.tables()" in str(error.value)
+    with pytest.raises(oncilla.UnknownNode) as error:
+        pool.allocate(4096, nodes=["nobody"])
+    assert error.value.node == "nobody" and error.value.subject is None
+    table = pool.table("errors-columns").put({"a": [1, 2]})
+    with pytest.raises(oncilla.NotFound) as error:
+        table.select(["z"]).to_arrow()
+    assert (error.value.subject, error.value.subject_kind) == ("z", "column")
+    with pytest.raises(oncilla.Exists) as error:
+        table.put({"a": [1]}, replace=False)
+    assert (error.value.subject, error.value.subject_kind) == ("errors-columns", "table")
+    table.drop()
 
 
 def test_an_unknown_status_is_a_fault_of_ours():

@@ -111,10 +111,18 @@ TEST_F(Moved, APointerAndAtomicsFollow) {
     create(allocation, kBytes, single(before));
     ASSERT_NE(allocation.open_directly(), nullptr);
     move(single(after));
-    if (what == 0) EXPECT_TRUE(allocation.pointer(0, kBytes).is_ok());
-    if (what == 1) EXPECT_TRUE(atomic(allocation, fabric::OpCode::kFetchAdd, 8, 1, 0).is_ok());
-    if (what == 2) EXPECT_TRUE(put_notify(allocation, 64, bytes.data(), 64, 8, 1).is_ok());
-    if (what == 3) EXPECT_EQ(wait_at_least(allocation, 8, 2, os::Deadline::after_ns(1)).value(), 2u);
+    if (what == 0) {
+      EXPECT_TRUE(allocation.pointer(0, kBytes).is_ok());
+    }
+    if (what == 1) {
+      EXPECT_TRUE(atomic(allocation, fabric::OpCode::kFetchAdd, 8, 1, 0).is_ok());
+    }
+    if (what == 2) {
+      EXPECT_TRUE(put_notify(allocation, 64, bytes.data(), 64, 8, 1).is_ok());
+    }
+    if (what == 3) {
+      EXPECT_EQ(wait_at_least(allocation, 8, 2, os::Deadline::after_ns(1)).value(), 2u);
+    }
     EXPECT_EQ(allocation.extent(0).descriptor().id.generation, kAfter + 1);
     EXPECT_TRUE(allocation.free().is_ok());
   }

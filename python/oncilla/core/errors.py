@@ -1,10 +1,30 @@
 """The exceptions: one tree, a branch for each scope (the largest thing that broke), a leaf for what users catch."""
 from __future__ import annotations
 
-import re
-
 from .. import _core
 from .shown import shown_in
+
+# What a subject is: the names of `ocm_subject`, by its numbers.
+_SUBJECT_KINDS = (None, "allocation", "table", "segment", "column", "option", "handle")
+
+# Where the hint of the class would mislead: (code, what the subject is) -> the hint; "": the text says what to do.
+_HINTS: dict[tuple[str, str | None], str] = {
+    ("INVALID_ARGUMENT", "handle"): "after fork(), call oncilla.connect() in the child",
+    ("UNSUPPORTED", "table"): "",
+    ("UNSUPPORTED", "column"): "",
+    ("TOO_LARGE", "table"): "",
+    ("TOO_LARGE", "column"): "",
+    ("POOL_FULL", "table"): "raise the budgets or add nodes",
+    ("NOT_FOUND", "column"): "",
+    ("NOT_FOUND", "table"): "see `pool.tables()` for what is there",
+    ("EXISTS", "table"): "see `drop()` and `put(replace=True)`",
+    ("EXISTS", "segment"): "",
+    ("PERMISSION", "table"): "ask the owner for another mode",
+    ("LOST", "table"): "see `ocm status`",
+    ("PEER_LOST", "table"): "see `ocm status`",
+    # Who opened it as a table gets it about an allocation.
+    ("PROTOCOL", "allocation"): "see `pool.tables()` for what is there",
+}
 
 
 class Error(Exception):
@@ -15,6 +35,8 @@ class Error(Exception):
         status: the number of the C interface, negative.
         scope: what is broken: "call", "allocation", "peer", "node" or "cluster".
         node: the name of the node that it is about, or None.
+        subject: the name of what it is about, or None.
+        subject_kind: what that is: "allocation", "table", "segment", "column", "option" or "handle"; or None.
         hint: what to do.
     """
 
@@ -23,43 +45,21 @@ class Error(Exception):
     scope = "cluster"
     hint = "please report it, with the daemon's log"
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", *, node: str | None = None, subject: str | None = None,
+                 subject_kind: str | None = None) -> None:
         super().__init__(text)
         self.text = text
-        found = _NODE.search(text)
-        self.node: str | None = found.group(1) if found else None
-        for code, pattern, hint in _HINTS:
-            if code == self.code and pattern.search(text):
-                self.hint = hint
-                break
+        self.node = node
+        self.subject = subject
+        self.subject_kind = subject_kind
+        self.hint = _HINTS.get((self.code, subject_kind), type(self).hint)
 
     def __str__(self) -> str:
         text = self.text or _core.status_text(self.status)
         return f"{self.code}: {text}" if self.hint in text else f"{self.code}: {text} - {self.hint}"
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.text,)
-
-
-# "node n2: connection lost", "on node n2"; not "no node has".
-_NODE = re.compile(r"(?<!no )\bnode (?!(?:has|have|is|of|that|to|in|and|or|name|was)\b)([A-Za-z0-9](?:[\w.\-]*\w)?)")
-
-
-# Where the hint of the class would mislead: (code, what the text has, the hint instead; "": the text says what to do).
-_HINTS = [(code, re.compile(pattern), hint) for code, pattern, hint in (
-    ("INVALID_ARGUMENT", r"handle is not one that this process", "after fork(), call oncilla.connect() in the child"),
-    ("UNSUPPORTED", r"^table ", ""),
-    ("TOO_LARGE", r"^table ", ""),
-    ("POOL_FULL", r"^table ", "raise the budgets or add nodes"),
-    ("NOT_FOUND", r"^table .* has no column ", ""),
-    ("NOT_FOUND", r"^table ", "see `pool.tables()` for what is there"),
-    ("EXISTS", r"^table .*: the name is taken: ", "see `drop()` and `put(replace=True)`"),
-    ("EXISTS", r"^table ", ""),
-    ("PERMISSION", r"^table ", "ask the owner for another mode"),
-    ("LOST", r"^table ", "see `ocm status`"),
-    ("PEER_LOST", r"^table ", "see `ocm status`"),
-    ("PROTOCOL", r"^table .* it is no table", "see `pool.tables()` for what is there"),
-)]
+        return type(self), (self.text,), self.__dict__
 
 
 class CallError(Error):
@@ -227,6 +227,12 @@ _BY_STATUS = {kind.status: kind for scope in (CallError, AllocationError, PeerEr
 shown_in("oncilla.errors", Error, CallError, AllocationError, PeerError, NodeError, ClusterError, *_BY_STATUS.values())
 
 
-def from_status(status: int, text: str) -> Error:
-    """The exception for a status of the C interface, with what exactly went wrong as its text."""
-    return _BY_STATUS.get(status, InternalError)(text or _core.status_text(status))
+def from_status(status: int, text: str, node: str = "", subject: str = "", subject_kind: int = 0) -> Error:
+    """The exception for what the C interface said: the arguments are as in its `ocm_error_info`.
+
+    Args:
+        text: what exactly went wrong; "": the fixed sentence for the status.
+    """
+    kind = _SUBJECT_KINDS[subject_kind] if 0 <= subject_kind < len(_SUBJECT_KINDS) else None
+    return _BY_STATUS.get(status, InternalError)(
+        text or _core.status_text(status), node=node or None, subject=subject or None, subject_kind=kind)

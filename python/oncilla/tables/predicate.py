@@ -29,7 +29,7 @@ def index_of(name: str, names: Sequence[str], table: str) -> int:
     if found:
         raise InvalidArgument(f"table {table} has {len(found)} columns named {name!r}: choose them by position")
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    raise NotFound(f"table {table} has no column {name!r}; it has {shown}")
+    raise NotFound(f"table {table} has no column {name!r}; it has {shown}", subject=name, subject_kind="column")
 
 
 def _term(term: Any, names: Sequence[str], table: str) -> tuple:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -71,17 +70,10 @@ def for_polars(capsule: Any, formats: Iterable[str]) -> Any:
     return (reader if wide.equals(reader.schema) else reader.cast(wide)).__arrow_c_stream__()
 
 
-_STATUS = re.compile(r"\b([A-Z][A-Z_]+[A-Z]): ")
-_NAMES = {_core.status_name(status): status for status in range(-99, 0)}
-
-
 def typed(error: Exception) -> Exception:
     """The exception of Oncilla that the error of a stream stands for, or the error itself."""
-    text = str(error)
-    for found in _STATUS.finditer(text):
-        if found.group(1) in _NAMES:
-            return from_status(_NAMES[found.group(1)], text[found.end():])
-    return error
+    failure = _core.scan_failure(str(error))
+    return from_status(*failure) if failure else error
 
 
 def guarded(reader: Any) -> Iterator[Any]:
