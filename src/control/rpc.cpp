@@ -5,6 +5,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
+
+#include "base/fault.h"
 
 namespace ocm::control {
 namespace {
@@ -162,6 +165,7 @@ Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope r
   if (handler_) {
     const Handler handler = handler_;  // close() drops it while it runs
     try {
+      if (fault::at(fault::Point::kHandlerThrows)) throw std::logic_error("a fault on purpose");
       reply = co_await handler(self, std::move(request));
     } catch (const std::exception& e) {
       log::error("handler_failed", {{"what", e.what()}});

@@ -14,8 +14,10 @@ import pytest
 
 from harness import outcome, wait_for
 from ocmlib import DEDICATED, find_binary
+from rawprogram import RawNode
 
 MIB = 1 << 20
+DRAINING = -64
 SAFE, NO_DAEMON, NOT_FOUND, LOST, UNSAFE = 0, 3, 4, 8, 9
 NEVER = ("--replicas-again-after-ms", "600000")
 SOON = ("--replicas-again-after-ms", "300")
@@ -66,6 +68,11 @@ def test_a_stop_that_takes_a_last_copy_waits_to_be_told_twice(make_cluster):
     waits(n3)
     assert f"bytes={MIB}" in n3.log() and "SIGTERM again" in n3.log()
     assert n3.status()["node"] == "n3" and told(n1, "n3")["stopping"]
+    peer = RawNode(n3, "peer", cluster.token_file.read_bytes())  # whose view is older
+    refused = peer.call("reserve", session_id=os.urandom(16), owner_node="peer", owner_incarnation=os.urandom(16),
+                        allocation_id=os.urandom(16), bytes_total=4096)
+    peer.close()
+    assert (refused["code"], refused["failed_node"]) == (DRAINING, "n3")
     wait_for("the others know it", lambda: a.program.nodes()["n3"]["state"] == "draining")
     assert outcome(lambda: a.program.alloc(MIB, nodes=["n3"])) in ("PEER_LOST", "DRAINING", "POOL_FULL")
     assert a.holds(0, 1, MIB)

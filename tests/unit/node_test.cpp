@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
+
+#include "base/fault.h"
 #include "fabric/shm/tables.h"
 #include "unit/program.h"
 
@@ -51,6 +54,28 @@ class NodeTest : public ::testing::Test {
   std::unique_ptr<Node> node_;
   wire::Envelope welcome_;
 };
+
+/// Lets the answers to requests end with an exception, as long as it is on.
+struct Throwing final : fault::Hook {
+  Throwing() { fault::install(this); }
+  ~Throwing() override { fault::install(nullptr); }
+  bool happens(fault::Point point) override { return on && point == fault::Point::kHandlerThrows; }
+  void reached(fault::State) override {}
+  std::atomic<bool> on{false};
+};
+
+TEST_F(NodeTest, AFaultInARequestIsItsOwnErrorAndEndsNothing) {
+  Throwing throwing;
+  start();
+  Program p = program();
+  throwing.on = true;
+  const auto failed = p.allocate(kMiB);
+  throwing.on = false;
+  EXPECT_EQ(failed.code(), code(Code::kInternal));
+  EXPECT_EQ(failed.detail(), "a fault in the daemon");
+  EXPECT_EQ(p.allocate(kMiB).code(), 0);
+  node_.reset();  // before the hook goes
+}
 
 TEST_F(NodeTest, RepliesNameTheNodeAsAField) {
   start();
