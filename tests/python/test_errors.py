@@ -14,6 +14,7 @@ import pytest
 
 import oncilla
 from oncilla import _core, errors
+from oncilla.core import errors as core_errors
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "include/oncilla/oncilla.h"
 LEAVES = [kind for scope in errors.Error.__subclasses__() for kind in scope.__subclasses__()]
@@ -66,7 +67,7 @@ def test_errors_travel_between_processes(kind):
 def test_subject_kinds_are_those_of_the_header():
     names = re.findall(r"OCM_SUBJECT_(\w+) = (\d+)", HEADER.read_text())
     assert len(names) > 5
-    assert [(errors._SUBJECT_KINDS[int(number)] or "none") for _, number in names] == [n.lower() for n, _ in names]
+    assert [(core_errors._SUBJECT_KINDS[int(number)] or "none") for _, number in names] == [n.lower() for n, _ in names]
 
 
 @pytest.mark.parametrize("kind, subject_kind, text, says", [
