@@ -47,7 +47,6 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   wire::SessionHello& hello = *request.mutable_session_hello();
   hello.set_version(wire::kControlVersion);
   hello.set_program(as_utf8(program));
-  hello.set_events(true);
   if (resume != nullptr) {
     hello.set_resume_session(resume->who_.session.bytes.data(), 16);
     hello.set_resume_key(resume->resume_key_);
@@ -55,7 +54,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   OCM_TRY_ASSIGN(std::shared_ptr<Call> call, daemon->control_->start(request, deadline));
   OCM_TRY(daemon->control_->wait(*call, deadline));
 
-  if (!call->reply.message->has_session_welcome() || call->reply.fds.size() < 2) {
+  if (!call->reply.message->has_session_welcome() || call->reply.fds.size() != 2) {
     return Status(Code::kProtocol, "the daemon did not welcome the session");
   }
   const wire::SessionWelcome& welcome = call->reply.message->session_welcome();
@@ -82,7 +81,6 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   OCM_TRY_ASSIGN(daemon->page_,
                  os::Mapping::map(call->reply.fds[1].get(), fabric::shm::kSessionPageBytes, true));
 
-  if (call->reply.fds.size() > 2) daemon->wake_ = std::move(call->reply.fds[2]);
   remember_socket(daemon->control_->fd());
   return daemon;
 }
@@ -92,8 +90,7 @@ Daemon::~Daemon() {
   if (control_ != nullptr) forget_socket(control_->fd());  // null where greet() failed early
 }
 
-Status Daemon::watch(OnEvent on_event, std::function<bool()> resume) {
-  on_event_ = std::move(on_event);
+Status Daemon::watch(std::function<bool()> resume) {
   resume_ = std::move(resume);
   const os::BlockedSignals none_for_it;
   try {
@@ -126,21 +123,6 @@ bool Daemon::is_stopped(int poll_ms) {
   return stopping_.load(std::memory_order_acquire);
 }
 
-void Daemon::take_events() {
-  constexpr uint64_t kEvents = fabric::shm::SessionPage::kEvents;
-  const uint64_t written = page()->events_written.load(std::memory_order_acquire);
-  const uint64_t from = events_taken_;
-  events_taken_ = written;
-  bool missed = written - from >= kEvents;
-  for (uint64_t number = from; number != written && !missed; ++number) {
-    const uint64_t word = page()->events[number % kEvents].load(std::memory_order_acquire);
-    // Its place may be given to a later one just now.
-    missed = page()->events_written.load(std::memory_order_acquire) - number >= kEvents;
-    if (!missed) on_event_(fabric::shm::Event::of(word), false);
-  }
-  if (missed) on_event_({}, true);
-}
-
 void Daemon::run_watcher() {
   // A reply that its caller gave up may be the last one for long: it is read here.
   constexpr int kOtherReaderMs = 20;
@@ -149,8 +131,7 @@ void Daemon::run_watcher() {
     both[0].events = control_->awaits_late() ? POLLRDHUP | POLLIN : POLLRDHUP;
     if (::poll(both, 2, -1) < 0) continue;
     if (both[1].revents != 0 && is_stopped(0)) return;
-    if ((both[0].revents & ~POLLIN) != 0) break;  // before events: the next run of the daemon tells anew
-    if (both[1].revents != 0) take_events();
+    if ((both[0].revents & ~POLLIN) != 0) break;
     if ((both[0].revents & POLLIN) != 0) {
       control_->take_late();
       if (is_stopped(kOtherReaderMs)) return;

@@ -45,11 +45,9 @@ class Daemon {
   /// Set within moments of the daemon's end, by a thread that sleeps until then.
   const std::atomic<bool>& lost() const { return lost_; }
 
-  /// Gets what the daemon tells unasked; `missed`: something was, ask for the view. Called by that thread.
-  using OnEvent = std::function<void(fabric::shm::Event event, bool missed)>;
   /// Starts that thread. After the end it calls `resume` again and again, until that gives true. It also
   /// reads replies whose callers gave up. Errors: kNoMemory.
-  Status watch(OnEvent on_event, std::function<bool()> resume);
+  Status watch(std::function<bool()> resume);
   /// Ends it; `resume` does not run any more afterwards.
   void stop_watching();
   /// The thread will not touch anything any more: the end of the run was met and dealt with.
@@ -59,7 +57,6 @@ class Daemon {
   Daemon();
   void run_watcher();
   void wake_watcher();
-  void take_events();
   /// Sleeps until woken, `poll_ms` at most.
   bool is_stopped(int poll_ms);
 
@@ -80,10 +77,7 @@ class Daemon {
   os::Mapping generations_;
   os::Mapping page_;
   std::atomic<bool> lost_{false};
-  os::Fd
-      wake_;  // eventfd, the daemon's where it gave one: the watcher looks at stopping_, what is late, and events
-  uint64_t events_taken_ = 0;  // the watcher's
-  OnEvent on_event_;
+  os::Fd wake_;  // eventfd: the watcher looks at stopping_ and at what is late
   std::atomic<bool> stopping_{false};
   std::function<bool()> resume_;
   std::atomic<bool> watched_{false};

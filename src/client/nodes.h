@@ -1,14 +1,14 @@
-// What the daemon has told this session of other nodes: which runs of daemons are dead, or drain. It comes unasked
-// (fabric/shm/tables.h), so nobody has to wait for a silent node as long as for one that may live.
+// What the daemon tells this session of other nodes without being asked: which runs of daemons are dead, or drain
+// (fabric/shm/tables.h). So nobody has to wait for a silent node as long as for one that may live.
 //
 // A node that is called dead may be cut off from the coordinator alone: it is not refused, but has less patience.
-// Threads: any. Cost of asking while all nodes live: one load.
+// Threads: any. Cost: three loads while nothing has changed and all nodes live.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <unordered_map>
+#include <vector>
 
 #include "fabric/shm/tables.h"
 
@@ -16,41 +16,31 @@ namespace ocm::client {
 
 class Nodes {
  public:
-  using Kind = fabric::shm::Event::Kind;
+  using Page = fabric::shm::SessionPage;
+  using Kind = fabric::shm::NodeWord::Kind;
 
-  void take(fabric::shm::Event event) {
-    const std::lock_guard lock(mutex_);
-    if (event.kind != Kind::kDead && event.kind != Kind::kDraining)
-      known_.erase(event.partition);
-    else if (known_.size() < kKnownMax)
-      known_[event.partition] = event.kind;
-    count_.store(known_.size(), std::memory_order_release);
+  /// As far as `page`, the session's present one, says.
+  bool all_live(const Page& page) {
+    look(page);
+    return count_.load(std::memory_order_relaxed) == 0;
   }
-  /// All that was told is forgotten: another run of the daemon, or the whole view, tells anew.
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    known_.clear();
-    count_.store(0, std::memory_order_release);
-  }
-
-  bool all_live() const { return count_.load(std::memory_order_acquire) == 0; }
-  bool is_dead(uint32_t partition) const { return is(partition, true); }
+  bool is_dead(const Page& page, uint32_t partition) { return is(page, partition, /*dead_only=*/true); }
   /// It is dead, or will be gone soon.
-  bool is_leaving(uint32_t partition) const { return is(partition, false); }
+  bool is_leaving(const Page& page, uint32_t partition) { return is(page, partition, /*dead_only=*/false); }
 
  private:
-  static constexpr size_t kKnownMax = 4096;
-
-  bool is(uint32_t partition, bool dead_only) const {
-    if (all_live()) return false;
-    const std::lock_guard lock(mutex_);
-    const auto known = known_.find(partition);
-    return known != known_.end() && (known->second == Kind::kDead || !dead_only);
+  bool is(const Page& page, uint32_t partition, bool dead_only);
+  void look(const Page& page) {
+    if (page.nodes_version.load(std::memory_order_acquire) != seen_.load(std::memory_order_acquire))
+      read(page);
   }
+  /// Leaves all as it was if the daemon writes just now: the next look reads it.
+  void read(const Page& page);
 
-  std::atomic<size_t> count_{0};
-  mutable std::mutex mutex_;
-  std::unordered_map<uint32_t, Kind> known_;  // those that are not alive
+  std::atomic<uint64_t> seen_{0};  // the version that nodes_ is of
+  std::atomic<size_t> count_{0};   // of nodes_
+  std::mutex mutex_;
+  std::vector<fabric::shm::NodeWord> nodes_;
 };
 
 }  // namespace ocm::client

@@ -146,7 +146,7 @@ void Operation::progress_channels() {
 }
 
 uint64_t Operation::patience_ns(const Leg& pending) const {
-  if (session_->nodes().all_live()) return session_->deadline_ns();
+  if (session_->all_live()) return session_->deadline_ns();
   const Cut& cut = pending.cut;
   const bool is_put = pending.op.opcode == fabric::OpCode::kPut;
   const Extent& far = is_put ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
@@ -229,8 +229,7 @@ bool Operation::choose_source(Cut& cut) {
   for (uint32_t i = 0; i < cut.sources; ++i) {
     const Extent& extent = (*source_binding_)[cut.source_first + i];
     if ((cut.source_failed >> i & 1) != 0 || extent.lost()) continue;
-    const bool avoided =
-        extent.avoided(now) || session_->nodes().is_dead(extent.descriptor().id.address.partition());
+    const bool avoided = extent.avoided(now) || session_->is_dead(extent.descriptor().id.address.partition());
     const int rank = (extent.on_this_host() ? 2 : 0) + (avoided ? 0 : 4) + 1;
     if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
   }

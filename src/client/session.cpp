@@ -7,7 +7,6 @@
 namespace ocm::client {
 namespace {
 
-constexpr uint32_t kNodeDead = 3, kNodeDraining = 4;  // NodeView.state: control/membership.h
 constexpr uint64_t kDefaultDeadlineNs = 3'000'000'000;
 /// After a failed dial the next calls fail at once for so long.
 constexpr uint64_t kRedialNs = 100'000'000;
@@ -44,7 +43,7 @@ class Session::SlabsFromDaemon final : public SlabSource {
   }
   bool usable(const Slab& slab) override {
     const Extent& extent = slab.extent();
-    if (session_.nodes().is_leaving(extent.descriptor().id.address.partition())) return false;
+    if (session_.is_leaving(extent.descriptor().id.address.partition())) return false;
     return extent.on_this_host() ? extent.check_local() == Code::kOk : !extent.avoided(os::now_ns());
   }
 
@@ -82,31 +81,11 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   session->page_ = session->daemon_->page();
   session->routes_ = std::make_unique<Routes>(*session);
   session->slabs_ = std::make_unique<Slabs>(*session->slab_source_);
-  // As long as a living node may take at most to go on with what it does.
+  // As long as a node may be silent before it is suspected.
   session->patience_with_dead_ns_ = std::min(
-      session->deadline_ns_, std::max<uint64_t>(session->daemon_->failure_deadline_ns() / 8, 100'000'000));
-  OCM_TRY(session->watch(*session->daemon_));
+      session->deadline_ns_, std::max<uint64_t>(session->daemon_->failure_deadline_ns() / 2, 100'000'000));
+  OCM_TRY(session->daemon_->watch([raw = session.get()] { return raw->daemon().is_ok(); }));
   return session;
-}
-
-Status Session::watch(Daemon& daemon) {
-  return daemon.watch([this, &daemon](fabric::shm::Event event,
-                                      bool missed) { missed ? ask_for_view(daemon) : nodes_.take(event); },
-                      [this] { return this->daemon().is_ok(); });
-}
-
-void Session::ask_for_view(Daemon& daemon) {
-  wire::Envelope request;
-  request.mutable_cluster();
-  const os::Deadline deadline = os::Deadline::after_ns(std::min<uint64_t>(deadline_ns_, 1'000'000'000));
-  auto call = daemon.control().start(request, deadline);
-  if (!call.is_ok() || !daemon.control().wait(**call, deadline).is_ok()) return;
-  nodes_.clear();
-  for (const wire::NodeView& node : (*call)->reply.message->cluster_view().nodes()) {
-    using Kind = fabric::shm::Event::Kind;
-    if (node.state() == kNodeDead) nodes_.take({Kind::kDead, node.partition()});
-    if (node.state() == kNodeDraining) nodes_.take({Kind::kDraining, node.partition()});
-  }
 }
 
 uint64_t Session::call_deadline_ns() const {
@@ -171,8 +150,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     dial_failed_at_ns_ = os::now_ns();
     return failed;
   }
-  nodes_.clear();
-  OCM_TRY(watch(**fresh));
+  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
   daemon_ = *fresh;
   runs_.push_back(daemon_);
   for (auto it = runs_.begin(); runs_.size() > kRunsKept && it != runs_.end();) {

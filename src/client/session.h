@@ -88,10 +88,13 @@ class Session {
   Routes& routes() { return *routes_; }
   Slabs& slabs() { return *slabs_; }
   UnderWay& under_way() { return under_way_; }
-  const Nodes& nodes() const { return nodes_; }
+  /// As far as the daemon has told: all nodes live; that run of a daemon is dead, or will be gone soon.
+  bool all_live() { return nodes_.all_live(page()); }
+  bool is_dead(uint32_t partition) { return nodes_.is_dead(page(), partition); }
+  bool is_leaving(uint32_t partition) { return nodes_.is_leaving(page(), partition); }
   /// deadline_ns(), or less where the cluster calls that run of a daemon dead.
-  uint64_t patience_ns(uint32_t partition) const {
-    return nodes_.is_dead(partition) ? patience_with_dead_ns_ : deadline_ns_;
+  uint64_t patience_ns(uint32_t partition) {
+    return is_dead(partition) ? patience_with_dead_ns_ : deadline_ns_;
   }
   /// Where the program counts what it moves, for the daemon to show.
   fabric::shm::SessionPage& page() { return *page_.load(std::memory_order_relaxed); }
@@ -100,9 +103,6 @@ class Session {
   class SlabsFromDaemon;
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
-  /// Starts its watcher, which takes its events and resumes the session after its end.
-  Status watch(Daemon& daemon);
-  void ask_for_view(Daemon& daemon);
   Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown);
   /// Not waited for.
   static void tell_complete(Daemon& to);

@@ -338,20 +338,20 @@ wire::ClusterView Cluster::fresh_view() const {
   return view;
 }
 
-fabric::shm::Event Cluster::event_of(const wire::NodeView& node) {
-  using Kind = fabric::shm::Event::Kind;
-  const bool dead = is_state(node, NodeState::kDead), drains = is_state(node, NodeState::kDraining);
-  return {dead ? Kind::kDead : drains ? Kind::kDraining : Kind::kAlive, node.partition()};
-}
-
-void Cluster::tell_of(const wire::NodeView* before, const wire::NodeView& now) const {
-  if (!on_event_) return;
-  using Kind = fabric::shm::Event::Kind;
-  const fabric::shm::Event event = event_of(now);
-  const bool same_run = before != nullptr && before->partition() == now.partition();
-  if (before != nullptr && !same_run) on_event_({Kind::kDead, before->partition()});
-  const Kind known = same_run ? event_of(*before).kind : Kind::kAlive;
-  if (event.kind != known) on_event_(event);
+void Cluster::tell_of_leaving() {
+  if (!on_leaving_) return;
+  using Kind = fabric::shm::NodeWord::Kind;
+  std::vector<fabric::shm::NodeWord> leaving;
+  for (const NodeState state :
+       {NodeState::kDead, NodeState::kDraining}) {  // the dead first, should there be many
+    for (const auto& node : view_.nodes()) {
+      if (!is_state(node, state)) continue;
+      leaving.push_back({state == NodeState::kDead ? Kind::kDead : Kind::kDraining, node.partition()});
+    }
+  }
+  if (leaving == leaving_) return;
+  leaving_ = leaving;
+  on_leaving_(std::move(leaving));
 }
 
 void Cluster::apply(wire::ClusterView view) {
@@ -368,7 +368,6 @@ void Cluster::apply(wire::ClusterView view) {
     const auto it = before.find(node.name());
     const wire::NodeView* old = it == before.end() ? nullptr : it->second;
     if (it != before.end()) before.erase(it);
-    tell_of(old, node);
     if (node.name() == core_.name) continue;
     if (old == nullptr || old->incarnation() != node.incarnation()) appeared.push_back(node.name());
     const bool restarted = old != nullptr && old->incarnation() != node.incarnation();
@@ -391,6 +390,7 @@ void Cluster::apply(wire::ClusterView view) {
   view_at_ns_ = core_.now_ns();
   rooms_.take(view_);
   note_own_pool();
+  tell_of_leaving();
   if (!view_.coordinator().empty())
     home_.members([this](const std::string& node) { return find(node) != nullptr; });
   if (!on_node_) return;

@@ -67,9 +67,10 @@ class Cluster {
   bool may_learn_of_nodes() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
-  /// Called when it is known of a run of a daemon that it is dead, drains, or is alive again. Set before start().
-  void on_event(std::function<void(fabric::shm::Event)> hook) { on_event_ = std::move(hook); }
-  static fabric::shm::Event event_of(const wire::NodeView& node);
+  /// Called with the runs of daemons that are dead or drain, when these are others than before. Set before start().
+  void on_leaving(std::function<void(std::vector<fabric::shm::NodeWord>)> hook) {
+    on_leaving_ = std::move(hook);
+  }
   /// Says whether a program's session is here.
   void on_asked(std::function<bool(const SessionId&)> has_session) { has_session_ = std::move(has_session); }
   /// The first names of the registry, for the status page; empty but at the coordinator.
@@ -147,8 +148,7 @@ class Cluster {
   uint64_t patience_ns() const {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
-  /// The node is in the view as `now`, and was as `before`; null: it was not.
-  void tell_of(const wire::NodeView* before, const wire::NodeView& now) const;
+  void tell_of_leaving();
   control::Reply not_here(const wire::Envelope& request);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
@@ -165,7 +165,8 @@ class Cluster {
   Quorum quorum_;
   std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;
-  std::function<void(fabric::shm::Event)> on_event_;
+  std::function<void(std::vector<fabric::shm::NodeWord>)> on_leaving_;
+  std::vector<fabric::shm::NodeWord> leaving_;  // as it was told last
   std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member heard_of_;  // the coordinator

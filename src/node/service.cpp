@@ -99,13 +99,6 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   welcome.set_uid(session->uid);
   reply.fds.push_back(std::move(generations).value());
   reply.fds.push_back(std::move(opened.value().page));
-  if (opened.value().events.is_open()) {
-    reply.fds.push_back(std::move(opened.value().events));
-    for (const auto& node : cluster_.view().nodes()) {
-      const auto event = Cluster::event_of(node);
-      if (event.kind != fabric::shm::Event::Kind::kAlive) Sessions::tell(*session, event);
-    }
-  }
   co_return reply;
 }
 

@@ -42,7 +42,8 @@ class Service {
     allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
       if (session->complete) core_.env.spawn(give_back(session));
     });
-    cluster_.on_event([this](fabric::shm::Event event) { sessions_.tell(event); });
+    cluster_.on_leaving(
+        [this](std::vector<fabric::shm::NodeWord> nodes) { sessions_.tell(std::move(nodes)); });
     stopper_.on_unknown([this](const std::shared_ptr<Session>& session, const AllocationId& id,
                                std::vector<ExtentId> extents) {
       core_.env.spawn(remaker_.follow_unknown(session, id, std::move(extents)));

@@ -1,7 +1,5 @@
 #include "node/sessions.h"
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -49,17 +47,11 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   Opened out;
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(os::Mapping page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
-  os::Fd events;
-  if (hello.events()) {
-    events = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!events.is_open()) return Status::from_errno(errno, "eventfd");
-    out.events = os::Fd(::fcntl(events.get(), F_DUPFD_CLOEXEC, 0));
-    if (!out.events.is_open()) return Status::from_errno(errno, "eventfd");
-  }
   if (session->page.data() != nullptr) look_at_page(*session);
-  session->events = std::move(events);
-  session->events_written = 0;
   session->page = std::move(page);
+  session->nodes_version =
+      core_.env.random_number() & ~uint64_t{1};  // another run's page is told from this one
+  tell(*session);
   session->moved = {};
   session->moved_at_ns = core_.now_ns();
   session->uid = uid;
@@ -91,6 +83,25 @@ Status Sessions::check_room(uint32_t uid) const {
         .with_node(core_.name);
   }
   return {};
+}
+
+bool Sessions::is_valid() const {
+  std::unordered_map<uint32_t, size_t> by_uid;
+  std::unordered_map<uint32_t, uint64_t> bytes;
+  for (const auto& [id, session] : sessions_) {
+    if (id != session->id || over_.contains(id_field(id))) return false;
+    ++by_uid[session->uid];
+    for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
+  }
+  const size_t share = (core_.config.sessions + 1) / 2;
+  for (const auto& [uid, sessions] : by_uid) {
+    if (!is_privileged(uid) && sessions > share) return false;  // P3
+  }
+  for (const auto& [uid, sum] : bytes) {  // allocations under way are charged, too
+    const auto charged = uid_bytes_.find(uid);
+    if (sum > (charged == uid_bytes_.end() ? 0 : charged->second)) return false;
+  }
+  return by_uid == uid_sessions_ && sessions_.size() <= core_.config.sessions;
 }
 
 void Sessions::look_at_page(Session& session) {
@@ -127,19 +138,21 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
   if (--mine->second == 0) uid_sessions_.erase(mine);
 }
 
-void Sessions::tell(Session& session, fabric::shm::Event event) {
-  if (!session.events.is_open()) return;
-  auto* const page = reinterpret_cast<fabric::shm::SessionPage*>(session.page.data());
-  const uint64_t number =
-      session.events_written++;  // not the page's, where a program may write what it likes
-  page->events[number % fabric::shm::SessionPage::kEvents].store(event.word(), std::memory_order_relaxed);
-  page->events_written.store(session.events_written, std::memory_order_release);
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(session.events.get(), &one, sizeof(one));
+void Sessions::tell(std::vector<fabric::shm::NodeWord> nodes) {
+  nodes_ = std::move(nodes);
+  for (const auto& [id, session] : sessions_) tell(*session);
 }
 
-void Sessions::tell(fabric::shm::Event event) {
-  for (const auto& [id, session] : sessions_) tell(*session, event);
+void Sessions::tell(Session& session) const {
+  using fabric::shm::SessionPage;
+  auto* const page = reinterpret_cast<SessionPage*>(session.page.data());
+  page->nodes_version.store(session.nodes_version + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  const size_t count = std::min<size_t>(nodes_.size(), SessionPage::kNodes);
+  for (size_t i = 0; i < count; ++i) page->nodes[i].store(nodes_[i].word(), std::memory_order_relaxed);
+  page->nodes_count.store(count, std::memory_order_relaxed);
+  session.nodes_version += 2;
+  page->nodes_version.store(session.nodes_version, std::memory_order_release);
 }
 
 Status Sessions::charge(uint32_t uid, uint64_t bytes) {

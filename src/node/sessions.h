@@ -12,8 +12,7 @@
 //      its hello, because this daemon stood still, comes again and finds the session, for deadline and grace.
 //   P6 what homes report of former runs and a program does not have, when it has shown all, is given back: what was
 //      freed or made when the daemon ended, and was not heard.
-//   P7 telling a session costs two stores and a write that does not wait: one that reads nothing misses events, and finds
-//      that it did.
+//   P7 telling a session of nodes writes into its page and waits for nobody, whatever the program does with it.
 // Threads: the loop's.
 #pragma once
 
@@ -94,11 +93,9 @@ struct Session {
   std::set<std::string> homes;                         // other nodes that may hold something of it
   std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
   uint64_t bytes_held = 0;
-  os::Mapping
-      page;  // fabric/shm/tables.h: counters, written by the program and shown only; events, written here
-  os::Fd events;  // eventfd; not open: its program did not ask for events
-  uint64_t events_written = 0;
-  Moved moved;  // of the page: never falls, nor grows faster than any machine could
+  os::Mapping page;            // fabric/shm/tables.h: counters, written by the program; what is told of nodes
+  uint64_t nodes_version = 0;  // the page's, where a program may write what it likes
+  Moved moved;                 // of the page: never falls, nor grows faster than any machine could
   uint64_t moved_at_ns = 0;
 };
 
@@ -117,15 +114,13 @@ class Sessions {
   struct Opened {
     std::shared_ptr<Session> session;
     os::Fd page;
-    os::Fd events;  // not open: not asked for
   };
   Result<Opened> open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid);
   /// It is over: this run does not take it up again, for its homes, once told, do not either.
   void end(const std::shared_ptr<Session>& session);
 
-  /// Tells all sessions, or one.
-  void tell(fabric::shm::Event event);
-  static void tell(Session& session, fabric::shm::Event event);
+  /// Tells all sessions which runs of daemons are dead or drain from now on.
+  void tell(std::vector<fabric::shm::NodeWord> nodes);
 
   /// Charges the user's quota. Errors: kQuota.
   Status charge(uint32_t uid, uint64_t bytes);
@@ -141,6 +136,8 @@ class Sessions {
   size_t count() const { return sessions_.size(); }
   const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
   std::string resume_key(const SessionId& id) const;
+  /// P3, what an ended one has left, and what is charged; O(allocations).
+  bool is_valid() const;
 
   // ---- what a session brings along after this daemon restarted: sessions_resume.cpp
   /// Shows this daemon's next run what the session holds; empty where there is no next run.
@@ -156,6 +153,7 @@ class Sessions {
   void settle(Session& session);
 
  private:
+  void tell(Session& session) const;
   /// May `uid` have one more? Errors: kLimit.
   Status check_room(uint32_t uid) const;
   void look_at_page(Session& session);
@@ -169,6 +167,7 @@ class Sessions {
   Core& core_;
   const os::Hmac receipt_mac_;  // of a key made of the token: the library keeps it where core dumps have it
   Moved moved_;
+  std::vector<fabric::shm::NodeWord> nodes_;
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
   control::Recent over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;

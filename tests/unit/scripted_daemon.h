@@ -29,7 +29,6 @@ class ScriptedDaemon {
   ScriptedDaemon() {
     shared_ = os::make_memfd("shared", fabric::shm::GenerationTable::bytes(kSlots), {}).value();
     page_ = os::make_memfd("page", fabric::shm::kSessionPageBytes, {}).value();
-    page_mapped_ = os::Mapping::map(page_.get(), fabric::shm::kSessionPageBytes, true).value();
     mapped_ = os::Mapping::map(shared_.get(), fabric::shm::GenerationTable::bytes(kSlots), true).value();
     table().lease_until_ns.store(UINT64_MAX);
   }
@@ -43,22 +42,6 @@ class ScriptedDaemon {
   wire::Allocation allocation;       // the answer to allocate and attach
   uint64_t failure_deadline_ns = 0;  // 0: it does not say
   uint64_t slab_bytes = 0;
-  os::Fd events;  // eventfd; not open: this daemon tells nothing unasked
-  wire::ClusterView view;
-  std::atomic<int> asked_for_view{0};
-  std::atomic<bool> asked_for_events{false};
-
-  /// Written as a daemon does, but for the eventfd.
-  void write_event(fabric::shm::Event event) {
-    auto& page = *reinterpret_cast<fabric::shm::SessionPage*>(page_mapped_.data());
-    const uint64_t number = page.events_written.load();
-    page.events[number % fabric::shm::SessionPage::kEvents].store(event.word());
-    page.events_written.store(number + 1);
-  }
-  void wake() {
-    const uint64_t one = 1;
-    (void)!::write(events.get(), &one, sizeof(one));
-  }
 
   os::Fd dial() {
     int ends[2];
@@ -147,18 +130,12 @@ class ScriptedDaemon {
         welcome.set_failure_deadline_ns(failure_deadline_ns);
         welcome.set_slab_bytes(slab_bytes);
         fds = {shared_.get(), page_.get()};
-        asked_for_events = request.session_hello().events();
-        if (events.is_open()) fds.push_back(events.get());
         break;
       }
       case wire::Envelope::kAllocate:
       case wire::Envelope::kAttach: *reply.mutable_allocation() = allocation; break;
       case wire::Envelope::kOpenExtent: fds = {memory_of_.at(request.open_extent().address())}; break;
       case wire::Envelope::kFree: break;
-      case wire::Envelope::kCluster:
-        ++asked_for_view;
-        *reply.mutable_cluster_view() = view;
-        break;
       case wire::Envelope::kResolve:
         if (on_resolve) return on_resolve(request.resolve(), reply);
         [[fallthrough]];
@@ -176,7 +153,7 @@ class ScriptedDaemon {
     std::string bytes;
     if (!wire::append_control(message, bytes).is_ok()) return;
     iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * 3)] = {};
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * 2)] = {};
     msghdr out{};
     out.msg_iov = &part;
     out.msg_iovlen = 1;
@@ -194,7 +171,7 @@ class ScriptedDaemon {
 
   std::atomic<int> dialled_{0};
   os::Fd shared_, page_;
-  os::Mapping mapped_, page_mapped_;
+  os::Mapping mapped_;
   std::map<uint64_t, int> memory_of_;  // by address; filled before the daemon is asked for it
   std::thread thread_;
 };

@@ -10,9 +10,9 @@
 // overwritten meanwhile.
 //
 // The session page holds counters that only the program writes and the daemon shows (`ocm top`); the
-// daemon trusts no number in it. And it holds what the daemon tells the session unasked, the last kEvents of it: the daemon
-// writes an event, then `events_written` (release), then the eventfd that came with the page. Whoever is behind by more
-// has missed some, and asks for the view of the cluster.
+// daemon trusts no number in it. And it holds what the daemon tells the session unasked: which runs of daemons are dead or
+// drain, all others live. The daemon writes it whole at each change, between two steps of `nodes_version`, which is odd
+// meanwhile; programs look at the version where they wait for a node, and read the rest when it has changed.
 #pragma once
 
 #include <atomic>
@@ -30,24 +30,26 @@ struct GenerationTable {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-/// What is so from now on of one run of a node's daemon, in one word.
-struct Event {
-  enum class Kind : uint32_t { kAlive = 1, kDead = 2, kDraining = 3 };
-  Kind kind = Kind::kAlive;
+/// What is so of one run of a node's daemon, in one word.
+struct NodeWord {
+  enum class Kind : uint32_t { kDead = 1, kDraining = 2 };
+  Kind kind = Kind::kDead;
   uint32_t partition = 0;
 
   uint64_t word() const { return uint64_t{static_cast<uint32_t>(kind)} << 32 | partition; }
-  static Event of(uint64_t word) {
+  static NodeWord of(uint64_t word) {
     return {static_cast<Kind>(static_cast<uint32_t>(word >> 32)), static_cast<uint32_t>(word)};
   }
+  friend bool operator==(const NodeWord&, const NodeWord&) = default;
 };
 
 struct SessionPage {
-  static constexpr uint64_t kEvents = 128;
+  static constexpr uint64_t kNodes = 384;  // of more, some are taken for alive
 
   std::atomic<uint64_t> put_bytes, get_bytes, put_ops, get_ops, atomic_ops;
-  alignas(64) std::atomic<uint64_t> events_written;  // ever
-  std::atomic<uint64_t> events[kEvents];             // Event::word(); number `n` is in place n % kEvents
+  alignas(64) std::atomic<uint64_t> nodes_version;  // 0: this daemon tells nothing
+  std::atomic<uint64_t> nodes_count;
+  std::atomic<uint64_t> nodes[kNodes];  // NodeWord::word()
 
   /// Single-writer increment: races between threads of the program may lose counts, never a lock prefix.
   static void add(std::atomic<uint64_t>& counter, uint64_t value) {
