@@ -113,10 +113,19 @@ void Invariants::voters_are_of_their_councils() {
     if (!voter.votes()) continue;
     if (!is_of(voter.council(), *daemon->core))
       violate("Q5: " + name_of(node) + " votes in a council of another run");
+    const wire::Council& home_in = daemon->cluster->quorum().holder().council();
+    if (home_in.voters_size() == 1 && !is_of(home_in, *daemon->core) &&
+        home_in.number() > voter.council().number() && control::continues(home_in, voter.council()))
+      violate("Q7: " + name_of(node) + " votes in a council that its home has left for one of another voter");
     Followed& known = followed_[daemon->run()];
     const uint64_t id = voter.council().id();
-    if (known.votes_in != id && !known.voted_in.insert(id).second)
-      violate("Q3: " + name_of(node) + " votes again in a council that it left");
+    if (known.votes_in == id) continue;
+    for (const wire::Council& before : known.voted_in) {
+      const bool is_later = before.number() > voter.council().number();
+      if (before.id() == id || (is_later && control::continues(before, voter.council())))
+        violate("Q3, Q8: " + name_of(node) + " votes in a council that it left, or in one before it");
+    }
+    known.voted_in.push_back(voter.council());
     known.votes_in = id;
   }
 }
@@ -190,6 +199,8 @@ void Invariants::homes_are_valid() {
     const auto daemon = world_.daemon(node);
     if (daemon && !daemon->home->is_valid())
       violate("T1 to T3, T5, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+    if (daemon && !daemon->sessions->is_valid())
+      violate("P3: the sessions of " + name_of(node) + " are not valid");
     if (daemon && daemon->let_in_older)
       violate("G2: " + name_of(node) + " let in an older connection of a program");
   }
@@ -222,6 +233,11 @@ void Invariants::replicas_have_what_was_acknowledged() {
       if (home == nullptr || !home->home->has(piece.id)) continue;
       const auto served = home->home->directory().open(piece.id);
       if (!served.is_ok()) continue;
+      uint64_t copied = 0;
+      std::memcpy(&copied, served.value()->data + kCopiesAt, 8);
+      if (memory->layout == Layout::kReplicated && copied < memory->copied)
+        violate("M1: a replica on " + name_of(piece.node) + " of \"" + memory->name + "\" has " +
+                std::to_string(copied) + " where " + std::to_string(memory->copied) + " was copied to");
       for (size_t cell = 0; cell < cells; ++cell) {
         uint64_t value = 0;
         std::memcpy(&value, served.value()->data + 8 * cell, 8);

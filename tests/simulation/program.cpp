@@ -7,8 +7,9 @@
 namespace ocm::simulation {
 namespace {
 
-constexpr int kFollowedMax = 8;      // as the client library
-constexpr uint64_t kCopiesAt = 248;  // beyond all cells: where copies come to
+constexpr int kFollowedMax = 8;  // as the client library
+constexpr uint64_t kSliceNs = 100'000'000;
+constexpr uint64_t kWorksWithinNs = 150'000'000;  // W6: a tenth of a failure deadline
 
 struct ControlCall : Waiter {
   using Waiter::Waiter;
@@ -160,7 +161,7 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   const bool grows = request.has_allocate() || request.has_attach() || request.has_join();
   const Counted counted(grows ? &growing_ : nullptr);
   const auto call = std::make_shared<ControlCall>(*env);
-  const uint64_t stops = world_.stops(node_);
+  const uint64_t stops = world_.stops(node_), began_ns = env->now_ns();
   const auto kind = static_cast<uint64_t>(request.body_case());
   const auto serve = [](Daemon& served, std::shared_ptr<node::Program> session, wire::Envelope message,
                         std::weak_ptr<ControlCall> weak, std::weak_ptr<SimEnv> asker,
@@ -185,14 +186,38 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
     call->expired = false;
     co_await env->wait(call, std::min(until_ns, env->now_ns() + 100'000'000));
   }
+  const std::string what = "call " + std::to_string(kind);
   if (!call->done) {
-    if (bound_ns > world_.deadline_ns() && world_.stops(node_) == stops)
-      world_.violate("W5: call " + std::to_string(kind) + " of " + name_of(node_) + " did not end");
+    // Who gives up early, as the client does with a hello, leaves a request that ends all the same.
+    const uint64_t given_up_ns = bound_ns > world_.deadline_ns() ? 0 : call_bound_ns() - bound_ns;
+    const auto check = [weak = weak_from_this(), run = daemon->run(), call, stops, what] {
+      const auto alive = weak.lock();
+      if (!alive || alive->ended_ || call->done || !alive->is_connected() || alive->session_run_ != run)
+        return;
+      if (alive->world_.stops(alive->node_) == stops)
+        alive->world_.violate("W5: " + what + " of " + name_of(alive->node_) + " did not end");
+    };
+    if (given_up_ns == 0)
+      check();
+    else
+      world_.clock().in(given_up_ns, check);
     co_return Status(Code::kDeadline, "no answer in time");
   }
+  check_in_time(what, began_ns, stops, bound_ns);
   world_.note(kind, number_, static_cast<uint64_t>(-static_cast<int>(call->status.code())));
   if (!call->status.is_ok()) co_return call->status;
   co_return std::move(call->reply);
+}
+
+void Program::check_in_time(const std::string& what, uint64_t began_ns, uint64_t stops, uint64_t bound_ns) {
+  if (world_.stops(node_) != stops) return;
+  const uint64_t took_ns = env->now_ns() - began_ns;
+  uint64_t& longest_ns = world_.longest_ns[(probing_ ? "at the end, " : "") + what];
+  longest_ns = std::max(longest_ns, took_ns);
+  if (took_ns > bound_ns) world_.violate("W5: " + what + " of " + name_of(node_) + " took too long");
+  if (probing_ && took_ns > kWorksWithinNs)
+    world_.violate("W6: " + what + " of " + name_of(node_) + " took " + std::to_string(took_ns / 1'000'000) +
+                   " ms");
 }
 
 // ---- words
@@ -310,7 +335,7 @@ Task<Status> Program::resolve(std::shared_ptr<Handle> handle, ExtentId replica) 
   request.mutable_resolve()->set_allocation_id(handle->memory->allocation.allocation_id());
   request.mutable_resolve()->mutable_extent()->set_address(replica.address.bits());
   request.mutable_resolve()->mutable_extent()->set_generation(replica.generation);
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  const auto reply = co_await call(std::move(request), call_bound_ns());
   if (!reply.is_ok()) co_return reply.status();
   if (static_cast<size_t>(reply.value().allocation().extents_size()) == handle->places.size())
     bind(*handle, reply.value().allocation());
@@ -339,7 +364,7 @@ Task<void> Program::lose(Handle& handle, size_t place, bool revoked, Status& out
   which.drop_asked = true;
   const auto memory = handle.memory;
   const auto reply =
-      co_await call(std::move(request), below(2) == 0 ? world_.deadline_ns() : 6 * world_.deadline_ns());
+      co_await call(std::move(request), below(2) == 0 ? world_.deadline_ns() : call_bound_ns());
   out = reply.status();
   if (!out.is_ok()) co_return;
   memory->pieces[number].drop_answered = true;
@@ -355,7 +380,10 @@ Task<Status> Program::follow(std::shared_ptr<Handle> handle, size_t cell,
     if (status.is_ok() || is_refusal(status.code()) || !handle->memory->replicated()) break;
     const std::vector<size_t> left = living(*handle, where(*handle, cell));
     if (left.empty()) break;
+    const std::vector<size_t> places = handle->places;
     const Status followed = co_await resolve(handle, piece_at(*handle, left.front()).id);
+    // As the client: what was revoked may have been frozen; with another failure only a new place helps.
+    if (followed.is_ok() && handle->places == places && !is_gone(status.code())) break;
     if (!followed.is_ok()) {
       if (is_gone(status.code()) && followed.code() == Code::kRevoked)
         lost_all(*handle, cell / handle->memory->cells_per_part());
@@ -368,7 +396,9 @@ Task<Status> Program::follow(std::shared_ptr<Handle> handle, size_t cell,
 Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
   const std::shared_ptr<Memory> memory = handle->memory;
   const uint64_t value = ++memory->cells[cell].issued;
+  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
   const Status status = co_await follow(handle, cell, [&] { return put_once(handle, cell, value); });
+  check_in_time("a put", began_ns, stops, move_bound_ns());
   world_.note(100, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
   if (status.is_ok()) {
     memory->cells[cell].acked = std::max(memory->cells[cell].acked, value);
@@ -441,7 +471,9 @@ Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   op.capability = piece.extent.capability();
   op.offset = at.offset;
   op.value = 1;
+  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
   const WordResult result = co_await word(piece.node, op);
+  check_in_time("an atomic", began_ns, stops, world_.deadline_ns() + kSliceNs);
   if (result.code != Code::kOk) co_return result.code;
   if (result.value + 1 > memory->cells[cell].issued || result.value < before)
     world_.violate("W1: an atomic brought " + std::to_string(result.value));
@@ -487,7 +519,9 @@ void Program::lost_all(const Handle& handle, size_t part) {
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
   const uint64_t acked = handle->memory->cells[cell].acked;
   check_pointers(*handle, cell);
+  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
   const Status status = co_await follow(handle, cell, [&] { return get_once(handle, cell, acked); });
+  check_in_time("a get", began_ns, stops, move_bound_ns());
   if (!status.is_ok()) {
     world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
     ++world_.counts["gets failed"];
@@ -564,32 +598,50 @@ Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint
   co_return last;
 }
 
+Task<void> Program::copy_to(size_t piece, std::shared_ptr<Handle> to, wire::CopyRequest ask, Status& out) {
+  wire::Envelope request;
+  *ask.mutable_target() = to->memory->pieces[piece].extent;
+  ask.set_target_offset(kCopiesAt);
+  ask.set_bytes_total(8);
+  *request.mutable_copy() = std::move(ask);
+  out = (co_await call(std::move(request), call_bound_ns())).status();
+}
+
 Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell) {
+  const std::shared_ptr<Memory> memory = to->memory;
+  const std::string source_id = from->memory->allocation.allocation_id() + std::to_string(cell);
+  if (memory->copied_from.empty()) memory->copied_from = source_id;
+  if (memory->copied_from != source_id) co_return Code::kExists;
   const uint64_t acked = from->memory->cells[cell].acked;
   const Where at = where(*from, cell);
   const std::vector<size_t> sources = living(*from, at);
-  if (sources.empty()) co_return Code::kLost;
-  const size_t source = sources[below(sources.size())];
-  wire::Envelope request;
-  auto& ask = *request.mutable_copy();
-  *ask.mutable_source() = piece_at(*from, source).extent;
+  std::vector<size_t> targets;  // pieces: all replicas
+  for (const size_t place : living(*to, where(*to, cell % memory->cells_per_part())))
+    targets.push_back(to->places[place]);
+  if (sources.empty() || targets.empty()) co_return Code::kLost;
+  wire::CopyRequest ask;
+  *ask.mutable_source() = piece_at(*from, sources[below(sources.size())]).extent;
   ask.set_source_offset(at.offset);
-  *ask.mutable_target() = piece_at(*to, 0).extent;
-  ask.set_target_offset(kCopiesAt);
-  ask.set_bytes_total(8);
-  to->copied_to = true;
-  const auto copied = co_await call(std::move(request), 8 * world_.deadline_ns());
-  if (!copied.is_ok()) co_return copied.status();  // it may still come: never again to this target
-  to->copied_to = false;
-  ++world_.counts["copies"];
-  const Memory::Piece& piece = piece_at(*to, 0);
-  WordOp op;
-  op.id = piece.id;
-  op.capability = piece.extent.capability();
-  op.offset = kCopiesAt;
-  const WordResult result = co_await word(piece.node, op);
-  if (result.code == Code::kOk) check_value(*from->memory, cell, acked, result.value, "copy");
-  co_return result.code;
+  memory->copied_to = true;
+  std::vector<Status> answers(targets.size());
+  std::vector<Task<void>> tasks;
+  for (size_t i = 0; i < targets.size(); ++i) tasks.push_back(copy_to(targets[i], to, ask, answers[i]));
+  co_await env->join(std::move(tasks));
+  for (const Status& copied : answers)
+    if (!copied.is_ok()) co_return copied;  // it may still come: never again to this target
+  memory->copied_to = false;
+  memory->copied = acked;
+  ++world_.counts[memory->replicated() ? "copies to replicas" : "copies"];
+  for (const size_t target : targets) {
+    const Memory::Piece& piece = memory->pieces[target];
+    WordOp op;
+    op.id = piece.id;
+    op.capability = piece.extent.capability();
+    op.offset = kCopiesAt;
+    const WordResult result = co_await word(piece.node, op);
+    if (result.code == Code::kOk) check_value(*from->memory, cell, acked, result.value, "copy");
+  }
+  co_return Status();
 }
 
 }  // namespace ocm::simulation

@@ -24,7 +24,6 @@ struct Handle {
   bool owned = false;
   std::string hold_id;
   std::string receipt;
-  bool copied_to = false;  // by a copy that may still be under way
   /// What ocm_allocation_pointer() gives, by piece of `memory`: mappings of what was on this host.
   std::map<size_t, os::Mapping> pointers;
 };
@@ -61,6 +60,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> put(std::shared_ptr<Handle> handle, size_t cell);
   Task<Status> add(std::shared_ptr<Handle> handle);
   Task<Status> get(std::shared_ptr<Handle> handle, size_t cell);
+  /// Into all replicas of one part. A target gets copies of one cell alone, so that its numbers grow. Errors: kExists.
   Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
   /// Connects again if its daemon is another one, as the client library does on its own.
   Task<Status> open();
@@ -110,9 +110,12 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> greet();
+  /// W5, and W6 while it probes: what began then, when this node had met so many faults, ends in time.
+  void check_in_time(const std::string& what, uint64_t began_ns, uint64_t stops, uint64_t bound_ns);
   /// As the client library does before any other request of a session that was taken up.
   Task<Status> show_receipts();
   Task<void> step();
+  Task<void> copy_to(size_t piece, std::shared_ptr<Handle> to, wire::CopyRequest ask, Status& out);
   /// W4: somebody who began at `began_ns` did not find the name. `other_removals`: under way, and not its
   /// own.
   void check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected, uint64_t began_ns,
@@ -125,13 +128,15 @@ class Program : public std::enable_shared_from_this<Program> {
   void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,
                    const char* what);
   uint64_t below(uint64_t bound) { return env->random_number() % bound; }
-  uint64_t patience_ns() const { return world_.deadline_ns(); }
+  uint64_t call_bound_ns() const { return 6 * world_.deadline_ns(); }  // W5
+  uint64_t move_bound_ns() const { return 8 * world_.deadline_ns(); }
 
   World& world_;
   const size_t node_, number_;
   bool is_root_ = false;
   bool ended_ = false;
   bool opening_ = false;
+  bool probing_ = false;
   size_t growing_ = 0;        // calls under way that may bring an allocation
   uint64_t session_run_ = 0;  // the daemon that knows the session
   std::shared_ptr<node::Program> session_;

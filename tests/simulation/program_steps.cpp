@@ -28,7 +28,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::allocate(Layout layout, std::vect
   ask.set_bytes_total(layout == Layout::kStriped ? extents * kPieceBytes : kPieceBytes);
   if (layout == Layout::kStriped) ask.set_chunk_bytes(kPieceBytes);
   for (const size_t node : nodes) ask.add_nodes(name_of(node));
-  auto reply = co_await call(std::move(request), 24 * world_.deadline_ns());
+  auto reply = co_await call(std::move(request), call_bound_ns());
   if (!reply.is_ok()) co_return reply.status();
   auto handle = std::make_shared<Handle>();
   handle->memory = std::make_shared<Memory>();
@@ -58,7 +58,7 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
   request.mutable_publish()->set_name(name);
   request.mutable_publish()->set_mode(memory->is_private ? 0600 : 0606);
   request.mutable_publish()->set_allocation_id(memory->allocation.allocation_id());
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  const auto reply = co_await call(std::move(request), call_bound_ns());
   if (!reply.is_ok()) {
     if (reply.status().code() == Code::kNoCoordinator || reply.status().code() == Code::kPeerLost)
       memory->asked_for = {node_, life};
@@ -118,7 +118,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
   request.mutable_attach()->set_access(static_cast<uint32_t>(Access::kReadWrite));
   request.mutable_attach()->set_hold(hold);
   const uint64_t began_ns = world_.clock().now_ns();
-  auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  auto reply = co_await call(std::move(request), call_bound_ns());
   if (reply.status().code() == Code::kNotFound && !hold)
     check_not_there(name, expected, began_ns, world_.removals[name] > 0);
   if (!reply.is_ok()) co_return reply.status();
@@ -144,7 +144,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
   wire::Envelope let_go;
   let_go.mutable_free()->set_allocation_id(found.allocation_id());
   let_go.mutable_free()->set_hold_id(found.hold_id());
-  (void)co_await call(std::move(let_go), 8 * world_.deadline_ns());
+  (void)co_await call(std::move(let_go), call_bound_ns());
   co_return Code::kNotFound;
 }
 
@@ -154,7 +154,7 @@ Task<Status> Program::remove(std::string name) {
   const uint64_t began_ns = world_.clock().now_ns();
   wire::Envelope request;
   request.mutable_name_remove()->set_name(name);
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns(), removal);
+  const auto reply = co_await call(std::move(request), call_bound_ns(), removal);
   if (reply.is_ok()) {
     const auto removed = world_.memories.find(reply.value().allocation().allocation_id());
     if (removed == world_.memories.end()) co_return Code::kInternal;
@@ -179,7 +179,7 @@ Task<Status> Program::free(std::shared_ptr<Handle> handle) {
   request.mutable_free()->set_allocation_id(handle->memory->allocation.allocation_id());
   request.mutable_free()->set_hold_id(handle->hold_id);
   request.mutable_free()->set_may_be_named(handle->memory->state == Memory::State::kPublishing);
-  const auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  const auto reply = co_await call(std::move(request), call_bound_ns());
   if (reply.status().code() == Code::kNoDaemon) {
     freed_.push_back({handle->memory->allocation.allocation_id(), handle->receipt, handle->hold_id});
     ++world_.counts["freed without a daemon"];
@@ -193,7 +193,7 @@ Task<Result<std::shared_ptr<Handle>>> Program::join(std::vector<std::shared_ptr<
   wire::Envelope request;
   for (const auto& part : parts)
     request.mutable_join()->add_allocation_ids(part->memory->allocation.allocation_id());
-  auto reply = co_await call(std::move(request), 8 * world_.deadline_ns());
+  auto reply = co_await call(std::move(request), call_bound_ns());
   const Code code = reply.status().code();
   // A daemon that restarted calls nothing owned before a home has said so (P4 of node/sessions.h).
   // Nor may what was published without an answer be joined.
@@ -280,8 +280,9 @@ Task<void> Program::step() {
   } else if (dice < 77) {
     std::shared_ptr<Handle> target;
     for (const auto& other : handles) {
-      if (other->owned && other != handle && other->memory->layout == Layout::kSingle && !other->copied_to)
-        target = other;
+      const Memory& memory = *other->memory;
+      const bool fits = memory.layout != Layout::kSequence && !memory.copied_to;
+      if (other->owned && other->memory != handle->memory && fits) target = other;
     }
     if (target) (void)co_await copy(handle, target, part + 1 + below(world_.programs()));
   } else if (dice < 80) {
@@ -318,6 +319,7 @@ Task<void> Program::probe() {
     if (!status.is_ok())
       world_.violate("W6: " + what + " on " + name_of(node_) + ": " + std::string(status.to_string()));
   };
+  probing_ = true;
   auto fresh = co_await allocate(Layout::kReplicated, {});
   must(fresh.status(), "an allocation");
   const std::shared_ptr<Handle> fresh_handle = fresh.is_ok() ? fresh.value() : nullptr;
@@ -401,13 +403,13 @@ bool Program::must_be_there(const Handle& handle, size_t cell) const {
 Task<void> Program::sweep(bool& clean) {
   wire::Envelope request;
   request.mutable_name_list();
-  const auto listed = co_await call(std::move(request), 8 * world_.deadline_ns());
+  const auto listed = co_await call(std::move(request), call_bound_ns());
   clean = listed.is_ok() && listed.value().names().allocations_size() == 0;
   if (!listed.is_ok()) co_return;
   for (const auto& name : listed.value().names().allocations()) {
     wire::Envelope gone;
     gone.mutable_name_remove()->set_name(name.name());
-    (void)co_await call(std::move(gone), 8 * world_.deadline_ns());
+    (void)co_await call(std::move(gone), call_bound_ns());
   }
 }
 

@@ -7,8 +7,10 @@
 //   W2 a replicated allocation answers while one of its replicas' nodes was never lost.
 //   W3 no replica is served after its loss was answered (Q1 of control/quorum.h).
 //   W4 a name acknowledged is there until it is removed, and gone afterwards.
-//   W5 every call ends within its bound.
-//   W6 when the faults have been over for three failure deadlines, everything works.
+//   W5 every call ends in time, whatever is cut off, as long as its own daemon runs: a request to a daemon within six
+//      failure deadlines, also where its program has given it up before; a put or a get, which may give up a replica and
+//      follow its part, within eight; an atomic within one.
+//   W6 when the faults have been over for three failure deadlines, everything works, each call within a tenth of one.
 //   W7 when all programs have ended and all names are removed, no byte is used.
 //   W8 the invariants of the daemons' own parts (invariants.h).
 #pragma once
@@ -27,6 +29,8 @@
 namespace ocm::simulation {
 
 class Program;
+
+constexpr uint64_t kCopiesAt = 248;  // in an extent, beyond all cells: where copies come to
 
 /// A word of an allocation, written by one program with growing numbers, or added to by all.
 struct Cell {
@@ -65,6 +69,9 @@ struct Memory {
   /// Its name was given to another while its homes were silent (CAVEATS): it may have another name now.
   bool displaced = false;
   uint64_t published_ns = 0;  // acknowledged
+  std::string copied_from;    // what copies bring: allocation id and cell
+  uint64_t copied = 0;        // acknowledged: its number then, or a later one
+  bool copied_to = false;     // by a copy that may still be under way
 
   bool replicated() const {
     return layout == Layout::kReplicated || (layout == Layout::kSequence && allocation.replicated_parts());
@@ -191,6 +198,7 @@ class World final : public Network, public fault::Hook {
   uint64_t digest() const { return digest_; }
   const std::set<fault::State>& reached() const { return reached_; }
   std::map<std::string, uint64_t> counts;
+  std::map<std::string, uint64_t> longest_ns;  // a call of each kind, where no fault was at its node
   bool trace = false;
   std::function<void(fault::State)> on_state;  // called where it is reached
 

@@ -72,7 +72,7 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   const uint64_t seeds = number_from("OCM_SIM_SEEDS", kLives);
   const uint64_t seconds = number_from("OCM_SIM_SECONDS", 0);
   std::set<fault::State> reached;
-  std::map<std::string, uint64_t> counts;
+  std::map<std::string, uint64_t> counts, longest_ns;
   uint64_t passed_ns = 0;
   const auto goes_on = [&](uint64_t seed) {
     if (only != 0) return seed == only;
@@ -87,6 +87,7 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     EXPECT_EQ(violations_of(world), "") << "OCM_SIM_SEED=" << seed;
     reached.insert(world.reached().begin(), world.reached().end());
     for (const auto& [what, count] : world.counts) counts[what] += count;
+    for (const auto& [what, ns] : world.longest_ns) longest_ns[what] = std::max(longest_ns[what], ns);
     if (only == 0 && seconds == 0) {
       World again(options_of(seed));
       again.live();
@@ -104,6 +105,8 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   }
   for (const auto& [what, count] : counts)
     std::printf("%s: %llu\n", what.c_str(), static_cast<unsigned long long>(count));
+  for (const auto& [what, ns] : longest_ns)
+    std::printf("longest: %s: %.3f s\n", what.c_str(), static_cast<double>(ns) / 1e9);
   if (only != 0) return;
   for (const Schedule& schedule : schedules()) {
     for (uint64_t seed = 1; seed <= std::min(schedule.seeds, kSeeds); ++seed)
