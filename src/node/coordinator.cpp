@@ -173,7 +173,7 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
       names_.lose_extent(id_of(request.lost_replica()));
       co_return Status();
     case wire::Envelope::kPartMoved:  // of this daemon itself
-      (void)names_.relocate(request.part_moved());
+      remade(request.part_moved());
       co_return Status();
     case wire::Envelope::kGoodbye:
       membership_.goodbye(request.goodbye().node());
@@ -215,6 +215,15 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   *out.mutable_cluster_view() = view();
   *out.mutable_cluster_view()->mutable_council() = quorum_.newest();
   return out;
+}
+
+void Coordinator::remade(const wire::PartMoved& part) {
+  if (names_.relocate(part) || !names_.was_removed(part.allocation_id())) return;
+  // Made again by a home that could not be told of the removal: its new replicas' homes were none then.
+  wire::Allocation removed;
+  removed.set_allocation_id(part.allocation_id());
+  *removed.mutable_extents() = part.now();
+  for (const std::string& node : homes_of(removed)) spawn(tell_until_heard(node, removal(removed)));
 }
 
 void Coordinator::merge_names(const wire::Heartbeat& beat) {

@@ -48,7 +48,7 @@ class Coordinator {
   wire::NameList list_names(uint32_t uid) const;
   /// Whoever was there is heard by now.
   bool knows_all_names() const;
-  void remade(const wire::PartMoved& part) { (void)names_.relocate(part); }
+  void remade(const wire::PartMoved& part);
   void remember_removed(const std::string& allocation_id) { (void)names_.remember_removed(allocation_id); }
   /// What a home has and what it knows to be removed; also of this node's own, when it takes the role over.
   void merge_names(const wire::Heartbeat& beat);

@@ -136,7 +136,7 @@ class Program : public std::enable_shared_from_this<Program> {
   bool is_root_ = false;
   bool ended_ = false;
   bool opening_ = false;
-  bool probing_ = false;
+  uint64_t probes_since_ns_ = UINT64_MAX;
   size_t growing_ = 0;        // calls under way that may bring an allocation
   uint64_t session_run_ = 0;  // the daemon that knows the session
   std::shared_ptr<node::Program> session_;

@@ -69,6 +69,8 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
   for (const auto& [id, other] : world_.memories) {
     const bool named =
         other->state == Memory::State::kPublishing || other->state == Memory::State::kPublished;
+    // Removed already, and the answer to the publish came late: `other` may have the name since.
+    if (memory->state != Memory::State::kPublished) break;
     if (other == memory || !named || other->name != memory->name || world_.may_be_removed(*other)) continue;
     if (other->state == Memory::State::kPublished && !other->displaced) ++world_.counts["names displaced"];
     other->displaced = true;
@@ -319,7 +321,7 @@ Task<void> Program::probe() {
     if (!status.is_ok())
       world_.violate("W6: " + what + " on " + name_of(node_) + ": " + std::string(status.to_string()));
   };
-  probing_ = true;
+  probes_since_ns_ = env->now_ns();
   auto fresh = co_await allocate(Layout::kReplicated, {});
   must(fresh.status(), "an allocation");
   const std::shared_ptr<Handle> fresh_handle = fresh.is_ok() ? fresh.value() : nullptr;
