@@ -20,6 +20,7 @@ namespace ocm::fault {
   X(kPeerNoFds, "peer.no_fds")             /* another daemon cannot be dialled */                            \
   X(kServeNoMemory, "serve.no_memory")     /* an extent cannot be mapped to be served */                     \
   X(kHandlerThrows, "handler.throws")      /* who answers a request has a fault of its own */                \
+  X(kHelloNoMemory, "data.no_memory")      /* a data connection cannot be served */                          \
   X(kCouncilUnsealed, "mutation.unsealed") /* Q4: a council acts without sealing the former */               \
   X(kCouncilForgets, "mutation.forgets")   /* Q4: what the former knew is lost */                            \
   X(kLeaseTooLong, "mutation.lease_long")  /* Q2: a home counts its lease twice as long */                   \

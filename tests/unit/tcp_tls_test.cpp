@@ -13,7 +13,9 @@
 
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/tls.h"
+#include "log_lines.h"
 #include "tcp_fixture.h"
+#include "tcp_raw_peer.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -194,6 +196,29 @@ TEST_F(TcpTlsTest, RefusesAPlainClient) {
   const auto plain = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(), soon());
   EXPECT_FALSE(plain.is_ok());
   EXPECT_TRUE(connect_with(files("ours")).is_ok());
+}
+
+/// Of one peer: each reason at once, and then once in a while.
+TEST_F(TcpTlsTest, RefusalsAreToldAsEventsOfTheLogLimiterAre) {
+  test::LogLines lines;
+  // The one speaks without TLS, the other one says that it refuses the server's certificate.
+  for (const std::string& said :
+       {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("\x15\x03\x01\0\x02\x02\x30", 7)}) {
+    for (int i = 0; i < 20; ++i) {
+      RawPeer peer(server->address());
+      EXPECT_TRUE(peer.write(os::bytes_of(said)));
+      std::byte one;
+      while (peer.read({&one, 1})) {
+      }
+    }
+  }
+  const auto told = lines.of("tcp.tls_refused");
+  ASSERT_EQ(told.size(), 2u);
+  for (const std::string& line : told) {
+    EXPECT_NE(line.find("peer=127.0.0.1 "), std::string::npos) << line;
+    EXPECT_NE(line.find("why="), std::string::npos) << line;
+    EXPECT_NE(line.find("left_out=0"), std::string::npos) << line;
+  }
 }
 
 TEST_F(TcpTlsTest, MissingFilesAreAnError) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/crc32c.h"
+#include "base/fault.h"
 #include "os/address.h"
 
 namespace ocm::fabric::tcp {
@@ -61,7 +63,7 @@ bool Connection::flush() {
 }
 
 void Connection::lost(ssize_t error) {
-  if (error == -EPROTO) refusal_ = os::peer_host(fd()) + ": " + stream_.refusal();
+  if (error == -EPROTO) refusal_ = {os::peer_host(fd()), stream_.refusal()};
   close();
 }
 
@@ -328,6 +330,7 @@ void Connection::on_frame(const FrameHeader& header, const std::byte* body) {
 }
 
 void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
+  if (fault::at(fault::Point::kHelloNoMemory)) throw std::bad_alloc();
   SessionId session;
   std::memcpy(session.bytes.data(), body, session.bytes.size());
   std::memcpy(client_nonce_.data(), body + session.bytes.size(), kNonceBytes);

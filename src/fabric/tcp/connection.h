@@ -27,6 +27,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,8 +77,11 @@ class Connection {
     const std::lock_guard lock(seat_->in_use);
     close();
   }
-  /// The peer and why TLS refused it, or it us, if that is how it ended.
-  const std::string& refusal() const { return refusal_; }
+  /// If TLS refused the peer, or it us, and that is how it ended: its host, and why.
+  struct Refusal {
+    std::string peer, why;
+  };
+  const std::optional<Refusal>& refusal() const { return refusal_; }
   bool is_authenticated() const { return state_ == State::kOpen; }
   bool has_said_hello() const { return state_ != State::kHello; }
   /// There is certainly more to do: run again without asking epoll.
@@ -165,7 +169,7 @@ class Connection {
   Places& places_;  // seat_ has one while kOpen
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
-  std::string refusal_;
+  std::optional<Refusal> refusal_;
   bool more_ = false;
   uint32_t frames_ = 0;
   uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed

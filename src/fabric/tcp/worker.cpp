@@ -158,12 +158,12 @@ bool Worker::run_one(Connection& connection, uint64_t now_ns) {
   try {
     moved = connection.run(scratch_);
   } catch (const std::exception& error) {  // out of memory: this peer's connection ends, nobody else's
-    log::warn("tcp.connection_failed", {{"error", error.what()}});
     connection.abort();
+    tell_failure(error, now_ns);
     moved = true;
   }
   if (connection.is_closed()) {
-    if (!connection.refusal().empty()) tell_refusal(connection, now_ns);
+    if (connection.refusal()) tell_refusal(*connection.refusal(), now_ns);
     closed_.push_back(&connection);
   }
   if (moved) {
@@ -299,12 +299,18 @@ void Worker::refuse(os::Fd fd) {
   ::send(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void Worker::tell_refusal(const Connection& connection, uint64_t now_ns) {
+void Worker::tell_refusal(const Connection::Refusal& refusal, uint64_t now_ns) {
   shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
-  constexpr uint64_t kEveryNs = 1'000'000'000;  // anybody can cause it
-  if (refusal_told_ns_ != 0 && now_ns < refusal_told_ns_ + kEveryNs) return;
-  refusal_told_ns_ = now_ns;
-  log::warn("tcp.tls_refused", {{"peer", connection.refusal()}});
+  if (const auto left_out = limiter_.admit("tcp.tls_refused", refusal.peer, now_ns, refusal.why))
+    log::warn("tcp.tls_refused", {{"peer", refusal.peer}, {"why", refusal.why}, {"left_out", *left_out}});
+}
+
+void Worker::tell_failure(const std::exception& error, uint64_t now_ns) noexcept {
+  try {
+    if (const auto left_out = limiter_.admit("tcp.connection_failed", "", now_ns, error.what()))
+      log::warn("tcp.connection_failed", {{"error", error.what()}, {"left_out", *left_out}});
+  } catch (const std::exception&) {  // telling takes memory, too
+  }
 }
 
 void Worker::pause_accepting() {

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -68,7 +69,8 @@ class Worker {
   void look(uint64_t now_ns);
   void accept_all();
   void refuse(os::Fd fd);
-  void tell_refusal(const Connection& connection, uint64_t now_ns);
+  void tell_refusal(const Connection::Refusal& refusal, uint64_t now_ns);
+  void tell_failure(const std::exception& error, uint64_t now_ns) noexcept;
   void pause_accepting();
   void resume_accepting();
   void take_adopted();
@@ -97,7 +99,6 @@ class Worker {
   uint64_t look_at_ns_ = ~uint64_t{0};  // the first of watched_ is due
   uint64_t move_after_ns_ = 0;
   uint64_t paused_until_ns_ = 0;
-  uint64_t refusal_told_ns_ = 0;
   bool accept_paused_ = false;
   log::Limiter limiter_;
   bool moved_ = false;
