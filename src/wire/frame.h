@@ -43,7 +43,7 @@ enum class FrameType : uint8_t {
   kNotify = 14,  // adds `operand` to the word at `offset` and wakes its waiters; after all earlier puts
   // replies
   kReply = 32,      // operand: code, or the old value of an atomic; payload: get's bytes
-  kError = 33,      // operand: code as a negative int; no payload; offset: in LIMIT, a share (places.h), or 0
+  kError = 33,      // operand: code as a negative int; no payload; offset: in LIMIT, a user's share, or 0
   kChallenge = 34,  // payload: server nonce(16) + server proof(32)
 };
 

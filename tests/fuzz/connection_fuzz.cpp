@@ -50,8 +50,8 @@ class Peer {
     int ends[2];
     OCM_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     mine_ = os::Fd(ends[0]);
-    connection_ =
-        std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_, places_);
+    connection_ = std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_,
+                                                    places_, attachments_);
   }
   /// Sends it, moves the server until nothing moves, and takes the answers.
   void send(std::span<const std::byte> bytes) {
@@ -100,6 +100,7 @@ class Peer {
   ServerStats stats_;
   tcp::Fences fences_;
   tcp::Places places_{64, 0};
+  tcp::Attachments attachments_{8, 0};
   os::Fd mine_;
   std::unique_ptr<tcp::Scratch> scratch_ = std::make_unique<tcp::Scratch>();
   std::unique_ptr<tcp::Connection> connection_;

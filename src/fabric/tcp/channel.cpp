@@ -50,6 +50,15 @@ constexpr uint64_t kWindowBytesPerUs = 25'000;
 std::byte control_mark;
 bool is_control(const Op& op) { return op.local == &control_mark; }
 
+/// `share`: see FrameType::kError.
+Status not_attached(Code code, uint64_t share) {
+  if (code != Code::kLimit) return code;
+  if (share == 0)
+    return Status(code, "the home attaches no more extents to one connection: free some handles");
+  return Status(code, "this user has " + std::to_string(share) +
+                          " extents attached, all that one user may have at the home: free some handles");
+}
+
 void prepare(Op& op, bool chained) {
   op.code = Code::kOk;
   op.bytes_sent = op.bytes_done = 0;
@@ -366,7 +375,7 @@ bool TcpChannel::on_reply(const FrameHeader& header) {
   if (header.type == FrameType::kError) {
     const auto code = static_cast<int64_t>(header.operand);
     if (header.length != 0 || code >= 0 || code < -1000 || !is_code(static_cast<int>(code))) return false;
-    complete_front(static_cast<Code>(code), 0);
+    complete_front(static_cast<Code>(code), is_control(*flight.op) ? header.offset : 0);
     return true;
   }
   const bool is_get = flight.type == FrameType::kGet;
@@ -534,7 +543,7 @@ Result<uint32_t> TcpChannel::attach(const ExtentDescriptor& extent, Access acces
       return Status(Code::kDeadline, "no answer to attach");
     }
   }
-  if (op->code != Code::kOk) return failed_.load() ? health() : Status(op->code);
+  if (op->code != Code::kOk) return failed_.load() ? health() : not_attached(op->code, op->old_value);
   return static_cast<uint32_t>(op->old_value);
 }
 

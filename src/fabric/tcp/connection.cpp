@@ -400,6 +400,8 @@ void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
     index = free_indexes_.back();
     free_indexes_.pop_back();
   } else {
+    if (!attachments_.take(uid_of(route_.session))) return refuse(header, Code::kLimit, attachments_.most());
+    ++charged_;
     extents_.emplace_back();
   }
   extents_[index] = {extent, static_cast<Access>(wanted.access), true};
@@ -410,6 +412,7 @@ void Connection::on_detach(const FrameHeader& header) {
   if (attached(header.index) == nullptr) return refuse(header, Code::kNotFound);
   extents_[header.index] = {};
   free_indexes_.push_back(header.index);
+  if (free_indexes_.size() == extents_.size()) give_indexes();
   reply(header, 0);
 }
 

@@ -21,6 +21,8 @@
 //   C7 After a newer connection of the same route was accepted, nothing of this one is applied (fence.h).
 //   C8 A peer whose kernel answers nothing for vanished_ns is ended. One that answers and does not read is
 //      not: its program computes, or is stopped, as long as it likes.
+//   C9 Each index that this one has given is charged to its user (A1 of attachments.h), and given back when none of them
+//      is used any more, or with the connection.
 // Threads: its worker only; `seat_` is shared with those who fence it.
 #pragma once
 
@@ -29,9 +31,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/served.h"
+#include "fabric/tcp/attachments.h"
 #include "fabric/tcp/fence.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/places.h"
@@ -57,8 +61,14 @@ class Connection {
   static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
 
   /// All that it refers to outlives it.
-  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences, Places& places)
-      : stream_(std::move(stream)), directory_(directory), stats_(stats), fences_(fences), places_(places) {
+  Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences, Places& places,
+             Attachments& attachments)
+      : stream_(std::move(stream)),
+        directory_(directory),
+        stats_(stats),
+        fences_(fences),
+        places_(places),
+        attachments_(attachments) {
     seat_->fd = stream_.fd();
   }
   ~Connection() { abort(); }
@@ -125,7 +135,14 @@ class Connection {
     seat_->place = {};
     stream_.close();
     tx_.clear();
+    give_indexes();
     fences_.leave(route_, seat_);
+  }
+  /// C9: none is used.
+  void give_indexes() {
+    attachments_.give(uid_of(route_.session), std::exchange(charged_, 0));
+    extents_ = {};
+    free_indexes_ = {};
   }
   /// Ends it after a failed receive or send.
   void lost(ssize_t error);
@@ -158,7 +175,7 @@ class Connection {
   /// kNotFound, and with kFlagChained the code of the request before it.
   Code admit(const wire::FrameHeader& header, uint64_t bytes, std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
-  /// `share`: for kLimit, how many connections this peer's user may have, if that is why.
+  /// `share`: for kLimit, how many of them this peer's user may have, if that is why.
   void refuse(const wire::FrameHeader& to, Code code, uint64_t share = 0);
   void answered();
 
@@ -167,6 +184,7 @@ class Connection {
   ServerStats& stats_;
   Fences& fences_;
   Places& places_;  // seat_ has one while kOpen
+  Attachments& attachments_;
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
   std::optional<Refusal> refusal_;
@@ -194,6 +212,7 @@ class Connection {
   Nonce server_nonce_{};
   std::vector<Attached> extents_;
   std::vector<uint32_t> free_indexes_;
+  uint32_t charged_ = 0;  // C9
 };
 
 }  // namespace ocm::fabric::tcp

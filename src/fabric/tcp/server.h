@@ -12,6 +12,7 @@
 
 #include "fabric/channel.h"
 #include "fabric/served.h"
+#include "fabric/tcp/attachments.h"
 
 namespace ocm::fabric::tcp {
 
@@ -19,7 +20,8 @@ struct TcpServerOptions {
   std::string address = "127.0.0.1:0";  // "host:port"; port 0: the kernel's choice
   int threads = 1;
   uint64_t spin_ns = 50'000;
-  uint32_t max_connections = 4096;           // of one uid at most half (places.h)
+  uint32_t max_connections = 4096;  // of one uid at most half (places.h)
+  uint32_t attachments_of_user_max = kUserAttachmentsMax;
   uint64_t authenticate_ns = 5'000'000'000;  // a connection that has not proved itself by then is closed
   /// How long a peer may take to receive what it asked for of an extent that was removed meanwhile.
   uint64_t release_ns = 1'000'000'000;

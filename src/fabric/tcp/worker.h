@@ -33,6 +33,7 @@ struct ServerShared {
   ServerStats& stats;
   std::shared_ptr<TlsContext> tls;  // null: plain
   Places places{options.max_connections, ::geteuid()};
+  Attachments attachments{options.attachments_of_user_max, ::geteuid()};
   Fences fences;
   os::Fd listener;
   std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
