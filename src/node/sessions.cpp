@@ -26,11 +26,14 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
         !os::equal_secrets(os::bytes_of(hello.resume_key()), os::bytes_of(resume_key(id)))) {
       return Status(Code::kAuth, "wrong resume key");
     }
+    if (uid_of(id) != uid)
+      return Status(Code::kAuth, "the session is of uid " + std::to_string(uid_of(id)) +
+                                     ", and this program of uid " + std::to_string(uid));
     if (over_.contains(hello.resume_session()))
       return Status(Code::kAuth, "the session has ended; open a new one");
     if (const auto known = sessions_.find(id); known != sessions_.end()) {
       session = known->second;
-      if (!session->waiting || session->uid != uid) return Status(Code::kExists, "the session is open");
+      if (!session->waiting) return Status(Code::kExists, "the session is open");
       fault::reached(fault::State::kSessionTakenUp);
     } else {
       OCM_TRY(check_room(uid));
@@ -89,7 +92,7 @@ bool Sessions::is_valid() const {
   std::unordered_map<uint32_t, size_t> by_uid;
   std::unordered_map<uint32_t, uint64_t> bytes;
   for (const auto& [id, session] : sessions_) {
-    if (id != session->id || over_.contains(id_field(id))) return false;
+    if (id != session->id || uid_of(id) != session->uid || over_.contains(id_field(id))) return false;  // P8
     ++by_uid[session->uid];
     for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
   }

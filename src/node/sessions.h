@@ -13,6 +13,7 @@
 //   P6 what homes report of former runs and a program does not have, when it has shown all, is given back: what was
 //      freed or made when the daemon ended, and was not heard.
 //   P7 telling a session of nodes writes into its page and waits for nobody, whatever the program does with it.
+//   P8 a session is its user's: another uid does not take it up, its key or not. Homes charge the uid that is in its id.
 // Threads: the loop's.
 #pragma once
 
@@ -108,8 +109,8 @@ class Sessions {
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
 
-  /// Takes a new session, or one that resumes with its key, once in this run or while it waits for its program. Gives
-  /// the session and the page's descriptor.
+  /// Takes a new session, or one that resumes with its key and uid, once in this run or while it waits for its program.
+  /// Gives the session and the page's descriptor.
   /// Errors: kLimit, kAuth (also where it has ended), kExists, kProtocol, kDraining, kNoFds.
   struct Opened {
     std::shared_ptr<Session> session;

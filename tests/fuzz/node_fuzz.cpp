@@ -146,6 +146,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (!program) {
         program = std::make_shared<node::Program>();
         program->uid = 1000 + (next.who & 1);
+        SessionId former;
+        if (node::read_id(message.session_hello().resume_session(), former)) program->uid = uid_of(former);
       }
       if (message.has_stop_check() || message.has_stats_reply())
         daemon.get((message.has_stop_check() ? "/stop-check?node=" : "/status?node=") + node, 0);
