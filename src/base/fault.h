@@ -42,6 +42,7 @@ namespace ocm::fault {
   X(kUnclaimedStay, "mutation.unclaimed")     /* P6: what a program does not have stays its own */           \
   X(kUnknownIsGone, "mutation.unknown")       /* P2: what a node out of view has is taken for gone */        \
   X(kEndNotRepeated, "mutation.end_once")     /* P2: a session's end is told once */                         \
+  X(kResumeNotNoted, "mutation.not_noted")    /* P2: who did not answer a resumption is not told the end */  \
   X(kDrainEnds, "mutation.drain_ends")        /* P1: who is told to stop ends its sessions elsewhere */      \
   X(kUndoNotRepeated, "mutation.undo_once")   /* a failed publish is undone where it is heard */             \
   X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                    \

@@ -385,8 +385,11 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   resume.set_session_id(id_field(session->id));
   resume.set_owner_node(core_.name);
   resume.set_owner_incarnation(id_field(core_.incarnation));
-  session->homes.insert(node);  // before: it may end meanwhile, and the home's orphan timer was stopped
+  const bool note_late = fault::at(fault::Point::kResumeNotNoted);
+  if (!note_late)
+    session->homes.insert(node);  // it may end meanwhile, and the home's orphan timer was stopped
   auto reply = co_await homes_.ask(node, std::move(message));
+  if (note_late) session->homes.insert(node);
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;

@@ -152,6 +152,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kUnclaimedStay, "the daemon ends with news"},
     {fault::Point::kUnknownIsGone, "a home is unknown"},
     {fault::Point::kEndNotRepeated, "a resumption comes late"},
+    {fault::Point::kResumeNotNoted, "a resuming session ends"},
     {fault::Point::kDrainEnds, "a daemon shuts down"},
     {fault::Point::kUndoNotRepeated, "a failed publish leaks"},
     {fault::Point::kUndoByName, "a failed publish takes a name"},
