@@ -62,6 +62,8 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> get(std::shared_ptr<Handle> handle, size_t cell);
   /// Into all replicas of one part. A target gets copies of one cell alone, so that its numbers grow. Errors: kExists.
   Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
+  /// Takes pointers to what has the cell on this host, and reads it through all that were taken.
+  void check_pointers(Handle& handle, size_t cell);
   /// Connects again if its daemon is another one, as the client library does on its own.
   Task<Status> open();
   bool is_connected() const;
@@ -121,8 +123,6 @@ class Program : public std::enable_shared_from_this<Program> {
   void check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected, uint64_t began_ns,
                        bool other_removals);
   std::shared_ptr<Memory> published_as(const std::string& name) const;
-  /// Takes pointers to what has the cell on this host, and reads it through all that were taken.
-  void check_pointers(Handle& handle, size_t cell);
   /// W2: every replica said that it is gone.
   void lost_all(const Handle& handle, size_t part);
   void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,

@@ -19,6 +19,7 @@ struct Schedule {
 const std::vector<Schedule>& schedules_of_sessions();
 const std::vector<Schedule>& schedules_of_replicas();
 const std::vector<Schedule>& schedules_of_names();
+const std::vector<Schedule>& schedules_of_holds();
 const std::vector<Schedule>& schedules_of_succession();
 /// All of them.
 const std::vector<Schedule>& schedules();

@@ -1,0 +1,171 @@
+// A home by itself: what ends with a session, and what holds keep, in whatever order it is told.
+#include "node/home.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/units.h"
+#include "control/loop.h"
+
+namespace ocm::node {
+namespace {
+
+using control::HoldId;
+using control::Incarnation;
+
+constexpr uint64_t kBytes = 4096;
+
+template <class Id>
+Id id(char c) {
+  Id out;
+  out.bytes.fill(static_cast<std::byte>(c));
+  return out;
+}
+const Incarnation kFirst = id<Incarnation>('1'), kSecond = id<Incarnation>('2');
+const AllocationId kAllocation = id<AllocationId>('a');
+
+Config config() {
+  Config out;
+  out.name = "home";
+  out.dram_bytes = kMiB;
+  return out;
+}
+
+class HomeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    core.name = core.config.name;
+    core.partition = 7;
+    core.token = std::move(os::Secret::copy(os::bytes_of("token"))).value();
+    auto made = Home::make(core);
+    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+    home = std::move(made).value();
+    core.lease_until_ns->store(UINT64_MAX);
+  }
+  void TearDown() override { EXPECT_TRUE(home->is_valid()); }
+
+  Result<wire::ExtentDescriptor> reserve(const Incarnation& by, Layout layout = Layout::kSingle) {
+    wire::ReserveRequest request;
+    request.set_session_id(id_field(session));
+    request.set_allocation_id(id_field(kAllocation));
+    request.set_owner_node("owner");
+    request.set_owner_incarnation(id_field(by));
+    request.set_bytes_total(kBytes);
+    request.set_layout(static_cast<uint32_t>(layout));
+    Result<wire::ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
+    const auto run = [&]() -> control::Task<void> {
+      wire::PoolView pool;
+      out = co_await home->reserve(request, pool);
+    };
+    loop.spawn(run());
+    loop.drain();
+    return out;
+  }
+  Status publish(const std::vector<wire::ExtentDescriptor>& extents) {
+    wire::PublishExtents request;
+    wire::Allocation& allocation = *request.mutable_allocation();
+    allocation.set_allocation_id(id_field(kAllocation));
+    allocation.set_name("x");
+    allocation.set_bytes_total(kBytes * extents.size());
+    allocation.set_layout(static_cast<uint32_t>(Layout::kSequence));
+    for (const auto& extent : extents) {
+      allocation.add_part_bytes(kBytes);
+      *allocation.add_extents() = extent;
+      allocation.mutable_extents(allocation.extents_size() - 1)
+          ->set_part(static_cast<uint32_t>(allocation.extents_size() - 1));
+    }
+    return home->publish(request);
+  }
+  /// How many of them the home has no more; all of them if it refuses.
+  size_t hold(char reader, const std::vector<wire::ExtentDescriptor>& extents) {
+    wire::HoldRequest request = hold_of(reader);
+    request.set_owner_node("reader");
+    request.set_owner_incarnation(id_field(kFirst));
+    for (const auto& extent : extents) *request.add_extents() = ref_of(id_of(extent));
+    const auto held = home->hold(request);
+    EXPECT_TRUE(held.is_ok()) << held.status().to_string();
+    return held.is_ok() ? static_cast<size_t>(held.value().missing_size()) : extents.size();
+  }
+  void end_hold(char reader) {
+    wire::HoldRequest request = hold_of(reader);
+    request.set_end(true);
+    EXPECT_TRUE(home->hold(request).is_ok());
+  }
+  static wire::HoldRequest hold_of(char reader) {
+    wire::HoldRequest request;
+    request.set_session_id(id_field(with_uid(id<SessionId>(reader), 1000)));
+    request.set_hold_id(id_field(id<HoldId>(reader)));
+    return request;
+  }
+  /// What a program of this host has mapped.
+  std::weak_ptr<memory::Extent> pages(const wire::ExtentDescriptor& extent) {
+    const auto found = home->find(extent, Access::kReadWrite);
+    EXPECT_TRUE(found.is_ok()) << found.status().to_string();
+    return found.value();
+  }
+  control::Loop loop{0};
+  Core core{config(), loop};
+  std::unique_ptr<Home> home;
+  const SessionId session = with_uid(id<SessionId>('s'), 1000);
+};
+
+TEST_F(HomeTest, AFormerRunsLateWordEndsNoSessionThatWentOn) {
+  const wire::ExtentDescriptor extent = reserve(kFirst).value();
+  ASSERT_EQ(home->resume(session, "owner", kSecond).extents_size(), 1);
+  home->end_session(session, kFirst);
+  EXPECT_TRUE(home->has(id_of(extent)));
+  EXPECT_EQ(home->owned().extents, 1u);
+  EXPECT_EQ(reserve(kFirst).status().code(), Code::kCancelled) << "what that run asks for later";
+  EXPECT_TRUE(reserve(kSecond).is_ok()) << "the session itself is as before";
+  home->end_session(session, kSecond);
+  EXPECT_FALSE(home->has(id_of(extent)));
+  EXPECT_EQ(home->owned().extents, 0u);
+}
+
+TEST_F(HomeTest, AnEndThatComesBeforeTheResumptionOfItsOwnRunIsFinal) {
+  const wire::ExtentDescriptor extent = reserve(kFirst).value();
+  home->end_session(session, kSecond);
+  EXPECT_TRUE(home->has(id_of(extent))) << "the run that vouches for it has not said so";
+  EXPECT_EQ(home->resume(session, "owner", kSecond).extents_size(), 0);
+  EXPECT_EQ(home->vouching(session)->incarnation, kFirst);
+}
+
+/// As a home does that starts over: every replica goes, one after another, and holds come in between.
+TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
+  std::vector<wire::ExtentDescriptor> extents;
+  std::vector<std::weak_ptr<memory::Extent>> kept;
+  for (int i = 0; i < 3; ++i) {
+    extents.push_back(reserve(kFirst, Layout::kReplicated).value());
+    extents.back().set_part(static_cast<uint32_t>(i));
+    kept.push_back(pages(extents.back()));
+    std::memset(kept.back().lock()->backing->data().value(), 'x', kBytes);
+  }
+  ASSERT_TRUE(publish(extents).is_ok());
+  const auto reads = [&](size_t which) {
+    const auto extent = kept[which].lock();
+    return extent != nullptr && *extent->backing->data().value() == std::byte{'x'};
+  };
+  EXPECT_EQ(hold('1', extents), 0u);
+  home->drop(id_of(extents[0]));
+  EXPECT_EQ(hold('2', extents), 1u);
+  home->drop(id_of(extents[1]));
+  home->drop(id_of(extents[2]));
+  EXPECT_EQ(hold('3', extents), 3u);
+  for (const auto& extent : extents)
+    EXPECT_EQ(home->find(extent, Access::kRead).status().code(), Code::kRevoked) << "it answers nobody";
+  EXPECT_TRUE(reads(0) && reads(1) && reads(2)) << "who has pointers reads what was there";
+  EXPECT_TRUE(home->is_valid());
+  EXPECT_EQ(home->owned().bytes, 3 * kBytes);
+  end_hold('3');
+  end_hold('1');
+  EXPECT_FALSE(reads(0)) << "the first hold was its last";
+  EXPECT_TRUE(reads(1) && reads(2));
+  EXPECT_EQ(home->owned().bytes, 2 * kBytes);
+  end_hold('2');
+  EXPECT_FALSE(reads(1) || reads(2));
+  EXPECT_EQ(home->owned().extents, 0u);
+}
+
+}  // namespace
+}  // namespace ocm::node
