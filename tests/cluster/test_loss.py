@@ -191,20 +191,36 @@ def test_what_misses_a_replica_is_shown(cluster):
     wait_for("a metric tells", lambda: "oncilla_names_degraded 1" in cluster["n1"].http_get("/metrics"))
     assert "replica_missing name=replicas" in cluster["n1"].log()
 
-    def ls(*options):
-        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "ls", *options],
+    def ocm(*command):
+        return subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), *command],
                               check=True, capture_output=True, text=True, timeout=20).stdout
-    wait_for("ocm ls tells", lambda: json.loads(ls("--json"))[0]["replicas_missing"] == 1)
-    assert not json.loads(ls("--json"))[0]["lost"]
-    assert "replicas (degraded: 1 missing)" in ls()
+
+    def in_ls():
+        return {name["name"]: (name["lost"], name["replicas_missing"]) for name in json.loads(ocm("ls", "--json"))}
+
+    def in_status():
+        return {name["name"]: (name["lost"], name["replicas_missing"]) for name in cluster["n1"].status()["names"]}
+    wait_for("ocm ls tells", lambda: in_ls() == {"replicas": (False, 1)})
+    assert in_status() == {"replicas": (False, 1)}
+    assert "replicas (degraded: 1 missing)" in ocm("ls") and "(lost)" not in ocm("ls")
+    assert "1 degraded: " in ocm("status") and " lost: " not in ocm("status")
+    assert "oncilla_names_lost 0\n" in cluster["n1"].http_get("/metrics")
     single = cluster.program(cluster["n1"]).alloc(MIB, nodes=["n2"])
     single.publish("single", 0o606)
+    kept = cluster.program(cluster["n1"]).alloc(4096, nodes=["n1"])
+    kept.publish("kept", 0o606)
     cluster["n2"].kill()
-    wait_for("the metrics tell", lambda: "oncilla_names_lost 2" in cluster["n1"].http_get("/metrics"))
+    wait_for("the metrics tell", lambda: "oncilla_names_lost 2\n" in cluster["n1"].http_get("/metrics"))
     wait_for("the log names it", lambda: "data_lost name=single" in cluster["n1"].log())
-    status = subprocess.run([find_binary("ocm"), "--socket", str(cluster["n1"].socket_path), "status", "--json"],
-                            check=True, capture_output=True, text=True, timeout=20).stdout
-    assert json.loads(status)["names_lost"] == 2
+    told = {"replicas": (True, 0), "single": (True, 0), "kept": (False, 0)}
+    assert in_ls() == in_status() == told
+    lines = ocm("ls").splitlines()
+    assert sorted(line for line in lines if line.endswith("(lost)")) == [
+        line for end in ("replicas (lost)", "single (lost)") for line in lines if line.endswith(end)]
+    assert len([line for line in lines if "(lost)" in line]) == 2 and "degraded" not in "".join(lines)
+    assert "2 lost: bytes were on a node that is gone" in ocm("status") and "degraded: " not in ocm("status")
+    status = json.loads(ocm("status", "--json"))
+    assert (status["names"], status["names_lost"], status["names_degraded"]) == (3, 2, 0)
     filler.free()
 
 
