@@ -133,6 +133,12 @@ def acting_as(uid: int | None, directory: pathlib.Path):
         os.chdir(before)
 
 
+def done(reply: dict) -> dict:
+    """A reply that is no error."""
+    assert reply["code"] == 0, reply
+    return reply
+
+
 class RawProgram:
     def __init__(self, node, uid: int | None = None, deadline_s: float = 20.0):
         self._take(socket.socket(socket.AF_UNIX), deadline_s)

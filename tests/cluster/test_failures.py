@@ -1,4 +1,5 @@
 """Bad luck: programs and nodes killed, stopped and cut off. Errors reach their users and nobody else."""
+import os
 import signal
 import time
 
@@ -436,6 +437,7 @@ def test_what_was_removed_while_its_home_stood_still_is_freed_when_it_is_back(cl
     wait_for("the memory is back", lambda: pool_used(cluster["n3"].status()) <= before - 8 * MIB, 20)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process a clock of its own")
 def test_deadlines_hold_where_the_machine_was_suspended(make_cluster):
     """In a suspend CLOCK_BOOTTIME runs on and CLOCK_MONOTONIC, the clock of Asio's timers, does not: here they
     differ by a day."""

@@ -9,17 +9,12 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED
-from rawprogram import RawNode
+from rawprogram import RawNode, done
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZE = 3 * MIB
 WORD, BEFORE = SIZE - 64, 5
 PATIENCE_S = 12 * FAILURE_DEADLINE_S
-
-
-def done(reply: dict) -> dict:
-    assert reply["code"] == 0, reply
-    return reply
 
 
 class Mover:

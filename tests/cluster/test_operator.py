@@ -106,8 +106,8 @@ def test_a_node_whose_name_another_has_says_so(make_cluster):
     assert metric(cluster["n1"], "oncilla_has_coordinator") == 1 and get(cluster["n2"], "/readyz")[0] == 200
 
 
-def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_cluster):
-    cluster = make_cluster(names=("n1", "n2"), namespaces=True, start=False)
+def test_a_node_alone_in_a_cluster_of_its_own_says_so(make_netns_cluster):
+    cluster = make_netns_cluster(names=("n1", "n2"), start=False)
     n1, n2 = cluster.nodes
     for node in cluster.nodes:
         arguments = node.arguments()

@@ -169,9 +169,9 @@ def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
     assert a.holds(0, 20, MIB)
 
 
-def test_another_node_takes_the_copy_where_the_first_refuses(make_cluster):
+def test_another_node_takes_the_copy_where_the_first_refuses(make_netns_cluster):
     # n4 has the most room and cannot be reached by the home that leads.
-    cluster = make_cluster(names=NAMES, namespaces=True, extra=SOON)
+    cluster = make_netns_cluster(names=NAMES, extra=SOON)
     filler = cluster.program(cluster["n1"]).alloc(64 * MIB, nodes=["n5"])
     also = cluster.program(cluster["n1"]).alloc(64 * MIB, nodes=["n1"])
     a = replicated(cluster)
