@@ -2,6 +2,7 @@
 #include "node/copy_queue.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -46,15 +47,17 @@ TEST(CopyQueue, TheRestOfAJobIsTheNextOfItsSession) {
   EXPECT_EQ(order(queue), "10 1 2 ");
 }
 
-TEST(CopyQueue, OneUserNeverFillsIt) {
-  CopyQueue queue;
-  for (size_t i = 0; i < CopyQueue::kUserMax; ++i) {
-    ASSERT_TRUE(queue.push(job(7, static_cast<int>(i % 5), 1)).is_ok());
+TEST(CopyQueue, OneUserNeverFillsItNorDoesRoot) {
+  for (const uint32_t uid : {7u, 0u, static_cast<uint32_t>(::geteuid())}) {
+    CopyQueue queue;
+    for (size_t i = 0; i < CopyQueue::kUserMax; ++i) {
+      ASSERT_TRUE(queue.push(job(uid, static_cast<int>(i % 5), 1)).is_ok());
+    }
+    EXPECT_EQ(queue.push(job(uid, 9, 1)).code(), Code::kQueueFull) << uid;
+    EXPECT_TRUE(queue.push(job(uid + 1, 1, 1)).is_ok());
+    (void)queue.pop();
+    EXPECT_TRUE(queue.push(job(uid, 9, 1)).is_ok());
   }
-  EXPECT_EQ(queue.push(job(7, 9, 1)).code(), Code::kQueueFull);
-  EXPECT_TRUE(queue.push(job(8, 1, 1)).is_ok());
-  (void)queue.pop();
-  EXPECT_TRUE(queue.push(job(7, 9, 1)).is_ok());
 }
 
 }  // namespace

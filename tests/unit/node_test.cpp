@@ -253,6 +253,28 @@ TEST_F(NodeTest, PublishedAllocationsOutliveTheirSessionUntilRemoved) {
   EXPECT_EQ(q.attach("x", 1).code(), code(Code::kNotFound));
 }
 
+/// By a program that speaks for itself, with the capability that it was given and with a part of it.
+TEST_F(NodeTest, WhatIsAttachedForReadingIsNotOpenedForWriting) {
+  start();
+  Program owner = program();
+  const auto made = owner.allocate(kMiB);
+  ASSERT_EQ(owner.publish(made.allocation().allocation_id(), "x").code(), 0);
+  Program reader = program();
+  const wire::ExtentDescriptor extent = reader.attach("x", 1).allocation().extents(0);
+  EXPECT_NE(extent.capability(), made.allocation().extents(0).capability());
+  for (const uint32_t access : {3u, 2u, 0u, 7u}) EXPECT_NE(reader.open(extent, access).code(), 0) << access;
+  EXPECT_EQ(reader.open(extent, 3).code(), code(Code::kPermission));
+  EXPECT_EQ(reader.fds.size(), 2u);  // those of the hello
+  ASSERT_EQ(reader.open(extent, 1).code(), 0);
+  const int fd = reader.fds.back().get();
+  EXPECT_EQ(::mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  EXPECT_LT(::pwrite(fd, "x", 1, 0), 0);
+  void* const data = ::mmap(nullptr, kMiB, PROT_READ, MAP_SHARED, fd, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  EXPECT_NE(::mprotect(data, kMiB, PROT_READ | PROT_WRITE), 0);
+  ::munmap(data, kMiB);
+}
+
 TEST_F(NodeTest, FreeingAPublishedAllocationDetachesIt) {
   start();
   Program p = program();
@@ -309,7 +331,7 @@ TEST_F(NodeTest, ASessionIsTakenUpAgainOnlyWithItsKeyAndNeverOnceItHasEnded) {
   m.mutable_session_hello()->set_resume_session(id);
   m.mutable_session_hello()->set_resume_key(std::string(32, 'x'));
   Program wrong(std::move(node_->connect_local()).value());
-  EXPECT_EQ(wrong.call(m).code(), code(Code::kAuth));
+  EXPECT_EQ(wrong.call(m).detail(), "wrong resume key");
   m.mutable_session_hello()->set_resume_key(key);
   Program right(std::move(node_->connect_local()).value());
   const auto refused = right.call(m);

@@ -2,12 +2,28 @@
 
 A statement is a bullet, or a paragraph, under any heading but the first. It names a test, or says "No test: " and why;
 one that ends with a colon introduces the others. "At worst" begins a statement, so that it cannot hide behind another's
-test. Tables and commands are not looked at.
+test. Tables and commands are not looked at. Figures are those of the code.
 """
 import pathlib
 import re
 import sys
 
+# Figures of the document, and the code that they are told of.
+FIGURES = (
+    ("end after 5 s", "src/node/doors.h", "kProveNs = 5'000'000'000;"),
+    ("end after 5 s", "src/fabric/tcp/server.h", "authenticate_ns = 5'000'000'000;"),
+    ("its holds on published memory take at most 256 MiB", "src/control/allowance.h",
+     "kUserBytesMax = size_t{256} << 20;"),
+    ("takes at most 256 MiB of a home, a million", "src/fabric/tcp/attachments.h",
+     "kUserAttachmentsMax = (uint32_t{256} << 20) / kAttachmentBytes;"),
+    ("1024 copies under way by its daemon, half of all", "src/node/copier.h",
+     "kUserAskedMax = 1024, kAskedMax = 2048;"),
+    ("4096 that wait at a home, a quarter of all", "src/node/copy_queue.h", "kUserMax = 4096, kAllMax = 16384;"),
+    ("512 replicas on living nodes given up at once", "src/control/user_rate.h", "kBurst = 512;"),
+    ("then 4 in each failure deadline", "src/node/service.h", "kLossesEachDeadline = 4;"),
+    ("4 requests that read names and 16 that change them", "src/node/service.h",
+     "kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;"),
+)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"`(tests/[\w/.-]+\.(?:py|cpp))(?:::([\w.]+))?`")
 
@@ -45,6 +61,13 @@ def unproved(text: str) -> list:
     return out
 
 
+def figures_wrong(text: str) -> list:
+    said = " ".join(text.split())
+    return [f"docs/security.md and {file} have not the same figure: \"{words}\", \"{code}\""
+            for words, file, code in FIGURES
+            if words.lower() not in said.lower() or code not in (ROOT / file).read_text()]
+
+
 def check_itself():
     good = ("x\n## A\nBoth hold:\n\n- one: `tests/a.py::test_b`;\n  more\n- two. No test: why.\n\n| a |\n\n"
             "    command\n\nAt worst: all. No test: why.\n")
@@ -60,7 +83,7 @@ def main() -> int:
     text = (ROOT / "docs/security.md").read_text()
     named = NAMED.findall(text)
     wrong = sorted({f"docs/security.md names {file}::{test}, which is not there" for file, test in named
-                    if not is_there(file, test)}) + unproved(text)
+                    if not is_there(file, test)}) + unproved(text) + figures_wrong(text)
     print("\n".join(wrong) or f"docs/security.md: {len(named)} tests are there, {len(statements(text))} statements")
     return 1 if wrong or len(named) < 20 else 0
 

@@ -45,6 +45,12 @@ TEST_F(Turning, OneUserHasSoManyAtOnceAndOthersTheirs) {
   EXPECT_EQ(turns->running(8), 0u);
 }
 
+TEST_F(Turning, RootHasNoMore) {
+  for (int i = 1; i <= 4; ++i) loop.spawn(take(0, i));
+  settle();
+  EXPECT_EQ(taken, (std::vector<int>{1, 2}));
+}
+
 TEST_F(Turning, WhoseTimeHasPassedLetsTheNextOneCome) {
   for (int i = 1; i <= 2; ++i) loop.spawn(take(7, i));
   loop.spawn(take(7, 3, 1));
