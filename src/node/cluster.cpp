@@ -338,7 +338,7 @@ wire::ClusterView Cluster::fresh_view() const {
   return view;
 }
 
-void Cluster::tell_of_leaving() {
+void Cluster::tell_of_leaving() const {
   if (!on_leaving_) return;
   using Kind = fabric::shm::NodeWord::Kind;
   std::vector<fabric::shm::NodeWord> leaving;
@@ -349,8 +349,6 @@ void Cluster::tell_of_leaving() {
       leaving.push_back({state == NodeState::kDead ? Kind::kDead : Kind::kDraining, node.partition()});
     }
   }
-  if (leaving == leaving_) return;
-  leaving_ = leaving;
   on_leaving_(std::move(leaving));
 }
 

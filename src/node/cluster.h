@@ -67,7 +67,7 @@ class Cluster {
   bool may_learn_of_nodes() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
-  /// Called with the runs of daemons that are dead or drain, when these are others than before. Set before start().
+  /// Called with the runs of daemons that are dead or drain, as each view shows them. Set before start().
   void on_leaving(std::function<void(std::vector<fabric::shm::NodeWord>)> hook) {
     on_leaving_ = std::move(hook);
   }
@@ -148,7 +148,7 @@ class Cluster {
   uint64_t patience_ns() const {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
-  void tell_of_leaving();
+  void tell_of_leaving() const;
   control::Reply not_here(const wire::Envelope& request);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
@@ -166,7 +166,6 @@ class Cluster {
   std::function<void(wire::NodeView&)> fill_;
   std::function<void(const wire::NodeView&)> on_node_;
   std::function<void(std::vector<fabric::shm::NodeWord>)> on_leaving_;
-  std::vector<fabric::shm::NodeWord> leaving_;  // as it was told last
   std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member heard_of_;  // the coordinator

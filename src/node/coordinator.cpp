@@ -223,6 +223,10 @@ void Coordinator::remade(const wire::PartMoved& part) {
   wire::Allocation removed;
   removed.set_allocation_id(part.allocation_id());
   *removed.mutable_extents() = part.now();
+  tell_removed(removed);
+}
+
+void Coordinator::tell_removed(const wire::Allocation& removed) {
   for (const std::string& node : homes_of(removed)) spawn(tell_until_heard(node, removal(removed)));
 }
 
@@ -231,7 +235,7 @@ void Coordinator::merge_names(const wire::Heartbeat& beat) {
   for (const std::string& id : beat.removed()) {
     const auto back = names_.remember_removed(id);
     if (!back) continue;
-    for (const std::string& node : homes_of(*back)) spawn(tell_until_heard(node, removal(*back)));
+    tell_removed(*back);
   }
   for (const auto& allocation : beat.published()) {
     std::vector<wire::ExtentDescriptor> former;

@@ -91,6 +91,8 @@ class Coordinator {
   static wire::PublishExtents removal(const wire::Allocation& allocation);
   /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
   static std::vector<std::string> homes_of(const wire::Allocation& allocation);
+  /// Each home of it, in the background.
+  void tell_removed(const wire::Allocation& removed);
   /// With its node's next heartbeat. False: it is not noted, for too much waits already.
   bool tell_later(std::string node, wire::PublishExtents what);
   /// False: the same daemon has sent a newer one since.

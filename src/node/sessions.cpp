@@ -142,6 +142,7 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
 }
 
 void Sessions::tell(std::vector<fabric::shm::NodeWord> nodes) {
+  if (nodes == nodes_) return;
   nodes_ = std::move(nodes);
   for (const auto& [id, session] : sessions_) tell(*session);
 }

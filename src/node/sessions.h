@@ -120,7 +120,7 @@ class Sessions {
   /// It is over: this run does not take it up again, for its homes, once told, do not either.
   void end(const std::shared_ptr<Session>& session);
 
-  /// Tells all sessions which runs of daemons are dead or drain from now on.
+  /// Tells all sessions which runs of daemons are dead or drain from now on, where these are others than before.
   void tell(std::vector<fabric::shm::NodeWord> nodes);
 
   /// Charges the user's quota. Errors: kQuota.
@@ -168,7 +168,7 @@ class Sessions {
   Core& core_;
   const os::Hmac receipt_mac_;  // of a key made of the token: the library keeps it where core dumps have it
   Moved moved_;
-  std::vector<fabric::shm::NodeWord> nodes_;
+  std::vector<fabric::shm::NodeWord> nodes_;  // as told last
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
   control::Recent over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;

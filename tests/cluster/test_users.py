@@ -82,9 +82,13 @@ def test_a_user_sees_his_own_sessions_and_what_he_may_read(shared):
     alice.close(), bob.close()
 
 
+def becoming(uid: int | None) -> list:
+    """What a command begins with so that it runs as `uid`; None: as who runs the tests."""
+    return [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+
 def ocm_as(node, uid, *command) -> str:
-    as_user = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    return subprocess.run([*as_user, str(find_binary("ocm")), "--socket", str(node.socket_path), *command],
+    return subprocess.run([*becoming(uid), str(find_binary("ocm")), "--socket", str(node.socket_path), *command],
                           capture_output=True, text=True, timeout=20, check=True).stdout
 
 
@@ -186,8 +190,8 @@ def test_who_may_read_memory_of_this_host_cannot_write_it(shared):
     a = alice.alloc(4096, nodes=["n1"], flags=DEDICATED)
     a.put(0, b"alice")
     a.publish("shown", 0o604)
-    subprocess.run(["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups", sys.executable, "-c",
-                    READS_AND_WRITES, str(pathlib.Path(__file__).parent), str(node.socket_path), str(PERMISSION)],
+    subprocess.run([*becoming(BOB), sys.executable, "-c", READS_AND_WRITES,
+                    str(pathlib.Path(__file__).parent), str(node.socket_path), str(PERMISSION)],
                    check=True, timeout=20)
     assert a.get(0, 5) == b"alice"
     alice.session("remove", "shown")
@@ -521,7 +525,7 @@ def test_a_users_requests_about_names_take_turns(make_cluster):
     bob, alice = cluster.program(n2, uid=BOB), cluster.program(n3, uid=ALICE)
     for i in range(600):
         bob.alloc(4096, nodes=["n2"]).publish(f"{'bobs-long-name-' * 10}{i}", 0o606)
-    as_bob = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
+    as_bob = becoming(BOB)
     flood = subprocess.Popen([*as_bob, sys.executable, "-c", FLOOD,
                               str(pathlib.Path(__file__).parent), str(n2.socket_path)])
     try:

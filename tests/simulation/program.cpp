@@ -7,9 +7,8 @@
 namespace ocm::simulation {
 namespace {
 
-constexpr int kFollowedMax = 8;  // as the client library
-constexpr uint64_t kSliceNs = 100'000'000;
-constexpr uint64_t kWorksWithinNs = 150'000'000;  // W6: a tenth of a failure deadline
+constexpr int kFollowedMax = 8;             // as the client library
+constexpr uint64_t kSliceNs = 100'000'000;  // of a wait
 
 struct ControlCall : Waiter {
   using Waiter::Waiter;
@@ -24,6 +23,14 @@ struct WordCall : Waiter {
 /// Of a node that lives and cannot just now.
 bool is_refusal(Code code) { return code == Code::kNoMemory || code == Code::kNoFds; }
 bool is_gone(Code code) { return code == Code::kRevoked || code == Code::kNotFound || code == Code::kLost; }
+
+WordOp word_of(const Memory::Piece& piece, uint64_t offset) {
+  WordOp out;
+  out.id = piece.id;
+  out.capability = piece.extent.capability();
+  out.offset = offset;
+  return out;
+}
 
 }  // namespace
 
@@ -161,7 +168,7 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   const bool grows = request.has_allocate() || request.has_attach() || request.has_join();
   const Counted counted(grows ? &growing_ : nullptr);
   const auto call = std::make_shared<ControlCall>(*env);
-  const uint64_t stops = world_.stops(node_), began_ns = env->now_ns();
+  const Began began = begin();
   const auto kind = static_cast<uint64_t>(request.body_case());
   const auto serve = [](Daemon& served, std::shared_ptr<node::Program> session, wire::Envelope message,
                         std::weak_ptr<ControlCall> weak, std::weak_ptr<SimEnv> asker,
@@ -184,13 +191,13 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
   while (!call->done && env->now_ns() < until_ns) {
     if (!is_connected()) co_return Status(Code::kPeerLost, "the daemon died");
     call->expired = false;
-    co_await env->wait(call, std::min(until_ns, env->now_ns() + 100'000'000));
+    co_await env->wait(call, std::min(until_ns, env->now_ns() + kSliceNs));
   }
   const std::string what = "call " + std::to_string(kind);
   if (!call->done) {
     // Who gives up early, as the client does with a hello, leaves a request that ends all the same.
     const uint64_t given_up_ns = bound_ns > world_.deadline_ns() ? 0 : call_bound_ns() - bound_ns;
-    const auto check = [weak = weak_from_this(), run = daemon->run(), call, stops, what] {
+    const auto check = [weak = weak_from_this(), run = daemon->run(), call, stops = began.stops, what] {
       const auto alive = weak.lock();
       if (!alive || alive->ended_ || call->done || !alive->is_connected() || alive->session_run_ != run)
         return;
@@ -203,20 +210,20 @@ Task<Result<wire::Envelope>> Program::call(wire::Envelope request, uint64_t boun
       world_.clock().in(given_up_ns, check);
     co_return Status(Code::kDeadline, "no answer in time");
   }
-  check_in_time(what, began_ns, stops, bound_ns);
+  check_in_time(what, began, bound_ns);
   world_.note(kind, number_, static_cast<uint64_t>(-static_cast<int>(call->status.code())));
   if (!call->status.is_ok()) co_return call->status;
   co_return std::move(call->reply);
 }
 
-void Program::check_in_time(const std::string& what, uint64_t began_ns, uint64_t stops, uint64_t bound_ns) {
-  if (world_.stops(node_) != stops) return;
-  const uint64_t took_ns = env->now_ns() - began_ns;
-  const bool probing = began_ns >= probes_since_ns_;
+void Program::check_in_time(const std::string& what, const Began& began, uint64_t bound_ns) {
+  if (world_.stops(node_) != began.stops) return;
+  const uint64_t took_ns = env->now_ns() - began.at_ns;
+  const bool probing = began.at_ns >= probes_since_ns_;
   uint64_t& longest_ns = world_.longest_ns[(probing ? "at the end, " : "") + what];
   longest_ns = std::max(longest_ns, took_ns);
   if (took_ns > bound_ns) world_.violate("W5: " + what + " of " + name_of(node_) + " took too long");
-  if (probing && took_ns > kWorksWithinNs)
+  if (probing && took_ns > works_within_ns())
     world_.violate("W6: " + what + " of " + name_of(node_) + " took " + std::to_string(took_ns / 1'000'000) +
                    " ms");
 }
@@ -397,9 +404,9 @@ Task<Status> Program::follow(std::shared_ptr<Handle> handle, size_t cell,
 Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
   const std::shared_ptr<Memory> memory = handle->memory;
   const uint64_t value = ++memory->cells[cell].issued;
-  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
+  const Began began = begin();
   const Status status = co_await follow(handle, cell, [&] { return put_once(handle, cell, value); });
-  check_in_time("a put", began_ns, stops, move_bound_ns());
+  check_in_time("a put", began, move_bound_ns());
   world_.note(100, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
   if (status.is_ok()) {
     memory->cells[cell].acked = std::max(memory->cells[cell].acked, value);
@@ -411,9 +418,6 @@ Task<Status> Program::put(std::shared_ptr<Handle> handle, size_t cell) {
 }
 
 Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value) {
-  WordOp op;
-  op.kind = WordOp::kPut;
-  op.value = value;
   const bool replicated = handle->memory->replicated();
   const auto bound = handle->places;
   const Where at = where(*handle, cell);
@@ -423,9 +427,9 @@ Task<Status> Program::put_once(std::shared_ptr<Handle> handle, size_t cell, uint
   std::vector<Task<void>> tasks;
   for (size_t i = 0; i < places.size(); ++i) {
     const Memory::Piece& piece = piece_at(*handle, places[i]);
-    op.id = piece.id;
-    op.capability = piece.extent.capability();
-    op.offset = at.offset;
+    WordOp op = word_of(piece, at.offset);
+    op.kind = WordOp::kPut;
+    op.value = value;
     tasks.push_back(word_to(piece.node, op, results[i]));
   }
   co_await env->join(std::move(tasks));
@@ -466,15 +470,12 @@ Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   ++memory->cells[cell].issued;
   const Where at = where(*handle, cell);
   const Memory::Piece& piece = piece_at(*handle, at.first);
-  WordOp op;
+  WordOp op = word_of(piece, at.offset);
   op.kind = WordOp::kAdd;
-  op.id = piece.id;
-  op.capability = piece.extent.capability();
-  op.offset = at.offset;
   op.value = 1;
-  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
+  const Began began = begin();
   const WordResult result = co_await word(piece.node, op);
-  check_in_time("an atomic", began_ns, stops, world_.deadline_ns() + kSliceNs);
+  check_in_time("an atomic", began, world_.deadline_ns() + kSliceNs);
   if (result.code != Code::kOk) co_return result.code;
   if (result.value + 1 > memory->cells[cell].issued || result.value < before)
     world_.violate("W1: an atomic brought " + std::to_string(result.value));
@@ -520,9 +521,9 @@ void Program::lost_all(const Handle& handle, size_t part) {
 Task<Status> Program::get(std::shared_ptr<Handle> handle, size_t cell) {
   const uint64_t acked = handle->memory->cells[cell].acked;
   check_pointers(*handle, cell);
-  const uint64_t began_ns = env->now_ns(), stops = world_.stops(node_);
+  const Began began = begin();
   const Status status = co_await follow(handle, cell, [&] { return get_once(handle, cell, acked); });
-  check_in_time("a get", began_ns, stops, move_bound_ns());
+  check_in_time("a get", began, move_bound_ns());
   if (!status.is_ok()) {
     world_.note(102, number_ * 1000 + cell, static_cast<uint64_t>(-static_cast<int>(status.code())));
     ++world_.counts["gets failed"];
@@ -536,11 +537,8 @@ void Program::check_pointers(Handle& handle, size_t cell) {
   const auto daemon = world_.daemon(node_);
   // Its slot and its lease are good just now.
   const auto answers = [&](const Memory::Piece& piece) {
-    WordOp op;
-    op.id = piece.id;
-    op.capability = piece.extent.capability();
-    op.offset = at.offset;
-    return daemon && world_.life(node_) == piece.life && daemon->serve(op).code == Code::kOk;
+    return daemon && world_.life(node_) == piece.life &&
+           daemon->serve(word_of(piece, at.offset)).code == Code::kOk;
   };
   for (size_t place = at.first; place < at.last; ++place) {
     const size_t number = handle.places[place];
@@ -582,11 +580,7 @@ Task<Status> Program::get_once(std::shared_ptr<Handle> handle, size_t cell, uint
   Status last = Code::kLost;
   for (const size_t i : order) {
     const Memory::Piece& piece = memory->pieces[i];
-    WordOp op;
-    op.id = piece.id;
-    op.capability = piece.extent.capability();
-    op.offset = at.offset;
-    const WordResult result = co_await word(piece.node, op);
+    const WordResult result = co_await word(piece.node, word_of(piece, at.offset));
     if (is_refusal(result.code)) co_return result.code;
     if (result.code == Code::kOk) {
       check_value(*memory, cell, acked, result.value, "get");
@@ -635,11 +629,7 @@ Task<Status> Program::copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle>
   ++world_.counts[memory->replicated() ? "copies to replicas" : "copies"];
   for (const size_t target : targets) {
     const Memory::Piece& piece = memory->pieces[target];
-    WordOp op;
-    op.id = piece.id;
-    op.capability = piece.extent.capability();
-    op.offset = kCopiesAt;
-    const WordResult result = co_await word(piece.node, op);
+    const WordResult result = co_await word(piece.node, word_of(piece, kCopiesAt));
     if (result.code == Code::kOk) check_value(*from->memory, cell, acked, result.value, "copy");
   }
   co_return Status();

@@ -112,11 +112,17 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> put_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t value);
   Task<Status> get_once(std::shared_ptr<Handle> handle, size_t cell, uint64_t acked);
   Task<Status> greet();
-  /// W5, and W6 while it probes: what began then, when this node had met so many faults, ends in time.
-  void check_in_time(const std::string& what, uint64_t began_ns, uint64_t stops, uint64_t bound_ns);
+  struct Began {
+    uint64_t at_ns, stops;  // stops: how many faults this node had met
+  };
+  Began begin() const { return {env->now_ns(), world_.stops(node_)}; }
+  /// W5, and W6 while it probes: what began then ends in time, if no fault was at this node.
+  void check_in_time(const std::string& what, const Began& began, uint64_t bound_ns);
   /// As the client library does before any other request of a session that was taken up.
   Task<Status> show_receipts();
   Task<void> step();
+  /// W4: no other has the name of what was published just now.
+  void displace_others(const Memory& memory);
   Task<void> copy_to(size_t piece, std::shared_ptr<Handle> to, wire::CopyRequest ask, Status& out);
   /// W4: somebody who began at `began_ns` did not find the name. `other_removals`: under way, and not its
   /// own.
@@ -130,6 +136,7 @@ class Program : public std::enable_shared_from_this<Program> {
   uint64_t below(uint64_t bound) { return env->random_number() % bound; }
   uint64_t call_bound_ns() const { return 6 * world_.deadline_ns(); }  // W5
   uint64_t move_bound_ns() const { return 8 * world_.deadline_ns(); }
+  uint64_t works_within_ns() const { return world_.deadline_ns() / 10; }  // W6
 
   World& world_;
   const size_t node_, number_;

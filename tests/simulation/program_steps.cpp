@@ -66,21 +66,25 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
     co_return reply.status();  // it may be there all the same
   }
   if (memory->state == Memory::State::kPublishing) memory->state = Memory::State::kPublished;
-  for (const auto& [id, other] : world_.memories) {
-    const bool named =
-        other->state == Memory::State::kPublishing || other->state == Memory::State::kPublished;
-    // Removed already, and the answer to the publish came late: `other` may have the name since.
-    if (memory->state != Memory::State::kPublished) break;
-    if (other == memory || !named || other->name != memory->name || world_.may_be_removed(*other)) continue;
-    if (other->state == Memory::State::kPublished && !other->displaced) ++world_.counts["names displaced"];
-    other->displaced = true;
-    if (other->state == Memory::State::kPublished && other->published_ns > world_.coordinator_since_ns())
-      world_.violate("W4: two allocations got the name " + memory->name);
-  }
+  // Else it is removed already, and the answer came late: another may have the name since.
+  if (memory->state == Memory::State::kPublished) displace_others(*memory);
   memory->published_ns = world_.clock().now_ns();
   world_.published.push_back(memory);
   ++world_.counts["published"];
   co_return Status();
+}
+
+void Program::displace_others(const Memory& memory) {
+  for (const auto& [id, other] : world_.memories) {
+    const bool named =
+        other->state == Memory::State::kPublishing || other->state == Memory::State::kPublished;
+    if (other.get() == &memory || !named || other->name != memory.name || world_.may_be_removed(*other))
+      continue;
+    if (other->state == Memory::State::kPublished && !other->displaced) ++world_.counts["names displaced"];
+    other->displaced = true;
+    if (other->state == Memory::State::kPublished && other->published_ns > world_.coordinator_since_ns())
+      world_.violate("W4: two allocations got the name " + memory.name);
+  }
 }
 
 std::shared_ptr<Memory> Program::published_as(const std::string& name) const {

@@ -5,10 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <atomic>
-
-#include "base/fault.h"
 #include "fabric/shm/tables.h"
+#include "unit/fault_switch.h"
 #include "unit/program.h"
 
 namespace ocm::node {
@@ -55,17 +53,8 @@ class NodeTest : public ::testing::Test {
   wire::Envelope welcome_;
 };
 
-/// Lets the answers to requests end with an exception, as long as it is on.
-struct Throwing final : fault::Hook {
-  Throwing() { fault::install(this); }
-  ~Throwing() override { fault::install(nullptr); }
-  bool happens(fault::Point point) override { return on && point == fault::Point::kHandlerThrows; }
-  void reached(fault::State) override {}
-  std::atomic<bool> on{false};
-};
-
 TEST_F(NodeTest, AFaultInARequestIsItsOwnErrorAndEndsNothing) {
-  Throwing throwing;
+  test::FaultSwitch throwing(fault::Point::kHandlerThrows);
   start();
   Program p = program();
   throwing.on = true;

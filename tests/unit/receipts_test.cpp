@@ -4,36 +4,18 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "control/loop.h"
-#include "node/sessions.h"
+#include "sessions_fixture.h"
 
 namespace ocm::node {
 namespace {
 
 constexpr uint64_t kBytes = 4096;
 
-Config config() {
-  Config out;
-  out.name = "a";
-  out.sessions = 16;
-  return out;
-}
-
-/// One run of a daemon.
-struct OneRun {
-  explicit OneRun(std::string_view token) : core(config(), loop), sessions(with(token)) {}
-  Core& with(std::string_view token) {
-    core.token = std::move(os::Secret::copy(os::bytes_of(token))).value();
-    return core;
-  }
+struct OneRun : SessionsRun {
+  using SessionsRun::SessionsRun;
   std::shared_ptr<Session> open(const Session* before = nullptr) {
-    wire::SessionHello hello;
-    hello.set_version(wire::kControlVersion);
-    if (before != nullptr) {
-      hello.set_resume_session(id_field(before->id));
-      hello.set_resume_key(sessions.resume_key(before->id));
-    }
-    auto opened = sessions.open(hello, 1000, 1);
+    auto opened = sessions.open(
+        before == nullptr ? hello() : hello(before->id, sessions.resume_key(before->id)), 1000, 1);
     EXPECT_TRUE(opened.is_ok()) << opened.status().to_string();
     return opened.value().session;
   }
@@ -43,10 +25,6 @@ struct OneRun {
     request.mutable_shown(0)->set_handles(handles);
     return sessions.restore(session, request);
   }
-
-  control::Loop loop{0};
-  Core core;
-  Sessions sessions;
 };
 
 AllocationId id_of(uint8_t number) {

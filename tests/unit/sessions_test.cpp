@@ -5,45 +5,23 @@
 
 #include <array>
 
-#include "control/loop.h"
+#include "sessions_fixture.h"
 
 namespace ocm::node {
 namespace {
 
 constexpr uint32_t kAlice = 61001, kBob = 61002;
 
-Config config() {
-  Config out;
-  out.name = "a";
-  out.sessions = 16;
-  return out;
-}
-
-/// One run of a daemon.
-struct OneRun {
-  explicit OneRun(std::string_view token = "token") : core(config(), loop), sessions(with(token)) {}
-  Core& with(std::string_view token) {
-    core.token = std::move(os::Secret::copy(os::bytes_of(token))).value();
-    return core;
-  }
+struct OneRun : SessionsRun {
+  using SessionsRun::SessionsRun;
   Sessions::Opened open(uint32_t uid = kAlice) {
-    wire::SessionHello hello;
-    hello.set_version(wire::kControlVersion);
-    auto opened = sessions.open(hello, uid, 1);
+    auto opened = sessions.open(hello(), uid, 1);
     EXPECT_TRUE(opened.is_ok()) << opened.status().to_string();
     return std::move(opened).value();
   }
   Status take_up(const SessionId& id, const std::string& key, uint32_t uid = kAlice) {
-    wire::SessionHello hello;
-    hello.set_version(wire::kControlVersion);
-    hello.set_resume_session(id_field(id));
-    hello.set_resume_key(key);
-    return sessions.open(hello, uid, 1).status();
+    return sessions.open(hello(id, key), uid, 1).status();
   }
-
-  control::Loop loop{0};
-  Core core;
-  Sessions sessions;
 };
 
 TEST(Sessions, HaveTheirUserInTheirId) {

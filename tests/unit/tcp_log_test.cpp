@@ -1,8 +1,6 @@
 // fabric/tcp: what strangers can make a data server write to its log.
-#include <atomic>
-
-#include "base/fault.h"
 #include "fabric/tcp/handshake.h"
+#include "fault_switch.h"
 #include "log_lines.h"
 #include "tcp_fixture.h"
 #include "tcp_raw_peer.h"
@@ -12,25 +10,8 @@ namespace {
 
 constexpr int kPeers = 20;
 
-/// Lets the server meet an end of memory at each hello, as long as it is on.
-struct NoMemory final : fault::Hook {
-  NoMemory() { fault::install(this); }
-  ~NoMemory() override { fault::install(nullptr); }
-  bool happens(fault::Point point) override { return on && point == fault::Point::kHelloNoMemory; }
-  void reached(fault::State) override {}
-  std::atomic<bool> on{false};
-};
-
-void write_and_wait_for_the_end(const std::string& address, std::span<const std::byte> bytes) {
-  RawPeer peer(address);
-  EXPECT_TRUE(peer.write(bytes));
-  std::byte one;
-  while (peer.read({&one, 1})) {
-  }
-}
-
 TEST_F(TcpTest, AnEndOfMemoryIsToldOnceInAWhile) {
-  NoMemory no_memory;
+  test::FaultSwitch no_memory(fault::Point::kHelloNoMemory);
   start();
   const auto extent = directory.add(4096);
   wire::FrameHeader header;
@@ -40,7 +21,7 @@ TEST_F(TcpTest, AnEndOfMemoryIsToldOnceInAWhile) {
   wire::encode_frame(header, hello.data());
   test::LogLines lines;
   no_memory.on = true;
-  for (int i = 0; i < kPeers; ++i) write_and_wait_for_the_end(server->address(), hello);
+  for (int i = 0; i < kPeers; ++i) RawPeer(server->address()).write_and_wait_for_the_end(hello);
   no_memory.on = false;
   const auto told = lines.of("tcp.connection_failed");
   EXPECT_EQ(told.size(), 1u);

@@ -49,6 +49,12 @@ class RawPeer {
     }
     return true;
   }
+  void write_and_wait_for_the_end(std::span<const std::byte> bytes) {
+    EXPECT_TRUE(write(bytes));
+    std::byte one;
+    while (read({&one, 1})) {
+    }
+  }
   bool read_header(wire::FrameHeader& header) {
     std::array<std::byte, wire::kFrameHeaderBytes> bytes;
     return read(bytes) && wire::decode_frame(bytes.data(), header).is_ok();

@@ -204,13 +204,7 @@ TEST_F(TcpTlsTest, RefusalsAreToldAsEventsOfTheLogLimiterAre) {
   // The one speaks without TLS, the other one says that it refuses the server's certificate.
   for (const std::string& said :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("\x15\x03\x01\0\x02\x02\x30", 7)}) {
-    for (int i = 0; i < 20; ++i) {
-      RawPeer peer(server->address());
-      EXPECT_TRUE(peer.write(os::bytes_of(said)));
-      std::byte one;
-      while (peer.read({&one, 1})) {
-      }
-    }
+    for (int i = 0; i < 20; ++i) RawPeer(server->address()).write_and_wait_for_the_end(os::bytes_of(said));
   }
   const auto told = lines.of("tcp.tls_refused");
   ASSERT_EQ(told.size(), 2u);
