@@ -1,6 +1,5 @@
 // Statuses across the C ABI: numbers, names, sentences, and the last error of each thread.
 #include <algorithm>
-#include <cstring>
 
 #include "base/text.h"
 #include "capi/objects.h"
@@ -22,7 +21,7 @@ thread_local LastError last;
 template <size_t kBytes>
 void keep(char (&to)[kBytes], std::string_view text) {
   const size_t bytes = std::min(text.size(), kBytes - 1);
-  std::memcpy(to, text.data(), bytes);
+  std::copy_n(text.data(), bytes, to);  // an empty text may have no address
   to[bytes] = '\0';
 }
 /// A name is there whole, or not at all.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <queue>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "control/env.h"
@@ -31,6 +32,8 @@ class Clock {
   bool run_until(uint64_t until_ns, const std::function<bool()>& stop = nullptr);
   void touch(std::weak_ptr<SimEnv> env) { ready_.push_back(std::move(env)); }
   uint64_t events() const { return next_; }
+  /// Nothing that was to happen will: what events refer to may end now.
+  void drop_events() { std::exchange(events_, {}); }
 
  private:
   struct Event {

@@ -45,6 +45,7 @@ World::World(const WorldOptions& options)
 
 World::~World() {
   over_ = true;
+  clock_.drop_events();
   ways_.drop_parked();
   programs_.clear();
   for (Slot& slot : nodes_) slot.daemon.reset();
