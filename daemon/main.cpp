@@ -48,7 +48,7 @@ class Options {
     flag("--core-dump-memory", "let a core dump of the daemon contain the extents",
          &Config::core_dump_memory);
     text("--control-listen", "host:port for other daemons", &Config::control_listen);
-    text("--data-listen", "host:port of the tcp fabric", &Config::data_listen);
+    text("--data-listen", "host:port for the data of programs and other nodes", &Config::data_listen);
     text("--http-listen", "host:port of /metrics, /status and /healthz; empty: none", &Config::http_listen);
     text("--advertise", "host under which other nodes reach this one", &Config::advertise);
     text("--coordinator", "control address of the coordinator; this node by default", &Config::coordinator);
@@ -68,7 +68,6 @@ class Options {
     length("--gpu", "bytes of GPU memory offered (not in this build)", &Config::gpu_bytes);
     flag("--dram-hugepages", "back extents with huge pages", &Config::dram_hugepages);
     flag("--dram-populate", "take an extent's pages when it is made", &Config::dram_populate);
-    flag("--ucx", "serve the ucx fabric", &Config::ucx_enabled);
     app_.add_option("--dram-numa-node", numa_node_, "NUMA node of the extents");
     number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
     number("--failure-deadline-ms", "silence after which a node is dead", &Config::failure_deadline_ms);
@@ -89,10 +88,7 @@ class Options {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);
-    number("--tcp-threads", "threads of the tcp fabric", &Config::tcp_threads);
-    number("--tcp-spin-us", "how long these spin before they sleep", &Config::tcp_spin_us);
-    length("--tcp-window-bytes", "bytes in flight to one peer; 0: chosen", &Config::tcp_window_bytes);
-    number("--tcp-lanes", "connections to one peer", &Config::tcp_lanes);
+    for (const ocm::node::FabricFlag& one : ocm::node::fabric_flags()) fabric_setting(one);
     app_.add_option("--log-level", log_level_, "debug, info, warn, error or off");
     app_.add_option("--log-format", log_format_, "logfmt or json");
   }
@@ -152,6 +148,26 @@ class Options {
     setters_.push_back([=](Config& c) -> Status {
       if (option->count() == 0) return {};
       OCM_TRY_ASSIGN(c.*member, ocm::parse_bytes(*value));
+      return {};
+    });
+  }
+
+  void fabric_setting(const ocm::node::FabricFlag& one) {
+    using Type = ocm::fabric::Setting::Type;
+    const auto number = std::make_shared<uint64_t>();
+    const auto text = std::make_shared<std::string>();
+    const auto on = std::make_shared<bool>();
+    const char* help = one.setting.help;
+    CLI::Option* option = one.setting.type == Type::kFlag     ? app_.add_flag(one.flag, *on, help)
+                          : one.setting.type == Type::kNumber ? app_.add_option(one.flag, *number, help)
+                                                              : app_.add_option(one.flag, *text, help);
+    setters_.push_back([=](Config& c) -> Status {
+      if (option->count() == 0) return {};
+      uint64_t value = one.setting.type == Type::kFlag ? (*on ? 1 : 0) : *number;
+      if (one.setting.type == Type::kBytes) {
+        OCM_TRY_ASSIGN(value, ocm::parse_bytes(*text));
+      }
+      c.fabrics.set(one.fabric, one.setting, value);
       return {};
     });
   }

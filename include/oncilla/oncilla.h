@@ -33,6 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabrics.h"
+
 #ifdef ONCILLAMEM_H /* the 2013 header, where it came first, has an `enum ocm_kind` of its own */
 #define ocm_kind ocm_memory_kind
 #endif
@@ -126,14 +128,9 @@ typedef enum ocm_layout {
   OCM_LAYOUT_REPLICATED = 2, /* every extent holds all bytes */
   OCM_LAYOUT_SEQUENCE = 3    /* extents of any lengths one after another, as ocm_allocation_join made them */
 } ocm_layout;
-/* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. */
-typedef enum ocm_fabric {
-  OCM_FABRIC_ANY = 0,
-  OCM_FABRIC_SHM = 1,
-  OCM_FABRIC_TCP = 2,
-  OCM_FABRIC_UCX = 3,
-  OCM_FABRIC_FAKE = 4
-} ocm_fabric;
+/* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. The others have
+ * their lines in oncilla/fabrics.h: OCM_FABRIC_SHM and so on. */
+typedef enum ocm_fabric { OCM_FABRIC_ANY = 0, OCM_FABRICS(OCM_FABRIC_CONSTANT) } ocm_fabric;
 /* What an attachment may do. HOLD is or-ed to one of the others, for ocm_attach: the memory stays until this
  * handle ends, also when its name is removed meanwhile. */
 typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3, OCM_ACCESS_HOLD = 4 } ocm_access;

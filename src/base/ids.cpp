@@ -23,17 +23,6 @@ const char* layout_name(Layout layout) {
   return "?";
 }
 
-const char* fabric_name(Fabric fabric) {
-  switch (fabric) {
-    case Fabric::kAny: return "any";
-    case Fabric::kShm: return "shm";
-    case Fabric::kTcp: return "tcp";
-    case Fabric::kUcx: return "ucx";
-    case Fabric::kFake: return "fake";
-  }
-  return "?";
-}
-
 std::string GlobalAddress::to_string() const {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%06x:%010llx", partition(),

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "base/fabrics.h"
 #include "base/status.h"
 
 namespace ocm {
@@ -21,9 +22,6 @@ enum class Layout : uint8_t { kSingle = 0, kStriped = 1, kReplicated = 2, kSeque
 const char* layout_name(Layout layout);
 /// Of one part of an allocation: an operation keeps a bit for each.
 inline constexpr uint32_t kReplicasMax = 64;
-/// Same numbers as `ocm_fabric`.
-enum class Fabric : uint8_t { kAny = 0, kShm = 1, kTcp = 2, kUcx = 3, kFake = 4 };
-const char* fabric_name(Fabric fabric);
 /// Same numbers as `ocm_access`.
 enum class Access : uint8_t { kRead = 1, kReadWrite = 3 };
 

@@ -16,7 +16,7 @@ constexpr size_t kPartsMax = 8192;
 
 Status read_options(const ocm_allocation_options& in, client::AllocationOptions& out) {
   if (number_in(in.kind) > OCM_KIND_GPU || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
-      number_in(in.fabric) > OCM_FABRIC_FAKE) {
+      !is_fabric(number_in(in.fabric))) {
     return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
   }
   if (in.nodes_count > kNodesMax) return Status(Code::kTooLarge, "more than 4096 nodes are named");

@@ -71,7 +71,6 @@ static_assert(OCM_SUBJECT_NONE == static_cast<int>(Subject::kNone) &&
 static_assert(OCM_KIND_GPU == static_cast<int>(Kind::kGpu));
 static_assert(OCM_LAYOUT_REPLICATED == static_cast<int>(Layout::kReplicated));
 static_assert(OCM_LAYOUT_SEQUENCE == static_cast<int>(Layout::kSequence));
-static_assert(OCM_FABRIC_FAKE == static_cast<int>(Fabric::kFake));
 static_assert(OCM_ACCESS_READ == static_cast<int>(Access::kRead));
 static_assert(OCM_ACCESS_READ_WRITE == static_cast<int>(Access::kReadWrite));
 static_assert(OCM_ALLOCATION_DEDICATED == client::kDedicated && OCM_ALLOCATION_ZERO == client::kZero &&

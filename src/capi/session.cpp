@@ -59,7 +59,7 @@ Status use_embedded(const ocm_session_options& options, client::SessionOptions& 
 Result<std::unique_ptr<client::Session>> open_session(const ocm_session_options& options) {
   constexpr uint32_t kFlags = OCM_SESSION_EMBEDDED | OCM_SESSION_EMBEDDED_FALLBACK;
   if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SESSION_ flag");
-  if (number_in(options.fabric) > OCM_FABRIC_FAKE) {
+  if (!is_fabric(number_in(options.fabric))) {
     return Status(Code::kInvalidArgument, "an unknown fabric");
   }
   client::SessionOptions out;

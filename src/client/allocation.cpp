@@ -22,7 +22,7 @@ bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
 
 Status check_options(const AllocationOptions& options) {
   if (static_cast<int>(options.kind) >= kKinds || options.layout > Layout::kReplicated ||
-      options.fabric > Fabric::kFake || (options.flags & ~kAllocationFlags) != 0) {
+      !is_fabric(static_cast<uint64_t>(options.fabric)) || (options.flags & ~kAllocationFlags) != 0) {
     return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
   }
   if (options.layout == Layout::kSingle && (options.extents > 1 || options.nodes.size() > 1)) {

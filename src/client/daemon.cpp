@@ -10,12 +10,26 @@
 #include "base/text.h"
 #include "client/fork.h"
 #include "control.pb.h"
+#include "fabric/registry/registry.h"
 #include "os/signals.h"
 
 namespace ocm::client {
 namespace {
 
 std::atomic<uint64_t> runs{0};
+
+/// What the daemon says of settings that this library has; another version may have others.
+fabric::Settings settings_from(const wire::SessionWelcome& welcome) {
+  fabric::Settings out;
+  for (const wire::FabricSetting& told : welcome.fabric_settings()) {
+    const fabric::Entry* entry =
+        is_fabric(told.fabric()) ? fabric::find_entry(static_cast<Fabric>(told.fabric())) : nullptr;
+    const fabric::Setting* setting = entry == nullptr ? nullptr : entry->setting(told.key());
+    if (setting == nullptr || told.value() < setting->least || told.value() > setting->most) continue;
+    out.set(entry->fabric, *setting, told.value());
+  }
+  return out;
+}
 
 /// The text with '?' for each byte that is not part of UTF-8: a message with such a byte is none.
 std::string as_utf8(std::string_view text) {
@@ -68,8 +82,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   daemon->node_ = welcome.node();
   daemon->failure_deadline_ns_ = welcome.failure_deadline_ns();
   daemon->slab_bytes_ = welcome.slab_bytes();
-  daemon->window_bytes_ = welcome.tcp_window_bytes();
-  daemon->lanes_ = std::clamp<uint32_t>(welcome.tcp_lanes(), 1, 64);
+  daemon->fabrics_ = settings_from(welcome);
   daemon->slots_ = welcome.slots();
   daemon->uid_ = welcome.uid();
 

@@ -11,6 +11,7 @@
 
 #include "client/control.h"
 #include "fabric/channel.h"
+#include "fabric/settings.h"
 #include "fabric/shm/tables.h"
 #include "os/memory.h"
 
@@ -33,8 +34,8 @@ class Daemon {
   uint64_t run() const { return run_; }
   uint64_t failure_deadline_ns() const { return failure_deadline_ns_; }
   uint64_t slab_bytes() const { return slab_bytes_; }
-  uint32_t lanes() const { return lanes_; }
-  uint64_t window_bytes() const { return window_bytes_; }
+  /// What it says of the fabrics' ends here.
+  const fabric::Settings& fabrics() const { return fabrics_; }
 
   /// The entry of the generation table. Errors: kProtocol (no such slot).
   Result<const std::atomic<uint32_t>*> slot(uint32_t index) const;
@@ -67,8 +68,7 @@ class Daemon {
   std::string node_;
   uint64_t failure_deadline_ns_ = 0;
   uint64_t slab_bytes_ = 0;
-  uint64_t window_bytes_ = 0;
-  uint32_t lanes_ = 1;
+  fabric::Settings fabrics_;
   const fabric::shm::GenerationTable* generations() const {
     return reinterpret_cast<const fabric::shm::GenerationTable*>(generations_.data());
   }

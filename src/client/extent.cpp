@@ -2,6 +2,7 @@
 
 #include "client/session.h"
 #include "control.pb.h"
+#include "fabric/registry/registry.h"
 
 namespace ocm::client {
 
@@ -11,6 +12,8 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access, wanted,
                                             layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
+  const fabric::Entry* entry = fabric::find_entry(extent->fabric());
+  extent->on_this_host_ = entry->traits.own_node;
   if (extent->on_this_host()) {
     const Daemon& home = *extent->daemon_;
     OCM_TRY_ASSIGN(const std::atomic<uint32_t>* slot, home.slot(extent->descriptor_.slot));
@@ -59,13 +62,14 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
   std::lock_guard lock(mutex_);
   if (attachment_.channel != nullptr && attachment_.channel->is_usable()) return attachment_;
   Result<Attachment> fresh = attach_by_route(deadline);
-  const Code code = fresh.status().code();
-  const fabric::FabricAddress* tcp = descriptor_.address_for(Fabric::kTcp);
-  if (wanted_ == Fabric::kAny && fabric() == Fabric::kUcx && tcp != nullptr &&
-      (code == Code::kUnsupported || code == Code::kLimit)) {
-    // Nobody asked for ucx in particular: tcp serves what it cannot.
-    OCM_TRY_ASSIGN(route_, session_.routes().choose(descriptor_.node, *tcp, descriptor_.id));
-    fabric_.store(Fabric::kTcp, std::memory_order_relaxed);
+  while (wanted_ == Fabric::kAny &&
+         (fresh.status().code() == Code::kUnsupported || fresh.status().code() == Code::kLimit)) {
+    // Nobody asked for this one in particular: the next serves what it cannot.
+    const Fabric next = next_fabric(descriptor_, fabric(), replica_ ? Layout::kReplicated : Layout::kSingle);
+    if (next == Fabric::kAny) break;
+    OCM_TRY_ASSIGN(
+        route_, session_.routes().choose(descriptor_.node, *descriptor_.address_for(next), descriptor_.id));
+    fabric_.store(next, std::memory_order_relaxed);
     fresh = attach_by_route(deadline);
   }
   return fresh;

@@ -34,9 +34,9 @@ class Extent {
   /// What the program asked for.
   Fabric wanted() const { return wanted_; }
   Fabric fabric() const { return fabric_.load(std::memory_order_relaxed); }
-  bool on_this_host() const { return fabric() == Fabric::kShm; }
+  bool on_this_host() const { return on_this_host_; }
 
-  // ---- shm
+  // ---- on this host
   /// The mapping, made now if there is none. Errors: kPeerLost (the daemon went), kRevoked, kNoFds,
   /// kNoMemory.
   Result<std::byte*> open();
@@ -50,7 +50,7 @@ class Extent {
   Code check_local() const { return local_.check(); }
   const fabric::shm::LocalExtent& local() const { return local_; }
 
-  // ---- other fabrics
+  // ---- elsewhere
   /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most. Its
   /// errors do not name the node.
   Result<Attachment> attach(os::Deadline deadline);
@@ -94,7 +94,8 @@ class Extent {
   const Access access_;
   const Fabric wanted_;
   const bool replica_;
-  std::atomic<Fabric> fabric_{Fabric::kShm};  // ucx may become tcp at an attach; never to or from shm
+  bool on_this_host_ = false;                 // for good
+  std::atomic<Fabric> fabric_{Fabric::kAny};  // another one of other hosts after an attach that was refused
   std::mutex mutex_;                          // guards mapping_, attachment_, route_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};

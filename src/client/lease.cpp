@@ -17,6 +17,7 @@ std::vector<fabric::FabricAddress> addresses_from(
   std::vector<fabric::FabricAddress> out;
   out.reserve(static_cast<size_t>(message.size()));
   for (const wire::FabricAddress& address : message) {
+    if (!is_fabric(address.fabric())) continue;  // of a later version
     out.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
   }
   return out;

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "client/session.h"
+#include "fabric/registry/registry.h"
 #include "os/crypto.h"
 
 namespace ocm::client {
@@ -18,6 +19,21 @@ uint64_t random_route() {
 uint32_t lane_of(ExtentId extent, uint32_t lanes) {
   const auto spread = static_cast<uint32_t>((extent.address.bits() >> 12) * 0x9E3779B97F4A7C15ull >> 32);
   return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
+}
+
+bool leads_to(const fabric::Entry& entry, const fabric::ExtentDescriptor& extent, bool own) {
+  if (entry.traits.own_node) return own;
+  return extent.address_for(entry.fabric) != nullptr && fabric::connector_of(entry, {}) != nullptr;
+}
+
+/// The first of `from` that leads to the extent; a replica's home must check its lease. kAny: none does.
+Fabric best_fabric(const fabric::ExtentDescriptor& extent, bool own, Layout layout,
+                   std::span<const fabric::Entry* const> from) {
+  for (const fabric::Entry* entry : from) {
+    if (layout == Layout::kReplicated && !entry->traits.home_checks) continue;
+    if (leads_to(*entry, extent, own)) return entry->fabric;
+  }
+  return Fabric::kAny;
 }
 
 }  // namespace
@@ -51,13 +67,16 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
 Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddress& address,
                               ExtentId extent) {
   const std::shared_ptr<Daemon> daemon = session_.daemon_now();
-  fabric::Connector* connector = connector_for(address.fabric, daemon->window_bytes());
+  const fabric::Entry* entry = fabric::find_entry(address.fabric);
+  fabric::Connector* connector = entry == nullptr ? nullptr : fabric::connector_of(*entry, daemon->fabrics());
   if (connector == nullptr) {
     return Status(Code::kUnsupported, std::string("the ") + fabric_name(address.fabric) +
                                           " fabric is not available in this program");
   }
   std::lock_guard lock(mutex_);
-  const uint32_t lane = lane_of(extent, daemon->lanes());
+  const fabric::Setting* lanes = entry->setting(fabric::kLanes);
+  const uint64_t lanes_count = lanes == nullptr ? 1 : daemon->fabrics().get(entry->fabric, *lanes);
+  const uint32_t lane = lane_of(extent, static_cast<uint32_t>(lanes_count));
   std::unique_ptr<Route>& route = routes_[{node, address.fabric, address.address, lane}];
   if (route == nullptr) {
     std::shared_ptr<Route::Time>& avoided = avoided_[node];
@@ -71,24 +90,26 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
 Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
                              Fabric wanted, Layout layout) {
   const bool own = extent.node == own_node;
-  if (wanted == Fabric::kShm || (wanted == Fabric::kAny && own)) {
-    if (own) return Fabric::kShm;
-    return Status(Code::kUnsupported, "shm reaches only this node, and the extent is on " + extent.node);
+  if (wanted == Fabric::kAny) {
+    const Fabric best = best_fabric(extent, own, layout, fabric::entries_by_rank());
+    if (best != Fabric::kAny) return best;
+    return Status(Code::kUnsupported, "no common fabric to node " + extent.node).with_node(extent.node);
   }
-  const auto usable = [&extent](Fabric fabric) {
-    return extent.address_for(fabric) != nullptr && connector_for(fabric, 0) != nullptr;
-  };
-  if (wanted != Fabric::kAny) {
-    if (usable(wanted)) return wanted;
-    return Status(Code::kUnsupported,
-                  std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node)
-        .with_node(extent.node);
+  const fabric::Entry* entry = fabric::find_entry(wanted);
+  if (entry != nullptr && leads_to(*entry, extent, own)) return wanted;
+  if (entry != nullptr && entry->traits.own_node) {
+    return Status(Code::kUnsupported, std::string(entry->name()) +
+                                          " reaches only this node, and the extent is on " + extent.node);
   }
-  for (const Fabric fabric : {Fabric::kUcx, Fabric::kTcp, Fabric::kFake}) {  // best first
-    if (fabric == Fabric::kUcx && layout == Layout::kReplicated) continue;
-    if (usable(fabric)) return fabric;
-  }
-  return Status(Code::kUnsupported, "no common fabric to node " + extent.node).with_node(extent.node);
+  return Status(Code::kUnsupported,
+                std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node)
+      .with_node(extent.node);
+}
+
+Fabric next_fabric(const fabric::ExtentDescriptor& extent, Fabric refused, Layout layout) {
+  std::span<const fabric::Entry* const> rest = fabric::entries_by_rank();
+  while (!rest.empty() && rest.front()->fabric != refused) rest = rest.subspan(1);
+  return rest.empty() ? Fabric::kAny : best_fabric(extent, false, layout, rest.subspan(1));
 }
 
 }  // namespace ocm::client

@@ -59,11 +59,11 @@ class Routes {
   std::map<std::string, std::shared_ptr<Route::Time>> avoided_;  // by node
 };
 
-/// How an extent is to be reached. kAny: shm if it is of this node, else the first of ucx and tcp that both
-/// sides have; never ucx for a replica, whose home cannot check its lease there. Errors: kUnsupported.
+/// How an extent is to be reached. kAny: the first in rank that both sides have (fabric/entry.h), for a replica only
+/// where its home can check its lease. Errors: kUnsupported.
 Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
                              Fabric wanted, Layout layout);
-/// The connector of a fabric in this process, or null.
-fabric::Connector* connector_for(Fabric fabric, uint64_t window_bytes);
+/// The same after `refused` did not serve it, among those of lower rank that connect; kAny: there is none.
+Fabric next_fabric(const fabric::ExtentDescriptor& extent, Fabric refused, Layout layout);
 
 }  // namespace ocm::client

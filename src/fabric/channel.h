@@ -17,11 +17,11 @@
 
 namespace ocm::fabric {
 
-/// How to reach a node's extents over one fabric.
+/// How to reach a node's extents over one fabric. Only the fabric reads the rest.
 struct FabricAddress {
-  Fabric fabric = Fabric::kTcp;
-  std::string address;  // tcp: "host:port"; ucx: worker address; fake: node name
-  std::string key;      // ucx: the extent's packed remote key
+  Fabric fabric = Fabric::kAny;
+  std::string address;  // of the node, as its server says it
+  std::string key;      // of the extent, where one needs it
 };
 
 /// What a home gives out so that an extent can be opened.

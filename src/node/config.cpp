@@ -22,6 +22,7 @@
 #include "control/membership.h"
 #include "control/sockets.h"
 #include "control/tls.h"
+#include "fabric/registry/registry.h"
 #include "memory/dram/dram_backend.h"
 #include "os/address.h"
 #include "os/crypto.h"
@@ -109,9 +110,26 @@ Setter user_table(std::map<uint32_t, uint64_t>& out) {
   };
 }
 
+Setter setting_of(fabric::Settings& out, Fabric fabric, const fabric::Setting& setting) {
+  return [&out, fabric, &setting](const toml::node& n) -> Status {
+    uint64_t value = 0;
+    bool on = false;
+    switch (setting.type) {
+      case fabric::Setting::Type::kNumber: OCM_TRY(number(value)(n)); break;
+      case fabric::Setting::Type::kBytes: OCM_TRY(read_length(n, value)); break;
+      case fabric::Setting::Type::kFlag:
+        OCM_TRY(flag(on)(n));
+        value = on ? 1 : 0;
+        break;
+    }
+    out.set(fabric, setting, value);
+    return {};
+  };
+}
+
 /// Every key there is, by "section.key".
 std::map<std::string, Setter> keys_of(Config& c) {
-  return {
+  std::map<std::string, Setter> keys{
       {"node.name", text(c.name)},
       {"node.run_dir", text(c.run_dir)},
       {"node.control_listen", text(c.control_listen)},
@@ -146,11 +164,6 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"limits.copies", number(c.copies)},
       {"limits.user_bytes", length(c.user_bytes)},
       {"limits.user_bytes_by_uid", user_table(c.user_bytes_by_uid)},
-      {"tcp.threads", number(c.tcp_threads)},
-      {"tcp.spin_us", number(c.tcp_spin_us)},
-      {"tcp.window_bytes", length(c.tcp_window_bytes)},
-      {"tcp.lanes", number(c.tcp_lanes)},
-      {"ucx.enabled", flag(c.ucx_enabled)},
       {"log.level",
        [&c](const toml::node& n) -> Status {
          std::string name;
@@ -166,6 +179,10 @@ std::map<std::string, Setter> keys_of(Config& c) {
          return {};
        }},
   };
+  fabric::each_setting([&](const fabric::Entry& entry, const fabric::Setting& setting) {
+    keys[std::string(entry.name()) + "." + setting.key] = setting_of(c.fabrics, entry.fabric, setting);
+  });
+  return keys;
 }
 
 std::string at_line(const std::string& source, size_t line) {
@@ -292,6 +309,17 @@ std::string Config::node_host() const {
   return at.is_ok() ? at.value().host : control_listen;
 }
 
+std::vector<FabricFlag> fabric_flags() {
+  std::vector<FabricFlag> out;
+  fabric::each_setting([&](const fabric::Entry& entry, const fabric::Setting& setting) {
+    std::string flag = std::string("--") + entry.name();
+    if (setting.key != fabric::kEnabled) flag += std::string("-") + setting.key;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    out.push_back({entry.fabric, setting, std::move(flag)});
+  });
+  return out;
+}
+
 Result<uint32_t> parse_uid(const std::string& text) {
   constexpr size_t kDigitsMax = 10;
   constexpr uint64_t kNobody = ~uint32_t{0};  // (uid_t)-1 is no user
@@ -349,9 +377,12 @@ Status Config::check() const {
   OCM_TRY(in_range("[limits] extents", extents, 0, uint64_t{1} << 28));
   OCM_TRY(in_range("[limits] names", names, 1, 10'000'000));
   OCM_TRY(in_range("[limits] copies", copies, 1, 64));
-  OCM_TRY(in_range("[tcp] threads", tcp_threads, 1, 256));
-  OCM_TRY(in_range("[tcp] spin_us", tcp_spin_us, 0, 1'000'000));
-  OCM_TRY(in_range("[tcp] lanes", tcp_lanes, 1, 64));
+  for (const fabric::Entry* entry : fabric::entries()) {
+    for (const fabric::Setting& setting : entry->settings) {
+      const std::string key = std::string("[") + entry->name() + "] " + setting.key;
+      OCM_TRY(in_range(key.c_str(), fabrics.get(entry->fabric, setting), setting.least, setting.most));
+    }
+  }
   if (nvme_bytes > 0) return Status(Code::kUnsupported, "[offer.nvme]: kind nvme is not in this build");
   if (gpu_bytes > 0) return Status(Code::kUnsupported, "[offer.gpu]: kind gpu is not in this build");
   if (tls() && (tls_ca.empty() || tls_cert.empty() || tls_key.empty())) {

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "fabric/settings.h"
 #include "os/secret.h"
 
 namespace ocm::node {
@@ -50,13 +51,8 @@ struct Config {
   uint64_t copies = 2;      // node-to-node copies at once
   uint64_t user_bytes = 0;  // for each uid; 0: no quota
   std::map<uint32_t, uint64_t> user_bytes_by_uid;
-  // [tcp]
-  uint64_t tcp_threads = 1;
-  uint64_t tcp_spin_us = 50;
-  uint64_t tcp_window_bytes = 0;  // 0: chosen by the client
-  uint64_t tcp_lanes = 1;
-  // [ucx]
-  bool ucx_enabled = false;
+  // a section for each fabric that has settings
+  fabric::Settings fabrics;
   // [log]
   log::Level log_level = log::Level::kInfo;
   log::Format log_format = log::Format::kLogfmt;
@@ -105,6 +101,13 @@ struct Config {
 /// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.
 Status load_config(const std::string& path, Config& config);
 Status parse_config(const std::string& text, const std::string& source, Config& config);
+/// A setting of a fabric, and its flag: "--tcp-spin-us" for [tcp] spin_us.
+struct FabricFlag {
+  Fabric fabric;
+  fabric::Setting setting;
+  std::string flag;
+};
+std::vector<FabricFlag> fabric_flags();
 /// 0 to 4294967294.
 Result<uint32_t> parse_uid(const std::string& text);
 /// "UID=BYTES" into user_bytes_by_uid.

@@ -2,8 +2,10 @@
 
 #include <poll.h>
 
+#include <map>
+
+#include "fabric/registry/registry.h"
 #include "fabric/shm/copy.h"
-#include "fabric/tcp/connector.h"
 #include "node/copy_piece.h"
 #include "os/crypto.h"
 
@@ -43,6 +45,18 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
   return out;
 }
 
+/// C3: the best of the node's fabrics whose homes check each operation; kAny: it serves none.
+fabric::FabricAddress source_address(const wire::NodeView& node) {
+  for (const fabric::Entry* entry : fabric::entries_by_rank()) {
+    if (!entry->traits.home_checks || entry->connector == nullptr) continue;
+    for (const auto& address : node.addresses()) {
+      if (address.fabric() == static_cast<uint32_t>(entry->fabric))
+        return {entry->fabric, address.address(), {}};
+    }
+  }
+  return {};
+}
+
 Reply failed(const Status& status, bool source_failed) {
   Reply out(status);
   out.message.set_source_failed(source_failed && !status.is_ok());
@@ -75,18 +89,18 @@ class Copier::Worker {
   Status pull(CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
     job.source_failed = true;  // unless all is well
     if (copier_.is_avoided(job.source_node)) return lost(job, "it did not answer a moment ago");
-    const bool was_connected = channels_.contains(job.source_address);
+    const bool was_connected = channels_.contains(key_of(job));
     const uint64_t began_ns = os::now_ns();
     Status status = pull_from(job, offset, target, bytes);
     // A connection of before may be one to an earlier run of that daemon, which nobody has used since.
     const bool broke_at_once = os::now_ns() - began_ns < core_.config.failure_deadline_ns() / 2;
     if (status.code() == Code::kPeerLost && was_connected && broke_at_once) {
-      channels_.erase(job.source_address);
+      channels_.erase(key_of(job));
       status = pull_from(job, offset, target, bytes);
     }
     job.source_failed = !status.is_ok();
     if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) return status;
-    const auto channel = channels_.find(job.source_address);
+    const auto channel = channels_.find(key_of(job));
     const bool answers = channel != channels_.end() && channel->second->health().is_ok();
     if (!answers) copier_.avoid(job.source_node);
     return lost(job, std::string(status.message()));
@@ -137,27 +151,33 @@ class Copier::Worker {
   }
 
   Result<fabric::Channel*> channel_to(const CopyJob& job) {
-    const std::string& address = job.source_address;
-    const auto known = channels_.find(address);
+    const auto known = channels_.find(key_of(job));
     if (known != channels_.end()) {
       if (known->second->is_usable()) return known->second.get();
       channels_.erase(known);
     }
     if (channels_.size() >= kChannelsMax) channels_.clear();
     who_.node = job.source_node;
+    const fabric::Entry* entry = fabric::find_entry(job.source_address.fabric);
+    fabric::Connector* connector = entry == nullptr ? nullptr : fabric::connector_of(*entry, {});
+    if (connector == nullptr) {
+      return Status(Code::kUnsupported, std::string("the ") + fabric_name(job.source_address.fabric) +
+                                            " fabric is not available in this daemon");
+    }
     OCM_TRY_ASSIGN(std::unique_ptr<fabric::Channel> channel,
-                   connector_.connect({Fabric::kTcp, address, {}}, who_, patience()));
-    return channels_.emplace(address, std::move(channel)).first->second.get();
+                   connector->connect(job.source_address, who_, patience()));
+    return channels_.emplace(key_of(job), std::move(channel)).first->second.get();
   }
 
+  using Key = std::pair<Fabric, std::string>;
+  static Key key_of(const CopyJob& job) { return {job.source_address.fabric, job.source_address.address}; }
   os::Deadline patience() const { return os::Deadline::after_ns(core_.config.failure_deadline_ns()); }
 
   Copier& copier_;
   const Core& core_;
   Home& home_;
   fabric::Credentials who_;
-  fabric::tcp::TcpConnector connector_;
-  std::unordered_map<std::string, std::unique_ptr<fabric::Channel>> channels_;
+  std::map<Key, std::unique_ptr<fabric::Channel>> channels_;
 };
 
 Copier::Copier(Core& core, Home& home, Cluster& cluster, Mover mover)
@@ -193,11 +213,9 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   if (!read_id(request.source().capability(), job.source_capability)) return Code::kInvalidArgument;
   const wire::NodeView* from = cluster_.find(job.source_node);
   if (from == nullptr) return Status::of_node(Code::kPeerLost, job.source_node, " is not in the cluster");
-  for (const auto& address : from->addresses()) {
-    if (address.fabric() == static_cast<uint32_t>(Fabric::kTcp)) job.source_address = address.address();
-  }
-  if (job.source_address.empty())
-    return Status::of_node(Code::kUnsupported, job.source_node, " serves no tcp fabric");
+  job.source_address = source_address(*from);
+  if (job.source_address.fabric == Fabric::kAny)
+    return Status::of_node(Code::kUnsupported, job.source_node, " serves no fabric that copies go over");
   return job;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "fabric/channel.h"
 
 namespace ocm::node {
 
@@ -28,8 +29,9 @@ struct CopyJob {
   uint64_t bytes = 0, moved = 0;
   bool source_is_here = false;
   Capability source_capability;
-  std::string source_node, source_address;  // tcp; of other nodes
-  bool source_failed = false;               // with an error: its end is to blame, and not the target's
+  std::string source_node;
+  fabric::FabricAddress source_address;  // of another node
+  bool source_failed = false;            // with an error: its end is to blame, and not the target's
   std::function<void(const Status&, bool source_failed)> done;  // once, by any thread
 };
 

@@ -14,8 +14,6 @@
 #include <thread>
 
 #include "control/sockets.h"
-#include "fabric/tcp/server.h"
-#include "fabric/ucx/server.h"
 #include "node/doors.h"
 #include "node/remaker.h"
 #include "os/address.h"
@@ -116,12 +114,14 @@ void warn_of_own_cluster(const Core& core) {
 
 struct Node::Impl {
   explicit Impl(Config config) : loop(config.control_spin_us * 1000), core(std::move(config), loop) {}
+  ~Impl() {
+    if (home != nullptr) home->directory().on_revoke(nullptr);  // the servers go before it
+  }
 
   control::Loop loop;
   Core core;
   std::string socket_path;
   os::Fd lock;
-  ServedStats served;
   std::unique_ptr<Home> home;
   std::unique_ptr<Peers> peers;
   std::unique_ptr<Cluster> cluster;
@@ -135,15 +135,14 @@ struct Node::Impl {
   std::unique_ptr<Service> service;
   std::unique_ptr<Doors> doors;
   std::unique_ptr<HttpServer> http, local_http;
-  std::unique_ptr<fabric::tcp::TcpServer> tcp;
-  std::unique_ptr<fabric::ucx::UcxServer> ucx;
+  fabric::Servers servers;  // their threads end before what they serve
   std::shared_ptr<control::Acceptor> programs, daemons;
   std::thread thread;
   bool stopped = false;
 
   Status prepare();
   Status listen();
-  void start_ucx();
+  Status serve();
   void run();
   control::Task<void> drain(std::promise<void>& drained);
 };
@@ -182,26 +181,12 @@ Status Node::Impl::listen() {
   os::Fd control_socket, program_socket, http_socket, local_http_socket;
   if (!config.embedded) {
     OCM_TRY_ASSIGN(control_socket, control::listen_tcp(config.control_listen, core.control_address));
-    fabric::tcp::TcpServerOptions options;
-    options.address = config.data_listen;
-    options.threads = static_cast<int>(config.tcp_threads);
-    options.spin_ns = config.tcp_spin_us * 1000;
-    options.max_connections = static_cast<uint32_t>(config.connections);
-    options.tls = {config.tls_ca, config.tls_cert, config.tls_key};
-    OCM_TRY_ASSIGN(tcp, fabric::tcp::TcpServer::start(options, home->directory(), served.tcp));
-    std::string data_address = tcp->address();
     if (!config.advertise.empty()) {
       OCM_TRY_ASSIGN(control::HostPort control_at, control::HostPort::parse(core.control_address));
-      OCM_TRY_ASSIGN(control::HostPort data_at, control::HostPort::parse(data_address));
-      control_at.host = data_at.host = config.advertise;
+      control_at.host = config.advertise;
       core.control_address = control_at.to_string();
-      data_address = data_at.to_string();
     }
-    wire::FabricAddress address;
-    address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
-    address.set_address(data_address);
-    core.addresses.push_back(address);
-    if (config.ucx_enabled) start_ucx();
+    OCM_TRY(serve());
     if (!config.http_listen.empty()) {
       OCM_TRY_ASSIGN(http_socket, control::listen_tcp(config.http_listen, core.http_address));
     }
@@ -231,7 +216,7 @@ Status Node::Impl::listen() {
   copier = std::make_unique<Copier>(core, *home, *cluster);
   remaker = std::make_unique<Remaker>(core, *home, *cluster, *sessions);
   stopper = std::make_unique<Stopper>(core, *home, *cluster, *sessions);
-  pages = std::make_unique<Pages>(core, *home, *cluster, *sessions, *remaker, *stopper, served);
+  pages = std::make_unique<Pages>(core, *home, *cluster, *sessions, *remaker, *stopper, servers);
   service = std::make_unique<Service>(core, *home, *cluster, *sessions, *allocator, *holds, *copier, *remaker,
                                       *stopper, *pages);
   doors = std::make_unique<Doors>(core, loop, *service);
@@ -258,21 +243,24 @@ Status Node::Impl::listen() {
   return {};
 }
 
-/// Optional: a machine without libucp, or without a transport, serves tcp only.
-void Node::Impl::start_ucx() {
-  fabric::ucx::ServerOptions options;
-  options.settings = fabric::ucx::settings_from_environment();
-  auto started = fabric::ucx::UcxServer::start(options, home->directory(), served.ucx);
-  if (!started.is_ok()) {
-    log::warn("ucx_not_served", {{"why", started.status().message()}});
-    return;
+Status Node::Impl::serve() {
+  const Config& config = core.config;
+  fabric::ServeOptions options;
+  options.listen = config.data_listen;
+  options.advertise = config.advertise;
+  options.connections_max = static_cast<uint32_t>(config.connections);
+  options.tls = {config.tls_ca, config.tls_cert, config.tls_key};
+  options.settings = config.fabrics;
+  home->directory().on_revoke([this](ExtentId id) { servers.revoke(id); });
+  OCM_TRY(servers.start(options, home->directory()));
+  for (const fabric::Servers::One& one : servers.all()) {
+    if (one.server == nullptr) continue;
+    wire::FabricAddress address;
+    address.set_fabric(static_cast<uint32_t>(one.entry.fabric));
+    address.set_address(one.server->address());
+    core.addresses.push_back(address);
   }
-  ucx = std::move(started).value();
-  home->directory().on_revoke([this](ExtentId id) { ucx->revoke(id); });
-  wire::FabricAddress address;
-  address.set_fabric(static_cast<uint32_t>(Fabric::kUcx));
-  address.set_address(ucx->address());
-  core.addresses.push_back(address);
+  return {};
 }
 
 control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
@@ -297,7 +285,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                         {"version", kVersion},
                         {"socket", impl->socket_path},
                         {"control", impl->core.control_address},
-                        {"data", impl->tcp ? impl->tcp->address() : std::string()},
+                        {"data", impl->core.addresses.empty() ? "" : impl->core.addresses.front().address()},
                         {"coordinator", impl->core.coordinates   ? "this node"
                                         : impl->core.passes_on() ? "of the seeds' council"
                                                                  : impl->core.config.coordinator},
@@ -328,7 +316,7 @@ void Node::stop() {
   }
   impl.copier->stop();
   impl.remaker->stop();
-  if (impl.tcp) impl.tcp->stop();
+  impl.servers.stop();
   impl.loop.stop();
   impl.thread.join();
   impl.loop.drain();

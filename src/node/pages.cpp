@@ -36,8 +36,7 @@ wire::Stats Pages::stats(uint32_t uid) const {
   wire::Stats out;
   out.set_node(core_.name);
   out.set_at_ns(core_.now_ns());
-  *out.add_fabrics() = fabric_stats(Fabric::kTcp, served_.tcp);
-  *out.add_fabrics() = fabric_stats(Fabric::kUcx, served_.ucx);
+  for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one.entry.fabric, one.stats);
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
   remaker_.tell_progress(out);
@@ -66,7 +65,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   const std::string path = request.path.substr(0, query);
   if (path == "/metrics") {
     co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
-                     prometheus_text(core_.metrics, served_, sessions_.moved(), stats(0),
+                     prometheus_text(core_.metrics, servers_, sessions_.moved(), stats(0),
                                      cluster_.fresh_view(), cluster_.names())};
   }
   if (path == "/status" || path == "/stop-check") {

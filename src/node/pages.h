@@ -20,14 +20,14 @@ namespace ocm::node {
 class Pages {
  public:
   Pages(Core& core, Home& home, Cluster& cluster, Sessions& sessions, Remaker& remaker, Stopper& stopper,
-        const ServedStats& served)
+        const fabric::Servers& servers)
       : core_(core),
         home_(home),
         cluster_(cluster),
         sessions_(sessions),
         remaker_(remaker),
         stopper_(stopper),
-        served_(served) {}
+        servers_(servers) {}
 
   /// Whose things a user may see: 0 for everybody's.
   static uint32_t viewer(uint32_t uid);
@@ -48,7 +48,7 @@ class Pages {
   Sessions& sessions_;
   Remaker& remaker_;
   Stopper& stopper_;
-  const ServedStats& served_;
+  const fabric::Servers& servers_;
 };
 
 }  // namespace ocm::node

@@ -207,16 +207,17 @@ void print_programs(Text& t, const Moved& moved) {
 
 }  // namespace
 
-std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
+std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
                             const wire::Stats& stats, const wire::ClusterView& view, size_t names) {
   Text t;
   print_fabrics(t, stats);
   t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
-  print_errors(t, Fabric::kTcp, served.tcp);
-  print_errors(t, Fabric::kUcx, served.ucx);
+  for (const auto& one : servers.all()) print_errors(t, one.entry.fabric, one.stats);
   t.type("oncilla_fabric_request_seconds", "histogram",
          "One of 64 data requests at its home: from its frame, decoded, to its reply, queued.");
-  print_latency(t, Fabric::kTcp, served.tcp);
+  for (const auto& one : servers.all()) {
+    if (one.entry.traits.home_checks) print_latency(t, one.entry.fabric, one.stats);
+  }
   print_programs(t, moved);
   t.type("oncilla_pool_bytes", "gauge", "Bytes of the pools of this node.");
   for (const auto& p : stats.pools()) {

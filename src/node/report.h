@@ -4,16 +4,10 @@
 #include <string>
 
 #include "control.pb.h"
-#include "fabric/served.h"
+#include "fabric/registry/servers.h"
 #include "node/metrics.h"
 
 namespace ocm::node {
-
-/// The servers' counters, by fabric.
-struct ServedStats {
-  fabric::ServerStats tcp;
-  fabric::ServerStats ucx;
-};
 
 /// What a daemon can hold at most, whatever is offered.
 struct Limits {
@@ -22,7 +16,7 @@ struct Limits {
 };
 
 /// Prometheus text format 0.0.4.
-std::string prometheus_text(const Metrics& metrics, const ServedStats& served, const Moved& moved,
+std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
                             const wire::Stats& stats, const wire::ClusterView& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "session_count", "name_count"}, and, if `names`
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.

@@ -93,8 +93,13 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   welcome.set_tls_key_file(absolute(core_.config.tls_client_key));
   welcome.set_slots(home_.slots());
   welcome.set_version(kVersion);
-  welcome.set_tcp_window_bytes(core_.config.tcp_window_bytes);
-  welcome.set_tcp_lanes(static_cast<uint32_t>(core_.config.tcp_lanes));
+  fabric::each_setting([&](const fabric::Entry& entry, const fabric::Setting& setting) {
+    if (!setting.for_programs) return;
+    auto& told = *welcome.add_fabric_settings();
+    told.set_fabric(static_cast<uint32_t>(entry.fabric));
+    told.set_key(setting.key);
+    told.set_value(core_.config.fabrics.get(entry.fabric, setting));
+  });
   welcome.set_resume_key(sessions_.resume_key(session->id));
   welcome.set_uid(session->uid);
   reply.fds.push_back(std::move(generations).value());

@@ -64,7 +64,7 @@ class Daemon {
     remaker_ = std::make_unique<node::Remaker>(core_, *home_, *cluster_, *sessions_);
     stopper_ = std::make_unique<node::Stopper>(core_, *home_, *cluster_, *sessions_);
     pages_ =
-        std::make_unique<node::Pages>(core_, *home_, *cluster_, *sessions_, *remaker_, *stopper_, served_);
+        std::make_unique<node::Pages>(core_, *home_, *cluster_, *sessions_, *remaker_, *stopper_, servers_);
     service_ = std::make_unique<node::Service>(core_, *home_, *cluster_, *sessions_, *allocator_, *holds_,
                                                *copier_, *remaker_, *stopper_, *pages_);
     cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
@@ -184,7 +184,7 @@ class Daemon {
 
   Env& env_;
   Known& known_;
-  node::ServedStats served_;
+  fabric::Servers servers_;
   node::Core core_;
   bool is_dead_ = false;
   std::unique_ptr<node::Home> home_;

@@ -168,9 +168,6 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   }
   core->host_id = core->name;
   wire::FabricAddress address;
-  address.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
-  address.set_address(address_of(options.node));
-  core->addresses.push_back(address);
   address.set_fabric(static_cast<uint32_t>(Fabric::kFake));
   address.set_address(core->name);
   core->addresses.push_back(address);
@@ -193,7 +190,7 @@ void Daemon::start() {
                                           [this](node::CopyJob job) { env->spawn(copy(std::move(job))); });
   remaker = std::make_unique<node::Remaker>(*core, *home, *cluster, *sessions);
   stopper = std::make_unique<node::Stopper>(*core, *home, *cluster, *sessions);
-  pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, served_);
+  pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, servers_);
   service = std::make_unique<node::Service>(*core, *home, *cluster, *sessions, *allocator, *holds, *copier,
                                             *remaker, *stopper, *pages);
   cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });

@@ -103,7 +103,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
 
   Network& network_;
   const Options options_;
-  node::ServedStats served_;
+  fabric::Servers servers_;
   bool closed_ = false, shut_ = false;
   std::vector<std::weak_ptr<node::Program>> programs_;
   fabric::tcp::Fences fences_;

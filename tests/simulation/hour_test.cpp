@@ -30,19 +30,9 @@
 #include "client/route.h"
 #include "client/session.h"
 #include "client/transfer.h"
+#include "fabric/fake/entry.h"
 #include "fabric_world.h"
 #include "shadow.h"
-
-namespace ocm::simulation {
-
-fabric::Connector* connector = nullptr;
-
-}  // namespace ocm::simulation
-
-/// Takes the place of src/client/connectors.cpp: this process has one fabric.
-ocm::fabric::Connector* ocm::client::connector_for(Fabric fabric, uint64_t) {
-  return fabric == Fabric::kFake ? simulation::connector : nullptr;
-}
 
 namespace ocm::simulation {
 namespace {
@@ -67,7 +57,7 @@ class Hour {
   explicit Hour(uint64_t seed)
       : random_(seed), network_(seed, options()), cluster_(network_, seed, 3 + seed % 3) {
     connector_ = network_.connector(FabricWorld::here());
-    connector = connector_.get();
+    fabric::fake::install(connector_.get());
     client::SessionOptions session;
     session.dial = [this] { return cluster_.dial(); };
     session.program = "simulation";
@@ -79,7 +69,7 @@ class Hour {
     for (auto& held : held_) (void)held->allocation.free();
     held_.clear();
     session_.reset();
-    connector = nullptr;
+    fabric::fake::install(nullptr);
   }
 
   void live(uint64_t length_ns) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fabric/registry/registry.h"
+
 namespace ocm::node {
 namespace {
 
@@ -42,7 +44,8 @@ format = "json"
   EXPECT_EQ(c.quota_bytes(1000), 4096u);
   EXPECT_EQ(c.quota_bytes(0), 5u);
   EXPECT_EQ(c.quota_bytes(7), kMiB);
-  EXPECT_TRUE(c.ucx_enabled);
+  const fabric::Entry& ucx = *fabric::find_entry(Fabric::kUcx);
+  EXPECT_EQ(c.fabrics.get(Fabric::kUcx, *ucx.setting(fabric::kEnabled)), 1u);
   EXPECT_EQ(c.log_level, log::Level::kWarn);
   EXPECT_TRUE(c.check().is_ok());
 }

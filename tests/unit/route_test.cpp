@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fabric/registry/registry.h"
+
 namespace ocm::client {
 namespace {
 
@@ -19,7 +21,8 @@ TEST(ChooseFabric, SharedMemoryReachesTheOwnNode) {
 }
 
 TEST(ChooseFabric, AnyTakesTheBestWhateverTheOrderOfTheAddresses) {
-  const Fabric best = connector_for(Fabric::kUcx, 0) != nullptr ? Fabric::kUcx : Fabric::kTcp;
+  const Fabric best =
+      fabric::connector_of(*fabric::find_entry(Fabric::kUcx), {}) != nullptr ? Fabric::kUcx : Fabric::kTcp;
   for (const auto& extent :
        {on("n2", {Fabric::kTcp, Fabric::kUcx}), on("n2", {Fabric::kUcx, Fabric::kTcp})}) {
     EXPECT_EQ(*choose_fabric(extent, "n1", Fabric::kAny, Layout::kSingle), best);

@@ -24,6 +24,7 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const TcpServerOptions& opti
   }
   OCM_TRY_ASSIGN(shared.listener, listen_on(options.address));
   OCM_TRY_ASSIGN(impl->address, bound_address(shared.listener.get()));
+  if (!options.advertise.empty()) impl->address = with_host(impl->address, options.advertise);
   for (int i = 0; i < std::max(options.threads, 1); ++i) {
     OCM_TRY_ASSIGN(auto worker, Worker::make(shared));
     shared.workers.push_back(std::move(worker));

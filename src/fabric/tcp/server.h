@@ -10,14 +10,14 @@
 #include <memory>
 #include <string>
 
-#include "fabric/channel.h"
-#include "fabric/served.h"
+#include "fabric/server.h"
 #include "fabric/tcp/attachments.h"
 
 namespace ocm::fabric::tcp {
 
 struct TcpServerOptions {
   std::string address = "127.0.0.1:0";  // "host:port"; port 0: the kernel's choice
+  std::string advertise;                // the host that others are told; empty: that of `address`
   int threads = 1;
   uint64_t spin_ns = 50'000;
   uint32_t max_connections = 4096;  // of one uid at most half (places.h)
@@ -30,17 +30,17 @@ struct TcpServerOptions {
   TlsFiles tls;
 };
 
-class TcpServer {
+class TcpServer final : public Server {
  public:
   /// `directory` and `stats` outlive the server. Errors: kInvalidArgument, kAuth (TLS files), kNoFds, kIo.
   static Result<std::unique_ptr<TcpServer>> start(const TcpServerOptions& options, ExtentDirectory& directory,
                                                   ServerStats& stats);
-  ~TcpServer();
+  ~TcpServer() override;
 
-  /// "host:port" that it listens on.
-  const std::string& address() const;
-  /// Closes every connection and joins the workers. Once; the destructor does it too.
-  void stop();
+  /// "host:port" that it listens on, with the host that was to be told.
+  const std::string& address() const override;
+  /// Closes every connection and joins the workers. The destructor does it too.
+  void stop() override;
 
  private:
   struct Impl;

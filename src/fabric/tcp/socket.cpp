@@ -105,6 +105,11 @@ Result<std::string> bound_address(int fd) {
   return text + ":" + port;
 }
 
+std::string with_host(std::string_view address, const std::string& host) {
+  const std::string port(address.substr(address.rfind(':')));
+  return host.find(':') == std::string::npos ? host + port : "[" + host + "]" + port;
+}
+
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
   OCM_TRY_ASSIGN(const auto found, resolve(address, false, deadline));
   Status last(Code::kPeerLost, "no address for " + std::string(address));

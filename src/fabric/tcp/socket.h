@@ -17,6 +17,9 @@ Result<os::Fd> listen_on(std::string_view address);
 /// "host:port" that a listening socket is bound to.
 Result<std::string> bound_address(int fd);
 
+/// "host:port" of another host: the port of `address`.
+std::string with_host(std::string_view address, const std::string& host);
+
 /// Connects; the socket is non-blocking and tuned. Errors: kInvalidArgument, kPeerLost, kDeadline, kNoFds.
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline);
 

@@ -35,6 +35,7 @@ class UcxServer::Impl {
       : options_(options), directory_(directory), stats_(stats) {}
   ~Impl();
   Status start();
+  void stop();
 
   void on_message(const Message& message, ucp_ep_h reply_to);
   void run();
@@ -83,13 +84,16 @@ Status UcxServer::Impl::start() {
   return Status::ok();
 }
 
+void UcxServer::Impl::stop() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  (void)!::write(stop_.get(), &one, sizeof one);
+  thread_.join();
+}
+
 UcxServer::Impl::~Impl() {
-  if (thread_.joinable()) {
-    stopping_.store(true, std::memory_order_release);
-    const uint64_t one = 1;
-    (void)!::write(stop_.get(), &one, sizeof one);
-    thread_.join();
-  }
+  stop();
   stats_.connections.fetch_sub(connections_.size(), std::memory_order_relaxed);
   worker_.reset();  // before what its handlers use
   registry_.reset();
@@ -251,6 +255,7 @@ Result<std::unique_ptr<UcxServer>> UcxServer::start(const ServerOptions& options
 
 const std::string& UcxServer::address() const { return impl_->address_; }
 
+void UcxServer::stop() { impl_->stop(); }
 void UcxServer::revoke(const ExtentId& id) { impl_->registry_->close(id); }
 size_t UcxServer::registered_extents() const { return impl_->registry_->size(); }
 bool UcxServer::hardware_checked() const { return ucx::hardware_checked(impl_->options_.settings.tls); }

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "fabric/served.h"
+#include "fabric/server.h"
 #include "fabric/ucx/api.h"
 
 namespace ocm::fabric::ucx {
@@ -25,22 +25,22 @@ struct ServerOptions {
   uint64_t spin_ns = 50'000;
 };
 
-class UcxServer {
+class UcxServer final : public Server {
  public:
   /// `directory` and `stats` outlive the server. Errors: kUnsupported (no libucp, or no transport of
   /// those named: the message says which), kNoMemory, kIo.
   static Result<std::unique_ptr<UcxServer>> start(const ServerOptions& options, ExtentDirectory& directory,
                                                   ServerStats& stats);
   /// Ends every registration; clients get kPeerLost.
-  ~UcxServer();
+  ~UcxServer() override;
   UcxServer(const UcxServer&) = delete;
   UcxServer& operator=(const UcxServer&) = delete;
 
-  /// For FabricAddress.address.
-  const std::string& address() const;
-  /// Ends the extent's registration: later operations get kRevoked, or fail. Call it after `revoked` was
-  /// set and before the memory is given to anybody else. Unknown ids are fine.
-  void revoke(const ExtentId& id);
+  const std::string& address() const override;
+  /// Later operations get kRevoked, or fail.
+  void revoke(const ExtentId& id) override;
+  /// Its thread ends; what is registered stays so until revoke() or the destructor.
+  void stop() override;
   size_t registered_extents() const;
   bool hardware_checked() const;
 

@@ -24,6 +24,7 @@ Result<std::unique_ptr<UcxServer>> UcxServer::start(const ServerOptions&, Extent
 }
 const std::string& UcxServer::address() const { return impl_->address; }
 void UcxServer::revoke(const ExtentId&) {}
+void UcxServer::stop() {}
 size_t UcxServer::registered_extents() const { return 0; }
 bool UcxServer::hardware_checked() const { return false; }
 

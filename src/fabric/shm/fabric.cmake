@@ -1,0 +1,1 @@
+ocm_room(fabric/shm ocm_fabric)

@@ -1,0 +1,1 @@
+ocm_room(fabric/tcp ocm_fabric OpenSSL::SSL)

@@ -1,0 +1,10 @@
+check_include_file_cxx(ucp/api/ucp.h OCM_UCX_HEADERS)  # the library itself is loaded when it is asked for
+if(OCM_UCX_HEADERS)
+  ocm_room(fabric/ucx ocm_fabric ${CMAKE_DL_LIBS})
+else()
+  ocm_room(fabric/ucx/absent ocm_fabric)
+  add_library(ocm_fabric_ucx ALIAS ocm_fabric_ucx_absent)
+  if(NOT OCM_COMPILED)
+    target_sources(ocm_fabric_ucx_absent PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fabric/ucx/entry.cpp)
+  endif()
+endif()
