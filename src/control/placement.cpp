@@ -22,12 +22,9 @@ struct Candidates {
   }
 };
 
-bool fabric_fits(const NodeRoom& room, const std::string& self, Fabric fabric) {
-  switch (fabric) {
-    case Fabric::kShm: return room.name == self;
-    case Fabric::kUcx: return (room.fabrics & (1u << static_cast<unsigned>(Fabric::kUcx))) != 0;
-    default: return true;
-  }
+bool fabric_fits(const NodeRoom& room, const std::string& self, const PlaceRequest& r) {
+  if (r.own_node_only) return room.name == self;
+  return r.fabric == Fabric::kAny || (room.fabrics & (1u << static_cast<unsigned>(r.fabric))) != 0;
 }
 
 Status check(const PlaceRequest& r) {
@@ -38,7 +35,7 @@ Status check(const PlaceRequest& r) {
     return Status(Code::kTooLarge, "more bytes than the address space has");
   if (static_cast<unsigned>(r.kind) >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
   if (static_cast<unsigned>(r.layout) > 2) return Status(Code::kInvalidArgument, "unknown layout");
-  if (static_cast<unsigned>(r.fabric) > 4) return Status(Code::kInvalidArgument, "unknown fabric");
+  if (!is_fabric(static_cast<uint64_t>(r.fabric))) return Status(Code::kInvalidArgument, "unknown fabric");
   if (r.extents > kExtentsMax || r.nodes.size() > kExtentsMax) {
     return Status(Code::kTooLarge, "an allocation has at most " + std::to_string(kExtentsMax) + " extents");
   }
@@ -87,7 +84,7 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
     }
     const auto index = static_cast<size_t>(it - rooms.begin());
     if (!it->usable) return Status::of_node(Code::kPeerLost, name, " is not alive");
-    if (!fabric_fits(*it, self, r.fabric)) {
+    if (!fabric_fits(*it, self, r)) {
       return Status::of_node(Code::kUnsupported, name,
                              std::string(" is not reached over ") + fabric_name(r.fabric));
     }
@@ -102,18 +99,19 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
 
 Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& self,
                           Candidates all, std::span<const size_t> excluded) {
-  bool any_fabric = false;
+  bool is_served = r.fabric == Fabric::kAny || r.own_node_only;
   for (size_t i = 0; i < rooms.size(); ++i) {
     const bool own = rooms[i].name == self;
+    const bool fits = fabric_fits(rooms[i], self, r);
+    is_served = is_served || (fits && rooms[i].usable);
     if (!rooms[i].usable || (own && (r.flags & kFlagRemote) != 0) || (!own && (r.flags & kFlagLocal) != 0)) {
       continue;
     }
-    if (!fabric_fits(rooms[i], self, r.fabric)) continue;
-    any_fabric = true;
+    if (!fits) continue;
     if (std::find(excluded.begin(), excluded.end(), i) == excluded.end()) all.nodes.push_back(i);
   }
-  if (!any_fabric && r.fabric == Fabric::kUcx) {
-    return Status(Code::kUnsupported, "no node is reached over ucx");
+  if (!is_served) {
+    return Status(Code::kUnsupported, std::string("no node is reached over ") + fabric_name(r.fabric));
   }
   std::stable_sort(all.nodes.begin(), all.nodes.end(),
                    [&](size_t a, size_t b) { return all.left[a] > all.left[b]; });

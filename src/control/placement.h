@@ -54,6 +54,7 @@ struct PlaceRequest {
   uint64_t chunk_bytes = 0;
   std::vector<std::string> nodes;  // empty: opaque
   Fabric fabric = Fabric::kAny;
+  bool own_node_only = false;  // the fabric reaches the asking node's memory and no other
   uint32_t flags = 0;
 };
 

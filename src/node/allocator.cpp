@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "control/parts.h"
+#include "fabric/registry/registry.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -19,7 +20,7 @@ constexpr size_t kUnnamingMax = 65536;
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
   if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
-  if (r.fabric() > 4) return Status(Code::kInvalidArgument, "unknown fabric");
+  if (!is_fabric(r.fabric())) return Status(Code::kInvalidArgument, "unknown fabric");
   control::PlaceRequest out;
   out.bytes_total = r.bytes_total();
   out.kind = static_cast<Kind>(r.kind());
@@ -28,6 +29,8 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
   out.chunk_bytes = r.chunk_bytes();
   out.nodes.assign(r.nodes().begin(), r.nodes().end());
   out.fabric = static_cast<Fabric>(r.fabric());
+  const fabric::Entry* entry = fabric::find_entry(out.fabric);
+  out.own_node_only = entry != nullptr && entry->traits.own_node;
   out.flags = r.flags();
   return out;
 }

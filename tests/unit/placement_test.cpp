@@ -174,5 +174,27 @@ TEST(Placement, StripeBytesCoverTheWhole) {
   }
 }
 
+TEST(Placement, AFabricNarrowsTheNodesToThoseThatServeIt) {
+  std::vector<NodeRoom> rooms = kThree;
+  rooms[1].fabrics = 1u << static_cast<unsigned>(Fabric::kUcx);
+  PlaceRequest r = request(kMiB);
+  r.fabric = Fabric::kUcx;
+  EXPECT_EQ(place(r, rooms, "a").value().shares[0].node, 1u);
+  EXPECT_EQ(place(r, kThree, "a").status().code(), Code::kUnsupported);
+  r.nodes = {"c"};
+  EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kUnsupported);
+}
+
+TEST(Placement, AFabricOfTheOwnNodeReachesNoOther) {
+  PlaceRequest r = request(kMiB, Layout::kStriped);
+  r.fabric = Fabric::kShm;
+  r.own_node_only = true;
+  const auto plan = place(r, kThree, "b");
+  ASSERT_TRUE(plan.is_ok());
+  for (const Share& share : plan.value().shares) EXPECT_EQ(share.node, 1u);
+  r.nodes = {"a"};
+  EXPECT_EQ(place(r, kThree, "b").status().code(), Code::kUnsupported);
+}
+
 }  // namespace
 }  // namespace ocm::control
