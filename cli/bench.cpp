@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/fabrics.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/rates.h"
@@ -48,11 +49,11 @@ void append(Report& report, const std::string& what, Result<std::vector<Rate>> r
 
 Result<Report> bench(const Globals& globals, const Options& options) {
   const bool all = options.fabrics.empty();
-  const std::vector<std::string> fabrics =
-      all ? std::vector<std::string>{"shm", "tcp", "ucx"} : options.fabrics;
+  const std::vector<std::string> offered = offered_fabrics();
+  const std::vector<std::string>& fabrics = all ? offered : options.fabrics;
   for (const std::string& fabric : fabrics) {
-    if (fabric != "shm" && fabric != "tcp" && fabric != "ucx") {
-      return Status(Code::kInvalidArgument, "--fabric " + fabric + " is none of shm, tcp, ucx");
+    if (std::find(offered.begin(), offered.end(), fabric) == offered.end()) {
+      return Status(Code::kInvalidArgument, "--fabric " + fabric + " is none of " + offered_fabrics(", "));
     }
   }
   OCM_TRY_ASSIGN(Session session, open_session(globals));
@@ -185,7 +186,8 @@ void add_bench(CommandLine& line) {
   auto options = std::make_shared<Options>();
   const Globals& globals = line.globals();
   line.add("bench", "Measure each fabric beside memcpy and a raw socket loop")
-      .texts("-f,--fabric", options->fabrics, "shm,tcp,ucx", "Only these; none: all that the cluster has")
+      .texts("-f,--fabric", options->fabrics, offered_fabrics(",").c_str(),
+             "Only these; none: all that the cluster has")
       .byte_list("--sizes", options->sizes, "Sizes of one operation [64 to 64MiB]")
       .seconds("--seconds-each", options->seconds_each, "How long each point is measured")
       .flag("--json", options->json, "Print JSON")

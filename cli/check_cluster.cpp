@@ -150,6 +150,19 @@ Check check_ports(const NodeStatus& status, const ClusterRecord& cluster) {
           "check its daemon, and the firewall in between"};
 }
 
+/// What this node's daemon serves its extents over.
+Check check_fabrics(const NodeStatus& status) {
+  std::vector<std::string> served, failed;
+  for (const FabricLoad& each : status.fabrics) {
+    if (each.served) served.push_back(each.fabric);
+    if (!each.why_not.empty()) failed.push_back(each.fabric + " is not: " + each.why_not);
+  }
+  const std::string found = served.empty() ? "none is served" : join(served);
+  if (failed.empty()) return {"fabrics", Verdict::kOk, found, ""};
+  return {"fabrics", Verdict::kWarn, found + "; " + join(failed),
+          "install what it needs (docs/fabrics.md), or do not enable it; the others carry its bytes"};
+}
+
 Check check_versions(const NodeStatus& status) {
   std::vector<std::string> others;
   const std::string own = ocm_version();
@@ -247,6 +260,7 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
   }
   checks.push_back(check_nofile(status->descriptors_max, status->extents_max));
   checks.push_back(check_ports(status.value(), cluster));
+  checks.push_back(check_fabrics(status.value()));
   checks.push_back(check_versions(status.value()));
   return checks;
 }

@@ -1,6 +1,5 @@
 // What doctor looks at on this machine: limits, huge pages, NUMA, clocks, libraries.
 #include <dirent.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -140,15 +139,15 @@ Check check_shm() {
   struct statvfs info {};
   if (statvfs("/dev/shm", &info) != 0) {
     return {"/dev/shm", Verdict::kWarn, "not mounted",
-            "UCX needs it for shared memory; Oncilla's own shm does not"};
+            "UCX needs it for shared memory; Oncilla's own does not"};
   }
   const uint64_t bytes = uint64_t{info.f_blocks} * info.f_frsize;
   Check check{"/dev/shm", Verdict::kOk, format_bytes(bytes), ""};
   if (bytes < 256 * kMiB) {
     check.verdict = Verdict::kWarn;
     check.fix =
-        "UCX wants more (Oncilla's own shm does not use it): `mount -o remount,size=2G /dev/shm`, or "
-        "--shm-size for a container";
+        "UCX wants more (Oncilla's own shared memory does not use it): `mount -o remount,size=2G "
+        "/dev/shm`, or for a container --shm-size";
   }
   return check;
 }
@@ -184,13 +183,6 @@ Check check_clock() {
   return check;
 }
 
-Check check_ucx() {
-  void* library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return {"UCX", Verdict::kOk, "not installed; only RDMA needs it (libucx0)", ""};
-  dlclose(library);
-  return {"UCX", Verdict::kOk, "libucp.so.0 can be loaded", ""};
-}
-
 Check check_backlog() {
   const uint64_t backlog = number_in("/proc/sys/net/core/somaxconn", 4096);
   Check check{"listen backlog", Verdict::kOk, "net.core.somaxconn " + std::to_string(backlog), ""};
@@ -224,8 +216,8 @@ Check check_nofile(uint64_t descriptors_max, uint64_t extents_max) {
 }
 
 std::vector<Check> check_machine() {
-  return {check_memlock(), check_maps(), check_memory(), check_cgroup(),  check_memfd(), check_hugepages(),
-          check_numa(),    check_shm(),  check_clock(),  check_backlog(), check_ucx()};
+  return {check_memlock(),   check_maps(), check_memory(), check_cgroup(), check_memfd(),
+          check_hugepages(), check_numa(), check_shm(),    check_clock(),  check_backlog()};
 }
 
 }  // namespace ocm::cli

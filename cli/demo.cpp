@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/fabrics.h"
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -207,18 +208,21 @@ Status show_rates(ocm_session* session, uint64_t bytes, const Moved& moved) {
     return Status::ok();
   };
   OCM_TRY(append(measure_memcpy(sizes, kRateNs)));
-  OCM_TRY(append(measure_fabric(session, "shm", sizes, kRateNs)));
   OCM_TRY(append(measure_raw(sizes, 2 * kRateNs)));
-  OCM_TRY(append(measure_fabric(session, "tcp", sizes, kRateNs)));
+  for (const std::string& fabric : offered_fabrics()) {
+    Result<std::vector<Rate>> measured = measure_fabric(session, fabric, sizes, kRateNs);
+    if (measured.status().code() == Code::kUnsupported) continue;  // not of this cluster
+    OCM_TRY(append(std::move(measured)));
+  }
   print_rates(rates);
   auto rate = [&](uint64_t ns) {
     return format_rate(static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<uint64_t>(ns, 1)));
   };
   printf(
       "\n%s above, striped: put %s (which takes the memory's pages, as a first touch does), get %s.\n"
-      "memcpy is the limit of shm; raw tcp, a bare send and recv loop with both sides spinning and the "
-      "better\n"
-      "of two buffer sizes, is the limit of tcp.\n",
+      "memcpy is the limit of shared memory; raw tcp, a bare send and recv loop with both sides spinning "
+      "and\n"
+      "the better of two buffer sizes, is the limit of what goes over sockets.\n",
       format_bytes(bytes).c_str(), rate(moved.put_ns).c_str(), rate(moved.get_ns).c_str());
   return Status::ok();
 }

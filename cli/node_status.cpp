@@ -78,7 +78,7 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
         {name_or_number(each, "fabric", [](int n) { return fabric_name(static_cast<Fabric>(n)); }),
          number(each, "put_bytes"), number(each, "get_bytes"),
          number(each, "put_ops") + number(each, "get_ops") + number(each, "atomic_ops"),
-         number(each, "errors")});
+         number(each, "errors"), each.value("served", Json(false)) == true, text(each, "why_not")});
   }
   for (const Json& each : items(json, "sessions", "session")) {
     status.sessions.push_back(

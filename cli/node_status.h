@@ -22,6 +22,8 @@ struct FabricLoad {
   uint64_t get_bytes = 0;
   uint64_t operations = 0;
   uint64_t errors = 0;
+  bool served = false;
+  std::string why_not;  // it was to be served, and is not
 };
 struct SessionLoad {
   std::string session;

@@ -18,11 +18,11 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int last) {
 
 }  // namespace
 
-ocm_fabric fabric_of(const std::string& name) {
-  return static_cast<ocm_fabric>(named(name, fabric_name, static_cast<int>(Fabric::kFake)));
-}
+ocm_fabric fabric_of(const std::string& name) { return static_cast<ocm_fabric>(fabric_named(name)); }
 
 void Placement::add_to(Command& command) {
+  std::vector<std::string> fabrics = offered_fabrics();
+  fabrics.insert(fabrics.begin(), fabric_name(Fabric::kAny));
   command
       .choice("-l,--layout", layout, {"single", "striped", "replicated"},
               "How its bytes are spread over extents")
@@ -30,7 +30,7 @@ void Placement::add_to(Command& command) {
       .bytes("--chunk", chunk_bytes, "Bytes in a row on one stripe, a multiple of 64; 0: 1 MiB")
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
       .choice("-k,--kind", kind, {"dram", "nvme", "gpu"}, "The kind of memory")
-      .choice("--fabric", fabric, {"any", "shm", "tcp", "ucx"}, "How this program reaches it")
+      .choice("--fabric", fabric, fabrics, "How this program reaches it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
 

@@ -142,10 +142,14 @@ Result<std::vector<Rate>> measure_fabric(ocm_session* session, const std::string
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.fabric = fabric_of(fabric);
   OCM_TRY_ASSIGN(const bool others, has_other_nodes(session));
-  const bool remote = others && options.fabric != OCM_FABRIC_SHM;
-  options.flags = OCM_ALLOCATION_DEDICATED | (remote ? OCM_ALLOCATION_REMOTE : OCM_ALLOCATION_LOCAL);
   ocm_allocation* made = nullptr;
-  OCM_TRY(checked(ocm_allocation_create(session, largest(sizes), &options, &made)));
+  const auto make = [&](uint32_t where) {
+    options.flags = OCM_ALLOCATION_DEDICATED | where;
+    return ocm_allocation_create(session, largest(sizes), &options, &made);
+  };
+  int created = make(others ? OCM_ALLOCATION_REMOTE : OCM_ALLOCATION_LOCAL);
+  if (others && created == OCM_UNSUPPORTED) created = make(OCM_ALLOCATION_LOCAL);  // it reaches no other node
+  OCM_TRY(checked(created));
   const Allocation allocation(made);
   std::vector<std::byte> buffer = touched(largest(sizes));
   OCM_TRY(checked(ocm_put(made, 0, buffer.data(), buffer.size())));  // its pages are there from now on

@@ -89,9 +89,13 @@ void describe(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--node", o.nodes, "Remote: on this node; several: striped over them")->delimiter(',');
   app.add_flag("--striped", o.striped, "Remote: striped over all nodes with room");
-  const std::map<std::string, ocm_fabric> fabrics{
-      {"any", OCM_FABRIC_ANY}, {"shm", OCM_FABRIC_SHM}, {"tcp", OCM_FABRIC_TCP}, {"ucx", OCM_FABRIC_UCX}};
-  app.add_option("--fabric", o.fabric, "How remote edges are reached: any, shm, tcp, ucx")
+  std::map<std::string, ocm_fabric> fabrics{{"any", OCM_FABRIC_ANY}};
+  std::string names = "any";
+#define OCM_LINE(CONSTANT, Name, name, number, offered) \
+  if ((offered) != 0) fabrics[#name] = OCM_FABRIC_##CONSTANT, names += ", " #name;
+  OCM_FABRICS(OCM_LINE)
+#undef OCM_LINE
+  app.add_option("--fabric", o.fabric, "How remote edges are reached: " + names)
       ->transform(CLI::CheckedTransformer(fabrics, CLI::ignore_case))
       ->option_text("FABRIC");
   app.add_option("--direction", o.direction, "Kronecker: topdown, optimising or both")

@@ -52,7 +52,7 @@ def connect(socket: str | os.PathLike | None = None, *, embedded: bool | Literal
         socket: the daemon's socket; None: $OCM_SOCKET, else /run/oncilla/oncillad.sock.
         embedded: True: no daemon, a single node inside this process; "fallback": only if no daemon answers.
         embedded_bytes: the budget of an embedded node; 0: 1 GiB.
-        fabric: the default for allocations: "any", "shm", "tcp" or "ucx".
+        fabric: the default for allocations: "any", or the name of a fabric (docs/fabrics.md).
         deadline_s: how long an operation may be without progress; None: the cluster's failure deadline.
         program: a name to show in `ocm top`; None: the process' own.
 

@@ -14,6 +14,11 @@ NB_MODULE(_core, module) {
              "The short name of a status, such as POOL_FULL.");
   module.def("status_text", ocm_strerror, nb::arg("status"), "The fixed sentence of a status.");
   module.def("version", ocm_version, "MAJOR.MINOR.PATCH of the library that is loaded.");
+  nb::dict fabrics;
+#define OCM_LINE(CONSTANT, Name, name, number, offered) fabrics[#name] = number;
+  OCM_FABRICS(OCM_LINE)
+#undef OCM_LINE
+  module.attr("FABRICS") = fabrics;  // their numbers, by name
   ocm::python::register_session(module);
   ocm::python::register_allocation(module);
   ocm::python::register_table(module);

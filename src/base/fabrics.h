@@ -64,6 +64,13 @@ inline std::vector<std::string> offered_fabrics() {
   return out;
 }
 
+/// "shm,tcp" where `between` is ",".
+inline std::string offered_fabrics(const char* between) {
+  std::string out;
+  for (const std::string& name : offered_fabrics()) out += (out.empty() ? "" : between) + name;
+  return out;
+}
+
 constexpr bool fabrics_are_distinct() {
   for (size_t i = 0; i < kFabricsCount; ++i) {
     if (kFabrics[i].fabric == Fabric::kAny || static_cast<unsigned>(kFabrics[i].fabric) > 31) return false;

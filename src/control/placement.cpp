@@ -49,6 +49,10 @@ Status check(const PlaceRequest& r) {
   if ((r.flags & kFlagLocal) != 0 && (r.flags & kFlagRemote) != 0) {
     return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
   }
+  if (r.own_node_only && (r.flags & kFlagRemote) != 0) {
+    return Status(Code::kUnsupported,
+                  std::string(fabric_name(r.fabric)) + " reaches only this node, and REMOTE excludes it");
+  }
   if (r.kind != Kind::kDram) {
     return Status(Code::kUnsupported,
                   std::string("kind ") + kind_name(r.kind) + " is not in this build; dram is");

@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "os/fd_reserve.h"
+#include "wire/control.h"
 
 namespace ocm::node {
 
@@ -13,9 +15,13 @@ using control::Task;
 
 namespace {
 
-wire::FabricStats fabric_stats(Fabric fabric, const fabric::ServerStats& from) {
+wire::FabricStats fabric_stats(const fabric::Servers::One& one) {
+  const fabric::ServerStats& from = one.stats;
   wire::FabricStats out;
-  out.set_fabric(static_cast<uint32_t>(fabric));
+  out.set_fabric(static_cast<uint32_t>(one.entry.fabric));
+  out.set_served(one.server != nullptr);
+  const std::string_view why_not = utf8_prefix(one.why_not, wire::kDetailBytesMax);
+  out.set_why_not(why_not.data(), why_not.size());
   out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
   out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
   out.set_put_ops(from.put_ops.load(std::memory_order_relaxed));
@@ -36,7 +42,7 @@ wire::Stats Pages::stats(uint32_t uid) const {
   wire::Stats out;
   out.set_node(core_.name);
   out.set_at_ns(core_.now_ns());
-  for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one.entry.fabric, one.stats);
+  for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one);
   *out.add_pools() = home_.pool(Kind::kDram);
   out.set_extents(home_.extents());
   remaker_.tell_progress(out);

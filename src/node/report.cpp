@@ -99,6 +99,8 @@ std::string node_json(const wire::NodeView& n) {
 std::string fabric_json(const wire::FabricStats& f) {
   return Object()
       .text("fabric", fabric_name(static_cast<Fabric>(f.fabric())))
+      .raw("served", f.served() ? "true" : "false")
+      .text("why_not", f.why_not())
       .number("put_bytes", f.put_bytes())
       .number("get_bytes", f.get_bytes())
       .number("put_ops", f.put_ops())

@@ -454,6 +454,8 @@ def test_bench_measures_each_fabric_beside_the_limits(ocm, tmp_path):
         ("tcp", "get")]}
     assert all(0 < each["ns_min"] <= each["ns_median"] <= each["ns_max"] for each in out["results"])
     ocm("bench", "--fabric", "smoke", code=USAGE)
+    assert "smoke is none of shm, tcp, ucx" in ocm.error
+    ocm("alloc", "x", "1MiB", "--fabric", "fake", code=USAGE)  # for tests inside one process
 
 
 def test_bench_plots_with_gnuplot_and_says_so_without(ocm, tmp_path):
@@ -474,9 +476,21 @@ def test_doctor_finds_a_sound_cluster(ocm):
     assert seen["ok"], seen
     verdicts = {check["check"]: check["verdict"] for check in seen["checks"]}
     assert {"open files", "huge pages", "NUMA", "socket", "token", "nodes", "coordinator", "ports", "clock",
-            "versions", "/dev/shm"} <= verdicts.keys()
-    for name in ("socket", "token", "daemon", "nodes", "coordinator", "heartbeats", "ports", "versions"):
+            "versions", "/dev/shm", "fabrics"} <= verdicts.keys()
+    for name in ("socket", "token", "daemon", "nodes", "coordinator", "heartbeats", "ports", "versions", "fabrics"):
         assert verdicts[name] == "OK", seen
+
+
+def test_doctor_says_which_fabrics_the_daemon_serves(alone):
+    """One that was asked for and cannot be had here is a warning with its reason; the others go on."""
+    alone.environment["OCM_UCX_TLS"] = "none-such"
+    config = alone.folder / "served.toml"
+    config.write_text("[ucx]\nenabled = true\n")
+    alone("up", "--nodes", 1, "--config", config)
+    [fabrics] = [check for check in alone.json("doctor")["checks"] if check["check"] == "fabrics"]
+    assert fabrics["verdict"] == "WARN" and fabrics["found"].startswith("tcp; ucx is not: ")
+    assert "docs/fabrics.md" in fabrics["fix"]
+    alone("down")
 
 
 def test_doctor_fails_without_a_daemon_and_says_how_to_mend_it(alone):

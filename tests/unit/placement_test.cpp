@@ -192,6 +192,9 @@ TEST(Placement, AFabricOfTheOwnNodeReachesNoOther) {
   const auto plan = place(r, kThree, "b");
   ASSERT_TRUE(plan.is_ok());
   for (const Share& share : plan.value().shares) EXPECT_EQ(share.node, 1u);
+  r.flags = kFlagRemote;
+  EXPECT_EQ(place(r, kThree, "b").status().code(), Code::kUnsupported);
+  r.flags = 0;
   r.nodes = {"a"};
   EXPECT_EQ(place(r, kThree, "b").status().code(), Code::kUnsupported);
 }

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .. import _core
 from .shown import shown_in
 
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
 KINDS = {"dram": 0, "nvme": 1, "gpu": 2}
 LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
 LAYOUT_NAMES = {**{number: name for name, number in LAYOUTS.items()}, 3: "sequence"}
-FABRICS = {"any": 0, "shm": 1, "tcp": 2, "ucx": 3, "fake": 4}
+FABRICS = {"any": 0, **_core.FABRICS}
 FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
 
 

@@ -80,7 +80,7 @@ class Session(_core.Session):
             extents: stripes, or replicas; 0: as many as named nodes, else 2 replicas, or all nodes with room.
             chunk_bytes: of stripes, a multiple of 64; 0: 1 MiB.
             nodes: names of the nodes to use, equal shares; None: the cluster chooses, nearest first.
-            fabric: "any", "shm", "tcp" or "ucx": how bytes reach it.
+            fabric: how bytes reach it: "any", or the name of a fabric (docs/fabrics.md).
             local, remote: on this node; on any node but this one.
             dedicated: an extent of its own, not a piece of a slab (as small ones are).
             zero: zero a piece of a slab too (own extents always read as zeros).

@@ -15,10 +15,7 @@ Servers::~Servers() { stop(); }
 Status Servers::start(const ServeOptions& options, ExtentDirectory& directory) {
   for (One& one : all_) {
     const Setting* enabled = one.entry.setting(kEnabled);
-    if (enabled != nullptr && options.settings.get(one.entry.fabric, *enabled) == 0) {
-      one.why_not = std::string("[") + one.entry.name() + "] " + enabled->key + " is false";
-      continue;
-    }
+    if (enabled != nullptr && options.settings.get(one.entry.fabric, *enabled) == 0) continue;
     auto started = one.entry.serve(options, directory, one.stats);
     if (started.is_ok()) {
       one.server = std::move(started).value();

@@ -18,7 +18,7 @@ class Servers {
     const Entry& entry;
     ServerStats stats;               // all 0 while it is not served
     std::unique_ptr<Server> server;  // null: not served
-    std::string why_not;             // then; empty before start()
+    std::string why_not;             // it was to be, and cannot
   };
 
   Servers();
