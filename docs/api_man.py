@@ -148,6 +148,13 @@ def split_errors(comment: str) -> tuple[str, str]:
     return rest, " ".join(match.group(1).split())
 
 
+def with_fabrics(header: str, fabrics: str) -> str:
+    """The header with the constants that oncilla/fabrics.h gives it."""
+    found = re.findall(r"^\s*X\((\w+),\s*\w+,\s*\w+,\s*(\d+),", fabrics, re.M)
+    return header.replace("OCM_FABRICS(OCM_FABRIC_CONSTANT)",
+                          ", ".join(f"OCM_FABRIC_{name} = {number}" for name, number in found))
+
+
 def status_texts(sections: dict[str, list[Block]]) -> dict[str, str]:
     code = "\n".join(text for block in sections[FIRST_SECTION] for text in block.code
                      if "typedef enum ocm_status" in text)
@@ -205,7 +212,7 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
 
 def main() -> int:
     header, folder, version = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-    opening, sections = parse(header.read_text())
+    opening, sections = parse(with_fabrics(header.read_text(), (header.parent / "fabrics.h").read_text()))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.3"):
         old.unlink()

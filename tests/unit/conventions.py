@@ -9,6 +9,7 @@
 - Where daemons think, time, randomness and threads come from their environment (control/env.h): else no simulation
   could run them.
 - No co_await inside ?: - GCC 12 destroys its operands twice.
+- A fabric is named in its folder and its line of include/oncilla/fabrics.h, and nowhere else: it joins by these alone.
 """
 import ast
 import graphlib
@@ -55,6 +56,11 @@ REAL_FILES = {f"src/{name}" for name in (
     "control/env.h", "control/loop.h", "control/rpc.h", "control/rpc.cpp", "control/sockets.h", "control/sockets.cpp",
     "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp", "node/node.cpp",
     "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
+# One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
+# programs of its host, and loads and stores in it, to which an interface would cost more than they do.
+FABRIC = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+,", re.M)
+HOST_MEMORY = re.compile(r"fabric/shm/(tables|local_extent|copy)\.h|fabric::shm::(?!kEntry|Shm)\w+")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?<=\s)#\s[^\n]*", re.S)
 CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -171,6 +177,30 @@ def python_faults() -> list[str]:
     return faults
 
 
+def fabric_faults(files: list[pathlib.Path]) -> list[str]:
+    """Where a fabric is named outside of its folder and its line, comments aside."""
+    faults = []
+    folders = {path.parent.name for path in (ROOT / "src" / "fabric").glob("*/fabric.cmake")}
+    fabrics = FABRIC.findall((ROOT / "include" / "oncilla" / "fabrics.h").read_text())
+    for name in sorted(folders ^ {name for _, _, name in fabrics}):
+        faults.append(f"src/fabric/{name}: a fabric has a fabric.cmake and a line in include/oncilla/fabrics.h")
+    for path in files:
+        where = path.relative_to(ROOT).as_posix()
+        if where == "include/oncilla/fabrics.h":
+            continue
+        text = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), path.read_text())
+        text = HOST_MEMORY.sub("", text)
+        for constant, word, name in fabrics:
+            if where.startswith(f"src/fabric/{name}/"):
+                continue
+            named = re.compile(rf"\bk{word}\b|\b{word}[A-Z]\w*|\bOCM_FABRIC_{constant}\b|[\"']{name}[\"'.]"
+                               rf"|\b{name}::|fabric[/_]{name}\b|[\"']--{name}\b|\[{name}\]|\bthe {name} fabric\b")
+            for found in named.finditer(text):
+                line = text.count("\n", 0, found.start()) + 1
+                faults.append(f"{where}:{line}: {found.group()}: ask a trait of the fabric (src/fabric/entry.h)")
+    return faults
+
+
 def main() -> int:
     faults = python_faults()
     used: dict[str, set[str]] = {}
@@ -209,6 +239,10 @@ def main() -> int:
                 if included.startswith(prefix) and not where.startswith(folders):
                     faults.append(f"{where}:{number}: {included} belongs inside {folders}")
     faults += link_faults(used)
+    tops = ("src", "daemon", "tools", "cli", "apps", "python", "include")
+    built = [p for top in tops for p in (ROOT / top).rglob("*")
+             if p.suffix in {".h", ".cpp", ".c", ".hpp", ".py", ".cmake", ".proto"} or p.name == "CMakeLists.txt"]
+    faults += fabric_faults(built)
     print("\n".join(faults) or f"{len(files)} files keep the conventions")
     return 1 if faults else 0
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fabric/fake/entry.h"
 #include "fabric/registry/registry.h"
 
 namespace ocm::client {
@@ -37,6 +38,27 @@ TEST(ChooseFabric, ReplicasAreNotReachedByUcxUnlessAskedFor) {
 TEST(ChooseFabric, ANamedFabricIsThatOrNone) {
   const auto extent = on("n2", {Fabric::kUcx});
   EXPECT_EQ(choose_fabric(extent, "n1", Fabric::kTcp, Layout::kSingle).status().code(), Code::kUnsupported);
+}
+
+/// Connects to nobody: it is there.
+class Nowhere final : public fabric::Connector {
+ public:
+  Fabric fabric() const override { return Fabric::kFake; }
+  Result<std::unique_ptr<fabric::Channel>> connect(const fabric::FabricAddress&, const fabric::Credentials&,
+                                                   os::Deadline) override {
+    return Code::kPeerLost;
+  }
+};
+
+TEST(NextFabric, GoesDownTheRanksAndEnds) {
+  Nowhere nowhere;
+  fabric::fake::install(&nowhere);
+  const auto extent = on("n2", {Fabric::kFake, Fabric::kTcp});
+  EXPECT_EQ(next_fabric(extent, Fabric::kUcx, Layout::kSingle), Fabric::kTcp);
+  EXPECT_EQ(next_fabric(extent, Fabric::kTcp, Layout::kReplicated), Fabric::kFake);
+  EXPECT_EQ(next_fabric(extent, Fabric::kFake, Layout::kSingle), Fabric::kAny);
+  fabric::fake::install(nullptr);
+  EXPECT_EQ(next_fabric(extent, Fabric::kTcp, Layout::kSingle), Fabric::kAny);
 }
 
 }  // namespace
