@@ -503,13 +503,21 @@ Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
   co_return std::move(reply);
 }
 
-bool Cluster::handles(const wire::Envelope& request) const {
-  return quorum_.handles(request) || Coordinator::handles(request) || request.has_leader();
+void Cluster::enter(PeerHandlers& handlers) {
+  quorum_.enter(handlers);
+  for (const auto body : Coordinator::kAnswered)
+    handlers.on(body, [this](std::string node, wire::Envelope request) {
+      return coordinate(std::move(request), std::move(node));
+    });
+  handlers.on_now(wire::Envelope::kLeader,
+                  [this](const std::string&, const wire::Envelope& request) { return not_here(request); });
+  handlers.on_now(wire::Envelope::kPublishExtents, [this](const std::string&, const wire::Envelope& request) {
+    return told(request.publish_extents());
+  });
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
-  if (quorum_.handles(request)) co_return quorum_.answer(request);
-  if (request.has_leader() || !is_coordinator() || !quorum_.acts()) co_return not_here(request);
+  if (!is_coordinator() || !quorum_.acts()) co_return not_here(request);
   const Coordinator* asked = coordinator_.get();
   Reply reply = co_await coordinator_->answer(std::move(request), std::move(asker));
   if (coordinator_.get() != asked || !quorum_.acts())  // P1 of node/quorum.h

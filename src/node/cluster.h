@@ -104,11 +104,8 @@ class Cluster {
   void remade(const wire::PartMoved& part);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
-  /// The coordinator's answers to the node `asker`. kNoCoordinator at any other node.
-  control::Task<control::Reply> coordinate(wire::Envelope request, std::string asker);
-  bool handles(const wire::Envelope& request) const;
-  /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
-  Status told(const wire::PublishExtents& what);
+  /// What a voter answers, a coordinator, and whoever is told of names.
+  void enter(PeerHandlers& handlers);
   size_t names() const { return registry().size(); }
   /// Without names but at the coordinator.
   const control::Names& registry() const;
@@ -149,7 +146,11 @@ class Cluster {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
   void tell_of_leaving() const;
+  /// The coordinator's answers to the node `asker`. kNoCoordinator at any other node.
+  control::Task<control::Reply> coordinate(wire::Envelope request, std::string asker);
   control::Reply not_here(const wire::Envelope& request);
+  /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
+  Status told(const wire::PublishExtents& what);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
   void add_figures(wire::NodeView& self) const;

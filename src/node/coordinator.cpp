@@ -43,19 +43,6 @@ wire::ClusterView Coordinator::view() const {
   return out;
 }
 
-bool Coordinator::handles(const wire::Envelope& request) {
-  switch (request.body_case()) {
-    case wire::Envelope::kHeartbeat:
-    case wire::Envelope::kPublish:
-    case wire::Envelope::kAttach:
-    case wire::Envelope::kNameRemove:
-    case wire::Envelope::kNameList:
-    case wire::Envelope::kLostReplica:
-    case wire::Envelope::kGoodbye: return true;
-    default: return false;
-  }
-}
-
 wire::NameList Coordinator::list_names(uint32_t uid) const {
   wire::NameListRequest all;
   all.set_uid(uid);

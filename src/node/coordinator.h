@@ -41,9 +41,13 @@ class Coordinator {
   wire::ClusterView view() const;
   /// Declares who died, looks at what names miss, and looks after the council. To be called often.
   void look();
+  /// Of other daemons and of this one.
+  static constexpr auto kAnswered = {wire::Envelope::kHeartbeat, wire::Envelope::kPublish,
+                                     wire::Envelope::kAttach,    wire::Envelope::kNameRemove,
+                                     wire::Envelope::kNameList,  wire::Envelope::kLostReplica,
+                                     wire::Envelope::kGoodbye};
   /// The answer to the node `asker`.
   control::Task<control::Reply> answer(wire::Envelope request, std::string asker);
-  static bool handles(const wire::Envelope& request);
   /// The first names that `uid` may read, for the status page.
   wire::NameList list_names(uint32_t uid) const;
   /// Whoever was there is heard by now.

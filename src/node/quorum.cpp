@@ -38,15 +38,12 @@ void Quorum::found(uint64_t run) {
   OCM_ASSERT(alone.is_ok());
 }
 
-bool Quorum::handles(const wire::Envelope& request) const {
-  switch (request.body_case()) {
-    case wire::Envelope::kLeaseVote:
-    case wire::Envelope::kLoseReplica:
-    case wire::Envelope::kSealCouncil:
-    case wire::Envelope::kProposeCouncil:
-    case wire::Envelope::kInstallCouncil: return true;
-    default: return false;
-  }
+void Quorum::enter(PeerHandlers& handlers) {
+  using Body = PeerHandlers::Body;
+  for (const Body body : {Body::kLeaseVote, Body::kLoseReplica, Body::kSealCouncil, Body::kProposeCouncil,
+                          Body::kInstallCouncil})
+    handlers.on_now(body,
+                    [this](const std::string&, const wire::Envelope& request) { return answer(request); });
 }
 
 /// For who asks voters that vote no more, or not yet: it may know an old council only.

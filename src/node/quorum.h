@@ -26,6 +26,7 @@
 #include "control/presence.h"
 #include "control/quorum.h"
 #include "control/rpc.h"
+#include "node/handlers.h"
 #include "node/home.h"
 #include "node/peers.h"
 
@@ -58,8 +59,8 @@ class Quorum {
   /// Called when another node, or this one, is the coordinator of the newest council.
   void on_leader(std::function<void()> changed) { on_leader_ = std::move(changed); }
 
-  bool handles(const wire::Envelope& request) const;
-  control::Reply answer(const wire::Envelope& request);
+  /// What a voter answers.
+  void enter(PeerHandlers& handlers);
 
   /// A council that came with a view.
   void saw(const wire::Council& council);
@@ -98,6 +99,7 @@ class Quorum {
   /// The votes for the seat are those of the newest council.
   void follow_seat();
   void leader_changed();
+  control::Reply answer(const wire::Envelope& request);
   void answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const;
   /// Stands for the seat if it is time to.
   void seek_seat();

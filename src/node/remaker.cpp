@@ -17,8 +17,7 @@ using control::Task;
 namespace {
 
 constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
-constexpr uint64_t kPieceBytes = uint64_t{8} << 20;     // of one request to copy
-constexpr uint64_t kDigestBytes = uint64_t{256} << 20;  // of one request to compare
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // of one request to copy
 constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
 constexpr size_t kGivenUpAtOnceMax = 1024, kGivenUpMax = 65536;
@@ -376,8 +375,8 @@ Task<Result<std::string>> Remaker::digests_here(ExtentId id, uint64_t offset, ui
 
 Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
   if (job->steps.is_frozen() && fault::at(fault::Point::kFrozenNotCompared)) co_return true;
-  for (uint64_t at = 0; at < job->bytes; at += kDigestBytes) {
-    const uint64_t bytes = std::min(kDigestBytes, job->bytes - at);
+  for (uint64_t at = 0; at < job->bytes; at += kDigestBytesMax) {
+    const uint64_t bytes = std::min(kDigestBytesMax, job->bytes - at);
     const uint64_t seed = core_.env.random_number();
     std::vector<Result<std::string>> theirs(job->spares.size(), Status(Code::kPeerLost));
     Result<std::string> mine = Status(Code::kPeerLost);
@@ -589,89 +588,6 @@ bool Remaker::has_moved_away(const wire::PartMoved& part) const {
   const auto& now = part.now();
   return home_.is_here(id_of(part.was())) &&
          std::none_of(now.begin(), now.end(), [this](const auto& one) { return one.node() == core_.name; });
-}
-
-bool Remaker::handles(const wire::Envelope& request) const {
-  switch (request.body_case()) {
-    case wire::Envelope::kResolve:
-    case wire::Envelope::kPartMoved:
-    case wire::Envelope::kGiveReplica:
-    case wire::Envelope::kShareReplica:
-    case wire::Envelope::kPlanPart:
-    case wire::Envelope::kSessionAt:
-    case wire::Envelope::kDigest: return true;
-    default: return false;
-  }
-}
-
-Task<Reply> Remaker::answer(wire::Envelope request) {
-  switch (request.body_case()) {
-    case wire::Envelope::kResolve: co_return co_await what_became_of(std::move(*request.mutable_resolve()));
-    case wire::Envelope::kPartMoved:
-      if (request.part_moved().now_size() == 0) co_return Status(Code::kInvalidArgument);
-      if (has_moved_away(request.part_moved())) {
-        const Status left = home_.leave(request.part_moved());
-        if (!left.is_ok()) co_return left;
-      }
-      remade(request.part_moved());
-      co_return Status();
-    case wire::Envelope::kGiveReplica: {
-      const wire::GiveReplica& give = request.give_replica();
-      const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
-      if (planned) co_return co_await follow_plan(*planned);
-      const bool planned_here = spare_plans_.erase(id_of(give.replica())) != 0;
-      const auto& now = give.part().now();
-      bool is_peer = false;
-      for (int i = 1; i < std::min(1 + give.part().peers_size(), now.size()); ++i)
-        is_peer = is_peer || id_of(now[i]) == id_of(give.replica());
-      const bool followed = !planned_here && is_peer && home_.has(id_of(give.replica()));
-      co_return followed ? Status() : given(give);
-    }
-    case wire::Envelope::kShareReplica: {
-      const ExtentId id = id_of(request.share_replica().replica());
-      if (request.share_replica().has_end()) {
-        home_.unshare(id, id_of(request.share_replica().end()));
-        co_return Status();
-      }
-      if (job_ && job_->was == id) co_return Status(Code::kExists, "this home makes the part again");
-      auto second = home_.share_closed(id);
-      if (!second.is_ok()) co_return second.status();
-      wire::Envelope out;
-      *out.mutable_reserved()->mutable_extent() = std::move(second).value();
-      co_return out;
-    }
-    case wire::Envelope::kPlanPart: co_return plan(std::move(*request.mutable_plan_part()));
-    case wire::Envelope::kSessionAt: {
-      SessionId id;
-      if (!read_id(request.session_at().session_id(), id) ||
-          !control::check_node_name(request.session_at().node()).is_ok())
-        co_return Status(Code::kInvalidArgument);
-      const std::string& run = request.session_at().owner_incarnation();
-      if (!run.empty() && run != id_field(core_.incarnation))
-        co_return Status(Code::kPeerLost, "another run of node " + core_.name + " was asked")
-            .with_node(core_.name);
-      const auto session = sessions_.all().find(id);
-      if (session == sessions_.all().end()) co_return Status(Code::kNotFound, "no such session");
-      if (!request.session_at().hold_id().empty())
-        co_return note_hold(*session->second, request.session_at().hold_id(), request.session_at().node());
-      if (request.session_at().node() != core_.name)
-        session->second->homes.insert(request.session_at().node());
-      co_return Status();
-    }
-    case wire::Envelope::kDigest: {
-      const wire::DigestRequest digest = request.digest();
-      const auto found = home_.find(digest.extent(), Access::kRead);
-      if (!found.is_ok()) co_return found.status();
-      if (digest.bytes_total() > kDigestBytes) co_return Status(Code::kTooLarge);
-      auto made =
-          co_await digests_here(found.value()->id, digest.offset(), digest.bytes_total(), digest.seed());
-      if (!made.is_ok()) co_return made.status();
-      wire::Envelope out;
-      out.mutable_digests()->set_digests(std::move(made).value());
-      co_return out;
-    }
-    default: co_return Status(Code::kProtocol, "not a request about replicas");
-  }
 }
 
 bool Remaker::gone_for_long(const wire::ExtentDescriptor& extent,

@@ -21,6 +21,7 @@
 
 #include "control/remake.h"
 #include "node/cluster.h"
+#include "node/handlers.h"
 #include "node/home.h"
 #include "node/homes.h"
 #include "node/sessions.h"
@@ -62,9 +63,8 @@ class Remaker {
   /// part became. Errors: kRevoked (it went on, or nobody knows), kPeerLost (no such home answers).
   control::Task<Status> check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
                                        ExtentId replica, uint32_t epoch_before);
-  /// Requests of other daemons about replicas.
-  bool handles(const wire::Envelope& request) const;
-  control::Task<control::Reply> answer(wire::Envelope request);
+  /// Requests of other daemons about replicas: remaker_answers.cpp.
+  void enter(PeerHandlers& handlers);
 
   /// For status: parts that wait, and the one under way.
   struct Progress {
@@ -85,6 +85,7 @@ class Remaker {
   }
 
  private:
+  static constexpr uint64_t kDigestBytesMax = uint64_t{256} << 20;  // of one request to compare
   struct Spare {
     std::string node;
     uint32_t partition = 0;
@@ -169,6 +170,12 @@ class Remaker {
   control::Task<void> settle_plans();
   bool is_frozen(ExtentId id) const;
   control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
+  Status moved(const wire::PartMoved& part);
+  control::Task<control::Reply> take(wire::GiveReplica give);
+  control::Reply share(const wire::ShareReplica& request);
+  /// Of a session of this daemon: `told.node` has something, or a hold, of it.
+  Status note_home(const wire::SessionAt& told);
+  control::Task<control::Reply> digest(wire::DigestRequest request);
   struct Answers {
     std::optional<wire::PartMoved> remade;
     bool unchanged = false, frozen = false;

@@ -25,6 +25,31 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
+Service::Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, Allocator& allocator,
+                 Holds& holds, Copier& copier, Remaker& remaker, Stopper& stopper, Pages& pages)
+    : core_(core),
+      home_(home),
+      cluster_(cluster),
+      sessions_(sessions),
+      allocator_(allocator),
+      holds_(holds),
+      copier_(copier),
+      remaker_(remaker),
+      stopper_(stopper),
+      pages_(pages) {
+  enter_programs();
+  enter_peers();
+  cluster_.homes().serve([this](wire::Envelope request) { return answer(core_.name, std::move(request)); });
+  allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
+    if (session->complete) core_.env.spawn(give_back(session));
+  });
+  cluster_.on_leaving([this](std::vector<fabric::shm::NodeWord> nodes) { sessions_.tell(std::move(nodes)); });
+  stopper_.on_unknown(
+      [this](const std::shared_ptr<Session>& session, const AllocationId& id, std::vector<ExtentId> extents) {
+        core_.env.spawn(remaker_.follow_unknown(session, id, std::move(extents)));
+      });
+}
+
 Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
   const std::string_view name = wire::body_name(request);
@@ -40,7 +65,9 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
     program->session->heard = true;
     while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
       co_await core_.env.sleep_ns(1'000'000);
-    reply = co_await session_request(program->session, std::move(request));
+    const ProgramHandlers::Handler* handler = programs_.find(request.body_case());
+    reply = Reply(Status(Code::kProtocol, "not a request of a program"));
+    if (handler != nullptr) reply = co_await (*handler)(program->session, std::move(request));
   }
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
@@ -107,71 +134,6 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   co_return reply;
 }
 
-Task<Reply> Service::session_request(std::shared_ptr<Session> session, wire::Envelope request) {
-  switch (request.body_case()) {
-    case wire::Envelope::kAllocate: {
-      auto made = co_await allocator_.allocate(session, std::move(*request.mutable_allocate()));
-      if (!made.is_ok()) co_return made.status();
-      wire::Envelope out;
-      *out.mutable_allocation() = std::move(made).value();
-      co_return with_receipt(*session, std::move(out));
-    }
-    case wire::Envelope::kFree: {
-      AllocationId id;
-      if (!read_id(request.free().allocation_id(), id)) co_return Status(Code::kInvalidArgument);
-      control::HoldId hold;
-      if (read_id(request.free().hold_id(), hold)) co_await holds_.end(session, hold);
-      co_return co_await allocator_.free(session, id, request.free().may_be_named());
-    }
-    case wire::Envelope::kJoin: {
-      auto joined = allocator_.join(*session, request.join());
-      if (!joined.is_ok()) co_return joined.status();
-      wire::Envelope out;
-      *out.mutable_allocation() = std::move(joined).value();
-      out.mutable_allocation()->clear_extents();  // the program has them
-      out.mutable_allocation()->clear_homes();
-      co_return with_receipt(*session, std::move(out));
-    }
-    case wire::Envelope::kOpenExtent: {
-      auto fd = home_.open(request.open_extent());
-      if (!fd.is_ok()) co_return fd.status();
-      Reply reply;
-      reply.fds.push_back(std::move(fd).value());
-      co_return reply;
-    }
-    case wire::Envelope::kCluster: {
-      wire::Envelope out;
-      *out.mutable_cluster_view() = cluster_.fresh_view();
-      co_return out;
-    }
-    case wire::Envelope::kPublish: co_return co_await publish(session, std::move(*request.mutable_publish()));
-    case wire::Envelope::kAttach: co_return co_await attach(session, std::move(*request.mutable_attach()));
-    case wire::Envelope::kNameRemove: co_return co_await remove_name(session, std::move(request));
-    case wire::Envelope::kNameList:
-      request.mutable_name_list()->set_uid(session->uid);
-      co_return control::reply_of(co_await ask_of_names(session, std::move(request)));
-    case wire::Envelope::kCopy: co_return co_await copier_.ask(session, std::move(*request.mutable_copy()));
-    case wire::Envelope::kLostReplica:
-      co_return co_await lost_replica(session, std::move(*request.mutable_lost_replica()));
-    case wire::Envelope::kResolve: {
-      auto known = co_await remaker_.resolve(session, std::move(*request.mutable_resolve()));
-      if (!known.is_ok()) co_return known.status();
-      wire::Envelope out;
-      *out.mutable_allocation() = std::move(known).value();
-      co_return with_receipt(*session, std::move(out));
-    }
-    case wire::Envelope::kSessionRestore: {
-      const Status restored = sessions_.restore(*session, request.session_restore());
-      remaker_.look_again();
-      if (!session->freed.empty() || session->complete) core_.env.spawn(give_back(session));
-      co_return restored;
-    }
-    case wire::Envelope::kStats:
-      co_return co_await pages_.stats_of(request.stats().node(), Pages::viewer(session->uid));
-    default: co_return Status(Code::kProtocol, "not a request of a program");
-  }
-}
-
 Task<void> Service::give_back(std::shared_ptr<Session> session) {
   while (session->resuming && !session->ended) co_await core_.env.sleep_ns(1'000'000);
   while (!session->freed.empty() && !session->ended) {
@@ -189,15 +151,6 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
   holds_.resume(session);
   co_await allocator_.give_back_unclaimed(session);
   co_await remaker_.follow_outdated(session);
-}
-
-wire::Envelope Service::with_receipt(const Session& session, wire::Envelope reply) const {
-  AllocationId id;
-  (void)read_id(reply.allocation().allocation_id(), id);
-  const auto held = session.allocations.find(id);
-  if (held != session.allocations.end() && held->second.is_whole())
-    reply.mutable_allocation()->set_receipt(sessions_.receipt(session.id, held->second));
-  return reply;
 }
 
 Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequest request) {
@@ -343,13 +296,12 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   // Also of what is there already: it may be freed while homes are asked for a hold.
   auto charged = sessions_.charge_record(session->uid, found);
   if (!charged.is_ok()) co_return charged.status();
-  wire::Envelope out;
-  *out.mutable_allocation() = found;
+  wire::Allocation out = found;
   if (hold) {
     const auto held = core_.env.random_id<control::HoldId>();
     const Status status = co_await holds_.begin(session, held, found);
     if (!status.is_ok()) co_return status;
-    out.mutable_allocation()->set_hold_id(id_field(held));
+    out.set_hold_id(id_field(held));
   }
   // One record serves all handles: each has its own access, the record the highest of them.
   const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
@@ -360,7 +312,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     const bool whole = control::take_grant(known->second.allocation, found);
     if (!whole) (void)co_await remaker_.follow(session, id);
   }
-  co_return with_receipt(*session, std::move(out));
+  co_return allocation_reply(*session, std::move(out));
 }
 
 Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelope request) {
@@ -474,74 +426,9 @@ Task<Reply> Service::peer_request(std::string node, wire::Envelope request) {
 }
 
 Task<Reply> Service::answer(std::string node, wire::Envelope request) {
-  // No co_await inside `?:`: GCC 12 destroys its result twice.
-  if (cluster_.handles(request)) co_return co_await cluster_.coordinate(std::move(request), std::move(node));
-  if (remaker_.handles(request)) co_return co_await remaker_.answer(std::move(request));
-  co_return co_await home_request(std::move(request));
-}
-
-Task<Reply> Service::home_request(wire::Envelope request) {
-  switch (request.body_case()) {
-    case wire::Envelope::kReserve: {
-      wire::Envelope out;
-      wire::PoolView pool;
-      auto made = co_await home_.reserve(std::move(*request.mutable_reserve()), pool);
-      *out.mutable_reserved()->mutable_pool() = pool;
-      if (made.is_ok()) {
-        *out.mutable_reserved()->mutable_extent() = std::move(made).value();
-      } else {
-        wire::put_status(made.status(), out);
-      }
-      co_return out;
-    }
-    case wire::Envelope::kRelease: co_return home_.release(request.release());
-    case wire::Envelope::kSessionEnd: {
-      SessionId id;
-      control::Incarnation told_by;
-      if (!read_id(request.session_end().session_id(), id) ||
-          !read_id(request.session_end().owner_incarnation(), told_by)) {
-        co_return Status(Code::kInvalidArgument);
-      }
-      home_.end_session(id, told_by);
-      co_return Status();
-    }
-    case wire::Envelope::kPublishExtents: co_return cluster_.told(request.publish_extents());
-    case wire::Envelope::kHold: {
-      auto held = home_.hold(request.hold());
-      if (!held.is_ok()) co_return held.status();
-      wire::Envelope out;
-      *out.mutable_held() = std::move(held).value();
-      co_return out;
-    }
-    case wire::Envelope::kSessionResume: {
-      const auto& resume = request.session_resume();
-      SessionId id;
-      control::Incarnation incarnation;
-      if (!read_id(resume.session_id(), id) || !read_id(resume.owner_incarnation(), incarnation)) {
-        co_return Status(Code::kInvalidArgument);
-      }
-      wire::Envelope out;
-      *out.mutable_session_extents() = home_.resume(id, resume.owner_node(), incarnation);
-      co_return out;
-    }
-    case wire::Envelope::kStats: {
-      wire::Envelope out;
-      *out.mutable_stats_reply() = pages_.stats(request.stats().uid());
-      co_return out;
-    }
-    case wire::Envelope::kStopCheck: {
-      wire::Envelope out;
-      *out.mutable_stop_check_reply() = co_await stopper_.check(request.stop_check().uid());
-      co_return out;
-    }
-    case wire::Envelope::kReplicaQuery: {
-      wire::Envelope out;
-      *out.mutable_replica_answer() = stopper_.answer(request.replica_query());
-      co_return out;
-    }
-    case wire::Envelope::kCopy: co_return co_await copier_.copy(std::move(*request.mutable_copy()));
-    default: co_return Status(Code::kProtocol, "not a request of a daemon");
-  }
+  const PeerHandlers::Handler* handler = peers_.find(request.body_case());
+  if (handler == nullptr) co_return Status(Code::kProtocol, "not a request of a daemon");
+  co_return co_await (*handler)(std::move(node), std::move(request));
 }
 
 }  // namespace ocm::node

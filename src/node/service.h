@@ -10,6 +10,7 @@
 #include "control/user_rate.h"
 #include "node/allocator.h"
 #include "node/copier.h"
+#include "node/handlers.h"
 #include "node/holds.h"
 #include "node/pages.h"
 #include "node/remaker.h"
@@ -24,31 +25,12 @@ struct Program {
   std::shared_ptr<Session> session;
 };
 
+using ProgramHandlers = Handlers<std::shared_ptr<Session>>;
+
 class Service {
  public:
   Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, Allocator& allocator, Holds& holds,
-          Copier& copier, Remaker& remaker, Stopper& stopper, Pages& pages)
-      : core_(core),
-        home_(home),
-        cluster_(cluster),
-        sessions_(sessions),
-        allocator_(allocator),
-        holds_(holds),
-        copier_(copier),
-        remaker_(remaker),
-        stopper_(stopper),
-        pages_(pages) {
-    cluster_.homes().serve([this](wire::Envelope request) { return answer(core_.name, std::move(request)); });
-    allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
-      if (session->complete) core_.env.spawn(give_back(session));
-    });
-    cluster_.on_leaving(
-        [this](std::vector<fabric::shm::NodeWord> nodes) { sessions_.tell(std::move(nodes)); });
-    stopper_.on_unknown([this](const std::shared_ptr<Session>& session, const AllocationId& id,
-                               std::vector<ExtentId> extents) {
-      core_.env.spawn(remaker_.follow_unknown(session, id, std::move(extents)));
-    });
-  }
+          Copier& copier, Remaker& remaker, Stopper& stopper, Pages& pages);
 
   control::Task<control::Reply> program_request(std::shared_ptr<Program> program, wire::Envelope request);
   /// Its connection has closed: so does its session.
@@ -61,7 +43,19 @@ class Service {
 
  private:
   control::Task<control::Reply> hello(std::shared_ptr<Program> program, wire::SessionHello request);
-  control::Task<control::Reply> session_request(std::shared_ptr<Session> session, wire::Envelope request);
+  // service_handlers.cpp
+  void enter_programs();
+  void enter_peers();
+  control::Task<control::Reply> allocate(std::shared_ptr<Session> session, wire::AllocateRequest request);
+  control::Task<control::Reply> free(std::shared_ptr<Session> session, wire::FreeRequest request);
+  control::Reply join(Session& session, const wire::JoinRequest& request);
+  control::Task<control::Reply> list_names(std::shared_ptr<Session> session, wire::Envelope request);
+  control::Task<control::Reply> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
+  control::Reply restore(const std::shared_ptr<Session>& session, const wire::SessionRestore& shown);
+  control::Task<control::Reply> reserve(wire::ReserveRequest request);
+  /// The allocation is the session's: with what its program shows the next run of this daemon.
+  control::Reply allocation_reply(const Session& session, Result<wire::Allocation> made) const;
+
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
@@ -84,11 +78,8 @@ class Service {
   control::Task<Status> allow_loss(uint32_t uid, std::string node);
   /// What the program freed while this daemon was away, and what homes have for it that it does not have (P6).
   control::Task<void> give_back(std::shared_ptr<Session> session);
-  /// The reply's allocation is the session's: with what its program shows the next run of this daemon.
-  wire::Envelope with_receipt(const Session& session, wire::Envelope reply) const;
   /// To a daemon, this one or another.
   control::Task<control::Reply> answer(std::string node, wire::Envelope request);
-  control::Task<control::Reply> home_request(wire::Envelope request);
 
   Core& core_;
   Home& home_;
@@ -99,6 +90,9 @@ class Service {
   Copier& copier_;
   Remaker& remaker_;
   Stopper& stopper_;
+  /// From this host's programs, whose sessions are open.
+  ProgramHandlers programs_;
+  PeerHandlers peers_;
   uint64_t published_ = 0;  // requests to publish of this run
   Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;

@@ -1,0 +1,196 @@
+// Who answers what: the requests of this host's programs, and those that other daemons have for a home.
+#include <utility>
+
+#include "node/service.h"
+
+namespace ocm::node {
+
+using control::Reply;
+using control::Task;
+
+namespace {
+
+/// A reply with what `from` gave in the field of `mutable_field`, or its status.
+template <class Value>
+Reply reply_with(Result<Value> from, Value* (wire::Envelope::*mutable_field)()) {
+  if (!from.is_ok()) return from.status();
+  wire::Envelope out;
+  *(out.*mutable_field)() = std::move(from).value();
+  return out;
+}
+
+}  // namespace
+
+void Service::enter_programs() {
+  using Asker = std::shared_ptr<Session>;
+  using Body = ProgramHandlers::Body;
+  ProgramHandlers& on = programs_;
+
+  on.on(Body::kAllocate, [this](Asker session, wire::Envelope request) {
+    return allocate(std::move(session), std::move(*request.mutable_allocate()));
+  });
+  on.on(Body::kFree, [this](Asker session, wire::Envelope request) {
+    return free(std::move(session), std::move(*request.mutable_free()));
+  });
+  on.on_now(Body::kJoin, [this](const Asker& session, const wire::Envelope& request) {
+    return join(*session, request.join());
+  });
+  on.on_now(Body::kOpenExtent, [this](const Asker&, const wire::Envelope& request) -> Reply {
+    auto fd = home_.open(request.open_extent());
+    if (!fd.is_ok()) return fd.status();
+    Reply reply;
+    reply.fds.push_back(std::move(fd).value());
+    return reply;
+  });
+  on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) {
+    return reply_with<wire::ClusterView>(cluster_.fresh_view(), &wire::Envelope::mutable_cluster_view);
+  });
+  on.on(Body::kPublish, [this](Asker session, wire::Envelope request) {
+    return publish(std::move(session), std::move(*request.mutable_publish()));
+  });
+  on.on(Body::kAttach, [this](Asker session, wire::Envelope request) {
+    return attach(std::move(session), std::move(*request.mutable_attach()));
+  });
+  on.on(Body::kNameRemove, [this](Asker session, wire::Envelope request) {
+    return remove_name(std::move(session), std::move(request));
+  });
+  on.on(Body::kNameList, [this](Asker session, wire::Envelope request) {
+    return list_names(std::move(session), std::move(request));
+  });
+  on.on(Body::kCopy, [this](Asker session, wire::Envelope request) {
+    return copier_.ask(std::move(session), std::move(*request.mutable_copy()));
+  });
+  on.on(Body::kLostReplica, [this](Asker session, wire::Envelope request) {
+    return lost_replica(std::move(session), std::move(*request.mutable_lost_replica()));
+  });
+  on.on(Body::kResolve, [this](Asker session, wire::Envelope request) {
+    return resolve(std::move(session), std::move(*request.mutable_resolve()));
+  });
+  on.on_now(Body::kSessionRestore, [this](const Asker& session, const wire::Envelope& request) {
+    return restore(session, request.session_restore());
+  });
+  on.on(Body::kStats, [this](const Asker& session, wire::Envelope request) {
+    return pages_.stats_of(request.stats().node(), Pages::viewer(session->uid));
+  });
+}
+
+void Service::enter_peers() {
+  using Body = PeerHandlers::Body;
+  PeerHandlers& on = peers_;
+  cluster_.enter(on);
+  remaker_.enter(on);
+
+  on.on(Body::kReserve, [this](const std::string&, wire::Envelope request) {
+    return reserve(std::move(*request.mutable_reserve()));
+  });
+  on.on_now(Body::kRelease, [this](const std::string&, const wire::Envelope& request) {
+    return home_.release(request.release());
+  });
+  on.on_now(Body::kSessionEnd, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    SessionId id;
+    control::Incarnation told_by;
+    if (!read_id(request.session_end().session_id(), id) ||
+        !read_id(request.session_end().owner_incarnation(), told_by)) {
+      return Status(Code::kInvalidArgument);
+    }
+    home_.end_session(id, told_by);
+    return Status();
+  });
+  on.on_now(Body::kHold, [this](const std::string&, const wire::Envelope& request) {
+    return reply_with(home_.hold(request.hold()), &wire::Envelope::mutable_held);
+  });
+  on.on_now(Body::kSessionResume, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    const wire::SessionResume& resume = request.session_resume();
+    SessionId id;
+    control::Incarnation incarnation;
+    if (!read_id(resume.session_id(), id) || !read_id(resume.owner_incarnation(), incarnation))
+      return Status(Code::kInvalidArgument);
+    wire::Envelope out;
+    *out.mutable_session_extents() = home_.resume(id, resume.owner_node(), incarnation);
+    return out;
+  });
+  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    wire::Envelope out;
+    *out.mutable_stats_reply() = pages_.stats(request.stats().uid());
+    return out;
+  });
+  on.on(Body::kStopCheck, [this](std::string, wire::Envelope request) -> Task<Reply> {
+    wire::Envelope out;
+    *out.mutable_stop_check_reply() = co_await stopper_.check(request.stop_check().uid());
+    co_return out;
+  });
+  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    wire::Envelope out;
+    *out.mutable_replica_answer() = stopper_.answer(request.replica_query());
+    return out;
+  });
+  on.on(Body::kCopy, [this](const std::string&, wire::Envelope request) {
+    return copier_.copy(std::move(*request.mutable_copy()));
+  });
+}
+
+Reply Service::allocation_reply(const Session& session, Result<wire::Allocation> made) const {
+  if (!made.is_ok()) return made.status();
+  wire::Envelope out;
+  *out.mutable_allocation() = std::move(made).value();
+  AllocationId id;
+  (void)read_id(out.allocation().allocation_id(), id);
+  const auto held = session.allocations.find(id);
+  if (held != session.allocations.end() && held->second.is_whole())
+    out.mutable_allocation()->set_receipt(sessions_.receipt(session.id, held->second));
+  return out;
+}
+
+Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRequest request) {
+  auto made = co_await allocator_.allocate(session, std::move(request));
+  co_return allocation_reply(*session, std::move(made));
+}
+
+Task<Reply> Service::free(std::shared_ptr<Session> session, wire::FreeRequest request) {
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  control::HoldId hold;
+  if (read_id(request.hold_id(), hold)) co_await holds_.end(session, hold);
+  co_return co_await allocator_.free(session, id, request.may_be_named());
+}
+
+Reply Service::join(Session& session, const wire::JoinRequest& request) {
+  auto joined = allocator_.join(session, request);
+  if (joined.is_ok()) {  // the program has them
+    joined.value().clear_extents();
+    joined.value().clear_homes();
+  }
+  return allocation_reply(session, std::move(joined));
+}
+
+Task<Reply> Service::list_names(std::shared_ptr<Session> session, wire::Envelope request) {
+  request.mutable_name_list()->set_uid(session->uid);
+  co_return control::reply_of(co_await ask_of_names(session, std::move(request)));
+}
+
+Task<Reply> Service::resolve(std::shared_ptr<Session> session, wire::ResolveRequest request) {
+  auto known = co_await remaker_.resolve(session, std::move(request));
+  co_return allocation_reply(*session, std::move(known));
+}
+
+Reply Service::restore(const std::shared_ptr<Session>& session, const wire::SessionRestore& shown) {
+  const Status restored = sessions_.restore(*session, shown);
+  remaker_.look_again();
+  if (!session->freed.empty() || session->complete) core_.env.spawn(give_back(session));
+  return restored;
+}
+
+Task<Reply> Service::reserve(wire::ReserveRequest request) {
+  wire::Envelope out;
+  wire::PoolView pool;
+  auto made = co_await home_.reserve(std::move(request), pool);
+  *out.mutable_reserved()->mutable_pool() = pool;
+  if (made.is_ok()) {
+    *out.mutable_reserved()->mutable_extent() = std::move(made).value();
+  } else {
+    wire::put_status(made.status(), out);
+  }
+  co_return out;
+}
+
+}  // namespace ocm::node
