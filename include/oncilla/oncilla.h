@@ -227,9 +227,16 @@ typedef struct ocm_allocation_info {
   ocm_access access;
   bool published;
   bool slab; /* a piece of a slab leased to the session */
+  /* Of its name; 0 and 0 while it has none. */
+  uint32_t owner_uid;
+  uint32_t mode;
+  uint32_t own_uid; /* whom the daemon takes this program for: in a container another than its own */
 } ocm_allocation_info;
-#define OCM_ALLOCATION_INFO_INIT \
-  { sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false }
+#define OCM_ALLOCATION_INFO_INIT                                                                           \
+  {                                                                                                        \
+    sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
+        0, 0, 0                                                                                            \
+  }
 /* Shapes: info->size is set (OCM_ALLOCATION_INFO_INIT); so much of it is written. */
 OCM_API int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* info);
 

@@ -145,6 +145,11 @@ int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* 
     out.access = static_cast<ocm_access>(object->access());
     out.published = object->published();
     out.slab = object->slab();
+    if (object->published()) {
+      out.owner_uid = object->owner_uid();
+      out.mode = object->mode();
+    }
+    out.own_uid = object->session()->daemon_now()->uid();
     return finish(write_sized(out, info));
   });
 }

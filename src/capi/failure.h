@@ -12,6 +12,8 @@ namespace ocm::capi {
 /// Remembers why this thread's call failed; returns the number.
 int fail(const Status& status);
 int fail(Code code, std::string_view why);
+/// For a handle that find() did not know: freed, or never one.
+int fail_handle(Code why, const char* what);
 inline int finish(const Status& status) { return status.is_ok() ? OCM_OK : fail(status); }
 /// What this thread's last call, which returned `number`, left. Good if that is not negative. Without its subject: that
 /// is a name which our own call has passed, not the user's.

@@ -113,6 +113,14 @@ void copy_text(char* out, size_t bytes, const std::string& text) {
 
 void at_session_close(void (*hook)(uint64_t session)) { close_hook.store(hook); }
 
+Status check_session(const ocm_session* session) {
+  const uint64_t handle = bits(session);
+  if (sessions.find(handle) != nullptr) return {};
+  const Code why = sessions.why(handle);
+  return Status(why, why == Code::kRevoked ? "the session handle is not live any more: it was closed"
+                                           : "the session handle is not one that this process was given");
+}
+
 }  // namespace ocm::capi
 
 using namespace ocm;        // NOLINT: the C ABI of this very namespace

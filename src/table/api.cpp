@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capi/objects.h"
+#include "capi/call.h"
 #include "table/fork.h"
 #include "table/scan.h"
 #include "table/store.h"

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "capi/objects.h"
 
 namespace ocm::table {
 namespace {
@@ -81,12 +80,13 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   }
   OCM_TRY(attached);
   HeldSegment segment{Allocation(handle), {}};
-  const client::Allocation* object = capi::find(handle);
-  if (object == nullptr) return Status(Code::kCancelled, "the session was closed");
-  segment.owner_uid = object->owner_uid();
-  segment.mode = object->mode();
-  segment.reader_uid = object->session()->daemon_now()->uid();
-  const uint64_t bytes = ocm_allocation_bytes(handle);
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  if (const Status known = status_of(ocm_allocation_query(handle, &info)); !known.is_ok())
+    return Status(Code::kCancelled, "the session was closed");
+  segment.owner_uid = info.owner_uid;
+  segment.mode = info.mode;
+  segment.reader_uid = info.own_uid;
+  const uint64_t bytes = info.bytes;
   if (bytes < kFooterBytes) {
     return Status(Code::kProtocol, "it is no table, but another published allocation")
         .with_subject(Subject::kAllocation, published);

@@ -4,7 +4,8 @@
 
 #include <map>
 
-#include "capi/objects.h"
+#include "capi/call.h"
+#include "capi/session_end.h"
 #include "table/fork.h"
 #include "table/tables.h"
 
@@ -67,16 +68,11 @@ void watch_forks() {
 }
 
 Result<std::shared_ptr<SessionState>> state_of(ocm_session* session) {
-  const uint64_t handle = capi::bits(session);
-  if (capi::sessions.find(handle) == nullptr) {
-    const Code why = capi::sessions.why(handle);
-    return Status(why, why == Code::kRevoked ? "the session handle is not live any more: it was closed"
-                                             : "the session handle is not one that this process was given");
-  }
+  OCM_TRY(capi::check_session(session));
   watch_forks();
   capi::at_session_close(end_session);
   std::lock_guard lock(states->mutex);
-  std::shared_ptr<SessionState>& state = states->all[handle];
+  std::shared_ptr<SessionState>& state = states->all[capi::bits(session)];
   if (state == nullptr) state = std::make_shared<SessionState>();
   return state;
 }

@@ -1,4 +1,6 @@
 // Names and the cluster through the C interface.
+#include <unistd.h>
+
 #include "embedded.h"
 
 namespace {
@@ -18,6 +20,9 @@ TEST_F(Name, PublishedIsAttachedByName) {
   info.size = sizeof(info);
   ASSERT_OK(ocm_allocation_query(mine, &info));
   EXPECT_TRUE(info.published);
+  EXPECT_EQ(info.owner_uid, getuid());
+  EXPECT_EQ(info.mode, 0600u);
+  EXPECT_EQ(info.own_uid, getuid());
   ocm_allocation* theirs = nullptr;
   ASSERT_OK(ocm_attach(session, "greeting", OCM_ACCESS_READ_WRITE, &theirs));
   char text[5];
