@@ -268,7 +268,10 @@ Status Allocation::publish(const std::string& name, uint32_t mode) {
   const Status done = session_->call(request).status();
   lease_->may_be_named = !done.is_ok() && (in_doubt || is_unanswered(done.code()));
   session_->doubt_name(lease_->id, lease_->may_be_named);
-  if (done.is_ok()) lease_->name = name;
+  if (!done.is_ok()) return done;
+  lease_->name = name;
+  lease_->owner_uid = session_->daemon_now()->uid();
+  lease_->mode = mode == 0 ? kModeDefault : mode;
   return done;
 }
 

@@ -42,7 +42,8 @@ TEST(StatusOnTheWire, ALaterReplyInTheSameMessageKeepsNothingOfTheFormer) {
 }
 
 TEST(StatusOnTheWire, WhatTheReceiverWouldRefuseIsNotSent) {
-  const std::string half = std::string(kDetailBytesMax - 1, 'x') + "\u00e9";
+  std::string half(kDetailBytesMax - 1, 'x');
+  half += "\u00e9";
   EXPECT_EQ(received(failed(Status(Code::kQuota, half))).message().size(), kDetailBytesMax - 1);
   EXPECT_EQ(received(failed(Status(Code::kQuota, "socket \xff"))).message(), "socket ");
   for (const std::string& name :

@@ -18,15 +18,15 @@ using Kind = NodeWord::Kind;
 /// Writes as a daemon does (Sessions::tell).
 class Told : public testing::Test {
  protected:
-  void begin(SessionPage& page) { page.nodes_version.store(++version); }
-  void end(SessionPage& page, const std::vector<NodeWord>& told) {
-    for (size_t i = 0; i < told.size(); ++i) page.nodes[i].store(told[i].word());
-    page.nodes_count.store(told.size());
-    page.nodes_version.store(++version);
+  void begin(SessionPage& of) { of.nodes_version.store(++version); }
+  void end(SessionPage& of, const std::vector<NodeWord>& told) {
+    for (size_t i = 0; i < told.size(); ++i) of.nodes[i].store(told[i].word());
+    of.nodes_count.store(told.size());
+    of.nodes_version.store(++version);
   }
-  void tell(SessionPage& page, const std::vector<NodeWord>& told) {
-    begin(page);
-    end(page, told);
+  void tell(SessionPage& of, const std::vector<NodeWord>& told) {
+    begin(of);
+    end(of, told);
   }
 
   uint64_t version = 1000;
