@@ -62,17 +62,26 @@ def works(cluster):
     cluster.programs.remove(program)
 
 
+GIVEN_PORTS: set[int] = set()
+
+
 def free_ports(count: int) -> list[int]:
     """Below the range of ports that the kernel gives to clients, so that no connection of a test that runs beside this
-    one takes the port of a daemon that is not started yet, or that is down for a moment."""
+    one takes the port of a daemon that is not started yet, or that is down for a moment. Each process of tests has ports
+    of its own for the same reason, and gives none twice."""
     first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    ports = set()
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports: list[int] = []
     while len(ports) < count:
         port = random.SystemRandom().randrange(min(10000, first // 2), first)
-        with socket.socket() as s, contextlib.suppress(OSError):
+        if port % processes != mine or port in GIVEN_PORTS:
+            continue
+        with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("127.0.0.1", port))
-            ports.add(port)
-    return list(ports)
+            ports.append(port)
+            GIVEN_PORTS.add(port)
+    return ports
 
 
 class Program:
