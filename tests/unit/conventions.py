@@ -27,6 +27,7 @@ ARROWS = {
     "wire": {"base"},
     "fabric": {"base", "os", "wire"},
     "memory": {"base", "os"},
+    "cache": {"base"},  # so far its protocol alone, which stays pure
     "control": {"base", "os", "wire"},
     "node": {"base", "os", "wire", "fabric", "memory", "control"},
     "client": {"base", "os", "wire", "fabric", "memory"},
