@@ -67,8 +67,8 @@ GIVEN_PORTS: set[int] = set()
 
 def free_ports(count: int) -> list[int]:
     """Below the range of ports that the kernel gives to clients, so that no connection of a test that runs beside this
-    one takes the port of a daemon that is not started yet, or that is down for a moment. Each process of tests has ports
-    of its own for the same reason, and gives none twice."""
+    one takes the port of a daemon that is not started yet, or that is down for a moment. For the same reason each
+    process of tests has ports of its own, and gives none twice."""
     first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
