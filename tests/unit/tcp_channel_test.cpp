@@ -414,6 +414,23 @@ TEST_F(TcpChannelTest, ServerStopFailsOpsWithPeerLost) {
   EXPECT_EQ(get(*channel, index, 0, bytes.data(), bytes.size()), Code::kPeerLost);
 }
 
+/// A worker that takes the wake-up of stop() in the round in which it goes to sleep must not sleep: SIGALRM ends the test.
+TEST(TcpServer, StopsInWhateverRoundItsWorkerIs) {
+  constexpr int kRounds = 8000, kSecondsMax = 60;
+  TestDirectory directory;
+  ServerStats stats;
+  ::alarm(kSecondsMax);
+  for (int i = 0; i < kRounds; ++i) {
+    auto server = TcpServer::start({.spin_ns = 20'000}, directory, stats);
+    ASSERT_TRUE(server.is_ok());
+    const os::Deadline then = os::Deadline::after_ns(static_cast<uint64_t>(i % 200) * 250);
+    while (!then.passed()) {
+    }
+    (*server)->stop();
+  }
+  ::alarm(0);
+}
+
 TEST_F(TcpChannelTest, WorkersShareTheConnections) {
   server.reset();
   start({.threads = 3});

@@ -85,6 +85,8 @@ void Worker::loop() {
     sweep(now);
     const bool more = std::any_of(hot_.begin(), hot_.end(), [](Connection* c) { return c->has_more(); });
     if (!more && (crowded || (now > busy_ns && now - busy_ns > shared_.options.spin_ns))) {
+      // This round may have taken the wake-up of stop().
+      if (stopping_.load(std::memory_order_acquire)) break;
       cool_all();
       poll_events(sleep_ms(now));
       sweep(os::now_ns());
