@@ -103,7 +103,9 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
 
 Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& self,
                           Candidates all, std::span<const size_t> excluded) {
+  // Anywhere; and of the nodes that the flags allow, whether any is there and whether any serves the fabric.
   bool is_served = r.fabric == Fabric::kAny || r.own_node_only;
+  bool is_allowed = false, is_served_there = is_served;
   for (size_t i = 0; i < rooms.size(); ++i) {
     const bool own = rooms[i].name == self;
     const bool fits = fabric_fits(rooms[i], self, r);
@@ -111,10 +113,12 @@ Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms
     if (!rooms[i].usable || (own && (r.flags & kFlagRemote) != 0) || (!own && (r.flags & kFlagLocal) != 0)) {
       continue;
     }
+    is_allowed = true;
     if (!fits) continue;
+    is_served_there = true;
     if (std::find(excluded.begin(), excluded.end(), i) == excluded.end()) all.nodes.push_back(i);
   }
-  if (!is_served) {
+  if (!is_served || (is_allowed && !is_served_there)) {
     return Status(Code::kUnsupported, std::string("no node is reached over ") + fabric_name(r.fabric));
   }
   std::stable_sort(all.nodes.begin(), all.nodes.end(),

@@ -185,6 +185,21 @@ TEST(Placement, AFabricNarrowsTheNodesToThoseThatServeIt) {
   EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kUnsupported);
 }
 
+TEST(Placement, AFabricThatNoAllowedNodeServesIsNotWhatIsFull) {
+  std::vector<NodeRoom> rooms = kThree;
+  rooms[1].fabrics = 1u << static_cast<unsigned>(Fabric::kUcx);
+  PlaceRequest r = request(kMiB);
+  r.fabric = Fabric::kUcx;
+  r.flags = kFlagRemote;
+  EXPECT_EQ(place(r, rooms, "b").status().code(), Code::kUnsupported);  // only the own node serves it
+  r.flags = kFlagLocal;
+  EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kUnsupported);  // only another one
+  EXPECT_EQ(place(r, rooms, "b").value().shares[0].node, 1u);
+  r = request(8 * kGiB);
+  r.fabric = Fabric::kUcx;
+  EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kPoolFull);  // it is served there
+}
+
 TEST(Placement, AFabricOfTheOwnNodeReachesNoOther) {
   PlaceRequest r = request(kMiB, Layout::kStriped);
   r.fabric = Fabric::kShm;

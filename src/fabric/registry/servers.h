@@ -15,6 +15,8 @@ class Servers {
  public:
   /// One fabric that a home could serve.
   struct One {
+    explicit One(const Entry& of) : entry(of) {}
+
     const Entry& entry;
     ServerStats stats;               // all 0 while it is not served
     std::unique_ptr<Server> server;  // null: not served
