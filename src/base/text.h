@@ -1,6 +1,8 @@
 // Text from outside: what is well-formed UTF-8, and what may name an allocation.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "base/status.h"
@@ -8,6 +10,8 @@
 namespace ocm {
 
 inline constexpr size_t kNameBytesMax = 255;
+/// Of a name that was given none (0): its owner alone.
+inline constexpr uint32_t kModeDefault = 0600;
 
 /// Well-formed UTF-8. Source: RFC 3629, section 4 (overlong forms, surrogates and what lies above U+10FFFF
 /// are refused).

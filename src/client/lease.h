@@ -31,8 +31,6 @@ struct AllocationOptions {
 inline constexpr uint32_t kDedicated = 1u << 0, kZero = 1u << 1, kPopulate = 1u << 2, kHugepages = 1u << 3,
                           kLocal = 1u << 4, kRemote = 1u << 5, kChecksum = 1u << 6;
 inline constexpr uint32_t kAllocationFlags = (1u << 7) - 1;
-/// As the coordinator takes a mode of 0 (control/names.h).
-inline constexpr uint32_t kModeDefault = 0600;
 
 struct Lease {
   AllocationId id;

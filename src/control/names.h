@@ -38,7 +38,6 @@
 
 namespace ocm::control {
 
-inline constexpr uint32_t kModeDefault = 0600;
 inline constexpr size_t kNamesListedMax = 8192;
 inline constexpr size_t kRemovedMax = 65536;
 

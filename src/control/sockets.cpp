@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/address.h"
 #include "os/lookup.h"
 
 namespace ocm::control {
@@ -77,9 +78,7 @@ Result<HostPort> HostPort::parse(const std::string& text) {
   return out;
 }
 
-std::string HostPort::to_string() const {
-  return host.find(':') == std::string::npos ? host + ":" + port : "[" + host + "]:" + port;
-}
+std::string HostPort::to_string() const { return os::host_port(host, port); }
 
 bool is_wildcard(const std::string& host) {
   if (host == "*") return true;

@@ -116,7 +116,7 @@ Setter setting_of(fabric::Settings& out, Fabric fabric, const fabric::Setting& s
     bool on = false;
     switch (setting.type) {
       case fabric::Setting::Type::kNumber: OCM_TRY(number(value)(n)); break;
-      case fabric::Setting::Type::kBytes: OCM_TRY(read_length(n, value)); break;
+      case fabric::Setting::Type::kBytes: OCM_TRY(length(value)(n)); break;
       case fabric::Setting::Type::kFlag:
         OCM_TRY(flag(on)(n));
         value = on ? 1 : 0;

@@ -62,7 +62,7 @@ bool Coordinator::is_newest(const wire::PublishRequest& request) {
 Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   wire::Allocation allocation = request.allocation();
   allocation.set_name(request.name());
-  allocation.set_mode(request.mode() == 0 ? control::kModeDefault : request.mode());
+  allocation.set_mode(request.mode() == 0 ? kModeDefault : request.mode());
   allocation.set_access(0);
   const wire::Allocation* known = names_.find_id(allocation.allocation_id());
   const uint32_t mode = known == nullptr ? 0 : known->mode();

@@ -16,6 +16,15 @@
 
 namespace ocm::node {
 
+/// A reply with what `from` gave in the field of `mutable_field`, or its status.
+template <class Value>
+control::Reply reply_with(Result<Value> from, Value* (wire::Envelope::*mutable_field)()) {
+  if (!from.is_ok()) return from.status();
+  wire::Envelope out;
+  *(out.*mutable_field)() = std::move(from).value();
+  return out;
+}
+
 /// `From`: who asks.
 template <class From>
 class Handlers {
@@ -23,6 +32,9 @@ class Handlers {
   using Body = wire::Envelope::BodyCase;
   using Handler = std::function<control::Task<control::Reply>(From from, wire::Envelope request)>;
   using Now = std::function<control::Reply(From from, wire::Envelope request)>;
+
+  /// `refusal`: said of a message that nobody answers.
+  explicit Handlers(const char* refusal) : refusal_(refusal) {}
 
   /// `handler` may be a coroutine: it lives as long as this.
   void on(Body body, Handler handler) {
@@ -35,13 +47,17 @@ class Handlers {
       co_return now(std::move(from), std::move(request));
     });
   }
-  /// Null: nobody answers it.
-  const Handler* find(Body body) const {
-    const auto found = handlers_.find(body);
-    return found == handlers_.end() ? nullptr : &found->second;
+  /// What its handler answers. Errors: kProtocol (it has none).
+  control::Task<control::Reply> answer(From from, wire::Envelope request) const {
+    const auto found = handlers_.find(request.body_case());
+    if (found == handlers_.end()) return refuse();
+    return found->second(std::move(from), std::move(request));
   }
 
  private:
+  control::Task<control::Reply> refuse() const { co_return Status(Code::kProtocol, refusal_); }
+
+  const char* const refusal_;
   std::map<Body, Handler> handlers_;
 };
 

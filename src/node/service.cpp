@@ -39,7 +39,8 @@ Service::Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, A
       pages_(pages) {
   enter_programs();
   enter_peers();
-  cluster_.homes().serve([this](wire::Envelope request) { return answer(core_.name, std::move(request)); });
+  cluster_.homes().serve(
+      [this](wire::Envelope request) { return peers_.answer(core_.name, std::move(request)); });
   allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
     if (session->complete) core_.env.spawn(give_back(session));
   });
@@ -65,9 +66,7 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
     program->session->heard = true;
     while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
       co_await core_.env.sleep_ns(1'000'000);
-    const ProgramHandlers::Handler* handler = programs_.find(request.body_case());
-    reply = Reply(Status(Code::kProtocol, "not a request of a program"));
-    if (handler != nullptr) reply = co_await (*handler)(program->session, std::move(request));
+    reply = co_await programs_.answer(program->session, std::move(request));
   }
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
@@ -420,15 +419,9 @@ Task<Status> Service::allow_loss(uint32_t uid, std::string node) {
 Task<Reply> Service::peer_request(std::string node, wire::Envelope request) {
   const uint64_t start_ns = core_.now_ns();
   const std::string_view name = wire::body_name(request);
-  Reply reply = co_await answer(std::move(node), std::move(request));
+  Reply reply = co_await peers_.answer(std::move(node), std::move(request));
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
   co_return reply;
-}
-
-Task<Reply> Service::answer(std::string node, wire::Envelope request) {
-  const PeerHandlers::Handler* handler = peers_.find(request.body_case());
-  if (handler == nullptr) co_return Status(Code::kProtocol, "not a request of a daemon");
-  co_return co_await (*handler)(std::move(node), std::move(request));
 }
 
 }  // namespace ocm::node

@@ -78,8 +78,6 @@ class Service {
   control::Task<Status> allow_loss(uint32_t uid, std::string node);
   /// What the program freed while this daemon was away, and what homes have for it that it does not have (P6).
   control::Task<void> give_back(std::shared_ptr<Session> session);
-  /// To a daemon, this one or another.
-  control::Task<control::Reply> answer(std::string node, wire::Envelope request);
 
   Core& core_;
   Home& home_;
@@ -91,8 +89,8 @@ class Service {
   Remaker& remaker_;
   Stopper& stopper_;
   /// From this host's programs, whose sessions are open.
-  ProgramHandlers programs_;
-  PeerHandlers peers_;
+  ProgramHandlers programs_{"not a request of a program"};
+  PeerHandlers peers_{"not a request of a daemon"};
   uint64_t published_ = 0;  // requests to publish of this run
   Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;

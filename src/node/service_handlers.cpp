@@ -8,19 +8,6 @@ namespace ocm::node {
 using control::Reply;
 using control::Task;
 
-namespace {
-
-/// A reply with what `from` gave in the field of `mutable_field`, or its status.
-template <class Value>
-Reply reply_with(Result<Value> from, Value* (wire::Envelope::*mutable_field)()) {
-  if (!from.is_ok()) return from.status();
-  wire::Envelope out;
-  *(out.*mutable_field)() = std::move(from).value();
-  return out;
-}
-
-}  // namespace
-
 void Service::enter_programs() {
   using Asker = std::shared_ptr<Session>;
   using Body = ProgramHandlers::Body;
@@ -105,24 +92,19 @@ void Service::enter_peers() {
     control::Incarnation incarnation;
     if (!read_id(resume.session_id(), id) || !read_id(resume.owner_incarnation(), incarnation))
       return Status(Code::kInvalidArgument);
-    wire::Envelope out;
-    *out.mutable_session_extents() = home_.resume(id, resume.owner_node(), incarnation);
-    return out;
+    return reply_with<wire::SessionExtents>(home_.resume(id, resume.owner_node(), incarnation),
+                                            &wire::Envelope::mutable_session_extents);
   });
-  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) -> Reply {
-    wire::Envelope out;
-    *out.mutable_stats_reply() = pages_.stats(request.stats().uid());
-    return out;
+  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) {
+    return reply_with<wire::Stats>(pages_.stats(request.stats().uid()), &wire::Envelope::mutable_stats_reply);
   });
   on.on(Body::kStopCheck, [this](std::string, wire::Envelope request) -> Task<Reply> {
-    wire::Envelope out;
-    *out.mutable_stop_check_reply() = co_await stopper_.check(request.stop_check().uid());
-    co_return out;
+    co_return reply_with<wire::StopCheck>(co_await stopper_.check(request.stop_check().uid()),
+                                          &wire::Envelope::mutable_stop_check_reply);
   });
-  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) -> Reply {
-    wire::Envelope out;
-    *out.mutable_replica_answer() = stopper_.answer(request.replica_query());
-    return out;
+  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) {
+    return reply_with<wire::ReplicaAnswer>(stopper_.answer(request.replica_query()),
+                                           &wire::Envelope::mutable_replica_answer);
   });
   on.on(Body::kCopy, [this](const std::string&, wire::Envelope request) {
     return copier_.copy(std::move(*request.mutable_copy()));
@@ -131,14 +113,12 @@ void Service::enter_peers() {
 
 Reply Service::allocation_reply(const Session& session, Result<wire::Allocation> made) const {
   if (!made.is_ok()) return made.status();
-  wire::Envelope out;
-  *out.mutable_allocation() = std::move(made).value();
   AllocationId id;
-  (void)read_id(out.allocation().allocation_id(), id);
+  (void)read_id(made.value().allocation_id(), id);
   const auto held = session.allocations.find(id);
   if (held != session.allocations.end() && held->second.is_whole())
-    out.mutable_allocation()->set_receipt(sessions_.receipt(session.id, held->second));
-  return out;
+    made.value().set_receipt(sessions_.receipt(session.id, held->second));
+  return reply_with(std::move(made), &wire::Envelope::mutable_allocation);
 }
 
 Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRequest request) {

@@ -322,9 +322,7 @@ void DirectoryWork::end_shared(NodeNumber new_sharer) {
 }
 
 void DirectoryWork::end_exclusive() {
-  page().ring.clear();
-  page().ring.push_back(requester());
-  page().owner = requester();
+  owned_by_requester();
   page().state = PageState::kM;
   if (!OCM_MUTATION("grant-without-version")) ++page().version;
   end();
@@ -333,16 +331,12 @@ void DirectoryWork::end_exclusive() {
 void DirectoryWork::end_grant() {
   switch (transaction().sent) {
     case MessageKind::kDataE:
-      page().ring.clear();
-      page().ring.push_back(requester());
-      page().owner = requester();
+      owned_by_requester();
       page().state = PageState::kE;
       return end();
     case MessageKind::kDataS: return end_shared(requester());
     case MessageKind::kStillYours:
-      page().ring.clear();
-      page().ring.push_back(requester());
-      page().owner = requester();
+      owned_by_requester();
       page().version = transaction().asked.version;
       page().state = PageState::kO;
       page().doubt = false;
@@ -356,6 +350,17 @@ void DirectoryWork::end_grant() {
 void DirectoryWork::remove_from_ring(NodeNumber node) {
   page().ring.erase_if([&](NodeNumber other) { return other == node; });
   if (page().owner == node) page().owner = kNobody;
+}
+
+void DirectoryWork::held_by_nobody() {
+  page().ring.clear();
+  page().owner = kNobody;
+}
+
+void DirectoryWork::owned_by_requester() {
+  page().ring.clear();
+  page().ring.push_back(requester());
+  page().owner = requester();
 }
 
 void DirectoryWork::fault() {

@@ -195,8 +195,7 @@ void DirectoryWork::leave(const Gone& gone) {
 
 /// `candidates`: who may have the newest bytes.
 void DirectoryWork::become_away(const Gone* candidates, size_t count) {
-  page().ring.clear();
-  page().owner = kNobody;
+  held_by_nobody();
   page().doubt = false;
   for (size_t i = 0; i < count; ++i) {
     if (candidates[i].presence == Presence::kAway) {
@@ -212,8 +211,7 @@ void DirectoryWork::become_away(const Gone* candidates, size_t count) {
 /// Whatever anybody has of it, also by a grant that was under way, is of an older version from now on.
 void DirectoryWork::lose() {
   if (!OCM_MUTATION("lost-without-version")) page().version += 2;
-  page().ring.clear();
-  page().owner = kNobody;
+  held_by_nobody();
   page().doubt = false;
   page().storage_version = 0;
   page().state = PageState::kL;
@@ -278,8 +276,7 @@ void DirectoryWork::stored(bool good) {
   if (which == Storing::kKept) return supplier_gave();
   if (which == Storing::kRecalled) {
     reached(Rule::kRecalledStored);
-    page().ring.clear();
-    page().owner = kNobody;
+    held_by_nobody();
     page().state = PageState::kU;
     if (!good) lose();
     return end();
@@ -352,8 +349,7 @@ void DirectoryWork::supplier_gave() {
   reached(Rule::kSupplierGave);
   const Gone gone{requester(), transaction().requester_is};
   if (OCM_MUTATION("what-the-supplier-kept-is-newest") && is_storage_current()) {
-    page().ring.clear();
-    page().owner = kNobody;
+    held_by_nobody();
     page().state = PageState::kU;
     return end();
   }
@@ -419,8 +415,7 @@ void DirectoryWork::receive_recalled() {
   reached(Rule::kRecalledNobodyWaits);
   if (!is_exclusive()) return end_shared(kNobody);
   if (is_storage_current()) {
-    page().ring.clear();
-    page().owner = kNobody;
+    held_by_nobody();
     page().state = PageState::kU;
     return end();
   }

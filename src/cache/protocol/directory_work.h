@@ -86,6 +86,9 @@ class DirectoryWork {
   bool is_exclusive() { return transaction().asked.kind == MessageKind::kGetM; }
   bool is_storage_current() { return page().storage_version == page().version; }
   void remove_from_ring(NodeNumber node);
+  void held_by_nobody();
+  /// And by nobody else.
+  void owned_by_requester();
   void lose();
   void reached(Rule rule) { out_.rules |= uint64_t{1} << static_cast<unsigned>(rule); }
   void fault();

@@ -76,7 +76,7 @@ class Step {
     page().state = cell.next;
     if (event_.input >= NodeInput::kDataS) page().epoch = std::max(page().epoch, message_.epoch);
     act(cell.what, before);
-    if (is_stable(page().state)) page().request = 0, page().whole = false;
+    if (is_stable(page().state)) forget_request();
     free_if_empty(before);
   }
 
@@ -229,7 +229,7 @@ class Step {
         if (can_store(before)) out_.add(Act::kProtect);
         out_.send(out);
       }
-      if (is_stable(page().state)) page().request = 0, page().whole = false;
+      if (is_stable(page().state)) forget_request();
       return;
     }
     const bool kept = is_supplying_kept();
@@ -246,7 +246,7 @@ class Step {
     out_.add(Act::kUnmap);
     out_.add(Act::kWake, Code::kPeerLost);
     const bool freeze = is_worth_freezing(page()) && !OCM_MUTATION("freeze-nothing");
-    page().request = 0, page().whole = false;
+    forget_request();
     page().state = freeze ? NodeState::kX : NodeState::kI;
     if (!freeze) forget_kept();
     if (before != NodeState::kI || page().state != NodeState::kI) free_if_empty(before);
@@ -317,6 +317,11 @@ class Step {
     page().kept_peer = message_.peer;
     page().kept_request = message_.request;
     if (event_.input == NodeInput::kRecall) page().kept_peer = kHome;
+  }
+  /// P1.
+  void forget_request() {
+    page().request = 0;
+    page().whole = false;
   }
   void forget_kept() {
     page().kept_version = 0;

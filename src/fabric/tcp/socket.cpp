@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/address.h"
 #include "os/lookup.h"
 
 namespace ocm::fabric::tcp {
@@ -101,13 +102,11 @@ Result<std::string> bound_address(int fd) {
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return Status(Code::kIo, "getnameinfo");
   }
-  const std::string text = storage.ss_family == AF_INET6 ? "[" + std::string(host) + "]" : host;
-  return text + ":" + port;
+  return os::host_port(host, port);
 }
 
 std::string with_host(std::string_view address, const std::string& host) {
-  const std::string port(address.substr(address.rfind(':')));
-  return host.find(':') == std::string::npos ? host + port : "[" + host + "]" + port;
+  return os::host_port(host, std::string(address.substr(address.rfind(':') + 1)));
 }
 
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
