@@ -77,12 +77,12 @@ class Checker : public Steps {
     std::vector<std::string> way{explained_};
     for (uint32_t at = current_; at != 0; at = ways_[at].first) way.push_back(ways_[at].second);
     for (size_t i = way.size(); i > 0; --i) std::printf("  %s\n", way[i - 1].c_str());
-    std::printf("  before the last: home %s %s v%u s%u e%u;", state_name(state.home.state).data(),
-                busy_name(state.home.busy).data(), state.home.version, state.home.storage_version,
-                state.home.epoch);
+    std::printf("  before the last: home %s %s v%llu s%llu e%u;", state_name(state.home.state).data(),
+                busy_name(state.home.busy).data(), static_cast<unsigned long long>(state.home.version),
+                static_cast<unsigned long long>(state.home.storage_version), state.home.epoch);
     for (size_t n = 0; n < world_.nodes; ++n)
-      std::printf(" %zu: %s v%u e%u%s", n, state_name(state.nodes[n].page.state).data(),
-                  state.nodes[n].page.version, state.nodes[n].page.epoch,
+      std::printf(" %zu: %s v%llu e%u%s", n, state_name(state.nodes[n].page.state).data(),
+                  static_cast<unsigned long long>(state.nodes[n].page.version), state.nodes[n].page.epoch,
                   state.nodes[n].page.is_kept() ? " kept" : "");
     std::printf("\n");
   }

@@ -65,14 +65,14 @@ struct State {
 };
 
 /// A number that no request in this state has.
-inline uint32_t fresh_request(const State& state) {
+inline uint64_t fresh_request(const State& state) {
   uint64_t used = 1;
-  const auto use = [&](uint32_t request) { used |= uint64_t{1} << (request & 63); };
+  const auto use = [&](uint64_t request) { used |= uint64_t{1} << (request & 63); };
   for (const NodeWorld& node : state.nodes) use(node.page.request), use(node.page.kept_request);
   for (const Flying& flying : state.network) use(flying.message.request);
   for (const Asked& asked : state.home.queue) use(asked.request);
   use(state.home.transaction.asked.request);
-  uint32_t free = 1;
+  uint64_t free = 1;
   while ((used >> free & 1) != 0) ++free;
   return free;
 }
@@ -222,7 +222,7 @@ class Naming {
 
   void add(unsigned value) { text_ += static_cast<char>(value); }
   void add_node_name(NodeNumber node) { add(node < kNodesMax ? name_[node] : 0xF0 | (node & 15)); }
-  void add_request(uint32_t request) {
+  void add_request(uint64_t request) {
     if (request == 0) return add(0);
     if (requests_[request & 63] == 0) requests_[request & 63] = static_cast<uint8_t>(next_request_++);
     add(requests_[request & 63]);
@@ -230,9 +230,9 @@ class Naming {
   void add_epoch(uint32_t epoch) {
     add(epoch == 0 ? 0 : 1 + std::min<unsigned>(home_->epoch - std::min(epoch, home_->epoch), 6));
   }
-  void add_version(uint32_t version) {
+  void add_version(uint64_t version) {
     if (version == 0) return add(0);
-    add(version > home_->version ? 7 : 6 - std::min<unsigned>(home_->version - version, 3));
+    add(version > home_->version ? 7 : 6 - std::min<uint64_t>(home_->version - version, 3));
   }
 
   const DirectoryPage* home_ = nullptr;

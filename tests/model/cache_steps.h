@@ -325,7 +325,7 @@ class Steps {
     state.network.push_back({message, is_fresh, false});
   }
   /// `taker` took the bytes of `request`.
-  void acknowledge(State& state, NodeNumber taker, NodeNumber sender, uint32_t request) {
+  void acknowledge(State& state, NodeNumber taker, NodeNumber sender, uint64_t request) {
     if (sender >= kHome || !state.nodes[sender].alive) return;
     if (taker == kHome && !state.nodes[sender].in_term) return;
     if (world_.acks) {
@@ -437,7 +437,7 @@ class Steps {
     if (state.home.busy == Busy::kIdle || state.home.busy == Busy::kFetch) state.buffer_is_fresh = false;
     if (state.home.busy == Busy::kIdle && state.home.state == PageState::kU) {  // the entry is forgotten
       const uint32_t epoch = OCM_MUTATION("forget-the-epoch-in-u") ? 1 : state.home.epoch;
-      const uint32_t version = OCM_MUTATION("forget-the-version-in-u") ? 1 : state.home.version;
+      const uint64_t version = OCM_MUTATION("forget-the-version-in-u") ? 1 : state.home.version;
       state.home = DirectoryPage();
       state.home.epoch = epoch;
       state.home.version = state.home.storage_version = version;

@@ -19,7 +19,8 @@ namespace {
 using Outcome = NodeStep::Outcome;
 using Kind = MessageKind;
 
-constexpr uint32_t kRequest = 5, kFresh = 7, kEpoch = 3, kVersion = 4;
+constexpr uint64_t kRequest = 5, kFresh = 7, kTicket = 11, kVersion = 4;
+constexpr uint32_t kEpoch = 3;
 
 bool is_waiting(NodeState state) { return state >= NodeState::kIsD && state != NodeState::kX; }
 NodePage node_in(NodeState state, bool kept = false) {
@@ -86,6 +87,7 @@ std::string told(const NodePage& page, const NodeEvent& event) {
 TEST(NodePage, AnyMessageInAnyState) {
   size_t faults = 0, ignored = 0, done = 0;
   Message message;
+  message.from = kHome;
   message.code = Code::kIo;
   const auto try_all = [&](const NodePage& page) {
     for (const uint32_t probed : {0u, kEpoch + 1}) {
@@ -105,9 +107,9 @@ TEST(NodePage, AnyMessageInAnyState) {
       message.kind = static_cast<Kind>(k);
       NodeEvent none;
       if (!to_event(message, 0, none)) continue;
-      for (const uint32_t request : {0u, kRequest, kRequest + 1})
+      for (const uint64_t request : {uint64_t{0}, kRequest, kRequest + 1})
         for (const uint32_t epoch : {0u, kEpoch - 1, kEpoch, kEpoch + 1})
-          for (const uint32_t version : {0u, kVersion + 1})
+          for (const uint64_t version : {uint64_t{0}, kVersion + 1})
             for (const NodeNumber peer : {NodeNumber{1}, kHome, kNobody})
               for (unsigned bits = 0; bits < 8; ++bits) {
                 message.request = request, message.epoch = epoch, message.version = version,
@@ -129,8 +131,8 @@ TEST(NodePage, AnyLocalEventInAnyState) {
     for (const NodeInput input :
          {NodeInput::kLoad, NodeInput::kStore, NodeInput::kEvict, NodeInput::kClean, NodeInput::kTermEnd,
           NodeInput::kTermBegin, NodeInput::kGraceOver, NodeInput::kRevoke, NodeInput::kTaken}) {
-      for (const uint32_t fresh : {0u, kFresh}) {
-        for (const uint32_t request : {0u, 9u}) {
+      for (const uint64_t fresh : {uint64_t{0}, kFresh}) {
+        for (const uint64_t request : {0u, 9u}) {
           for (const NodeNumber peer : {NodeNumber{2}, kHome, kNobody}) {
             NodeEvent event;
             event.input = input, event.fresh = fresh, event.whole = true;
@@ -152,16 +154,22 @@ TEST(NodePage, AMessageForTheHomeIsNoNodesEvent) {
     message.kind = static_cast<Kind>(k);
     EXPECT_NE(message_name(message.kind), "");
     NodeEvent event;
+    for (const NodeNumber holder : {NodeNumber{1}, kNobody}) {
+      message.from = holder;
+      const bool gives = message.kind == Kind::kDataS || message.kind == Kind::kDataM;
+      EXPECT_EQ(to_event(message, 0, event), gives && holder != kNobody) << message_name(message.kind);
+    }
+    message.from = kHome;
     if (to_event(message, 0, event)) ++events;
   }
   EXPECT_EQ(events, 15u);
   EXPECT_FALSE(is_kind(static_cast<uint8_t>(kMessageKinds)));
 }
 
-Message from_home(Kind kind, uint32_t request = kRequest) {
+Message from_home(Kind kind, uint64_t request = kRequest) {
   Message out;
-  out.kind = kind, out.from = kHome, out.to = 0, out.request = request, out.epoch = kEpoch,
-  out.version = kVersion;
+  out.kind = kind, out.from = kHome, out.to = 0, out.request = request, out.ticket = kTicket,
+  out.epoch = kEpoch, out.version = kVersion;
   return out;
 }
 NodeStep feed(const NodePage& page, const Message& message, uint32_t probed = 0) {
@@ -189,6 +197,36 @@ TEST(NodePage, NoBytesAreAGrantOnlyForWhoOverwritesAll) {
   const NodeStep result = feed(page, from_home(Kind::kDataM));
   EXPECT_EQ(result.page.state, NodeState::kM);
   EXPECT_EQ(result.actions[0].kind, NodeAction::Kind::kOverwrite);
+}
+
+TEST(NodePage, TheHomesProbeEndsAFalseEpoch) {
+  Message data = from_home(Kind::kDataS);
+  data.payload = Message::Payload::kPage, data.from = 1, data.epoch = 0xFFFFFFFF;
+  const NodePage deceived = feed(node_in(NodeState::kIsD), data).page;
+  ASSERT_EQ(deceived.state, NodeState::kS);
+  EXPECT_EQ(feed(deceived, from_home(Kind::kInv)).outcome, Outcome::kIgnored);
+  const NodePage probed = feed(deceived, from_home(Kind::kProbe)).page;
+  EXPECT_EQ(feed(probed, from_home(Kind::kInv)).outcome, Outcome::kDone) << "the home is heard again";
+}
+
+TEST(NodePage, ANackHasAReason) {
+  EXPECT_EQ(feed(node_in(NodeState::kIsD), from_home(Kind::kNack)).outcome, Outcome::kFault);
+}
+
+TEST(NodePage, ARecallIsAboutARequest) {
+  EXPECT_EQ(feed(node_in(NodeState::kM), from_home(Kind::kRecall, 0)).outcome, Outcome::kFault);
+}
+
+TEST(NodePage, WhoTakesBytesBringsTheTicketOfTheTransaction) {
+  Message fetch = from_home(Kind::kFetchM);
+  fetch.peer = 1;
+  const NodeStep given = feed(node_in(NodeState::kM), fetch);
+  ASSERT_EQ(given.actions[1].message.kind, Kind::kDataM);
+  Message data = given.actions[1].message;
+  data.from = 0;
+  const NodeStep taken = feed(node_in(NodeState::kImAd), data);
+  ASSERT_EQ(taken.actions[2].message.kind, Kind::kDone);
+  EXPECT_EQ(taken.actions[2].message.ticket, kTicket);
 }
 
 TEST(NodePage, AFetchThatAProbeOvertookIsNoFault) {
@@ -235,9 +273,10 @@ std::string text_of(const DirectoryPage& page) {
   const Transaction& open = page.transaction;
   out << " open ";
   asked(open.asked);
-  out << open.supplier << ' ' << static_cast<int>(open.requester_is) << static_cast<int>(open.supplier_is)
-      << ' ' << static_cast<int>(open.sent) << ' ' << open.shares << open.overdue
-      << static_cast<int>(open.storing) << static_cast<int>(open.probing) << ' ' << open.probed << " unacked";
+  out << open.ticket << ' ' << open.supplier << ' ' << static_cast<int>(open.requester_is)
+      << static_cast<int>(open.supplier_is) << ' ' << static_cast<int>(open.sent) << ' ' << open.shares
+      << open.overdue << static_cast<int>(open.storing) << static_cast<int>(open.probing) << ' '
+      << open.probed << " unacked";
   for (const NodeNumber node : open.unacked) out << ' ' << node;
   return out.str();
 }
@@ -261,8 +300,10 @@ DirectoryEvent any_event(std::mt19937& random, const DirectoryPage& page) {
       below(20) == 0 ? static_cast<NodeNumber>(kHome + below(2)) : static_cast<NodeNumber>(below(4));
   message.to = kHome;
   message.request = below(4);
+  message.ticket = below(8) == 0 ? 0 : page.transaction.ticket;
+  event.ticket = 1 + below(100);
   message.epoch = below(4) == 0 ? below(4) : page.epoch;
-  message.version = page.version + below(4) - std::min(page.version, 1u);
+  message.version = page.version + below(4) - std::min<uint64_t>(page.version, 1);
   message.payload = below(2) == 0 ? Message::Payload::kPage : Message::Payload::kNone;
   message.whole = below(2) == 0, message.copy = below(2) == 0, message.exclusive = below(2) == 0;
   message.waiting = below(2) == 0, message.kept = below(2) == 0, message.forgot = below(2) == 0;
@@ -326,7 +367,7 @@ TEST(DirectoryPage, AnyEventInAnyState) {
   EXPECT_GT(std::popcount(cells), 35);
 }
 
-Message request_of(NodeNumber node, Kind kind, uint32_t request = 1) {
+Message request_of(NodeNumber node, Kind kind, uint64_t request = 1) {
   Message out;
   out.kind = kind, out.from = node, out.to = kHome, out.request = request, out.epoch = 1;
   if (kind == Kind::kPutD || kind == Kind::kClean) out.payload = Message::Payload::kPage;
@@ -397,6 +438,56 @@ TEST(DirectoryPage, AHolderThatAsksForACopyIsAtFaultAndWaitsForNothing) {
   EXPECT_EQ(result.actions.front().message.from, 0);
   EXPECT_EQ(result.page.busy, Busy::kIdle);
   EXPECT_EQ(result.page.state, PageState::kS);
+}
+
+/// GetM of 3 while 0 to 2 have copies, until the home waits for Done of a Fetch with this ticket.
+DirectoryPage fetching() {
+  DirectoryEvent event;
+  event.message = request_of(3, Kind::kGetM);
+  event.ticket = kTicket;
+  DirectoryPage page = step(shared_by(3), event, {}).page;
+  for (const NodeNumber node : {0, 1}) page = give(page, request_of(node, Kind::kInvAck)).page;
+  EXPECT_EQ(page.busy, Busy::kFetch);
+  return page;
+}
+
+TEST(DirectoryPage, ADoneWithoutTheTicketDoesNothing) {
+  Message done = request_of(3, Kind::kDone);
+  const DirectoryStep early = give(fetching(), done);
+  EXPECT_FALSE(early.fault) << "it may have been deceived";
+  EXPECT_EQ(text_of(early.page), text_of(fetching())) << "2 has not obeyed yet";
+  done.ticket = kTicket;
+  EXPECT_EQ(give(fetching(), done).page.state, PageState::kM);
+  done.epoch = 2;
+  EXPECT_EQ(text_of(give(fetching(), done).page), text_of(fetching())) << "the home is not there yet";
+}
+
+TEST(DirectoryPage, WhoeverDoesNotAnswerIsAtFault) {
+  DirectoryEvent overdue;
+  overdue.kind = DirectoryEvent::Kind::kOverdue;
+  const auto blamed = [&](const DirectoryPage& page) {
+    const DirectoryStep result = step(page, overdue, {});
+    EXPECT_EQ(text_of(result.page), text_of(page));
+    std::vector<NodeNumber> nodes;
+    for (const DirectoryAction& action : result.actions) {
+      EXPECT_EQ(action.kind, DirectoryAction::Kind::kFault);
+      nodes.push_back(action.message.from);
+    }
+    return nodes;
+  };
+  using Nodes = std::vector<NodeNumber>;
+  EXPECT_EQ(blamed(shared_by(2)), Nodes());
+  const DirectoryPage invalidating = give(shared_by(3), request_of(3, Kind::kGetM)).page;
+  EXPECT_EQ(blamed(invalidating), Nodes({1, 0}));
+  EXPECT_EQ(blamed(give(shared_by(1), request_of(0, Kind::kGetM)).page), Nodes({0})) << "granted, no Done";
+  const DirectoryPage probing = step(fetching(), overdue, {}).page;
+  EXPECT_EQ(probing.busy, Busy::kProbe);
+  EXPECT_EQ(blamed(probing), Nodes({3}));
+  Message reply = request_of(3, Kind::kProbeReply);
+  reply.epoch = probing.epoch, reply.waiting = true;
+  const DirectoryPage recalling = give(probing, reply).page;
+  EXPECT_EQ(recalling.busy, Busy::kRecall);
+  EXPECT_EQ(blamed(recalling), Nodes({2}));
 }
 
 TEST(DirectoryPage, ALostPageIsNeverTakenForWhatWasBefore) {

@@ -89,6 +89,9 @@ void DirectoryWork::receive_done() {
   const bool waits = page().busy == Busy::kFetch || page().busy == Busy::kGrant;
   if (!waits || message_.from != requester() || message_.request != transaction().asked.request)
     return fault();
+  // Else the supplier has not obeyed yet, or R was given bytes or an epoch by somebody who was not asked: it may be R that
+  // is deceived.
+  if (message_.ticket != transaction().ticket || message_.epoch != page().epoch) return;
   page().busy == Busy::kFetch ? (is_exclusive() ? end_exclusive() : end_shared(requester())) : end_grant();
 }
 
@@ -126,17 +129,11 @@ void DirectoryWork::begin(const Asked& asked) {
   }
   out_.cells |=
       uint64_t{1} << (static_cast<size_t>(page().state) * kDirectoryColumns + static_cast<size_t>(column));
-  transaction() = Transaction();
-  transaction().asked = asked;
+  open(asked);
   Plan plan = directory_plan(page().state, column);
   if (plan == Plan::kFetchS && page().holds(asked.node)) plan = Plan::kFault;
   switch (plan) {
-    case Plan::kFault: {
-      Message culprit;
-      culprit.from = asked.node;
-      add(Act::kFault, culprit);
-      break;
-    }
+    case Plan::kFault: blame(asked.node); break;
     case Plan::kRead: return read_or_give();
     case Plan::kFetchS: return fetch_shared();
     case Plan::kGrant:
@@ -347,6 +344,12 @@ void DirectoryWork::end_grant() {
 
 // ---- parts
 
+void DirectoryWork::open(const Asked& asked) {
+  transaction() = Transaction();
+  transaction().asked = asked;
+  transaction().ticket = event_.ticket;
+}
+
 void DirectoryWork::remove_from_ring(NodeNumber node) {
   page().ring.erase_if([&](NodeNumber other) { return other == node; });
   if (page().owner == node) page().owner = kNobody;
@@ -368,12 +371,19 @@ void DirectoryWork::fault() {
   if (event_.kind == DirectoryEvent::Kind::kMessage) add(Act::kFault, message_);
 }
 
+void DirectoryWork::blame(NodeNumber node) {
+  Message culprit;
+  culprit.from = node;
+  add(Act::kFault, culprit);
+}
+
 Message DirectoryWork::about(MessageKind kind, NodeNumber to) {
   Message out;
   out.kind = kind;
   out.from = kHome;
   out.to = to;
   out.request = transaction().asked.request;
+  out.ticket = transaction().ticket;
   out.epoch = page().epoch;
   out.version = page().version;
   return out;

@@ -10,7 +10,7 @@
 // The table of requests is in directory_table.h. Everything else:
 //
 //   InvAck      B_I        counts, and shortens the ring at once
-//   Done        B_F B_G    the entry becomes what the request made of it; of an older epoch: ignored
+//   Done        B_F B_G    the entry becomes what the request made of it; of an older epoch, or without its ticket: ignored
 //   I/O result  B_R B_W    grants; stores
 //   ProbeReply  B_P        below
 //   Recalled    B_C        the bytes go on to who asked: B_G
@@ -33,7 +33,8 @@
 // B_R fails: who is gone leaves first. S: a sharer is asked, or, where the slot is bad, has its bytes stored anew: O, rescue
 // O whose owner died and could not be rescued: the last sharer's PutS is a rescue, too; if that fails: L
 // L: the version goes beyond that of a grant that was under way, so that nothing old is ever taken for the newest
-// Overdue: the bytes of B_F do not come, and nobody is dead: Probe R. A copy: as Done; it waits: Recall T.
+// Overdue: the bytes of B_F do not come, and nobody is dead: Probe R. A copy: as Done; it waits: Recall T. Elsewhere: who
+// has not answered is at fault, and its term ends.
 //
 // Invariants, over all nodes and messages of a page (tests/model/cache_model.cpp)
 //   I1 where a node is in M, E, EM_A or MC_A no other can load.
@@ -47,6 +48,9 @@
 //   I9 after deaths a page answers its newest bytes, or says that they are lost or away; never older ones, never zeros.
 //      One term that ends though nobody dies, or one message between two holders that is lost, loses no page.
 //   I10 a message of an older epoch or term changes no state.
+// A node that does not keep to this harms itself and those it sends bytes to that they wait for: they cannot know that the
+// home has asked another since, or what epoch it is, and end their term with it, or it does. It makes no two others find
+// each other at fault by anything else that it sends (tests/unit/cache_hostile_test.cpp).
 // What the home must keep: an entry in U that is forgotten, and made again, begins with an epoch and a version that are not
 // below any that it had. Else an old Fetch would be obeyed, and what was frozen long ago would be taken for the newest.
 #pragma once
@@ -72,8 +76,8 @@ struct Asked {
   NodeNumber node = kNobody;
   MessageKind kind = MessageKind::kGetS;
   bool whole = false, copy = false, kept = false;
-  uint32_t request = 0;
-  uint32_t version = 0;
+  uint64_t request = 0;
+  uint64_t version = 0;
   bool operator==(const Asked&) const = default;
 };
 
@@ -93,6 +97,7 @@ struct Transaction {
   /// for one that is gone.
   enum class Storing : uint8_t { kPut, kRescued, kKept, kRecalled };
   Asked asked;                    // R is asked.node; kNobody: a rescue
+  uint64_t ticket = 0;            // R has no Done before it was given this
   NodeNumber supplier = kNobody;  // T; of a rescue: the owner that is gone
   Presence requester_is = Presence::kHere, supplier_is = Presence::kHere;
   MessageKind sent = MessageKind::kGetS;  // B_G: DataE, DataS, DataM, GrantM or StillYours
@@ -110,8 +115,8 @@ struct DirectoryPage {
   bool doubt = false;          // A: one that may have written is dead, or has given up what it had
   NodeNumber owner = kNobody;  // E O M
   uint32_t epoch = 1;          // counts the repairs
-  uint32_t version = 1;        // counts the exclusive grants
-  uint32_t storage_version = 1;
+  uint64_t version = 1;        // counts the exclusive grants
+  uint64_t storage_version = 1;
   Few<NodeNumber, 8> ring;  // the holders, the supplier first
   Few<Asked, 8> queue;      // one of a node, and a return
   Few<Gone, 8> gone;        // they leave the ring when the transaction ends
@@ -132,6 +137,7 @@ struct DirectoryEvent {
   };
   Kind kind = Kind::kMessage;
   NodeNumber node = kNobody;
+  uint64_t ticket = 0;  // of the transaction that may begin: a number that nobody can guess
   bool good = true, bad_slot = false;
   Code refuse = Code::kOk;  // kGetM: kPermission, kLimit: not allowed
   Message message;

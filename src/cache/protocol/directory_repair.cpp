@@ -306,9 +306,18 @@ void DirectoryWork::probe(NodeNumber node, Probing which, bool data) {
 }
 
 void DirectoryWork::overdue() {
-  if (page().busy != Busy::kFetch) return;
-  transaction().overdue = true;
-  probe(requester(), Probing::kRequester, false);
+  switch (page().busy) {
+    case Busy::kIdle:
+    case Busy::kRead:
+    case Busy::kWrite: return;
+    case Busy::kFetch: transaction().overdue = true; return probe(requester(), Probing::kRequester, false);
+    case Busy::kInvalidate:
+      for (const NodeNumber node : transaction().unacked) blame(node);
+      return;
+    case Busy::kGrant: return blame(requester());
+    case Busy::kProbe: return blame(transaction().probed);
+    case Busy::kRecall: return blame(transaction().supplier);
+  }
 }
 
 void DirectoryWork::receive_probe_reply() {
@@ -443,8 +452,7 @@ void DirectoryWork::begin_return(const Asked& asked) {
     return drop_candidate(asked.node, in_doubt);
   }
   reached(asked.kept ? Rule::kReturnedKept : Rule::kReturned);
-  transaction() = Transaction();
-  transaction().asked = asked;
+  open(asked);
   grant(MessageKind::kStillYours, false);
   out_.actions[out_.actions.size() - 1].message.version = asked.version;
 }

@@ -29,6 +29,7 @@ class DirectoryWork {
 
   // ---- the requests
   void begin(const Asked& asked);
+  void open(const Asked& asked);
   void read_or_give();
   void fetch_shared();
   void invalidate();
@@ -92,6 +93,8 @@ class DirectoryWork {
   void lose();
   void reached(Rule rule) { out_.rules |= uint64_t{1} << static_cast<unsigned>(rule); }
   void fault();
+  /// Nothing that it sent is at fault, but it.
+  void blame(NodeNumber node);
   /// A message about the open transaction.
   Message about(MessageKind kind, NodeNumber to);
   void send(const Message& message) { add(Act::kSend, message); }

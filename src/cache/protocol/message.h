@@ -58,9 +58,10 @@ struct Message {
   NodeNumber from = kNobody, to = kNobody;
   NodeNumber peer = kNobody;  // kFetchS, kFetchM: who asked
   Code code = Code::kOk;      // kNack
-  uint32_t request = 0;       // which request of the asking node this is about, by that node's count; never 0
+  uint64_t request = 0;       // which request of the asking node this is about; never 0
+  uint64_t ticket = 0;  // of the transaction: from the home by who supplies to who asked, and back with kDone
+  uint64_t version = 0;  // of the bytes; kFetchM: that the asking node will have
   uint32_t epoch = 0;
-  uint32_t version = 0;  // of the bytes; kFetchM: that the asking node will have
   // By kind; false elsewhere.
   bool whole = false;      // kGetM
   bool copy = false;       // kProbeReply, kReturn

@@ -114,9 +114,9 @@ class Step {
       case NodeInput::kPutAck:
       case NodeInput::kCleanAck:
       case NodeInput::kPutStale:
-      case NodeInput::kNack:
       case NodeInput::kStillYours:
       case NodeInput::kNoMore: return message_.request == page().request;
+      case NodeInput::kNack: return message_.request == page().request && message_.code != Code::kOk;
       case NodeInput::kInv: return true;
       default: return event_.fresh != 0;
     }
@@ -199,7 +199,7 @@ class Step {
   // ---- in every state
 
   void probe() {
-    raise_epoch();
+    take_epoch();
     Message out = answer(MessageKind::kProbeReply);
     out.copy = has_copy(page().state);
     out.exclusive = is_exclusive(page().state);
@@ -210,10 +210,12 @@ class Step {
     if (message_.data && (out.copy || out.kept)) out.payload = Message::Payload::kPage;
     out_.send(out);
     if (out.kept) send_kept_to_home(message_.data);
+    free_if_empty(page().state);
   }
 
   void recall() {
-    raise_epoch();
+    if (message_.request == 0) return fault();
+    take_epoch();
     const NodeState before = page().state;
     Message out = answer(MessageKind::kRecalled);
     const NodeCell cell = node_cell(before, message_.exclusive ? NodeInput::kFetchM : NodeInput::kFetchS);
@@ -230,7 +232,7 @@ class Step {
         out_.send(out);
       }
       if (is_stable(page().state)) forget_request();
-      return;
+      return free_if_empty(before);
     }
     const bool kept = is_supplying_kept();
     if (kept) {
@@ -239,6 +241,7 @@ class Step {
     }
     out_.send(out);
     if (kept) send_kept_to_home(true);
+    free_if_empty(page().state);
   }
 
   void end_term() {
@@ -294,8 +297,9 @@ class Step {
     out_.outcome = Outcome::kFault;
     if (event_.input >= NodeInput::kDataS) out_.add(Act::kFault);
   }
-  void raise_epoch() {
-    if (!OCM_MUTATION("probe-without-epoch")) page().epoch = std::max(page().epoch, message_.epoch);
+  /// The home sends one of a page at a time, so this is its newest word; somebody else's may have been false.
+  void take_epoch() {
+    if (!OCM_MUTATION("probe-without-epoch")) page().epoch = message_.epoch;
   }
   /// It is the home now that says when they are taken, or has no need of them.
   void send_kept_to_home(bool with_bytes) {
@@ -368,11 +372,12 @@ class Step {
     out.kind = kind;
     out.to = kHome;
     out.request = message_.request;
+    out.ticket = message_.ticket;
     out.epoch = message_.epoch;
     return out;
   }
   void reply(MessageKind kind) { out_.send(answer(kind)); }
-  void supply(MessageKind kind, NodeNumber to, uint32_t version) {
+  void supply(MessageKind kind, NodeNumber to, uint64_t version) {
     Message out = answer(kind);
     out.to = to;
     out.version = version;
@@ -411,6 +416,8 @@ bool to_event(const Message& message, uint32_t probed, NodeEvent& event) {
   event = NodeEvent();
   event.message = message;
   event.probed = probed;
+  const bool from_holder = message.kind == MessageKind::kDataS || message.kind == MessageKind::kDataM;
+  if (message.from != kHome && (!from_holder || message.from > kHome)) return false;
   switch (message.kind) {
     case MessageKind::kDataE: event.input = NodeInput::kDataE; return true;
     case MessageKind::kDataM: event.input = NodeInput::kDataM; return true;

@@ -51,13 +51,13 @@ bool is_dirty(NodeState state);
 
 struct NodePage {
   NodeState state = NodeState::kI;
-  bool whole = false;         // the request under way is of somebody who will overwrite all of the page
-  uint32_t request = 0;       // P1; 0: none
-  uint32_t epoch = 0;         // Data and Fetch of an older one are not obeyed
-  uint32_t version = 0;       // of the copy
-  uint32_t kept_version = 0;  // P3
-  uint32_t kept_request = 0;  // of `kept_peer`; 0: nothing is kept
+  bool whole = false;  // the request under way is of somebody who will overwrite all of the page
   NodeNumber kept_peer = kNobody;
+  uint32_t epoch = 0;         // Data and Fetch of an older one are not obeyed
+  uint64_t request = 0;       // P1; 0: none
+  uint64_t version = 0;       // of the copy
+  uint64_t kept_version = 0;  // P3
+  uint64_t kept_request = 0;  // of `kept_peer`; 0: nothing is kept
 
   bool is_kept() const { return kept_request != 0; }
   bool is_valid() const;
@@ -88,13 +88,14 @@ std::string_view input_name(NodeInput input);
 struct NodeEvent {
   NodeInput input = NodeInput::kLoad;
   bool whole = false;  // kStore: of all of the page
-  uint32_t fresh =
-      0;  // kLoad, kStore, kEvict, kClean, kTermBegin: a number that no request of this node's run had
-  uint32_t probed =
-      0;  // messages: the highest epoch of a Probe or Recall by this home in this term, of any page
+  /// kLoad, kStore, kEvict, kClean, kTermBegin: a number that no request of this node's run had, and nobody can guess.
+  uint64_t fresh = 0;
+  /// Messages: the highest epoch of a Probe or Recall by this home in this term, of any page.
+  uint32_t probed = 0;
   Message message;
 };
-/// The event that a message from outside is; false: nodes get no such message, a protocol fault.
+/// The event that a message from outside is; `message.from` is who sent it, as the courier knows. False: nodes get no
+/// such message, or not from there: a protocol fault.
 bool to_event(const Message& message, uint32_t probed, NodeEvent& event);
 
 struct NodeAction {
