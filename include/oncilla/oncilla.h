@@ -227,7 +227,7 @@ typedef struct ocm_allocation_info {
   ocm_access access;
   bool published;
   bool slab; /* a piece of a slab leased to the session */
-  /* Of its name; 0 and 0 while it has none. */
+  /* Of its name; 0 and 0 while it has none. A published one with mode 0: the library is older than these fields. */
   uint32_t owner_uid;
   uint32_t mode;
   uint32_t own_uid; /* whom the daemon takes this program for: in a container another than its own */

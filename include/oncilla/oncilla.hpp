@@ -223,7 +223,7 @@ class Allocation {
 
   /// Its length as asked for.
   uint64_t size_bytes() const { return ocm_allocation_bytes(get()); }
-  /// Kind, layout, access and whether it is published.
+  /// Kind, layout, access, and whether it is published, whose the name is and who may open it.
   Expected<ocm_allocation_info> info() const {
     ocm_allocation_info info{};
     info.size = sizeof(info);

@@ -143,11 +143,12 @@ int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* 
     out.chunk_bytes = object->shape().chunk_bytes;
     out.extents = object->shape().extents;
     out.access = static_cast<ocm_access>(object->access());
-    out.published = object->published();
+    const client::PublishedName* name = object->name();
+    out.published = name != nullptr;
     out.slab = object->slab();
-    if (object->published()) {
-      out.owner_uid = object->owner_uid();
-      out.mode = object->mode();
+    if (name != nullptr) {
+      out.owner_uid = name->owner_uid;
+      out.mode = name->mode;
     }
     out.own_uid = object->session()->daemon_now()->uid();
     return finish(write_sized(out, info));

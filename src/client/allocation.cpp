@@ -255,7 +255,7 @@ bool is_unanswered(Code code) {
 
 Status Allocation::publish(const std::string& name, uint32_t mode) {
   if (access_ != Access::kReadWrite) return Status(Code::kPermission, "attached for reading only");
-  if (published()) return Status(Code::kExists, "the allocation has the name " + lease_->name);
+  if (published()) return Status(Code::kExists, "the allocation has the name " + this->name()->name);
   if (slab_ != nullptr) OCM_TRY(move_to_own_extent());
   wire::Envelope request;
   wire::PublishRequest& publish = *request.mutable_publish();
@@ -265,13 +265,17 @@ Status Allocation::publish(const std::string& name, uint32_t mode) {
   // Shown to the daemon's next run if this one ends before it answers.
   const bool in_doubt = std::exchange(lease_->may_be_named, true);
   session_->doubt_name(lease_->id, true);
-  const Status done = session_->call(request).status();
+  const Result<Reply> reply = session_->call(request);
+  const Status done = reply.status();
   lease_->may_be_named = !done.is_ok() && (in_doubt || is_unanswered(done.code()));
   session_->doubt_name(lease_->id, lease_->may_be_named);
   if (!done.is_ok()) return done;
-  lease_->name = name;
-  lease_->owner_uid = session_->daemon_now()->uid();
-  lease_->mode = mode == 0 ? kModeDefault : mode;
+  const wire::Envelope& told = *reply.value().message;
+  if (told.has_published()) {
+    lease_->set_published({name, told.published().owner_uid(), told.published().mode()});
+  } else {  // a daemon of the version before
+    lease_->set_published({name, session_->daemon_now()->uid(), mode == 0 ? kModeDefault : mode});
+  }
   return done;
 }
 

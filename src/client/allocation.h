@@ -52,7 +52,9 @@ class Allocation {
   const Shape& shape() const { return shape_; }
   Kind kind() const { return kind_; }
   Access access() const { return access_; }
-  bool published() const { return lease_ != nullptr && !lease_->name.empty(); }
+  bool published() const { return name() != nullptr; }
+  /// Null while it is not published.
+  const PublishedName* name() const { return lease_ == nullptr ? nullptr : lease_->published(); }
   bool slab() const { return slab_ != nullptr; }
   /// A get may read any replica of a piece, and a put must reach all of them.
   bool replicated() const { return lease_ != nullptr && lease_->replicated; }
@@ -89,9 +91,6 @@ class Allocation {
   static constexpr uint32_t kRebindsMax = 8;
   uint64_t base() const { return base_; }
   const AllocationId& id() const { return lease_->id; }
-  /// Of one that was attached: whose the name is, and its mode.
-  uint32_t owner_uid() const { return lease_->owner_uid; }
-  uint32_t mode() const { return lease_->mode; }
 
   /// kOutOfRange unless [offset, offset + length) lies inside; overflow-safe.
   Code check_range(uint64_t offset, uint64_t length) const {

@@ -53,10 +53,8 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
     return Status(Code::kProtocol, "the daemon's allocation is malformed");
   }
   std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
-  lease.name = message.name();
   lease.hold_id = message.hold_id();
-  lease.owner_uid = message.owner_uid();
-  lease.mode = message.mode();
+  if (!message.name().empty()) lease.set_published({message.name(), message.owner_uid(), message.mode()});
   lease.kind = static_cast<Kind>(message.kind());
   lease.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
@@ -188,7 +186,7 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
                  read_or_return(session, daemon, std::move(reply), session.fabric()));
-  if (lease->name.empty()) lease->name = name;
+  if (lease->published() == nullptr) lease->set_published({.name = name});
   return lease;
 }
 

@@ -32,9 +32,15 @@ inline constexpr uint32_t kDedicated = 1u << 0, kZero = 1u << 1, kPopulate = 1u 
                           kLocal = 1u << 4, kRemote = 1u << 5, kChecksum = 1u << 6;
 inline constexpr uint32_t kAllocationFlags = (1u << 7) - 1;
 
+/// Under which an allocation is published, and who may open it.
+struct PublishedName {
+  std::string name;
+  uint32_t owner_uid = 0;
+  uint32_t mode = 0;
+};
+
 struct Lease {
   AllocationId id;
-  std::string name;  // empty: not published
   Shape shape;
   Kind kind = Kind::kDram;
   Access access = Access::kReadWrite;
@@ -47,17 +53,31 @@ struct Lease {
   std::vector<AllocationId> parts;
   std::string hold_id;        // empty: the memory goes with its name
   bool may_be_named = false;  // it was published, without an answer
-  uint32_t owner_uid = 0;
-  uint32_t mode = 0;               // 0: not published
   std::atomic<bool> moved{false};  // an extent is another than it was at first
   std::atomic<bool> over{false};   // the daemon knows that a part of one extent was freed
   std::atomic<uint64_t> resolves_from_ns{0};
+
+  /// Null while it is not published.
+  const PublishedName* published() const { return published_.load(std::memory_order_acquire); }
+  /// It is, and stays so.
+  void set_published(PublishedName name) {
+    auto mine = std::make_unique<const PublishedName>(std::move(name));
+    const PublishedName* none = nullptr;
+    if (published_.compare_exchange_strong(none, mine.get(), std::memory_order_acq_rel)) (void)mine.release();
+  }
+  Lease() = default;
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() { delete published_.load(std::memory_order_relaxed); }
 
   /// One past the last extent of the part that begins with extent `first`: see control/parts.h.
   uint32_t part_end(uint32_t first) const {
     if (shape.layout == Layout::kSequence) return sequence.part_end(first);
     return shape.layout == Layout::kReplicated ? shape.extents : first + 1;
   }
+
+ private:
+  std::atomic<const PublishedName*> published_{nullptr};
 };
 
 /// Errors: those of ocm_allocation_create.
@@ -79,7 +99,7 @@ struct ReturnedLease {
   ReturnedLease(const AllocationId& granted) : id(granted) {}  // NOLINT: most have no more
   explicit ReturnedLease(Lease& lease)
       : id(lease.id), hold_id(std::move(lease.hold_id)), may_be_named(lease.may_be_named) {
-    if (lease.name.empty()) parts = std::move(lease.parts);
+    if (lease.published() == nullptr) parts = std::move(lease.parts);
   }
 };
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.

@@ -59,6 +59,17 @@ bool Coordinator::is_newest(const wire::PublishRequest& request) {
   return true;
 }
 
+/// What a program is told of a name that it has given.
+Reply Coordinator::is_published(const std::string& name) const {
+  wire::Envelope out;
+  wire::Published& published = *out.mutable_published();
+  if (const wire::Allocation* known = names_.find(name); known != nullptr) {  // else it was removed meanwhile
+    published.set_owner_uid(known->owner_uid());
+    published.set_mode(known->mode());
+  }
+  return out;
+}
+
 Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   wire::Allocation allocation = request.allocation();
   allocation.set_name(request.name());
@@ -83,7 +94,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     co_await core_.env.join(std::move(tasks));
     // Until then another run of the coordinator would have the former mode from that home.
     if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
-    co_return Status();
+    co_return is_published(request.name());
   }
   publishing_.insert(allocation.allocation_id());
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
@@ -108,7 +119,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   co_await core_.env.join(std::move(tasks));
   if (first.is_ok() && allocation.layout() == static_cast<uint32_t>(Layout::kSequence))
     fault::reached(fault::State::kSequencePublished);
-  if (first.is_ok()) co_return Status();
+  if (first.is_ok()) co_return is_published(request.name());
   fault::reached(fault::State::kPublishUndone);
   const auto now = names_.forget(request.name(), allocation.allocation_id());
   if (!now) co_return first;  // the removal frees it

@@ -233,7 +233,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   session->bytes_held -= std::min(session->bytes_held, again->second.quota_bytes);
   sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
   again->second.quota_bytes = 0;
-  co_return Status();
+  co_return std::move(reply).value();
 }
 
 Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,

@@ -64,6 +64,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kPlanPart: return "plan_part";
     case Envelope::kProposeCouncil: return "propose_council";
     case Envelope::kLeader: return "leader";
+    case Envelope::kPublished: return "published";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

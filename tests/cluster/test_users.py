@@ -211,6 +211,19 @@ def test_root_of_any_node_is_root_of_the_clusters_memory(shared):
     alice.close(), root.close()
 
 
+def test_who_publishes_is_told_whose_the_name_is(shared):
+    """A part of a name is its owner's, also where root publishes it."""
+    alice, root = RawProgram(shared["n1"], uid=ALICE), RawProgram(shared["n2"])
+    for program, name, mode in ((alice, "hers", 0o640), (root, "hers~1", 0)):
+        program.hello()
+        allocated = done(program.call("allocate", bytes_total=4096, nodes=["n3"], flags=DEDICATED))["allocation"]
+        told = done(program.call("publish", name=name, mode=mode, allocation_id=allocated["allocation_id"]))
+        assert told["published"] == {"owner_uid": ALICE, "mode": mode or 0o600}
+    for name in ("hers~1", "hers"):
+        done(root.call("name_remove", name=name))
+    alice.close(), root.close()
+
+
 def test_a_session_is_taken_up_by_its_own_user_only(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--orphan-grace-ms", "20000"])
     cluster.let_others_in()

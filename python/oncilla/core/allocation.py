@@ -53,7 +53,7 @@ class Allocation(_core.Allocation):
 
     @property
     def info(self) -> AllocationInfo:
-        """What it is: kind, layout, access, whether it was published."""
+        """What it is: kind, layout, access, whether it was published, whose the name is and who may open it."""
         return info_from(self._query())
 
     def extents(self) -> list[Extent]:

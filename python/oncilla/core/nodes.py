@@ -60,7 +60,10 @@ class Extent(NamedTuple):
 
 
 class AllocationInfo(NamedTuple):
-    """What an allocation is."""
+    """What an allocation is.
+
+    `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: whom the daemon takes this program for.
+    """
     nbytes: int
     kind: str
     layout: str
@@ -69,6 +72,9 @@ class AllocationInfo(NamedTuple):
     writable: bool
     published: bool
     slab: bool
+    owner_uid: int
+    mode: int
+    own_uid: int
 
 
 def node_from(row: tuple) -> Node:
