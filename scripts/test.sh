@@ -39,7 +39,8 @@ run_cluster() {  # pytest's arguments
 run_python() {  # a folder or a file of tests: each has fixtures of its own; pytest's arguments
   local folder=$1
   shift
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} PYTHONPATH=$PWD/build/release/python \
+  # As root, too: some of them are of several users. sudo drops PYTHONPATH, so it is given behind it.
+  "${as_root[@]}" env OCM_BIN_DIR="${OCM_BIN_DIR:-$PWD/build/release}" PYTHONPATH="$PWD/build/release/python" \
     "${pytest[@]}" --durations=5 --basetemp="$scratch/${folder//\//-}" "tests/$folder" "$@"
 }
 

@@ -24,10 +24,11 @@ except ocmlib.OcmError as error:
 @pytest.fixture
 def silent(tmp_path):
     """A prefix for a process whose name server takes every question and answers none, for minutes."""
+    address = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"  # of this process of tests alone
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.77", 53))
+        server.bind((address, 53))
         conf = tmp_path / "resolv.conf"
-        conf.write_text("nameserver 127.0.0.77\noptions timeout:30 attempts:5\n")
+        conf.write_text(f"nameserver {address}\noptions timeout:30 attempts:5\n")
         yield over(conf, "/etc/resolv.conf")
 
 
