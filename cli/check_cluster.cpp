@@ -118,11 +118,10 @@ Check check_heartbeats(const std::vector<ocm_node_info>& nodes) {
 Check check_pools(const std::vector<ocm_node_info>& nodes) {
   std::vector<std::string> full;
   for (const ocm_node_info& node : nodes) {
-    for (int kind = 0; kind < kKinds && node.state != OCM_NODE_DEAD; ++kind) {
-      const uint64_t offered = node.pool_bytes[kind], used = node.used_bytes[kind];
+    if (node.state == OCM_NODE_DEAD) continue;
+    for (const auto& [kind, offered, used] : pools_of(node)) {
       if (offered == 0 || used < offered / 10 * 9) continue;
-      full.push_back(std::string(node.name) + "'s " + kind_name(static_cast<Kind>(kind)) + " is " +
-                     percent(used, offered) + " used");
+      full.push_back(std::string(node.name) + "'s " + kind + " is " + percent(used, offered) + " used");
     }
   }
   if (full.empty()) return {"pools", Verdict::kOk, "none is 90 % used", ""};

@@ -23,13 +23,17 @@ ocm_fabric fabric_of(const std::string& name) { return static_cast<ocm_fabric>(f
 void Placement::add_to(Command& command) {
   std::vector<std::string> fabrics = offered_fabrics();
   fabrics.insert(fabrics.begin(), fabric_name(Fabric::kAny));
+  std::vector<std::string> kinds;
+  for (const KindName& one : kKinds) {
+    if (one.offered) kinds.emplace_back(one.name);
+  }
   command
       .choice("-l,--layout", layout, {"single", "striped", "replicated"},
               "How its bytes are spread over extents")
       .number("-e,--extents", extents, 0, 4096, "Stripes or replicas; 0: one for each node, or 2 replicas")
       .bytes("--chunk", chunk_bytes, "Bytes in a row on one stripe, a multiple of 64; 0: 1 MiB")
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
-      .choice("-k,--kind", kind, {"dram", "nvme", "gpu"}, "The kind of memory")
+      .choice("-k,--kind", kind, kinds, "The kind of memory")
       .choice("--fabric", fabric, fabrics, "How this program reaches it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
@@ -49,7 +53,8 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   pointers.clear();
   for (const std::string& node : nodes) pointers.push_back(node.c_str());
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
-  options.kind = static_cast<ocm_kind>(named(kind, kind_name, kKinds - 1));
+  const KindName* of_kind = find_kind(kind);
+  options.kind = of_kind == nullptr ? OCM_KIND_DRAM : static_cast<ocm_kind>(of_kind->kind);
   options.layout = static_cast<ocm_layout>(named(layout, layout_name, 2));
   options.extents = extents;
   options.chunk_bytes = chunk_bytes;

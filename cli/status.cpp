@@ -27,9 +27,9 @@ Totals total(const std::vector<ocm_node_info>& nodes) {
   Totals totals;
   for (const ocm_node_info& node : nodes) {
     if (node.state == OCM_NODE_DEAD) continue;
-    for (int kind = 0; kind < kKinds; ++kind) {
-      totals.pool_bytes += node.pool_bytes[kind];
-      totals.used_bytes += node.used_bytes[kind];
+    for (const PoolOf& pool : pools_of(node)) {
+      totals.pool_bytes += pool.offered;
+      totals.used_bytes += pool.used;
     }
     totals.alive += node.state == OCM_NODE_ALIVE ? 1 : 0;
   }
@@ -38,10 +38,8 @@ Totals total(const std::vector<ocm_node_info>& nodes) {
 
 Json to_json(const ocm_node_info& node) {
   Json pools = Json::object();
-  for (int kind = 0; kind < kKinds; ++kind) {
-    if (node.pool_bytes[kind] == 0) continue;
-    pools[kind_name(static_cast<Kind>(kind))] = {{"bytes_total", node.pool_bytes[kind]},
-                                                 {"bytes_used", node.used_bytes[kind]}};
+  for (const PoolOf& pool : pools_of(node)) {
+    if (pool.offered != 0) pools[pool.kind] = {{"bytes_total", pool.offered}, {"bytes_used", pool.used}};
   }
   return {{"name", node.name},
           {"partition", node.partition},
@@ -61,13 +59,11 @@ void print_table(const std::vector<ocm_node_info>& nodes) {
     std::string role = node.coordinator ? "coordinator" : "";
     if (node.self) role += role.empty() ? "this node" : ", this node";
     bool first = true;
-    for (int kind = 0; kind < kKinds; ++kind) {
-      const uint64_t offered = node.pool_bytes[kind], used = node.used_bytes[kind];
-      if (offered == 0 && kind != 0) continue;
-      table.add({first ? colored(Color::kBold, node.name) : "", first ? state_text(node.state) : "",
-                 kind_name(static_cast<Kind>(kind)), format_bytes(offered), format_bytes(used),
-                 percent(used, offered), format_bytes(offered - std::min(used, offered)),
-                 first ? std::to_string(node.extents) : "", first ? std::to_string(node.sessions) : "",
+    for (const auto& [kind, offered, used] : pools_of(node)) {
+      table.add({first ? colored(Color::kBold, node.name) : "", first ? state_text(node.state) : "", kind,
+                 format_bytes(offered), format_bytes(used), percent(used, offered),
+                 format_bytes(offered - std::min(used, offered)), first ? std::to_string(node.extents) : "",
+                 first ? std::to_string(node.sessions) : "",
                  first ? format_ns(static_cast<double>(node.heartbeat_age_ns)) : "", first ? role : ""});
       first = false;
     }

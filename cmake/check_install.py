@@ -37,7 +37,7 @@ add_executable(user main.c)
 target_link_libraries(user PRIVATE oncilla::oncilla)
 """
 EXPECTED = [
-    "bin/ocm", "sbin/oncillad", "include/oncilla/fabrics.h", "include/oncilla/oncilla.h",
+    "bin/ocm", "sbin/oncillad", "include/oncilla/fabrics.h", "include/oncilla/kinds.h", "include/oncilla/oncilla.h",
     "include/oncilla/oncilla.hpp", "include/oncillamem.h",
     "share/man/man1/ocm.1", "share/man/man8/oncillad.8", "share/man/man5/oncillad.toml.5", "share/man/man7/oncilla.7",
     "share/man/man3/ocm_put.3", "share/bash-completion/completions/ocm", "share/zsh/site-functions/_ocm",

@@ -63,12 +63,6 @@ class Options {
     text("--tls-client-cert", "certificate of this host's programs; empty: they present none",
          &Config::tls_client_cert);
     text("--tls-client-key", "its private key, readable by them", &Config::tls_client_key);
-    length("--dram", "bytes of DRAM offered, such as 4GiB", &Config::dram_bytes);
-    length("--nvme", "bytes of NVMe offered (not in this build)", &Config::nvme_bytes);
-    length("--gpu", "bytes of GPU memory offered (not in this build)", &Config::gpu_bytes);
-    flag("--dram-hugepages", "back extents with huge pages", &Config::dram_hugepages);
-    flag("--dram-populate", "take an extent's pages when it is made", &Config::dram_populate);
-    app_.add_option("--dram-numa-node", numa_node_, "NUMA node of the extents");
     number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
     number("--failure-deadline-ms", "silence after which a node is dead", &Config::failure_deadline_ms);
     number("--orphan-grace-ms", "how long the extents of a lost daemon are kept", &Config::orphan_grace_ms);
@@ -88,7 +82,7 @@ class Options {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);
-    for (const ocm::node::FabricFlag& one : ocm::node::fabric_flags()) fabric_setting(one);
+    for (const ocm::node::SettingFlag& one : ocm::node::setting_flags()) setting(one);
     app_.add_option("--log-level", log_level_, "debug, info, warn, error or off");
     app_.add_option("--log-format", log_format_, "logfmt or json");
   }
@@ -102,7 +96,6 @@ class Options {
     if (!file_.empty()) OCM_TRY(ocm::node::load_config(file_, config));
     for (const auto& set : setters_) OCM_TRY(set(config));
     if (!seeds_.empty()) config.seeds = seeds_;
-    if (numa_node_ != kUnset) config.dram_numa_node = numa_node_;
     if (!log_level_.empty()) {
       OCM_TRY_ASSIGN(config.log_level, ocm::node::parse_log_level(log_level_));
     }
@@ -116,8 +109,6 @@ class Options {
   }
 
  private:
-  static constexpr int kUnset = -1000;
-
   void text(const char* name, const char* help, std::string Config::*member) {
     auto value = std::make_shared<std::string>();
     CLI::Option* option = app_.add_option(name, *value, help);
@@ -152,22 +143,32 @@ class Options {
     });
   }
 
-  void fabric_setting(const ocm::node::FabricFlag& one) {
-    using Type = ocm::fabric::Setting::Type;
+  void setting(const ocm::node::SettingFlag& one) {
+    using Type = ocm::Setting::Type;
     const auto number = std::make_shared<uint64_t>();
     const auto text = std::make_shared<std::string>();
+    const auto index = std::make_shared<int64_t>();
     const auto on = std::make_shared<bool>();
     const char* help = one.setting.help;
-    CLI::Option* option = one.setting.type == Type::kFlag     ? app_.add_flag(one.flag, *on, help)
-                          : one.setting.type == Type::kNumber ? app_.add_option(one.flag, *number, help)
-                                                              : app_.add_option(one.flag, *text, help);
+    const auto added = [&]() -> CLI::Option* {
+      switch (one.setting.type) {
+        case Type::kFlag: return app_.add_flag(one.flag, *on, help);
+        case Type::kNumber: return app_.add_option(one.flag, *number, help);
+        case Type::kIndex: return app_.add_option(one.flag, *index, help)->check(CLI::Range(-1, 1 << 20));
+        case Type::kBytes: return app_.add_option(one.flag, *text, help);
+      }
+      return nullptr;
+    };
+    const CLI::Option* option = added();
     setters_.push_back([=](Config& c) -> Status {
       if (option->count() == 0) return {};
-      uint64_t value = one.setting.type == Type::kFlag ? (*on ? 1 : 0) : *number;
+      uint64_t value = *number;
+      if (one.setting.type == Type::kFlag) value = *on ? 1 : 0;
+      if (one.setting.type == Type::kIndex) value = static_cast<uint64_t>(*index);  // -1 is kNoIndex
       if (one.setting.type == Type::kBytes) {
         OCM_TRY_ASSIGN(value, ocm::parse_bytes(*text));
       }
-      c.fabrics.set(one.fabric, one.setting, value);
+      one.set(c, value);
       return {};
     });
   }
@@ -175,7 +176,6 @@ class Options {
   CLI::App app_{"One node of an Oncilla cluster"};
   std::string file_, log_level_, log_format_;
   bool check_only_ = false;
-  int numa_node_ = kUnset;
   std::vector<std::string> user_limits_, seeds_, warnings_;
   std::vector<std::function<Status(Config&)>> setters_;
 };

@@ -148,11 +148,11 @@ def split_errors(comment: str) -> tuple[str, str]:
     return rest, " ".join(match.group(1).split())
 
 
-def with_fabrics(header: str, fabrics: str) -> str:
-    """The header with the constants that oncilla/fabrics.h gives it."""
-    found = re.findall(r"^\s*X\((\w+),\s*\w+,\s*\w+,\s*(\d+),", fabrics, re.M)
-    return header.replace("OCM_FABRICS(OCM_FABRIC_CONSTANT)",
-                          ", ".join(f"OCM_FABRIC_{name} = {number}" for name, number in found))
+def with_list(header: str, what: str, lines: str) -> str:
+    """The header with the constants that oncilla/fabrics.h, or kinds.h, gives it; `what`: FABRIC or KIND."""
+    found = re.findall(r"^\s*X\((\w+),\s*\w+,\s*\w+,\s*(\d+),", lines, re.M)
+    return header.replace(f"OCM_{what}S(OCM_{what}_CONSTANT)",
+                          ", ".join(f"OCM_{what}_{name} = {number}" for name, number in found))
 
 
 def status_texts(sections: dict[str, list[Block]]) -> dict[str, str]:
@@ -212,7 +212,10 @@ def write_page(section: str, blocks: list[Block], opening: str, sections: dict[s
 
 def main() -> int:
     header, folder, version = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-    opening, sections = parse(with_fabrics(header.read_text(), (header.parent / "fabrics.h").read_text()))
+    text = header.read_text()
+    for what, file in (("FABRIC", "fabrics.h"), ("KIND", "kinds.h")):
+        text = with_list(text, what, (header.parent / file).read_text())
+    opening, sections = parse(text)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.3"):
         old.unlink()

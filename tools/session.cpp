@@ -54,6 +54,17 @@ Result<Session> open_session_at(const std::string& socket) {
   return Session(session);
 }
 
+std::vector<PoolOf> pools_of(const ocm_node_info& node) {
+  std::vector<PoolOf> out;
+  for (const KindName& kind : kKinds) {
+    const auto at = static_cast<size_t>(kind.kind);
+    if (at >= std::size(node.pool_bytes) || (node.pool_bytes[at] == 0 && !out.empty())) continue;
+    out.push_back({kind.name, node.pool_bytes[at], node.used_bytes[at]});
+  }
+  if (out.size() > 1 && out.front().offered == 0) out.erase(out.begin());
+  return out;
+}
+
 Result<std::vector<ocm_node_info>> list_nodes(ocm_session* session) {
   std::vector<ocm_node_info> nodes;
   OCM_TRY(checked(ocm_node_list(

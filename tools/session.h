@@ -41,6 +41,13 @@ Result<Session> open_session(const Globals& globals);
 Result<Session> open_session_at(const std::string& socket);
 
 Result<std::vector<ocm_node_info>> list_nodes(ocm_session* session);
+/// What a node offers of one kind, and what of it is used.
+struct PoolOf {
+  const char* kind;
+  uint64_t offered, used;
+};
+/// Those that are not empty; at least one.
+std::vector<PoolOf> pools_of(const ocm_node_info& node);
 Result<std::vector<ocm_name_info>> list_names(ocm_session* session, const std::string& prefix);
 
 }  // namespace ocm::tools

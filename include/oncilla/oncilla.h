@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include "fabrics.h"
+#include "kinds.h"
 
 #ifdef ONCILLAMEM_H /* the 2013 header, where it came first, has an `enum ocm_kind` of its own */
 #define ocm_kind ocm_memory_kind
@@ -119,8 +120,9 @@ OCM_API int ocm_last_error_info(ocm_error_info* info);
 /* "MAJOR.MINOR.PATCH" of the library that is loaded. */
 OCM_API const char* ocm_version(void);
 
-/* Where bytes live. A node offers a budget of each (a pool). */
-typedef enum ocm_kind { OCM_KIND_DRAM = 0, OCM_KIND_NVME = 1, OCM_KIND_GPU = 2 } ocm_kind;
+/* Where bytes live. A node offers a budget of each (a pool). They have their lines in oncilla/kinds.h: OCM_KIND_DRAM and
+ * so on. */
+typedef enum ocm_kind { OCM_KINDS(OCM_KIND_CONSTANT) } ocm_kind;
 /* How an allocation is laid over its extents. */
 typedef enum ocm_layout {
   OCM_LAYOUT_SINGLE = 0,     /* one extent */
@@ -441,7 +443,7 @@ typedef struct ocm_node_info {
   ocm_node_state state;
   bool self; /* the session's own node */
   bool coordinator;
-  uint64_t pool_bytes[3]; /* by ocm_kind: the budget offered */
+  uint64_t pool_bytes[3]; /* of the kinds 0 to 2: the budget offered */
   uint64_t used_bytes[3];
   uint64_t sessions;
   uint64_t extents;

@@ -4,15 +4,6 @@
 
 namespace ocm {
 
-const char* kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::kDram: return "dram";
-    case Kind::kNvme: return "nvme";
-    case Kind::kGpu: return "gpu";
-  }
-  return "?";
-}
-
 const char* layout_name(Layout layout) {
   switch (layout) {
     case Layout::kSingle: return "single";

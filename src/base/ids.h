@@ -9,14 +9,11 @@
 #include <string>
 
 #include "base/fabrics.h"
+#include "base/kinds.h"
 #include "base/status.h"
 
 namespace ocm {
 
-/// Where bytes live. Same numbers as `ocm_kind`.
-enum class Kind : uint8_t { kDram = 0, kNvme = 1, kGpu = 2 };
-inline constexpr int kKinds = 3;
-const char* kind_name(Kind kind);
 /// Same numbers as `ocm_layout`.
 enum class Layout : uint8_t { kSingle = 0, kStriped = 1, kReplicated = 2, kSequence = 3 };
 const char* layout_name(Layout layout);

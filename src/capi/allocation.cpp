@@ -15,7 +15,7 @@ constexpr size_t kNodesMax = 4096;
 constexpr size_t kPartsMax = 8192;
 
 Status read_options(const ocm_allocation_options& in, client::AllocationOptions& out) {
-  if (number_in(in.kind) > OCM_KIND_GPU || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
+  if (!is_kind(number_in(in.kind)) || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
       !is_fabric(number_in(in.fabric))) {
     return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
   }

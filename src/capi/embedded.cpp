@@ -8,7 +8,7 @@ Result<Embedded> start_embedded(uint64_t bytes) {
   node::Config config;
   config.embedded = true;
   config.name = "embedded";
-  config.dram_bytes = bytes;
+  config.offer(Kind::kDram, bytes);
   OCM_TRY_ASSIGN(std::unique_ptr<node::Node> started, node::Node::start(std::move(config)));
   const std::shared_ptr<node::Node> node = std::move(started);
   return Embedded{[node] { return node->connect_local(); }, node};

@@ -68,7 +68,6 @@ static_assert(OCM_SUBJECT_NONE == static_cast<int>(Subject::kNone) &&
               OCM_SUBJECT_OPTION == static_cast<int>(Subject::kOption) &&
               OCM_SUBJECT_HANDLE == static_cast<int>(Subject::kHandle));
 
-static_assert(OCM_KIND_GPU == static_cast<int>(Kind::kGpu));
 static_assert(OCM_LAYOUT_REPLICATED == static_cast<int>(Layout::kReplicated));
 static_assert(OCM_LAYOUT_SEQUENCE == static_cast<int>(Layout::kSequence));
 static_assert(OCM_ACCESS_READ == static_cast<int>(Access::kRead));

@@ -211,7 +211,7 @@ int ocm_node_list(ocm_session* session, bool (*visit)(const ocm_node_info*, void
       info.state = static_cast<ocm_node_state>(node.state);
       info.self = node.self;
       info.coordinator = node.coordinator;
-      for (int kind = 0; kind < kKinds; ++kind) {
+      for (size_t kind = 0; kind < std::size(info.pool_bytes); ++kind) {
         info.pool_bytes[kind] = node.pool_bytes[kind];
         info.used_bytes[kind] = node.used_bytes[kind];
       }

@@ -6,6 +6,7 @@
 #include "client/session.h"
 #include "client/transfer.h"
 #include "control.pb.h"
+#include "memory/registry/registry.h"
 
 namespace ocm::client {
 namespace {
@@ -13,15 +14,20 @@ namespace {
 /// A part of one extent whose home was silent is looked for so often.
 constexpr uint64_t kResolveAgainNs = 1'000'000'000;
 
+bool has_slabs(Kind kind) {
+  const memory::Entry* entry = memory::find_entry(kind);
+  return entry != nullptr && entry->traits.slabs;
+}
+
 /// What a slab serves: small, single, placed by the cluster, nothing special asked for.
 bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
-  return bytes <= kPieceBytesMax && options.kind == Kind::kDram && options.layout == Layout::kSingle &&
+  return bytes <= kPieceBytesMax && has_slabs(options.kind) && options.layout == Layout::kSingle &&
          options.nodes.empty() && options.fabric == Fabric::kAny && options.extents <= 1 &&
          (options.flags & ~(kZero | kChecksum)) == 0;
 }
 
 Status check_options(const AllocationOptions& options) {
-  if (static_cast<int>(options.kind) >= kKinds || options.layout > Layout::kReplicated ||
+  if (!is_kind(static_cast<uint64_t>(options.kind)) || options.layout > Layout::kReplicated ||
       !is_fabric(static_cast<uint64_t>(options.fabric)) || (options.flags & ~kAllocationFlags) != 0) {
     return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
   }

@@ -59,7 +59,7 @@ Result<std::vector<NodeInfo>> list_nodes(Session& session) {
     info.self = one.name() == session.node();
     info.coordinator = !view.coordinator().empty() && one.name() == view.coordinator();
     for (const wire::PoolView& pool : one.pools()) {
-      if (pool.kind() >= kKinds) continue;
+      if (!is_kind(pool.kind())) continue;
       info.pool_bytes[pool.kind()] = pool.bytes_total();
       info.used_bytes[pool.kind()] = pool.bytes_used();
     }

@@ -27,8 +27,8 @@ struct NodeInfo {
   uint32_t state = 0;  // ocm_node_state
   bool self = false;
   bool coordinator = false;
-  uint64_t pool_bytes[kKinds] = {};
-  uint64_t used_bytes[kKinds] = {};
+  uint64_t pool_bytes[kKindsMax] = {};
+  uint64_t used_bytes[kKindsMax] = {};
   uint64_t sessions = 0;
   uint64_t extents = 0;
   uint64_t heartbeat_age_ns = 0;

@@ -24,7 +24,7 @@ fabric::Settings settings_from(const wire::SessionWelcome& welcome) {
   for (const wire::FabricSetting& told : welcome.fabric_settings()) {
     const fabric::Entry* entry =
         is_fabric(told.fabric()) ? fabric::find_entry(static_cast<Fabric>(told.fabric())) : nullptr;
-    const fabric::Setting* setting = entry == nullptr ? nullptr : entry->setting(told.key());
+    const Setting* setting = entry == nullptr ? nullptr : entry->setting(told.key());
     if (setting == nullptr || told.value() < setting->least || told.value() > setting->most) continue;
     out.set(entry->fabric, *setting, told.value());
   }

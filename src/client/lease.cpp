@@ -49,7 +49,7 @@ Status read_sequence(const wire::Allocation& message, Lease& lease) {
 Status read_shape(const wire::Allocation& message, Lease& lease) {
   if (message.allocation_id().size() != 16 || message.extents_size() == 0 ||
       static_cast<uint32_t>(message.extents_size()) > kExtentsMax || message.bytes_total() == 0 ||
-      message.kind() >= kKinds || message.layout() > static_cast<uint32_t>(Layout::kSequence)) {
+      !is_kind(message.kind()) || message.layout() > static_cast<uint32_t>(Layout::kSequence)) {
     return Status(Code::kProtocol, "the daemon's allocation is malformed");
   }
   std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);

@@ -51,8 +51,8 @@ struct Lease {
   std::mutex rebinding;                                  // guards those two once an allocation has the lease
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
-  std::string hold_id;        // empty: the memory goes with its name
-  bool may_be_named = false;  // it was published, without an answer
+  std::string hold_id;             // empty: the memory goes with its name
+  bool may_be_named = false;       // it was published, without an answer
   std::atomic<bool> moved{false};  // an extent is another than it was at first
   std::atomic<bool> over{false};   // the daemon knows that a part of one extent was freed
   std::atomic<uint64_t> resolves_from_ns{0};

@@ -4,6 +4,7 @@
 
 #include "client/session.h"
 #include "fabric/registry/registry.h"
+#include "memory/registry/registry.h"
 #include "os/crypto.h"
 
 namespace ocm::client {
@@ -21,8 +22,14 @@ uint32_t lane_of(ExtentId extent, uint32_t lanes) {
   return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
 }
 
+/// A kind that this library does not know is no reason to fail: the network leads to it.
+bool is_mapped(Kind kind) {
+  const memory::Entry* entry = memory::find_entry(kind);
+  return entry != nullptr && entry->traits.mapped;
+}
+
 bool leads_to(const fabric::Entry& entry, const fabric::ExtentDescriptor& extent, bool own) {
-  if (entry.traits.own_node) return own;
+  if (entry.traits.own_node) return own && is_mapped(extent.kind);
   return extent.address_for(entry.fabric) != nullptr && fabric::connector_of(entry, {}) != nullptr;
 }
 
@@ -74,7 +81,7 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
                                           " fabric is not available in this program");
   }
   std::lock_guard lock(mutex_);
-  const fabric::Setting* lanes = entry->setting(fabric::kLanes);
+  const Setting* lanes = entry->setting(fabric::kLanes);
   const uint64_t lanes_count = lanes == nullptr ? 1 : daemon->fabrics().get(entry->fabric, *lanes);
   const uint32_t lane = lane_of(extent, static_cast<uint32_t>(lanes_count));
   std::unique_ptr<Route>& route = routes_[{node, address.fabric, address.address, lane}];
@@ -98,8 +105,10 @@ Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::
   const fabric::Entry* entry = fabric::find_entry(wanted);
   if (entry != nullptr && leads_to(*entry, extent, own)) return wanted;
   if (entry != nullptr && entry->traits.own_node) {
-    return Status(Code::kUnsupported, std::string(entry->name()) +
-                                          " reaches only this node, and the extent is on " + extent.node);
+    const std::string why =
+        own ? std::string("memory of kind ") + kind_name(extent.kind) + " is not mapped by programs"
+            : "the extent is on " + extent.node;
+    return Status(Code::kUnsupported, std::string(entry->name()) + " reaches only this node, and " + why);
   }
   return Status(Code::kUnsupported,
                 std::string("no ") + fabric_name(wanted) + " fabric to node " + extent.node)

@@ -28,8 +28,9 @@ Status Membership::admit(const wire::NodeView& view, uint64_t now_ns) const {
   if (view.partition() == 0 || view.partition() > GlobalAddress::kPartitionMax) {
     return Status(Code::kInvalidArgument, "a partition is 1 to 2^24 - 1");
   }
-  if (view.pools_size() > kKinds || view.addresses_size() > 8 || view.control_address().size() > 255 ||
-      view.http_address().size() > 255 || view.version().size() > 64 || view.host_id().size() > 128) {
+  if (view.pools_size() > static_cast<int>(kKindsMax) || view.addresses_size() > 8 ||
+      view.control_address().size() > 255 || view.http_address().size() > 255 || view.version().size() > 64 ||
+      view.host_id().size() > 128) {
     return Status(Code::kInvalidArgument, "a field of the node's view is too long");
   }
   for (const auto& [name, node] : nodes_) {

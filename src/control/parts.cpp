@@ -34,9 +34,6 @@ Status check_joinable(const wire::Allocation& part, bool replicas) {
   if (!is(part, Layout::kSingle) && !is(part, Layout::kReplicated)) {
     return Status(Code::kUnsupported, "parts are single or replicated allocations");
   }
-  if (part.kind() != static_cast<uint32_t>(Kind::kDram)) {
-    return Status(Code::kUnsupported, "parts are of DRAM");
-  }
   if (has_replicas(part) != replicas) {
     return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
   }
@@ -122,6 +119,7 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const wire::Allocation& part = *parts[i];
     OCM_TRY(check_joinable(part, out.replicated_parts()));
+    if (part.kind() != first.kind()) return Status(Code::kUnsupported, "parts are of one kind of memory");
     if (__builtin_add_overflow(bytes, part.bytes_total(), &bytes) || bytes > kAllocationBytesMax) {
       return Status(Code::kTooLarge, "the parts are longer together than an allocation can be");
     }

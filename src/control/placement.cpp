@@ -33,7 +33,7 @@ Status check(const PlaceRequest& r) {
         .with_subject(Subject::kOption, "bytes");
   if (r.bytes_total > kAllocationBytesMax)
     return Status(Code::kTooLarge, "more bytes than the address space has");
-  if (static_cast<unsigned>(r.kind) >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
+  if (!is_kind(static_cast<uint64_t>(r.kind))) return Status(Code::kInvalidArgument, "unknown kind");
   if (static_cast<unsigned>(r.layout) > 2) return Status(Code::kInvalidArgument, "unknown layout");
   if (!is_fabric(static_cast<uint64_t>(r.fabric))) return Status(Code::kInvalidArgument, "unknown fabric");
   if (r.extents > kExtentsMax || r.nodes.size() > kExtentsMax) {
@@ -53,9 +53,9 @@ Status check(const PlaceRequest& r) {
     return Status(Code::kUnsupported,
                   std::string(fabric_name(r.fabric)) + " reaches only this node, and REMOTE excludes it");
   }
-  if (r.kind != Kind::kDram) {
-    return Status(Code::kUnsupported,
-                  std::string("kind ") + kind_name(r.kind) + " is not in this build; dram is");
+  if (!r.kind_built) {
+    return Status(Code::kUnsupported, std::string("kind ") + kind_name(r.kind) +
+                                          " is not in this build; there is " + built_kinds(", "));
   }
   return {};
 }

@@ -37,8 +37,8 @@ struct NodeRoom {
   std::string name;
   bool usable = true;    // alive: new extents may go there
   uint32_t fabrics = 0;  // bit 1 << Fabric for each that it serves
-  std::array<uint64_t, kKinds> bytes_total{};
-  std::array<uint64_t, kKinds> bytes_used{};
+  std::array<uint64_t, kKindsMax> bytes_total{};
+  std::array<uint64_t, kKindsMax> bytes_used{};
 
   uint64_t bytes_free(Kind kind) const {
     const auto k = static_cast<size_t>(kind);
@@ -55,6 +55,7 @@ struct PlaceRequest {
   std::vector<std::string> nodes;  // empty: opaque
   Fabric fabric = Fabric::kAny;
   bool own_node_only = false;  // the fabric reaches the asking node's memory and no other
+  bool kind_built = true;      // there is a build of nodes that offer the kind: this one
   uint32_t flags = 0;
 };
 

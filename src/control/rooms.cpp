@@ -24,7 +24,7 @@ void Rooms::take(const wire::ClusterView& view) {
       if (address.fabric() < 32) room.fabrics |= 1u << address.fabric();
     }
     for (const auto& pool : node.pools()) {
-      if (pool.kind() >= kKinds) continue;
+      if (!is_kind(pool.kind())) continue;
       room.bytes_total[pool.kind()] = pool.bytes_total();
       room.bytes_used[pool.kind()] = pool.bytes_used() - coming_back(pool);
     }
@@ -40,7 +40,7 @@ std::optional<size_t> Rooms::find(const std::string& node) const {
 
 void Rooms::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
   const auto place = find(node);
-  if (!place || pool.kind() >= kKinds || pool.bytes_total() == 0) return;
+  if (!place || !is_kind(pool.kind()) || pool.bytes_total() == 0) return;
   rooms_[*place].bytes_total[pool.kind()] = pool.bytes_total();
   rooms_[*place].bytes_used[pool.kind()] = pool.bytes_used() - (full ? 0 : coming_back(pool));
 }

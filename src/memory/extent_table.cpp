@@ -98,6 +98,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     const auto i = static_cast<size_t>(kind);
     return i < pools_.size() && pools_[i].backend != nullptr;
   }
+  const KindBackend& backend(Kind kind) const { return *pools_[static_cast<size_t>(kind)].backend; }
   uint64_t extents() const {
     const std::lock_guard lock(mutex_);
     return live_.size();
@@ -146,7 +147,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   uint32_t first_generation_ = 0;  // set in the constructor, then const
 
   mutable std::mutex mutex_;  // guards all below, and every change of a budget
-  std::array<Pool, kKinds> pools_;
+  std::array<Pool, kKindsMax> pools_;
   GapTree gaps_;
   uint64_t cursor_ = kAddressPageBytes;                         // where the next search begins
   uint64_t rounds_ = 0;                                         // how often it began again at the start
@@ -437,7 +438,7 @@ bool ExtentTable::Core::is_in_order_locked() const {
 
 bool ExtentTable::Core::is_valid() const {
   const std::lock_guard lock(mutex_);
-  std::array<uint64_t, kKinds> live_bytes{};
+  std::array<uint64_t, kKindsMax> live_bytes{};
   uint64_t creating_bytes = 0, all_live_bytes = 0;
   size_t suspended = 0;
   for (const auto& [offset, extent] : live_) {
@@ -499,6 +500,16 @@ void ExtentTable::keep_mapped_pages() { core_->keep_mapped_pages(); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }
+std::vector<Kind> ExtentTable::kinds() const {
+  std::vector<Kind> out;
+  for (const KindName& line : kKinds) {
+    if (has(line.kind)) out.push_back(line.kind);
+  }
+  return out;
+}
+ExtentOptions ExtentTable::completed(Kind kind, ExtentOptions options) const {
+  return core_->backend(kind).completed(options);
+}
 bool ExtentTable::is_valid() const { return core_->is_valid(); }
 
 }  // namespace ocm::memory

@@ -127,6 +127,10 @@ class ExtentTable {
   /// Zeros for a kind without a pool.
   PoolUse use(Kind kind) const;
   bool has(Kind kind) const;
+  /// Its pools' kinds.
+  std::vector<Kind> kinds() const;
+  /// With what the pool wants of every extent; `kind` has one.
+  ExtentOptions completed(Kind kind, ExtentOptions options) const;
   /// Bytes of `kind` that come back by themselves: an asynchronous caller of try_create() that got kPoolFull
   /// tries again while this is not 0.
   uint64_t reclaiming_bytes(Kind kind) const { return use(kind).reclaiming_bytes; }

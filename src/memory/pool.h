@@ -42,6 +42,8 @@ class KindBackend {
  public:
   virtual ~KindBackend() = default;
   virtual Kind kind() const = 0;
+  /// With what the pool's settings want of every extent.
+  virtual ExtentOptions completed(ExtentOptions options) const { return options; }
   /// What a length is rounded up to.
   virtual uint64_t page_bytes(const ExtentOptions& options) const = 0;
   /// `bytes` zeros. Errors: kNoMemory, kNoFds, kUnsupported.

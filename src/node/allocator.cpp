@@ -17,13 +17,21 @@ namespace {
 constexpr int kPlansMax = 6;
 constexpr size_t kUnnamingMax = 65536;
 
-Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
-  if (r.kind() >= kKinds) return Status(Code::kInvalidArgument, "unknown kind");
+Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memory::Entries kinds) {
+  if (!is_kind(r.kind())) return Status(Code::kInvalidArgument, "unknown kind");
   if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
   if (!is_fabric(r.fabric())) return Status(Code::kInvalidArgument, "unknown fabric");
   control::PlaceRequest out;
   out.bytes_total = r.bytes_total();
   out.kind = static_cast<Kind>(r.kind());
+  const auto kind =
+      std::find_if(kinds.begin(), kinds.end(), [&](const auto* one) { return one->kind == out.kind; });
+  out.kind_built = kind != kinds.end();
+  if (out.kind_built && !(*kind)->traits.replicas &&
+      r.layout() == static_cast<uint32_t>(Layout::kReplicated)) {
+    return Status(Code::kUnsupported,
+                  std::string("memory of kind ") + kind_name(out.kind) + " has no replicas");
+  }
   out.layout = static_cast<Layout>(r.layout());
   out.extents = r.extents();
   out.chunk_bytes = r.chunk_bytes();
@@ -37,7 +45,7 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r) {
 
 /// Another daemon says so of an extent there: what is used of it as it came.
 bool is_extent_of(const wire::ExtentDescriptor& extent, const std::string& node) {
-  return extent.node() == node && extent.kind() < kKinds && extent.capability().size() == sizeof(Capability);
+  return extent.node() == node && is_kind(extent.kind()) && extent.capability().size() == sizeof(Capability);
 }
 
 }  // namespace
@@ -125,7 +133,7 @@ Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const cont
 Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> session,
                                                    wire::AllocateRequest request) {
   if (core_.draining) co_return Status::of_node(Code::kDraining, core_.name, " is shutting down");
-  auto read = read_request(request);
+  auto read = read_request(request, core_.config.kinds);
   if (!read.is_ok()) co_return read.status();
   const control::PlaceRequest wanted = std::move(read).value();
   bool refreshed = false;

@@ -64,7 +64,7 @@ wire::NodeView Cluster::self_view() const {
 
 void Cluster::add_figures(wire::NodeView& self) const {
   self.clear_pools();
-  *self.add_pools() = home_.pool(Kind::kDram);
+  for (wire::PoolView& pool : home_.pools()) *self.add_pools() = std::move(pool);
   self.set_extents(home_.extents());
   self.set_replicas_freed(quorum_.replicas_freed());
   if (fill_) fill_(self);

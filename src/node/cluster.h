@@ -113,7 +113,9 @@ class Cluster {
 
   /// What is asked of the daemons of nodes.
   Homes& homes() { return homes_; }
-  void note_own_pool() { rooms_.note_pool(core_.name, home_.pool(Kind::kDram)); }
+  void note_own_pool() {
+    for (const wire::PoolView& pool : home_.pools()) rooms_.note_pool(core_.name, pool);
+  }
 
   // ---- for the coordinator of this node
   wire::NodeView self_view() const;

@@ -23,7 +23,6 @@
 #include "control/sockets.h"
 #include "control/tls.h"
 #include "fabric/registry/registry.h"
-#include "memory/dram/dram_backend.h"
 #include "os/address.h"
 #include "os/crypto.h"
 #include "os/fd.h"
@@ -33,15 +32,6 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kTokenBytesMax = 4096;
-constexpr int kNumaNodes = 64;  // what os::make_memfd() can bind to
-
-/// The number in a file of the kernel; 0 if there is none.
-uint64_t number_in(const char* path) {
-  uint64_t value = 0;
-  std::ifstream(path) >> value;
-  return value;
-}
-
 using Setter = std::function<Status(const toml::node&)>;
 
 Status wrong(const char* wanted) { return Status(Code::kInvalidArgument, std::string("is not ") + wanted); }
@@ -77,12 +67,10 @@ Status read_length(const toml::node& n, uint64_t& out) {
 Setter length(uint64_t& out) {
   return [&out](const toml::node& n) { return read_length(n, out); };
 }
-Setter signed_number(int& out) {
+Setter index(uint64_t& out) {
   return [&out](const toml::node& n) -> Status {
-    if (!n.is_integer() || n.as_integer()->get() < -1 || n.as_integer()->get() > 1 << 20) {
-      return wrong("a number from -1 on");
-    }
-    out = static_cast<int>(n.as_integer()->get());
+    if (!n.is_integer() || n.as_integer()->get() < -1) return wrong("a number from -1 on");
+    out = static_cast<uint64_t>(n.as_integer()->get());  // -1 is kNoIndex
     return {};
   };
 }
@@ -110,20 +98,32 @@ Setter user_table(std::map<uint32_t, uint64_t>& out) {
   };
 }
 
-Setter setting_of(fabric::Settings& out, Fabric fabric, const fabric::Setting& setting) {
-  return [&out, fabric, &setting](const toml::node& n) -> Status {
+template <class Of>
+Setter setting_of(SettingsOf<Of>& out, Of of, const Setting& setting) {
+  return [&out, of, &setting](const toml::node& n) -> Status {
     uint64_t value = 0;
     bool on = false;
     switch (setting.type) {
-      case fabric::Setting::Type::kNumber: OCM_TRY(number(value)(n)); break;
-      case fabric::Setting::Type::kBytes: OCM_TRY(length(value)(n)); break;
-      case fabric::Setting::Type::kFlag:
+      case Setting::Type::kNumber: OCM_TRY(number(value)(n)); break;
+      case Setting::Type::kBytes: OCM_TRY(length(value)(n)); break;
+      case Setting::Type::kIndex: OCM_TRY(index(value)(n)); break;
+      case Setting::Type::kFlag:
         OCM_TRY(flag(on)(n));
         value = on ? 1 : 0;
         break;
     }
-    out.set(fabric, setting, value);
+    out.set(of, setting, value);
     return {};
+  };
+}
+/// Of a kind that this build has no folder for.
+Setter none_of(const KindName& kind) {
+  return [&kind](const toml::node& n) -> Status {
+    uint64_t bytes = 0;
+    OCM_TRY(read_length(n, bytes));
+    if (bytes == 0) return {};
+    return Status(Code::kUnsupported, std::string("asks for memory of kind ") + kind.name +
+                                          ", which this build does not have: it has " + built_kinds(", "));
   };
 }
 
@@ -148,12 +148,6 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"security.tls_key", text(c.tls_key)},
       {"security.tls_client_cert", text(c.tls_client_cert)},
       {"security.tls_client_key", text(c.tls_client_key)},
-      {"offer.dram.bytes", length(c.dram_bytes)},
-      {"offer.dram.hugepages", flag(c.dram_hugepages)},
-      {"offer.dram.populate", flag(c.dram_populate)},
-      {"offer.dram.numa_node", signed_number(c.dram_numa_node)},
-      {"offer.nvme.bytes", length(c.nvme_bytes)},
-      {"offer.gpu.bytes", length(c.gpu_bytes)},
       {"replicas.again_after_ms", number(c.replica_again_after_ms)},
       {"replicas.bytes_per_second", length(c.replica_bytes_per_second)},
       {"replicas.wait_at_stop", flag(c.replica_wait_at_stop)},
@@ -179,8 +173,15 @@ std::map<std::string, Setter> keys_of(Config& c) {
          return {};
        }},
   };
-  fabric::each_setting([&](const fabric::Entry& entry, const fabric::Setting& setting) {
+  fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
     keys[std::string(entry.name()) + "." + setting.key] = setting_of(c.fabrics, entry.fabric, setting);
+  });
+  for (const KindName& kind : kKinds) {
+    if (!kind.built) keys[std::string("offer.") + kind.name + ".bytes"] = none_of(kind);
+  }
+  memory::each_setting(c.kinds, [&](const memory::Entry& entry, const Setting& setting) {
+    keys[std::string("offer.") + entry.name() + "." + setting.key] =
+        setting_of(c.offers, entry.kind, setting);
   });
   return keys;
 }
@@ -248,8 +249,8 @@ Status read_table(const toml::table& table, const std::string& prefix, const std
     if (setter != keys.end()) {
       const Status set = setter->second(value);
       if (!set.is_ok()) {
-        return Status(Code::kInvalidArgument,
-                      at_line(source, value.source()) + name + " " + std::string(set.message()));
+        const Code code = set.code() == Code::kUnsupported ? set.code() : Code::kInvalidArgument;
+        return Status(code, at_line(source, value.source()) + name + " " + std::string(set.message()));
       }
       continue;
     }
@@ -309,13 +310,28 @@ std::string Config::node_host() const {
   return at.is_ok() ? at.value().host : control_listen;
 }
 
-std::vector<FabricFlag> fabric_flags() {
-  std::vector<FabricFlag> out;
-  fabric::each_setting([&](const fabric::Entry& entry, const fabric::Setting& setting) {
-    std::string flag = std::string("--") + entry.name();
-    if (setting.key != fabric::kEnabled) flag += std::string("-") + setting.key;
+uint64_t Config::offered_bytes(Kind kind) const {
+  for (const memory::Entry* entry : kinds) {
+    if (entry->kind == kind) return entry->bytes(offers);
+  }
+  return 0;
+}
+
+std::vector<SettingFlag> setting_flags() {
+  std::vector<SettingFlag> out;
+  const auto flag_of = [](const char* name, const Setting& setting, std::string_view alone) {
+    std::string flag = std::string("--") + name;
+    if (setting.key != alone) flag += std::string("-") + setting.key;
     std::replace(flag.begin(), flag.end(), '_', '-');
-    out.push_back({entry.fabric, setting, std::move(flag)});
+    return flag;
+  };
+  fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
+    out.push_back({flag_of(entry.name(), setting, fabric::kEnabled), setting,
+                   [&](Config& c, uint64_t value) { c.fabrics.set(entry.fabric, setting, value); }});
+  });
+  memory::each_setting(memory::entries(), [&](const memory::Entry& entry, const Setting& setting) {
+    out.push_back({flag_of(entry.name(), setting, memory::kBytes), setting,
+                   [&](Config& c, uint64_t value) { c.offers.set(entry.kind, setting, value); }});
   });
   return out;
 }
@@ -366,25 +382,25 @@ Status Config::check() const {
   OCM_TRY(in_range("[cluster] heartbeat_ms", heartbeat_ms, 1, 60'000));
   OCM_TRY(in_range("[cluster] failure_deadline_ms", failure_deadline_ms, 2 * heartbeat_ms, 600'000));
   OCM_TRY(in_range("[cluster] orphan_grace_ms", orphan_grace_ms, 0, 3'600'000));
-  OCM_TRY(in_range("[offer.dram] bytes", dram_bytes, 0, GlobalAddress::kOffsetMask));
-  if (dram_numa_node < -1 || dram_numa_node >= kNumaNodes) {
-    return Status(Code::kInvalidArgument, "[offer.dram] numa_node is " + std::to_string(dram_numa_node) +
-                                              "; allowed are -1 to " + std::to_string(kNumaNodes - 1));
-  }
   OCM_TRY(in_range("[replicas] again_after_ms", replica_again_after_ms, 0, 86'400'000));
   OCM_TRY(in_range("[limits] sessions", sessions, 1, 1'000'000));
   OCM_TRY(in_range("[limits] connections", connections, 1, 1'000'000));
   OCM_TRY(in_range("[limits] extents", extents, 0, uint64_t{1} << 28));
   OCM_TRY(in_range("[limits] names", names, 1, 10'000'000));
   OCM_TRY(in_range("[limits] copies", copies, 1, 64));
-  for (const fabric::Entry* entry : fabric::entries()) {
-    for (const fabric::Setting& setting : entry->settings) {
-      const std::string key = std::string("[") + entry->name() + "] " + setting.key;
-      OCM_TRY(in_range(key.c_str(), fabrics.get(entry->fabric, setting), setting.least, setting.most));
-    }
-  }
-  if (nvme_bytes > 0) return Status(Code::kUnsupported, "[offer.nvme]: kind nvme is not in this build");
-  if (gpu_bytes > 0) return Status(Code::kUnsupported, "[offer.gpu]: kind gpu is not in this build");
+  Status good;
+  const auto check_setting = [&](const std::string& section, const Setting& setting, uint64_t value) {
+    if (!good.is_ok() || (setting.type == Setting::Type::kIndex && value == kNoIndex)) return;
+    const std::string key = "[" + section + "] " + setting.key;
+    good = in_range(key.c_str(), value, setting.least, setting.most);
+  };
+  fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
+    check_setting(entry.name(), setting, fabrics.get(entry.fabric, setting));
+  });
+  memory::each_setting(kinds, [&](const memory::Entry& entry, const Setting& setting) {
+    check_setting(std::string("offer.") + entry.name(), setting, offers.get(entry.kind, setting));
+  });
+  OCM_TRY(good);
   if (tls() && (tls_ca.empty() || tls_cert.empty() || tls_key.empty())) {
     return Status(Code::kAuth, "TLS needs all three: tls_ca, tls_cert and tls_key");
   }
@@ -456,25 +472,7 @@ Status Config::check_files() const {
 }
 
 Status Config::check_machine(std::vector<std::string>& warnings) const {
-  const std::string nodes = "/sys/devices/system/node";
-  const std::string numa = nodes + "/node" + std::to_string(dram_numa_node);
-  if (dram_numa_node >= 0 && ::access(nodes.c_str(), F_OK) == 0 && ::access(numa.c_str(), F_OK) != 0) {
-    return Status(Code::kInvalidArgument,
-                  "[offer.dram] numa_node is " + std::to_string(dram_numa_node) + "; there is no " + numa);
-  }
-  struct sysinfo machine {};
-  const uint64_t bytes =
-      ::sysinfo(&machine) == 0 ? uint64_t{machine.totalram} * machine.mem_unit : ~uint64_t{0};
-  if (dram_bytes > bytes) {
-    return Status(Code::kInvalidArgument, "[offer.dram] bytes is " + std::to_string(dram_bytes) +
-                                              "; this machine has " + std::to_string(bytes) +
-                                              " bytes of memory");
-  }
-  const uint64_t huge = number_in("/proc/sys/vm/nr_hugepages") * memory::huge_page_bytes();
-  if (dram_hugepages && huge < dram_bytes && number_in("/proc/sys/vm/nr_overcommit_hugepages") == 0) {
-    warnings.push_back("[offer.dram] hugepages: " + format_bytes(huge) + " of huge pages are reserved for " +
-                       format_bytes(dram_bytes) + ", so extents get ordinary pages: raise vm.nr_hugepages");
-  }
+  for (const memory::Entry* entry : kinds) OCM_TRY(entry->check_machine(offers, warnings));
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "fabric/settings.h"
+#include "memory/registry/registry.h"
 #include "os/secret.h"
 
 namespace ocm::node {
@@ -32,13 +34,9 @@ struct Config {
   std::string token_file;
   std::string tls_ca, tls_cert, tls_key;
   std::string tls_client_cert, tls_client_key;  // for programs; empty: they present none
-  // [offer.*]
-  uint64_t dram_bytes = kGiB;
-  bool dram_hugepages = false;
-  bool dram_populate = false;
-  int dram_numa_node = -1;
-  uint64_t nvme_bytes = 0;
-  uint64_t gpu_bytes = 0;
+  // [offer.NAME], a section for each kind of memory that nodes of this build can offer
+  memory::Entries kinds = memory::entries();
+  memory::Settings offers;
   // [replicas]
   uint64_t replica_again_after_ms = 30'000;  // a node is gone so long: its replicas are made elsewhere
   uint64_t replica_bytes_per_second = uint64_t{1} << 29;  // of copies that this node leads; 0: no limit
@@ -77,6 +75,9 @@ struct Config {
   std::string http_socket_path() const { return run_dir + "/http.sock"; }
   bool wants_tls() const { return tls() || !tls_client_cert.empty() || !tls_client_key.empty(); }
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
+  /// What the node offers of a kind.
+  uint64_t offered_bytes(Kind kind) const;
+  void offer(Kind kind, uint64_t bytes) { offers.set(kind, memory::kBytes.data(), bytes); }
   /// 0: no quota.
   uint64_t quota_bytes(uint32_t uid) const {
     const auto it = user_bytes_by_uid.find(uid);
@@ -101,13 +102,14 @@ struct Config {
 /// Reads `path` over `config`. Unknown keys and wrong types are errors with the line.
 Status load_config(const std::string& path, Config& config);
 Status parse_config(const std::string& text, const std::string& source, Config& config);
-/// A setting of a fabric, and its flag: "--tcp-spin-us" for [tcp] spin_us.
-struct FabricFlag {
-  Fabric fabric;
-  fabric::Setting setting;
+/// A setting of a fabric or of a kind of memory, and its flag: "--tcp-spin-us" for [tcp] spin_us, "--dram" for
+/// [offer.dram] bytes.
+struct SettingFlag {
   std::string flag;
+  Setting setting;
+  std::function<void(Config&, uint64_t)> set;
 };
-std::vector<FabricFlag> fabric_flags();
+std::vector<SettingFlag> setting_flags();
 /// 0 to 4294967294.
 Result<uint32_t> parse_uid(const std::string& text);
 /// "UID=BYTES" into user_bytes_by_uid.

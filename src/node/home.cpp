@@ -14,7 +14,6 @@
 #include "control/parts.h"
 #include "control/placement.h"
 #include "fabric/shm/tables.h"
-#include "memory/dram/dram_backend.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
 
@@ -56,10 +55,11 @@ Status Home::init() {
   OCM_TRY(os::seal_writes(generations_fd_.get()));
   OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));
   std::vector<memory::PoolConfig> pools;
-  memory::DramConfig dram;
-  dram.numa_node = core_.config.dram_numa_node;
-  dram.core_dump = core_.config.core_dump_memory;
-  pools.push_back({std::make_unique<memory::DramBackend>(dram), core_.config.dram_bytes});
+  for (const memory::Entry* entry : core_.config.kinds) {
+    OCM_TRY_ASSIGN(auto backend,
+                   entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory}));
+    pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
+  }
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
   core_.lease_until_ns = &shared->lease_until_ns;
   table_ = std::make_unique<memory::ExtentTable>(
@@ -87,7 +87,7 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
   if (r.bytes_total() > GlobalAddress::kOffsetMask) {
     return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
   }
-  if (r.kind() >= kKinds || !table_->has(static_cast<Kind>(r.kind()))) {
+  if (!is_kind(r.kind()) || !table_->has(static_cast<Kind>(r.kind()))) {
     return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
   }
   return check_share(r.uid(), r.bytes_total());
@@ -133,13 +133,14 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   }
   const Status good = check_reserve(r);
   if (!good.is_ok()) {
-    if (r.kind() < kKinds) view = pool(static_cast<Kind>(r.kind()));
+    if (is_kind(r.kind())) view = pool(static_cast<Kind>(r.kind()));
     co_return good;
   }
   const auto kind = static_cast<Kind>(r.kind());
   memory::ExtentOptions options;
-  options.hugepages = core_.config.dram_hugepages || (r.flags() & control::kFlagHugepages) != 0;
-  options.populate = core_.config.dram_populate || (r.flags() & control::kFlagPopulate) != 0;
+  options.hugepages = (r.flags() & control::kFlagHugepages) != 0;
+  options.populate = (r.flags() & control::kFlagPopulate) != 0;
+  options = table_->completed(kind, options);
   const uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
   SessionId session;
   AllocationId allocation;
@@ -748,6 +749,17 @@ Result<os::Fd> Home::share_generations() const {
   os::Fd copy(::fcntl(generations_read_only_.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.is_open()) return Status::from_errno(errno, "sharing the generation table");
   return copy;
+}
+
+std::optional<Kind> Home::kind_of(ExtentId id) const {
+  const auto extent = table_->find(id);
+  return extent.is_ok() ? std::optional(extent.value()->kind) : std::nullopt;
+}
+
+std::vector<wire::PoolView> Home::pools() const {
+  std::vector<wire::PoolView> out;
+  for (const Kind kind : table_->kinds()) out.push_back(pool(kind));
+  return out;
 }
 
 wire::PoolView Home::pool(Kind kind) const {

@@ -110,6 +110,8 @@ class Home {
   void discard(ExtentId id) { (void)remove(id); }
   /// It lives here, and is not frozen.
   bool has(ExtentId id) const { return table_->find(id).is_ok(); }
+  /// None if it is not here.
+  std::optional<Kind> kind_of(ExtentId id) const;
   /// The same, also frozen.
   bool is_here(ExtentId id) const { return find_frozen_too(id).is_ok(); }
   /// The name's allocation that has this extent of this home; null if none has.
@@ -168,6 +170,8 @@ class Home {
   Result<os::Fd> share_generations() const;
   uint32_t slots() const { return slots_; }
   wire::PoolView pool(Kind kind) const;
+  /// Of every kind that it can offer.
+  std::vector<wire::PoolView> pools() const;
   uint64_t extents() const { return table_->extents(); }
   /// What somebody owns here.
   struct Owned {

@@ -279,6 +279,18 @@ Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Node>> Node::start(Config config) {
   auto impl = std::make_unique<Impl>(std::move(config));
   OCM_TRY(impl->prepare());
+namespace {
+/// "dram 1.0 GiB"
+std::string offers_of(const Config& config) {
+  std::string out;
+  for (const memory::Entry* kind : config.kinds) {
+    const uint64_t bytes = kind->bytes(config.offers);
+    if (bytes != 0) out += (out.empty() ? "" : ", ") + std::string(kind->name()) + " " + format_bytes(bytes);
+  }
+  return out.empty() ? "nothing" : out;
+}
+}  // namespace
+
   OCM_TRY(impl->listen());
   impl->thread = std::thread([raw = impl.get()] { raw->loop.run(); });
   log::info("started", {{"node", impl->core.name},
@@ -289,7 +301,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                         {"coordinator", impl->core.coordinates   ? "this node"
                                         : impl->core.passes_on() ? "of the seeds' council"
                                                                  : impl->core.config.coordinator},
-                        {"dram_bytes", impl->core.config.dram_bytes}});
+                        {"offers", offers_of(impl->core.config)}});
   warn_of_own_cluster(impl->core);
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }

@@ -43,7 +43,7 @@ wire::Stats Pages::stats(uint32_t uid) const {
   out.set_node(core_.name);
   out.set_at_ns(core_.now_ns());
   for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one);
-  *out.add_pools() = home_.pool(Kind::kDram);
+  for (wire::PoolView& pool : home_.pools()) *out.add_pools() = std::move(pool);
   out.set_extents(home_.extents());
   remaker_.tell_progress(out);
   constexpr int kSessionsMax = 4096;

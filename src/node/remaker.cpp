@@ -192,7 +192,7 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
   std::vector<std::pair<std::pair<bool, uint64_t>, Spare>> rooms;
   for (const control::NodeRoom& room : cluster_.rooms()) {
     const wire::NodeView* node = cluster_.find(room.name);
-    const uint64_t free_bytes = room.bytes_free(Kind::kDram);
+    const uint64_t free_bytes = room.bytes_free(job.kind);
     if (!room.usable || node == nullptr || free_bytes < job.bytes) continue;
     const bool has_one = std::any_of(job.part.begin(), job.part.end(), [&](ExtentId id) {
       return id.address.partition() == node->partition() && !is_in(job.lost, id);
@@ -210,6 +210,9 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
 Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   const control::Lease* lease = home_.lease(job->was);
   if (lease == nullptr) co_return false;
+  const std::optional<Kind> kind = home_.kind_of(job->was);
+  if (!kind) co_return false;
+  job->kind = *kind;
   job->bytes = lease->bytes;
   job->no_room = rooms_for(*job).empty();
   if (job->no_room) co_return false;
@@ -315,7 +318,7 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   request.set_owner_incarnation(id_field(core_.incarnation));
   request.set_allocation_id(id_field(job->allocation));
   request.set_bytes_total(job->bytes);
-  request.set_kind(static_cast<uint32_t>(Kind::kDram));
+  request.set_kind(static_cast<uint32_t>(job->kind));
   request.set_uid(uid);
   request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
   auto reply = co_await homes_.ask(spare.node, std::move(message));

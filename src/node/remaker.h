@@ -109,6 +109,7 @@ class Remaker {
     bool planned = false;                      // others may have heard of it
     std::optional<bool> given_to;              // a name, or a session: as the others were told
     std::vector<control::HoldId> given_holds;  // the same
+    Kind kind = Kind::kDram;
     uint64_t bytes = 0, copied_bytes = 0;
     bool no_room = false;  // anywhere: nobody was asked
   };

@@ -350,7 +350,7 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
   for (const control::NodeRoom& room : cluster_.rooms()) {
     if (!room.usable || room.name == core_.name) continue;
     ++others;
-    most = std::max(most, room.bytes_free(Kind::kDram));
+    for (const memory::Entry* kind : core_.config.kinds) most = std::max(most, room.bytes_free(kind->kind));
   }
   if (others == 0) return "there is no other node that takes copies";
   if (most < found.last_bytes() / found.last_parts()) return "no other node has room for a copy";

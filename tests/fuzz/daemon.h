@@ -140,7 +140,7 @@ class Daemon {
     node::Config out;
     out.name = options.name;
     if (!options.coordinator.empty()) out.coordinator = address_of(options.coordinator);
-    out.dram_bytes = uint64_t{1} << 20;
+    out.offer(Kind::kDram, uint64_t{1} << 20);
     out.extents = 256;
     out.sessions = 16;
     out.names = 32;

@@ -148,7 +148,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   config.failure_deadline_ms = options.failure_deadline_ms;
   config.heartbeat_ms = options.heartbeat_ms;
   config.orphan_grace_ms = options.orphan_grace_ms;
-  config.dram_bytes = options.dram_bytes;
+  config.offer(Kind::kDram, options.dram_bytes);
   config.extents = 1024;
   config.sessions = 64;
   config.slab_bytes = 0;

@@ -38,9 +38,16 @@ format = "json"
                               c);
   ASSERT_TRUE(status.is_ok()) << status.to_string();
   EXPECT_EQ(c.name, "a");
-  EXPECT_EQ(c.dram_bytes, 2 * kGiB);
+  EXPECT_EQ(c.offered_bytes(Kind::kDram), 2 * kGiB);
   EXPECT_EQ(c.heartbeat_ms, 100u);
-  EXPECT_TRUE(c.dram_hugepages);
+  const memory::Entry& dram = *memory::find_entry(Kind::kDram);
+  for (const Setting& setting : dram.settings) {
+    const std::map<std::string_view, uint64_t> given = {
+        {"bytes", 2 * kGiB}, {"hugepages", 1}, {"numa_node", 0}};
+    const auto expected = given.find(setting.key);
+    EXPECT_EQ(c.offers.get(Kind::kDram, setting),
+              expected == given.end() ? setting.initial : expected->second);
+  }
   EXPECT_EQ(c.quota_bytes(1000), 4096u);
   EXPECT_EQ(c.quota_bytes(0), 5u);
   EXPECT_EQ(c.quota_bytes(7), kMiB);
@@ -163,11 +170,13 @@ TEST(Config, UsersLimitsTakeEveryUid) {
 
 TEST(Config, KindsThatAreNotInThisBuildAreNamed) {
   Config c;
-  c.gpu_bytes = 1;
-  EXPECT_EQ(c.check().code(), Code::kUnsupported);
-  c.gpu_bytes = 0;
-  c.nvme_bytes = 1;
-  EXPECT_NE(c.check().message().find("nvme"), std::string::npos);
+  for (const KindName& kind : kKinds) {
+    const std::string section = std::string("[offer.") + kind.name + "]\nbytes = ";
+    EXPECT_TRUE(parse(section + "0\n", c).is_ok()) << kind.name;
+    const Status some = parse(section + "4096\n", c);
+    EXPECT_EQ(some.code(), kind.built ? Code::kOk : Code::kUnsupported) << kind.name;
+    EXPECT_TRUE(kind.built || some.message().find(kind.name) != std::string::npos) << some.message();
+  }
 }
 
 TEST(Config, AddressesAndRangesAreChecked) {

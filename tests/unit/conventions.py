@@ -10,6 +10,7 @@
   could run them.
 - No co_await inside ?: - GCC 12 destroys its operands twice.
 - A fabric is named in its folder and its line of include/oncilla/fabrics.h, and nowhere else: it joins by these alone.
+- So is a kind of memory, in src/memory and include/oncilla/kinds.h; but dram is what is meant where nothing is said.
 """
 import ast
 import graphlib
@@ -61,8 +62,10 @@ REAL_FILES = {f"src/{name}" for name in (
     "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
 # One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
 # programs of its host, and loads and stores in it, to which an interface would cost more than they do.
-FABRIC = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+,", re.M)
+LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.M)
 HOST_MEMORY = re.compile(r"fabric/shm/(tables|local_extent|copy)\.h|fabric::shm::(?!kEntry|Shm)\w+")
+# What is allocated where nothing else is asked for: as a default it may be named.
+DEFAULT_KIND = "dram"
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?<=\s)#\s[^\n]*", re.S)
 CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
@@ -180,27 +183,32 @@ def python_faults() -> list[str]:
     return faults
 
 
-def fabric_faults(files: list[pathlib.Path]) -> list[str]:
-    """Where a fabric is named outside of its folder and its line, comments aside."""
+def list_faults(files: list[pathlib.Path], what: str, room: str, file: str, ask: str) -> list[str]:
+    """Where one of a list (fabrics, kinds of memory) is named outside of its folder and its line, comments aside."""
     faults = []
-    folders = {path.parent.name for path in (ROOT / "src" / "fabric").glob("*/fabric.cmake")}
-    fabrics = FABRIC.findall((ROOT / "include" / "oncilla" / "fabrics.h").read_text())
-    for name in sorted(folders ^ {name for _, _, name in fabrics}):
-        faults.append(f"src/fabric/{name}: a fabric has a fabric.cmake and a line in include/oncilla/fabrics.h")
+    folders = {path.parent.name for path in (ROOT / "src" / room).glob(f"*/{what}.cmake")}
+    listed = LINE.findall((ROOT / "include" / "oncilla" / file).read_text())
+    with_folder = {name for _, _, name, last in listed if what == "fabric" or last == "1"}
+    for name in sorted(folders ^ with_folder):
+        faults.append(f"src/{room}/{name}: a {what} has a {what}.cmake and a line in include/oncilla/{file}")
     for path in files:
         where = path.relative_to(ROOT).as_posix()
-        if where == "include/oncilla/fabrics.h":
+        if where == f"include/oncilla/{file}":
             continue
         text = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), path.read_text())
         text = HOST_MEMORY.sub("", text)
-        for constant, word, name in fabrics:
-            if where.startswith(f"src/fabric/{name}/"):
+        for constant, word, name, _ in listed:
+            if where.startswith(f"src/{room}/{name}/") or name == DEFAULT_KIND:
                 continue
-            named = re.compile(rf"\bk{word}\b|\b{word}[A-Z]\w*|\bOCM_FABRIC_{constant}\b|[\"']{name}[\"'.]"
-                               rf"|\b{name}::|fabric[/_]{name}\b|[\"']--{name}\b|\[{name}\]|\bthe {name} fabric\b")
+            upper = what.upper()
+            named = re.compile(rf"\bk{word}\b|\b{word}[A-Z]\w*|\bOCM_{upper}_{constant}\b|[\"']{name}[\"'.]"
+                               rf"|\b{name}::|{room}[/_]{name}\b|[\"']--{name}\b|\[{name}\]|\bthe {name} {what}\b"
+                               if what == "fabric" else
+                               rf"\bKind::k{word}\b|\bOCM_KIND_{constant}\b|\b{word}Backend\b"
+                               rf"|[\"']--{name}\b|offer\.{name}\b")
             for found in named.finditer(text):
                 line = text.count("\n", 0, found.start()) + 1
-                faults.append(f"{where}:{line}: {found.group()}: ask a trait of the fabric (src/fabric/entry.h)")
+                faults.append(f"{where}:{line}: {found.group()}: ask a trait of the {what} ({ask})")
     return faults
 
 
@@ -248,7 +256,8 @@ def main() -> int:
     tops = ("src", "daemon", "tools", "cli", "apps", "python", "include")
     built = [p for top in tops for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp", ".py", ".cmake", ".proto"} or p.name == "CMakeLists.txt"]
-    faults += fabric_faults(built)
+    faults += list_faults(built, "fabric", "fabric", "fabrics.h", "src/fabric/entry.h")
+    faults += list_faults(built, "kind", "memory", "kinds.h", "src/memory/entry.h")
     print("\n".join(faults) or f"{len(files)} files keep the conventions")
     return 1 if faults else 0
 

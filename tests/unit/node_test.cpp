@@ -18,7 +18,7 @@ Config embedded() {
   Config c;
   c.name = "a";
   c.embedded = true;
-  c.dram_bytes = 64 * kMiB;
+  c.offer(Kind::kDram, 64 * kMiB);
   return c;
 }
 

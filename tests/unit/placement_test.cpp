@@ -146,9 +146,24 @@ TEST(Placement, ReplicasAreOnDistinctNodesTheOwnFirst) {
 TEST(Placement, OtherKindsAreNamedInTheirRefusal) {
   PlaceRequest r = request(kMiB);
   r.kind = Kind::kGpu;
+  r.kind_built = false;
   const auto plan = place(r, kThree, "a");
   EXPECT_EQ(plan.status().code(), Code::kUnsupported);
   EXPECT_NE(plan.status().message().find("gpu"), std::string::npos);
+}
+
+TEST(Placement, AKindGoesWhereThereIsRoomOfIt) {
+  std::vector<NodeRoom> rooms(kThree.begin(), kThree.end());
+  rooms[1].bytes_total[static_cast<size_t>(Kind::kGpu)] = 8 * kMiB;
+  PlaceRequest r = request(kMiB);
+  r.kind = Kind::kGpu;
+  const auto plan = place(r, rooms, "a");
+  ASSERT_TRUE(plan.is_ok()) << plan.status().to_string();
+  EXPECT_EQ(plan.value().shares.front().node, 1u);
+  r.bytes_total = 9 * kMiB;
+  const Status full = place(r, rooms, "a").status();
+  EXPECT_EQ(full.code(), Code::kPoolFull);
+  EXPECT_NE(full.message().find("gpu"), std::string::npos) << full.to_string();
 }
 
 TEST(Placement, ExtremeRequestsAreRefused) {

@@ -15,7 +15,7 @@ FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
 
 
 class Node(NamedTuple):
-    """A node as the coordinator sees it. Sizes in bytes."""
+    """A node as the coordinator sees it. Sizes in bytes, of kind dram."""
     name: str
     partition: int
     state: str

@@ -75,6 +75,12 @@ DramBackend::DramBackend(DramConfig config)
       page_bytes_(static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))),
       huge_page_bytes_(huge_page_bytes()) {}
 
+ExtentOptions DramBackend::completed(ExtentOptions options) const {
+  options.hugepages |= config_.hugepages;
+  options.populate |= config_.populate;
+  return options;
+}
+
 uint64_t DramBackend::page_bytes(const ExtentOptions& options) const {
   const bool huge = options.hugepages && huge_page_bytes_ != 0;
   return huge ? huge_page_bytes_ : page_bytes_;

@@ -10,6 +10,8 @@ namespace ocm::memory {
 struct DramConfig {
   int numa_node = -1;      // -1: the kernel's choice
   bool core_dump = false;  // a core dump of the home contains the extents that it maps
+  bool hugepages = false;  // of every extent
+  bool populate = false;   // every extent
 };
 
 /// The size of the default huge page of this host (/proc/meminfo), 0 if it has none.
@@ -21,6 +23,7 @@ class DramBackend final : public KindBackend {
  public:
   explicit DramBackend(DramConfig config = {});
   Kind kind() const override { return Kind::kDram; }
+  ExtentOptions completed(ExtentOptions options) const override;
   uint64_t page_bytes(const ExtentOptions& options) const override;
   Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) override;
 

@@ -1,0 +1,44 @@
+// What a part that is one of a list, a fabric or a kind of memory, can be told: each setting is a key of its section in
+// the daemon's configuration, and a flag of the daemon.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace ocm {
+
+struct Setting {
+  enum class Type : uint8_t {
+    kNumber,
+    kBytes,
+    kFlag,
+    kIndex
+  };  // kIndex: from 0, or -1, which is kNoIndex: none
+
+  const char* key;
+  Type type;
+  uint64_t initial, least, most;
+  /// Programs of the daemon's host are told: it is about their end.
+  bool for_programs;
+  const char* help;
+};
+inline constexpr uint64_t kNoIndex = ~uint64_t{0};
+
+/// Values other than the initial ones, of all parts of a list.
+template <class Of>
+class SettingsOf {
+ public:
+  uint64_t get(Of of, const Setting& setting) const {
+    const auto it = values_.find({of, setting.key});
+    return it == values_.end() ? setting.initial : it->second;
+  }
+  void set(Of of, const Setting& setting, uint64_t value) { set(of, setting.key, value); }
+  void set(Of of, const char* key, uint64_t value) { values_[{of, key}] = value; }
+
+ private:
+  std::map<std::pair<Of, std::string>, uint64_t> values_;
+};
+
+}  // namespace ocm

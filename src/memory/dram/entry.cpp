@@ -1,0 +1,83 @@
+// dram: what every node offers.
+#include "memory/entry.h"
+
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/units.h"
+#include "memory/dram/dram_backend.h"
+
+namespace ocm::memory::dram {
+namespace {
+
+constexpr Kind kSelf = Kind::kDram;
+constexpr uint64_t kNumaNodes = 64;  // what os::make_memfd() can bind to
+constexpr Setting kOwnSettings[] = {
+    {kBytes.data(), Setting::Type::kBytes, kGiB, 0, GlobalAddress::kOffsetMask, false,
+     "bytes of DRAM offered, such as 4GiB"},
+    {"hugepages", Setting::Type::kFlag, 0, 0, 1, false, "back extents with huge pages"},
+    {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
+    {"numa_node", Setting::Type::kIndex, kNoIndex, 0, kNumaNodes - 1, false, "NUMA node of the extents"},
+};
+constexpr const Setting& kOffered = kOwnSettings[0];
+constexpr const Setting& kHugepages = kOwnSettings[1];
+constexpr const Setting& kPopulate = kOwnSettings[2];
+constexpr const Setting& kNumaNode = kOwnSettings[3];
+
+Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferOptions& options) {
+  DramConfig config;
+  const uint64_t numa_node = settings.get(kSelf, kNumaNode);
+  if (numa_node != kNoIndex) config.numa_node = static_cast<int>(numa_node);
+  config.core_dump = options.core_dump;
+  config.hugepages = settings.get(kSelf, kHugepages) != 0;
+  config.populate = settings.get(kSelf, kPopulate) != 0;
+  return std::unique_ptr<KindBackend>(std::make_unique<DramBackend>(config));
+}
+
+/// 0 if the file is not there.
+uint64_t number_in(const char* path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "re"), std::fclose);
+  unsigned long long number = 0;
+  return file && std::fscanf(file.get(), "%llu", &number) == 1 ? number : 0;
+}
+
+Status check_machine(const Settings& settings, std::vector<std::string>& warnings) {
+  const uint64_t numa_node = settings.get(kSelf, kNumaNode);
+  const std::string nodes = "/sys/devices/system/node";
+  const std::string numa = nodes + "/node" + std::to_string(numa_node);
+  if (numa_node != kNoIndex && ::access(nodes.c_str(), F_OK) == 0 && ::access(numa.c_str(), F_OK) != 0) {
+    return Status(Code::kInvalidArgument,
+                  "[offer.dram] numa_node is " + std::to_string(numa_node) + "; there is no " + numa);
+  }
+  struct sysinfo machine {};
+  const uint64_t there =
+      ::sysinfo(&machine) == 0 ? uint64_t{machine.totalram} * machine.mem_unit : ~uint64_t{0};
+  const uint64_t bytes = settings.get(kSelf, kOffered);
+  if (bytes > there) {
+    return Status(Code::kInvalidArgument, "[offer.dram] bytes is " + std::to_string(bytes) +
+                                              "; this machine has " + std::to_string(there) +
+                                              " bytes of memory");
+  }
+  const uint64_t huge = number_in("/proc/sys/vm/nr_hugepages") * huge_page_bytes();
+  if (settings.get(kSelf, kHugepages) != 0 && huge < bytes &&
+      number_in("/proc/sys/vm/nr_overcommit_hugepages") == 0) {
+    warnings.push_back("[offer.dram] hugepages: " + format_bytes(huge) + " of huge pages are reserved for " +
+                       format_bytes(bytes) + ", so extents get ordinary pages: raise vm.nr_hugepages");
+  }
+  return {};
+}
+
+}  // namespace
+
+extern const Entry kEntry;
+constinit const Entry kEntry{
+    .kind = kSelf,
+    .traits = {.mapped = true, .slabs = true, .replicas = true},
+    .settings = kOwnSettings,
+    .make = make,
+    .check_machine = check_machine,
+};
+
+}  // namespace ocm::memory::dram

@@ -1,0 +1,1 @@
+ocm_room(memory/dram ocm_memory)

@@ -1,0 +1,43 @@
+#include "memory/nvme/geometry.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "memory/nvme/records.h"
+
+namespace ocm::memory::nvme {
+namespace {
+
+constexpr uint64_t kSlotsMin = 8, kSlotsMax = uint64_t{1} << 32;
+constexpr uint64_t kJournalBlocksMin = 8, kJournalBlocksMax = 16'384;  // 64 MiB
+constexpr uint64_t kExtentsBytesMin = 4 * kKiB,
+                   kExtentsBytesFew = 64 * kKiB;  // of a checkpoint, beside the pages
+
+}  // namespace
+
+Result<Geometry> Geometry::of(uint64_t device_bytes, uint64_t slot_bytes) {
+  if (slot_bytes < kBlockBytes || slot_bytes > 4 * kMiB || (slot_bytes & (slot_bytes - 1)) != 0) {
+    return Status(Code::kInvalidArgument, "a page of " + std::to_string(slot_bytes) +
+                                              " bytes: it is a power of two from 4 KiB to 4 MiB");
+  }
+  Geometry out;
+  out.device_bytes = device_bytes;
+  out.slot_bytes = slot_bytes;
+  out.journal_blocks = std::clamp(device_bytes / 64 / kBlockBytes, kJournalBlocksMin, kJournalBlocksMax);
+  // A checkpoint tells every page and every extent: as many extents as there are pages, and some names.
+  const uint64_t slots_at_most = std::min(device_bytes / slot_bytes, kSlotsMax);
+  const uint64_t checkpoint_bytes =
+      slots_at_most * (kPageRecordBytes + kMadeRecordBytes) +
+      std::max(std::clamp(device_bytes / 8, kExtentsBytesMin, kExtentsBytesFew), device_bytes / 1024);
+  out.checkpoint_blocks = checkpoint_bytes / kPayloadBytes + 1;
+  const uint64_t metadata = out.metadata_bytes();
+  if (metadata < device_bytes) out.slots = std::min((device_bytes - metadata) / slot_bytes, kSlotsMax);
+  if (out.slots < kSlotsMin) {
+    return Status(Code::kInvalidArgument, "a pool of " + format_bytes(device_bytes) +
+                                              " has no room for 8 pages of " + format_bytes(slot_bytes) +
+                                              " beside " + format_bytes(metadata) + " of metadata");
+  }
+  return out;
+}
+
+}  // namespace ocm::memory::nvme

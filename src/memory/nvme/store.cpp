@@ -1,0 +1,291 @@
+#include "memory/nvme/store.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/mutation.h"
+#include "base/units.h"
+
+namespace ocm::memory::nvme {
+namespace {
+
+constexpr uint64_t kPlaces = 2;  // of superblocks and checkpoints
+constexpr uint64_t kClusterBytesMax = 255;
+
+struct Super {
+  uint64_t device_bytes = 0, slot_bytes = 0;
+  uint32_t partition = 0, cluster_bytes = 0;
+};
+
+std::string bytes_of(std::span<const std::byte> span) {
+  return {reinterpret_cast<const char*>(span.data()), span.size()};
+}
+std::span<const std::byte> span_of(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+uint32_t blocks_for(uint64_t bytes) {
+  return static_cast<uint32_t>(std::max<uint64_t>(1, (bytes + kPayloadBytes - 1) / kPayloadBytes));
+}
+std::string_view part_of(std::string_view stream, uint32_t block) {
+  return stream.substr(std::min<size_t>(block * kPayloadBytes, stream.size()), kPayloadBytes);
+}
+
+}  // namespace
+
+// ---- what is written
+
+Status Store::write_superblock(uint64_t which) const {
+  const Super super{geometry_.device_bytes, geometry_.slot_bytes, identity_.partition,
+                    static_cast<uint32_t>(identity_.cluster.size())};
+  std::string payload(reinterpret_cast<const char*>(&super), sizeof(super));
+  payload += identity_.cluster;
+  Block block;
+  block.pool = identity_.pool, block.sequence = starts_;
+  block.payload = span_of(payload);
+  BlockBytes bytes;
+  seal(block, bytes);
+  return device_.write(Geometry::superblock_at(which), bytes);
+}
+
+Status Store::format(Device& device, const Identity& identity, uint64_t slot_bytes) {
+  if (identity.cluster.size() > kClusterBytesMax)
+    return Status(Code::kInvalidArgument, "the cluster's name has more than 255 bytes");
+  OCM_TRY_ASSIGN(const Geometry geometry, Geometry::of(device.bytes(), slot_bytes));
+  Store store(device, identity, geometry);
+  OCM_TRY(store.write_checkpoint());
+  for (uint64_t which = 0; which < kPlaces; ++which) OCM_TRY(store.write_superblock(which));
+  return device.flush();
+}
+
+Status Store::write_checkpoint() {
+  // The place of the older one; the newer counts until this one is whole.
+  const uint64_t which = OCM_MUTATION("write-over-the-newest-checkpoint") ? 0 : (checkpoint_ + 1) % kPlaces;
+  std::string stream(reinterpret_cast<const char*>(&next_), sizeof(next_));
+  stream += contents_.encoded();
+  Block block;
+  block.kind = BlockKind::kCheckpoint, block.pool = identity_.pool, block.sequence = checkpoint_ + 1;
+  block.blocks = blocks_for(stream.size());
+  if (block.blocks > geometry_.checkpoint_blocks)
+    return Status(Code::kLimit, "a checkpoint has no room for the pool");
+  for (uint32_t i = 0; i < block.blocks; ++i) {
+    block.first = i;
+    block.payload = span_of(part_of(stream, i));
+    BlockBytes bytes;
+    seal(block, bytes);
+    OCM_TRY(device_.write(geometry_.checkpoint_at(which, i), bytes));
+  }
+  OCM_TRY(device_.flush());
+  ++checkpoint_;
+  tail_ = next_;
+  return {};
+}
+
+Status Store::write_journal() {
+  Block block;
+  block.kind = BlockKind::kJournal, block.pool = identity_.pool, block.first = next_;
+  block.blocks = blocks_for(group_.size());
+  for (uint32_t i = 0; i < block.blocks; ++i) {
+    block.sequence = next_ + i;
+    block.payload = span_of(part_of(group_, i));
+    BlockBytes bytes;
+    seal(block, bytes);
+    OCM_TRY(device_.write(geometry_.journal_at(block.sequence), bytes));
+  }
+  if (!OCM_MUTATION("promise-before-the-journal-is-flushed")) OCM_TRY(device_.flush());
+  next_ += block.blocks;
+  return {};
+}
+
+std::optional<uint32_t> Store::take_slot() {
+  if (free_.empty()) return std::nullopt;
+  const uint32_t slot = free_.front();
+  free_.pop_front();
+  return slot;
+}
+
+Status Store::add(const Record& record) {
+  OCM_TRY(broken_);
+  uint64_t more = 0;
+  if (record.type == Record::Type::kMade) more = kMadeRecordBytes;
+  if (record.type == Record::Type::kNamed) more = kNamedRecordBytes + record.name.size();
+  const uint64_t room =
+      geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
+  if (more > 0 && contents_.described_bytes() + more > room) {
+    return Status(Code::kLimit, "the pool has as many extents and names as a checkpoint of it holds, " +
+                                    format_bytes(room) + ": free some");
+  }
+  OCM_TRY(contents_.apply(record, freed_));
+  if (OCM_MUTATION("a-slot-is-free-before-the-promise")) {
+    free_.insert(free_.begin(), freed_.begin(), freed_.end());
+    freed_.clear();
+  }
+  encode(record, group_);
+  return {};
+}
+
+Status Store::commit() {
+  OCM_TRY(broken_);
+  if (group_.empty()) return {};
+  const auto write = [&]() -> Status {
+    if (!OCM_MUTATION("journal-before-the-pages-are-flushed")) OCM_TRY(device_.flush());
+    const uint64_t used = next_ - tail_;
+    const bool has_room = blocks_for(group_.size()) <= geometry_.journal_blocks - used;
+    return has_room || OCM_MUTATION("go-round-over-what-is-needed") ? write_journal() : write_checkpoint();
+  };
+  broken_ = write();
+  OCM_TRY(broken_);
+  group_.clear();
+  free_.insert(free_.end(), freed_.begin(), freed_.end());
+  freed_.clear();
+  return {};
+}
+
+bool Store::is_valid() const {
+  return contents_.is_valid() && next_ - tail_ <= geometry_.journal_blocks &&
+         std::none_of(free_.begin(), free_.end(), [&](uint32_t slot) { return contents_.is_taken(slot); });
+}
+
+// ---- what is read
+
+Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view cluster) {
+  std::optional<Super> found;
+  Identity identity;
+  uint64_t starts = 0;
+  for (uint64_t which = 0; which < kPlaces; ++which) {
+    BlockBytes bytes;
+    if (device.bytes() < (which + 1) * kBlockBytes) break;
+    OCM_TRY(device.read(Geometry::superblock_at(which), bytes));
+    const auto block = open_block(bytes, BlockKind::kSuper);
+    Super super;
+    if (!block || block->payload.size() < sizeof(super) || (found && block->sequence <= starts)) continue;
+    std::memcpy(&super, block->payload.data(), sizeof(super));
+    if (block->payload.size() != sizeof(super) + super.cluster_bytes) continue;
+    found = super;
+    starts = block->sequence;
+    identity = {block->pool, bytes_of(block->payload.subspan(sizeof(super))), super.partition};
+  }
+  if (!found) return Status(Code::kNotFound, "there is no pool: neither superblock is one");
+  if (found->device_bytes != device.bytes()) {
+    return Status(Code::kInvalidArgument, "the pool was made for " + std::to_string(found->device_bytes) +
+                                              " bytes, and the device has " + std::to_string(device.bytes()));
+  }
+  if (identity.cluster != cluster) {
+    return Status(Code::kInvalidArgument, "the pool is of the cluster \"" + identity.cluster +
+                                              "\", not of \"" + std::string(cluster) + "\"");
+  }
+  OCM_TRY_ASSIGN(const Geometry geometry, Geometry::of(device.bytes(), found->slot_bytes));
+  std::unique_ptr<Store> store(new Store(device, std::move(identity), geometry));
+  store->starts_ = starts;
+  OCM_TRY(store->recover());
+  return store;
+}
+
+Status Store::read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const {
+  const Status none(Code::kNotFound, "no whole checkpoint");
+  stream.clear();
+  uint32_t blocks = 1;
+  for (uint32_t i = 0; i < blocks; ++i) {
+    BlockBytes bytes;
+    OCM_TRY(device_.read(geometry_.checkpoint_at(which, i), bytes));
+    const auto block = open_block(bytes, BlockKind::kCheckpoint);
+    if (!block || block->pool != identity_.pool || block->first != i) return none;
+    if (i == 0) blocks = block->blocks, sequence = block->sequence;
+    if (block->blocks != blocks || blocks > geometry_.checkpoint_blocks) return none;
+    if (block->sequence != sequence && !OCM_MUTATION("a-checkpoint-of-two")) return none;
+    stream += bytes_of(block->payload);
+  }
+  return stream.size() < sizeof(next_) ? none : Status();
+}
+
+Status Store::replay(std::string_view stream) {
+  std::span<const std::byte> rest = span_of(stream);
+  std::vector<uint32_t> freed;
+  while (!rest.empty()) {
+    const auto record = decode(rest);
+    const Status fits = record ? contents_.apply(*record, freed) : Status(Code::kProtocol, "malformed");
+    if (!fits.is_ok())
+      return Status(Code::kBadChecksum, "the pool contradicts itself: " + std::string(fits.message()));
+  }
+  return {};
+}
+
+std::optional<Block> Store::journal_block(uint64_t at, BlockBytes& bytes) const {
+  if (!device_.read(geometry_.journal_at(at), bytes).is_ok()) return std::nullopt;
+  auto block = open_block(bytes, BlockKind::kJournal);
+  if (!block || block->pool != identity_.pool) return std::nullopt;
+  return block;
+}
+
+std::optional<std::string> Store::read_group(uint64_t first, uint32_t& blocks) const {
+  std::string stream;
+  blocks = 1;
+  for (uint32_t i = 0; i < blocks; ++i) {
+    BlockBytes bytes;
+    const auto block = journal_block(first + i, bytes);
+    if (!block || block->sequence != first + i || block->first != first) {
+      if (i > 0 && OCM_MUTATION("a-part-of-a-group-counts")) return stream;
+      return std::nullopt;
+    }
+    if (i == 0) blocks = block->blocks;
+    if (block->blocks != blocks || blocks == 0 || blocks > geometry_.journal_blocks) return std::nullopt;
+    stream += bytes_of(block->payload);
+  }
+  return stream;
+}
+
+Status Store::replay_journal() {
+  while (next_ - tail_ < geometry_.journal_blocks) {
+    uint32_t blocks = 0;
+    const auto group = read_group(next_, blocks);
+    if (!group) break;
+    OCM_TRY(replay(*group));
+    next_ += blocks;
+    ++recovery_.groups;
+  }
+  // What else is there of later numbers is of a group that was being written, which no later one can have followed (D4).
+  const uint64_t end = next_;
+  for (uint64_t i = 0; i < geometry_.journal_blocks; ++i) {
+    BlockBytes bytes;
+    const auto block = journal_block(i, bytes);
+    if (!block || block->sequence < end) continue;
+    if (block->first > end && !OCM_MUTATION("damage-is-an-end")) {
+      return Status(Code::kBadChecksum, "the journal has no whole group at " + std::to_string(end) +
+                                            ", and one at " + std::to_string(block->first) +
+                                            ": the device has lost or changed what was flushed");
+    }
+    ++recovery_.torn_blocks;
+    if (!OCM_MUTATION("go-on-at-the-hole")) next_ = std::max(next_, block->sequence + 1);
+  }
+  return {};
+}
+
+Status Store::recover() {
+  std::string newest;
+  for (uint64_t which = 0; which < kPlaces; ++which) {
+    uint64_t sequence = 0;
+    std::string stream;
+    const Status read = read_checkpoint(which, sequence, stream);
+    if (read.code() != Code::kOk && read.code() != Code::kNotFound) return read;
+    if (!read.is_ok() || sequence <= checkpoint_) continue;
+    checkpoint_ = sequence;
+    newest = std::move(stream);
+  }
+  if (newest.empty()) return Status(Code::kBadChecksum, "neither checkpoint of the pool is whole");
+  std::memcpy(&next_, newest.data(), sizeof(next_));
+  tail_ = next_;
+  OCM_TRY(replay(std::string_view(newest).substr(sizeof(next_))));
+  OCM_TRY(replay_journal());
+  const size_t extents = contents_.extents().size();
+  contents_.drop_unnamed();
+  recovery_.unnamed = extents - contents_.extents().size();
+  for (uint64_t slot = 0; slot < geometry_.slots; ++slot) {
+    if (!contents_.is_taken(slot)) free_.push_back(static_cast<uint32_t>(slot));
+  }
+  ++starts_;
+  OCM_TRY(write_superblock(starts_ % kPlaces));
+  if (!OCM_MUTATION("no-checkpoint-after-recovery")) return write_checkpoint();  // D3
+  return device_.flush();
+}
+
+}  // namespace ocm::memory::nvme

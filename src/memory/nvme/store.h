@@ -1,0 +1,103 @@
+// A durable pool on its device: changes in groups, each of which is there after a crash as a whole or not at all.
+//
+//   take_slot, the page's bytes are written there, add(page) ... commit:
+//     flush (the pages) -> the group's blocks to the journal -> flush -> promised; what the pages lay in before is free
+//     no room in the journal: -> a checkpoint of everything, to the place of the older one -> flush -> promised
+//   open: the newest whole checkpoint -> the groups behind it -> what has no name is dropped -> a checkpoint
+//
+// Invariants, whatever the device loses of what was not flushed, or tears (tests/model/store_model.cpp)
+//   D1 after a crash the contents are those of the last group that was promised, or of one after it, but for what has no
+//      name.
+//   D2 each page's slot has the bytes that were written for it: no slot is written while a crash could need it.
+//   D3 a group of which a block is missing is none, also later, when its place in the journal is passed again: after
+//      open() no block that was there before counts any more.
+//   D4 damage that is no crash, a group that is missing before one that is there, is told and changes nothing.
+//   D5 after a write or flush that failed nothing is promised any more.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory/nvme/device.h"
+#include "memory/nvme/geometry.h"
+#include "memory/nvme/records.h"
+
+namespace ocm::memory::nvme {
+
+/// Whose a pool is.
+struct Identity {
+  uint64_t pool = 0;  // at random, when it is made
+  std::string cluster;
+  uint32_t partition = 0;  // of its addresses
+};
+
+class Store {
+ public:
+  /// Makes an empty pool; what was on the device is gone. Errors: kInvalidArgument (Geometry::of), kIo.
+  static Status format(Device& device, const Identity& identity, uint64_t slot_bytes);
+  /// Errors: kNotFound (no pool), kInvalidArgument (of another size, or of another cluster than `cluster`), kBadChecksum
+  /// (D4), kIo.
+  static Result<std::unique_ptr<Store>> open(Device& device, std::string_view cluster);
+
+  const Identity& identity() const { return identity_; }
+  const Geometry& geometry() const { return geometry_; }
+  /// How often it was opened; generations begin anew with each.
+  uint64_t starts() const { return starts_; }
+  const Contents& contents() const { return contents_; }
+  struct Recovery {
+    uint64_t groups = 0;       // of the journal
+    uint64_t torn_blocks = 0;  // of a group that was not promised
+    uint64_t unnamed = 0;      // extents that ended with the daemon's run
+  };
+  const Recovery& recovery() const { return recovery_; }
+
+  /// To be written to; nobody else's until it is given back, or a page is added in it. None: all are in use.
+  std::optional<uint32_t> take_slot();
+  void give_slot(uint32_t slot) { free_.push_back(slot); }
+  /// One more change of the group. Errors: kProtocol (N2), kLimit (more extents and names than a checkpoint holds), those
+  /// of a commit that failed.
+  Status add(const Record& record);
+  /// Promises the group. Errors: kIo, for good (D5).
+  Status commit();
+  bool is_valid() const;
+
+ private:
+  Store(Device& device, Identity identity, const Geometry& geometry)
+      : device_(device),
+        identity_(std::move(identity)),
+        geometry_(geometry),
+        contents_(geometry.slots, geometry.slot_bytes) {}
+  Status write_superblock(uint64_t which) const;
+  Status write_journal();
+  Status write_checkpoint();
+  /// Reads those of one place; kNotFound: none that is whole.
+  Status read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const;
+  Status recover();
+  Status replay(std::string_view stream);
+  Status replay_journal();
+  std::optional<std::string> read_group(uint64_t first, uint32_t& blocks) const;
+  /// The block with that sequence number, if it is there.
+  std::optional<Block> journal_block(uint64_t at, BlockBytes& bytes) const;
+
+  Device& device_;
+  Identity identity_;
+  const Geometry geometry_;
+  Contents contents_;
+  Recovery recovery_;
+  uint64_t starts_ = 0;
+  uint64_t next_ = 1;            // sequence of the journal's next block
+  uint64_t tail_ = 1;            // the first that the newest checkpoint does not contain
+  uint64_t checkpoint_ = 0;      // sequence of the newest
+  std::string group_;            // its records
+  std::vector<uint32_t> freed_;  // by the group
+  std::deque<uint32_t> free_;
+  Status broken_;
+};
+
+}  // namespace ocm::memory::nvme

@@ -1,0 +1,30 @@
+#include "memory/registry/registry.h"
+
+namespace ocm::memory {
+
+#define OCM_DECLARE_1(name)  \
+  namespace name {           \
+  extern const Entry kEntry; \
+  }
+#define OCM_DECLARE_0(name)
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built) OCM_DECLARE_##built(name)
+OCM_KINDS(OCM_LINE)
+#undef OCM_LINE
+
+Entries entries() {
+#define OCM_POINTER_1(name) &name::kEntry,
+#define OCM_POINTER_0(name)
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built) OCM_POINTER_##built(name)
+  static constexpr const Entry* kAll[] = {OCM_KINDS(OCM_LINE)};
+#undef OCM_LINE
+  return kAll;
+}
+
+const Entry* find_entry(Kind kind) {
+  for (const Entry* entry : entries()) {
+    if (entry->kind == kind) return entry;
+  }
+  return nullptr;
+}
+
+}  // namespace ocm::memory

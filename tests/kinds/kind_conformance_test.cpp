@@ -1,0 +1,154 @@
+// What every kind of memory does, whatever it is made of: those of this build, and one of the tests. A kind joins by its
+// entry alone (memory/entry.h).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "base/units.h"
+#include "memory/extent_table.h"
+#include "memory/registry/registry.h"
+#include "test_kind.h"
+
+namespace ocm::memory {
+namespace {
+
+std::vector<const Entry*> all_kinds() {
+  std::vector<const Entry*> out(entries().begin(), entries().end());
+  out.push_back(&test::kEntry);
+  return out;
+}
+
+class KindConformance : public ::testing::TestWithParam<const Entry*> {
+ protected:
+  void SetUp() override {
+    auto made = entry_.make({}, {});
+    ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+    backend_ = std::move(made).value();
+    unit_ = backend_->page_bytes({});
+  }
+  std::unique_ptr<Backing> make(uint64_t units) {
+    auto made = backend_->make(units * unit_, {});
+    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
+    return made.is_ok() ? std::move(made).value() : nullptr;
+  }
+  static bool are_zeros(const std::byte* data, uint64_t bytes) {
+    return std::all_of(data, data + bytes, [](std::byte each) { return each == std::byte{0}; });
+  }
+
+  const Entry& entry_ = *GetParam();
+  std::unique_ptr<KindBackend> backend_;
+  uint64_t unit_ = 0;
+};
+
+TEST_P(KindConformance, ItsEntrySaysWhatItIs) {
+  EXPECT_EQ(backend_->kind(), entry_.kind);
+  EXPECT_TRUE(is_kind(static_cast<uint64_t>(entry_.kind)));
+  ASSERT_FALSE(entry_.settings.empty());
+  EXPECT_EQ(entry_.settings.front().key, kBytes);
+  std::set<std::string_view> keys;
+  for (const Setting& setting : entry_.settings) {
+    EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " twice";
+    const bool none = setting.type == Setting::Type::kIndex && setting.initial == kNoIndex;
+    EXPECT_TRUE(none || (setting.initial >= setting.least && setting.initial <= setting.most)) << setting.key;
+  }
+  Settings settings;
+  settings.set(entry_.kind, entry_.settings.front(), 64 * unit_);
+  EXPECT_EQ(entry_.bytes(settings), 64 * unit_);
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(entry_.check_machine(settings, warnings).is_ok());
+}
+
+TEST_P(KindConformance, ItsUnitIsAPowerOfTwoThatAddressesCanHave) {
+  EXPECT_GE(unit_, 4096u);
+  EXPECT_EQ(unit_ & (unit_ - 1), 0u);
+  EXPECT_EQ(make(3)->bytes(), 3 * unit_);
+}
+
+TEST_P(KindConformance, BytesAreZerosAndStay) {
+  const auto one = make(4), other = make(4);
+  std::byte* data = *one->data();
+  EXPECT_TRUE(are_zeros(data, 4 * unit_));
+  std::memset(data, 7, 4 * unit_);
+  EXPECT_TRUE(are_zeros(*other->data(), 4 * unit_)) << "each has its own";
+  EXPECT_EQ(*one->data(), data);
+  EXPECT_EQ(data[4 * unit_ - 1], std::byte{7});
+}
+
+TEST_P(KindConformance, DataIsOnePlaceForEveryThread) {
+  const auto backing = make(1);
+  std::vector<std::byte*> seen(4);
+  std::vector<std::thread> threads;
+  for (std::byte*& pointer : seen) threads.emplace_back([&] { pointer = *backing->data(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::byte* pointer : seen) EXPECT_EQ(pointer, seen.front());
+}
+
+TEST_P(KindConformance, WhatIsSharedShowsTheSameBytesAndNoMoreRightsThanGiven) {
+  const auto backing = make(2);
+  auto shared = backing->share(Access::kReadWrite);
+  EXPECT_EQ(shared.is_ok(), entry_.traits.mapped);
+  if (!shared.is_ok()) {  // then nobody else maps it, in no way
+    EXPECT_EQ(shared.status().code(), Code::kUnsupported);
+    EXPECT_EQ(backing->share(Access::kRead).status().code(), Code::kUnsupported);
+    return;
+  }
+  auto mapping = os::Mapping::map(shared->get(), 2 * unit_, true);
+  ASSERT_TRUE(mapping.is_ok());
+  std::memcpy(mapping->data() + unit_, "hello", 5);
+  EXPECT_EQ(std::memcmp(*backing->data() + unit_, "hello", 5), 0);
+  auto read_only = backing->share(Access::kRead);
+  ASSERT_TRUE(read_only.is_ok());
+  EXPECT_TRUE(os::Mapping::map(read_only->get(), 2 * unit_, false).is_ok());
+  EXPECT_EQ(os::Mapping::map(read_only->get(), 2 * unit_, true).status().code(), Code::kPermission);
+}
+
+TEST_P(KindConformance, WhatIsDiscardedReadsZeros) {
+  const auto backing = make(2);
+  std::memset(*backing->data(), 7, 2 * unit_);
+  backing->discard();
+  EXPECT_TRUE(are_zeros(*backing->data(), 2 * unit_));
+}
+
+TEST_P(KindConformance, OptionsOfAnExtentAreNotLost) {
+  const ExtentOptions all = backend_->completed({.hugepages = true, .populate = true});
+  EXPECT_TRUE(all.hugepages && all.populate);
+}
+
+TEST_P(KindConformance, MoreThanThereIsIsAnError) {
+  auto made = backend_->make(uint64_t{1} << 62, {});
+  // What nobody has touched may cost nothing.
+  const Status status = made.is_ok() ? made.value()->data().status() : made.status();
+  EXPECT_EQ(status.code(), Code::kNoMemory) << status.to_string();
+}
+
+std::string name_of(const testing::TestParamInfo<const Entry*>& info) { return info.param->name(); }
+INSTANTIATE_TEST_SUITE_P(Kinds, KindConformance, testing::ValuesIn(all_kinds()), name_of);
+
+/// Pools of every kind side by side on one node.
+TEST(KindPools, EachHasABudgetOfItsOwn) {
+  constexpr uint64_t kBudget = 256 * kKiB;
+  std::vector<PoolConfig> pools;
+  for (const Entry* entry : all_kinds()) pools.push_back({entry->make({}, {}).value(), kBudget});
+  std::vector<std::atomic<uint32_t>> generations(64);
+  ExtentTable table(1, std::move(pools), generations);
+  EXPECT_EQ(table.kinds().size(), all_kinds().size());
+  for (const Entry* entry : all_kinds()) {
+    auto extent = table.create(kBudget, entry->kind);
+    ASSERT_TRUE(extent.is_ok()) << entry->name() << ": " << extent.status().to_string();
+    EXPECT_EQ(extent.value()->kind, entry->kind);
+    const Status full = table.try_create(1, entry->kind).status();
+    EXPECT_EQ(full.code(), Code::kPoolFull);
+    EXPECT_NE(full.message().find(entry->name()), std::string_view::npos) << full.to_string();
+    EXPECT_TRUE(table.is_valid());
+  }
+  for (const KindName& line : kKinds) {
+    if (table.has(line.kind)) continue;
+    EXPECT_EQ(table.create(1, line.kind).status().code(), Code::kUnsupported) << line.name;
+  }
+}
+
+}  // namespace
+}  // namespace ocm::memory
