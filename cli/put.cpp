@@ -154,6 +154,8 @@ void add_put(CommandLine& line) {
       .completes("files")
       .runs([options, &globals] {
         catch_interrupts();
+        if (options->in_place && options->replace)
+          return fail(Status(Code::kInvalidArgument, "--in-place and --replace exclude each other"));
         const Status status = put(globals, *options);
         return status.is_ok() ? kExitOk : fail(status, options->name);
       });

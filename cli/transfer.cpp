@@ -156,7 +156,7 @@ Result<Source> open_source(const std::string& path, uint64_t most_bytes) {
   struct stat info {};
   if (fstat(source.fd.get(), &info) != 0) return Status::from_errno(errno, path);
   if (S_ISDIR(info.st_mode)) return Status(Code::kInvalidArgument, path + " is a directory; put one file");
-  if (S_ISREG(info.st_mode)) {
+  if (S_ISREG(info.st_mode) && info.st_size > 0) {  // a file of /proc says 0 and has something
     const off_t position = std::max<off_t>(lseek(source.fd.get(), 0, SEEK_CUR), 0);
     source.bytes = static_cast<uint64_t>(std::max<off_t>(info.st_size - position, 0));
   } else {
@@ -180,9 +180,16 @@ Result<Target> Target::open(const std::string& path) {
   } else {
     // A symbolic link keeps pointing where it does: the file behind it is replaced.
     std::error_code error;
-    if (exists) target.path_ = std::filesystem::canonical(path, error).string();
+    std::filesystem::path behind = path;
+    for (int links = 0; links < 40 && std::filesystem::is_symlink(behind, error); ++links)
+      behind = behind.parent_path() / std::filesystem::read_symlink(behind, error);
+    target.path_ = behind.string();
     std::string partial = target.path_ + ".ocm-XXXXXX";
     target.fd_ = os::Fd(mkostemp(partial.data(), O_CLOEXEC));
+    if (!target.fd_.is_open() && errno == ENAMETOOLONG) {
+      partial = (behind.parent_path() / ".ocm-XXXXXX").string();
+      target.fd_ = os::Fd(mkostemp(partial.data(), O_CLOEXEC));
+    }
     if (target.fd_.is_open()) {
       target.partial_ = partial;
       const mode_t mask = umask(0);
@@ -192,6 +199,7 @@ Result<Target> Target::open(const std::string& path) {
     }
   }
   if (!target.fd_.is_open()) {
+    if (errno == EINTR) OCM_TRY(check_interrupt());  // a pipe waits for its reader
     const Code code = errno == ENOENT ? Code::kNotFound : errno == EACCES ? Code::kPermission : Code::kIo;
     return Status(code, path + ": " + strerror(errno));
   }

@@ -60,7 +60,7 @@ int fail(const Status& status, std::string_view context) {
     std::string text(context);
     if (!text.empty()) text += ": ";
     text += status.message();
-    print_error(text);
+    print_error(printable(text));  // it may have others' names in it
   }
   return exit_code(status.code());
 }
@@ -109,10 +109,19 @@ std::string printable(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto letter = static_cast<unsigned char>(text[i]);
-    // The C1 controls are C2 80 to C2 9F in UTF-8.
-    const bool c1 = letter == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (c1) ++i;
-    out += letter < 0x20 || letter == 0x7F || c1 ? '?' : text[i];
+    const auto at = [&](size_t behind) {
+      return i + behind < text.size() ? static_cast<unsigned char>(text[i + behind]) : 0u;
+    };
+    // In UTF-8: the C1 controls, C2 80 to C2 9F; what has no width or turns the direction of writing, U+200B to U+200F,
+    // U+202A to U+202E and U+2066 to U+2069.
+    const bool c1 = letter == 0xC2 && at(1) >= 0x80 && at(1) < 0xA0;
+    const bool turns =
+        letter == 0xE2 &&
+        ((at(1) == 0x80 && ((at(2) >= 0x8B && at(2) <= 0x8F) || (at(2) >= 0xAA && at(2) <= 0xAE))) ||
+         (at(1) == 0x81 && at(2) >= 0xA6 && at(2) <= 0xA9));
+    const bool is_bad = letter < 0x20 || letter == 0x7F || c1 || turns;
+    out += is_bad ? '?' : text[i];
+    i += c1 ? 1 : turns ? 2 : 0;
   }
   return out;
 }

@@ -33,6 +33,22 @@ Status Membership::admit(const wire::NodeView& view, uint64_t now_ns) const {
       view.host_id().size() > 128) {
     return Status(Code::kInvalidArgument, "a field of the node's view is too long");
   }
+  const uint64_t deadline_ms = options_.failure_deadline_ns / 1'000'000;
+  if (view.failure_deadline_ms() != 0 && view.failure_deadline_ms() != deadline_ms) {
+    return Status(Code::kInvalidArgument, "node " + view.name() + " has a failure deadline of " +
+                                              std::to_string(view.failure_deadline_ms()) +
+                                              " ms, and the coordinator one of " +
+                                              std::to_string(deadline_ms) +
+                                              " ms: give all nodes of the cluster the same ([cluster] "
+                                              "failure_deadline_ms)");
+  }
+  if (view.failure_deadline_ms() != 0 && view.passes_on() != options_.passes_on) {
+    return Status(Code::kInvalidArgument,
+                  options_.passes_on ? "the coordinator's role passes on in this cluster: give node " +
+                                           view.name() + " its seeds ([cluster] seeds), not a coordinator"
+                                     : "the coordinator of this cluster has its role for good: give node " +
+                                           view.name() + " its address ([cluster] coordinator), not seeds");
+  }
   for (const auto& [name, node] : nodes_) {
     if (name != view.name() && node.view.partition() == view.partition()) {
       return Status(Code::kExists, "partition " + std::to_string(view.partition()) + " belongs to node " +

@@ -39,6 +39,7 @@ class Membership {
     uint64_t failure_deadline_ns = 3'000'000'000;
     uint64_t forget_ns = 3'600'000'000'000;
     size_t nodes_max = 4096;
+    bool passes_on = false;  // the coordinator's role: nodes are given seeds
   };
   /// `run` names this run of the coordinator; not 0.
   Membership(Options options, uint64_t run) : options_(options), run_(run) {}

@@ -57,6 +57,8 @@ wire::NodeView Cluster::self_view() const {
   out.set_http_address(core_.http_address);
   out.set_host_id(core_.host_id);
   out.set_version(kVersion);
+  out.set_failure_deadline_ms(core_.config.failure_deadline_ms);
+  out.set_passes_on(core_.passes_on());
   for (const auto& address : core_.addresses) *out.add_addresses() = address;
   add_figures(out);
   return out;
@@ -286,7 +288,7 @@ void Cluster::missed_coordinator(const std::string& address, const Status& why) 
     view_.clear_coordinator();
     log::warn("coordinator_lost", {{"coordinator", address}, {"why", why.message()}});
   }
-  if (why.code() == Code::kExists) {
+  if (why.code() == Code::kExists || why.code() == Code::kInvalidArgument) {
     if (const auto left_out = core_.limiter.admit("join_refused", address, now, why.message())) {
       log::error("join_refused", {{"coordinator", address}, {"why", why.message()}, {"left_out", *left_out}});
     }

@@ -23,6 +23,7 @@ bool is_about_names(const wire::Envelope& request) {
 
 control::Membership::Options options_of(const Core& core) {
   control::Membership::Options out;
+  out.passes_on = core.passes_on();
   out.failure_deadline_ns = core.config.failure_deadline_ns();
   return out;
 }

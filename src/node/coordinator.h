@@ -90,7 +90,7 @@ class Coordinator {
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> publish_once(wire::PublishRequest request);
-  control::Reply is_published(const std::string& name) const;
+  control::Reply is_published(const wire::Allocation& allocation) const;
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
   control::Task<void> remove_unknown(std::string allocation_id);
   static wire::PublishExtents removal(const wire::Allocation& allocation);

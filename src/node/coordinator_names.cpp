@@ -59,14 +59,13 @@ bool Coordinator::is_newest(const wire::PublishRequest& request) {
   return true;
 }
 
-/// What a program is told of a name that it has given.
-Reply Coordinator::is_published(const std::string& name) const {
+/// What a program is told of a name that it has given; it may have been removed since.
+Reply Coordinator::is_published(const wire::Allocation& allocation) const {
   wire::Envelope out;
   wire::Published& published = *out.mutable_published();
-  if (const wire::Allocation* known = names_.find(name); known != nullptr) {  // else it was removed meanwhile
-    published.set_owner_uid(known->owner_uid());
-    published.set_mode(known->mode());
-  }
+  const wire::Allocation* known = names_.find_id(allocation.allocation_id());
+  published.set_owner_uid((known == nullptr ? allocation : *known).owner_uid());
+  published.set_mode((known == nullptr ? allocation : *known).mode());
   return out;
 }
 
@@ -94,7 +93,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     co_await core_.env.join(std::move(tasks));
     // Until then another run of the coordinator would have the former mode from that home.
     if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
-    co_return is_published(request.name());
+    co_return is_published(allocation);
   }
   publishing_.insert(allocation.allocation_id());
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
@@ -119,7 +118,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   co_await core_.env.join(std::move(tasks));
   if (first.is_ok() && allocation.layout() == static_cast<uint32_t>(Layout::kSequence))
     fault::reached(fault::State::kSequencePublished);
-  if (first.is_ok()) co_return is_published(request.name());
+  if (first.is_ok()) co_return is_published(allocation);
   fault::reached(fault::State::kPublishUndone);
   const auto now = names_.forget(request.name(), allocation.allocation_id());
   if (!now) co_return first;  // the removal frees it

@@ -52,13 +52,16 @@ std::vector<ExtentId> Directory::replicas() {
   return out;
 }
 
-std::weak_ptr<fabric::ServedExtent> Directory::revoke(ExtentId id) {
+std::weak_ptr<fabric::ServedExtent> Directory::revoke(ExtentId id) { return end(id, true); }
+std::weak_ptr<fabric::ServedExtent> Directory::suspend(ExtentId id) { return end(id, false); }
+
+std::weak_ptr<fabric::ServedExtent> Directory::end(ExtentId id, bool is_freed) {
   std::shared_ptr<Served> served;  // let go after the lock
   {
     const std::lock_guard lock(mutex_);
     // A dropped extent is revoked again when its last hold ends: its address may be another's by then.
     if (const auto leased = leased_.find(id.address);
-        leased != leased_.end() && leased->second == id.generation)
+        is_freed && leased != leased_.end() && leased->second == id.generation)
       leased_.erase(leased);
     const auto it = served_.find(id.address);
     if (it != served_.end() && it->second->id == id) {

@@ -32,16 +32,18 @@ class Directory final : public fabric::ExtentDirectory {
   /// From here on the extent answers only while the node's lease runs. Before it is given out.
   void require_lease(ExtentId id);
   bool requires_lease(ExtentId id);
-  /// What answers only under the lease.
+  /// What answers only under the lease; what is suspended, too.
   std::vector<ExtentId> replicas();
-  /// The extent is freed or suspended: ops under way may end, no new one passes. Once what is given is expired, none
-  /// is under way.
+  /// The extent is freed: ops under way may end, no new one passes. Once what is given is expired, none is under way.
   std::weak_ptr<fabric::ServedExtent> revoke(ExtentId id);
+  /// The same while the table has it suspended: it is still a replica, which its node may not take for nothing.
+  std::weak_ptr<fabric::ServedExtent> suspend(ExtentId id);
   /// Also called by revoke(), for a fabric that keeps registrations of its own. Set before serving.
   void on_revoke(std::function<void(ExtentId)> hook) { on_revoke_ = std::move(hook); }
 
  private:
   struct Served;
+  std::weak_ptr<fabric::ServedExtent> end(ExtentId id, bool is_freed);
 
   memory::ExtentTable& table_;
   const std::span<const std::byte> token_;

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/share.h"
 #include "os/address.h"
 #include "os/fd_reserve.h"
 
@@ -86,9 +87,13 @@ void Doors::accept_program(os::Fd socket) {
   const uint32_t uid = peer.uid;
   const size_t mine = connections_by_uid_[uid];
   const bool trusted = is_privileged(uid);
-  const size_t share = trusted ? core_.config.connections : (core_.config.connections + 1) / 2;
+  const size_t most = core_.config.connections;
+  const size_t share = trusted ? most : share_of_one_user(most);
+  size_t of_users = 0;
+  for (const auto& [user, connections] : connections_by_uid_)
+    of_users += is_privileged(user) ? 0 : connections;
   const std::string who = "uid " + std::to_string(uid);
-  if (programs_.open >= core_.config.connections || mine >= share ||
+  if (programs_.open >= most || mine >= share || (!trusted && of_users >= share_of_all_users(most)) ||
       (!trusted && !os::fd_is_for(socket.get(), os::FdUse::kConnection))) {
     if (mine == 0) connections_by_uid_.erase(uid);
     return refuse(who);

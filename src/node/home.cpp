@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/fault.h"
+#include "base/share.h"
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
@@ -96,7 +97,14 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
 Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   const uint64_t quota = core_.config.quota_bytes(uid);
   const auto [held, extents] = leases_.of_user(uid);
-  if (!is_privileged(uid) && extents >= (slots_ + 1) / 2) {
+  uint64_t of_users = leases_.extents() - leases_.of_user(0).extents;
+  if (::geteuid() != 0) of_users -= leases_.of_user(::geteuid()).extents;
+  if (!is_privileged(uid) && of_users >= share_of_all_users(slots_)) {
+    return Status::of_node(Code::kLimit, core_.name,
+                           " keeps its last extents for root ([limits] extents): the users have " +
+                               std::to_string(of_users) + " of " + std::to_string(slots_));
+  }
+  if (!is_privileged(uid) && extents >= share_of_one_user(slots_)) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
                                     " extents, all that one user may have of node " + core_.name + "'s " +
                                     std::to_string(slots_) + " ([limits] extents)")
@@ -614,12 +622,11 @@ Result<std::weak_ptr<fabric::ServedExtent>> Home::freeze(ExtentId id) {
   OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> extent, table_->find(id));
   OCM_TRY(table_->suspend(id));
   frozen_[id] = std::move(extent);
-  return directory_->revoke(id);  // after suspend(): see Directory::open()
+  return directory_->suspend(id);  // after the table's: see Directory::open()
 }
 
 void Home::thaw(ExtentId id) {
   if (frozen_.erase(id) == 0) return;
-  directory_->require_lease(id);
   (void)table_->resume(id);
 }
 
@@ -658,6 +665,7 @@ void Home::switch_over(ExtentId was, wire::PartMoved part) {
   frozen_.erase(was);
   shared_.erase(was);
   if (fault::at(fault::Point::kOldPartServed)) {
+    directory_->revoke(was);
     (void)table_->resume(was);
     return;
   }

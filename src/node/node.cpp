@@ -53,7 +53,10 @@ Status make_run_dir(const std::string& path) {
 
 Result<os::Fd> take_lock(const std::string& run_dir) {
   const std::string path = run_dir + "/oncillad.lock";
-  os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  // Who can open it can lock it, and so keep every later run of the daemon out.
+  os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.is_open() && ::fchmod(fd.get(), 0600) != 0)
+    return Status::from_errno(errno, "keeping others from " + path);
   if (!fd.is_open()) return Status::from_errno(errno, "opening " + path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return Status(Code::kExists, "another daemon runs in " + run_dir + "; give this one another --run-dir");
@@ -276,9 +279,6 @@ control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
 
 Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Node>> Node::start(Config config) {
-  auto impl = std::make_unique<Impl>(std::move(config));
-  OCM_TRY(impl->prepare());
 namespace {
 /// "dram 1.0 GiB"
 std::string offers_of(const Config& config) {
@@ -291,6 +291,9 @@ std::string offers_of(const Config& config) {
 }
 }  // namespace
 
+Result<std::unique_ptr<Node>> Node::start(Config config) {
+  auto impl = std::make_unique<Impl>(std::move(config));
+  OCM_TRY(impl->prepare());
   OCM_TRY(impl->listen());
   impl->thread = std::thread([raw = impl.get()] { raw->loop.run(); });
   log::info("started", {{"node", impl->core.name},

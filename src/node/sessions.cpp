@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/share.h"
 #include "base/units.h"
 #include "os/crypto.h"
 
@@ -78,7 +79,12 @@ Status Sessions::check_room(uint32_t uid) const {
         " holds at most " + std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
   }
   const auto mine = uid_sessions_.find(uid);
-  const size_t share = (core_.config.sessions + 1) / 2;
+  const size_t share = share_of_one_user(core_.config.sessions);
+  if (!is_privileged(uid) && of_users() >= share_of_all_users(core_.config.sessions)) {
+    return Status::of_node(Code::kLimit, core_.name,
+                           " keeps its last sessions for root ([limits] sessions): the users have " +
+                               std::to_string(of_users()));
+  }
   if (!is_privileged(uid) && mine != uid_sessions_.end() && mine->second >= share) {
     return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
                                     " sessions, all that one user may have of node " + core_.name + "'s " +
@@ -86,6 +92,12 @@ Status Sessions::check_room(uint32_t uid) const {
         .with_node(core_.name);
   }
   return {};
+}
+
+size_t Sessions::of_users() const {
+  size_t out = 0;
+  for (const auto& [uid, sessions] : uid_sessions_) out += is_privileged(uid) ? 0 : sessions;
+  return out;
 }
 
 bool Sessions::is_valid() const {
@@ -96,7 +108,7 @@ bool Sessions::is_valid() const {
     ++by_uid[session->uid];
     for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
   }
-  const size_t share = (core_.config.sessions + 1) / 2;
+  const size_t share = share_of_one_user(core_.config.sessions);
   for (const auto& [uid, sessions] : by_uid) {
     if (!is_privileged(uid) && sessions > share) return false;  // P3
   }

@@ -267,6 +267,30 @@ def test_ls_shows_no_control_codes(ocm):
     assert ocm.json("ls")[0]["name"] == "evil\x1b[31mname"
 
 
+def test_errors_show_no_control_codes(ocm):
+    evil = "evil\x1b]0;owned\x07\u202ename"
+    ocm("rm", evil, code=NOT_FOUND)
+    assert "evil?]0;owned??name" in ocm.error and "\x1b" not in ocm.error and "\u202e" not in ocm.error
+
+
+def test_in_place_and_replace_exclude_each_other(ocm, tmp_path):
+    (tmp_path / "file").write_bytes(b"x")
+    ocm("put", tmp_path / "file", "name", "--in-place", "--replace", code=USAGE)
+    assert "exclude each other" in ocm.error
+
+
+def test_put_and_get_of_odd_files(ocm, tmp_path):
+    ocm("put", "/proc/cpuinfo", "cpus")  # a file whose length is told as 0
+    behind, link = tmp_path / "behind", tmp_path / "link"
+    link.symlink_to("behind")
+    ocm("get", "cpus", link)
+    assert link.is_symlink() and behind.read_bytes().startswith(b"processor")
+    longest = tmp_path / ("n" * 250)
+    ocm("get", "cpus", longest)
+    assert longest.read_bytes() == behind.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir() if ".ocm-" in path.name) == []
+
+
 def test_rm_goes_on_after_a_name_that_is_not_there(ocm):
     ocm("alloc", "here", "64KiB")
     ocm("rm", "gone", "here", code=NOT_FOUND)
@@ -362,11 +386,14 @@ def test_put_interrupted_leaves_no_name(ocm):
     assert ocm.json("ls") == []
 
 
-def test_put_interrupted_while_it_waits_for_a_pipes_writer(ocm, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
+@pytest.mark.parametrize("command", ["put", "get"])
+def test_interrupted_while_it_waits_for_a_pipes_other_end(ocm, tmp_path, command):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ocm("alloc", "x", "4KiB")
     began = time.monotonic()
-    process = subprocess.Popen([ocm.program, "put", tmp_path / "pipe", "x"], env=ocm.environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([ocm.program, command, *([pipe, "x"] if command == "put" else ["x", pipe])],
+                               env=ocm.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_for("it opens the pipe", lambda: "wait_for_partner" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text()
              or time.monotonic() > began + 2)
     process.send_signal(signal.SIGINT)

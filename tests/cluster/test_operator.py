@@ -59,6 +59,20 @@ def wrong_token(tmp_path):
 # ---- the coordinator
 
 
+@pytest.mark.parametrize("given,says", [
+    (["--failure-deadline-ms", "15000"], "failure deadline of 15000 ms"), ([], "seeds")])
+def test_a_node_that_is_set_up_otherwise_is_refused_and_told_why(make_cluster, given, says):
+    """It would answer with old bytes, or lose its coordinator, where nobody noticed."""
+    cluster = make_cluster(names=("n1", "n2"), seeds=True)
+    other = Node(cluster, "other", "127.0.0.1", free_ports(3), None)
+    cluster.nodes.append(other)
+    cluster.seeds = bool(given)  # else it is given a coordinator
+    other.start(given).wait_ready()
+    wait_for("it is told", lambda: any(says in line for line in lines(other, "join_refused")))
+    status = json.loads(ocm(cluster["n1"], "status", "--json").stdout)
+    assert "other" not in [node["name"] for node in status["nodes"] if node["state"] == "alive"]
+
+
 @pytest.mark.parametrize("how,says", [
     ("refused", "refused"), ("silent", "no answer"), ("no such name", "cannot resolve"),
     ("not the coordinator", "not the coordinator"), ("wrong token", "token")])

@@ -224,6 +224,19 @@ def test_who_publishes_is_told_whose_the_name_is(shared):
     alice.close(), root.close()
 
 
+def test_a_user_cannot_keep_a_daemon_from_starting(make_cluster):
+    """Who may open the lock of a run directory could lock it."""
+    cluster = make_cluster(names=("n1",))
+    cluster.let_others_in()
+    n1 = cluster["n1"]
+    lock = n1.run_dir / "oncillad.lock"
+    n1.stop()
+    lock.chmod(0o644)  # as an older version left it
+    n1.start().wait_ready()
+    tried = subprocess.run([*becoming(ALICE), "flock", "-n", str(lock), "true"], capture_output=True, text=True)
+    assert tried.returncode != 0 and "Permission denied" in tried.stderr
+
+
 def test_a_session_is_taken_up_by_its_own_user_only(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--orphan-grace-ms", "20000"])
     cluster.let_others_in()
@@ -308,6 +321,22 @@ def test_a_user_has_half_of_the_names(make_cluster):
     publish(bob, "b3")
     publish(root, "r1")
     assert error_of(publish, root, "r2") == "LIMIT"  # they are all taken
+
+
+def test_two_users_do_not_shut_root_out(make_cluster):
+    """What all users together may have of a node leaves a sixteenth for root."""
+    cluster = make_cluster(names=("n1",), extra=["--limit-sessions", "32", "--limit-connections", "64"])
+    cluster.let_others_in()
+    n1 = cluster["n1"]
+    held = [RawProgram(n1, uid=uid) for uid in (ALICE, BOB) for _ in range(20)]
+    got_in = sum(program.call("session_hello", version=CONTROL_VERSION)["code"] == 0 for program in held)
+    assert got_in == 30
+    root = RawProgram(n1)
+    assert root.hello()["session_id"]
+    held += [RawProgram(n1, uid=uid) for uid in (ALICE, BOB) for _ in range(20)]  # connections that say nothing
+    assert ocm_as(n1, None, "ls", "--quiet") == ""
+    for program in (*held, root):
+        program.close()
 
 
 def test_a_user_has_half_of_the_sessions_and_connections(make_cluster):

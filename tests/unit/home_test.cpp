@@ -28,7 +28,7 @@ const AllocationId kAllocation = id<AllocationId>('a');
 Config config() {
   Config out;
   out.name = "home";
-  out.dram_bytes = kMiB;
+  out.offer(Kind::kDram, kMiB);
   return out;
 }
 
@@ -132,6 +132,21 @@ TEST_F(HomeTest, AnEndThatComesBeforeTheResumptionOfItsOwnRunIsFinal) {
 }
 
 /// As a home does that starts over: every replica goes, one after another, and holds come in between.
+TEST_F(HomeTest, AFrozenReplicaIsStillOne) {
+  const ExtentId replica = id_of(reserve(kFirst, Layout::kReplicated).value());
+  const std::vector<ExtentId> only{replica};
+  ASSERT_EQ(home->directory().replicas(), only);
+  ASSERT_TRUE(home->freeze(replica).is_ok());
+  EXPECT_EQ(home->directory().replicas(), only) << "a stop would take it, and who starts over must free it";
+  EXPECT_EQ(home->directory().open(replica).status().code(), Code::kRevoked) << "but it answers nobody";
+  home->thaw(replica);
+  EXPECT_EQ(home->directory().replicas(), only);
+  EXPECT_TRUE(home->directory().open(replica).is_ok());
+  ASSERT_TRUE(home->freeze(replica).is_ok());
+  home->drop(replica);
+  EXPECT_TRUE(home->directory().replicas().empty());
+}
+
 TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
   std::vector<wire::ExtentDescriptor> extents;
   std::vector<std::weak_ptr<memory::Extent>> kept;

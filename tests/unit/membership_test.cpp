@@ -37,6 +37,32 @@ TEST(Membership, FirstHeartbeatJoins) {
   EXPECT_EQ(state_of(m, "a", kStart), 1u);
 }
 
+TEST(Membership, NodesOfOneClusterHaveOneFailureDeadline) {
+  Membership m = table();
+  wire::NodeView other = node("b", 5);
+  other.set_failure_deadline_ms(15'000);
+  const Status refused = m.heard(kStart, other).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  for (const char* told : {"b", "15000 ms", "3000 ms", "failure_deadline_ms"})
+    EXPECT_NE(refused.message().find(told), std::string_view::npos) << refused.message();
+  other.set_failure_deadline_ms(3'000);
+  EXPECT_TRUE(m.heard(kStart, other).is_ok());
+}
+
+TEST(Membership, SeedsAndACoordinatorDoNotMix) {
+  for (const bool passes_on : {false, true}) {
+    Membership m({.passes_on = passes_on}, 7);
+    wire::NodeView view = node("b", 5);
+    view.set_failure_deadline_ms(3'000);
+    view.set_passes_on(!passes_on);
+    const Status refused = m.heard(kStart, view).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+    EXPECT_NE(refused.message().find("seeds"), std::string_view::npos) << refused.message();
+    view.set_passes_on(passes_on);
+    EXPECT_TRUE(m.heard(kStart, view).is_ok());
+  }
+}
+
 TEST(Membership, SilenceMakesSuspectThenDead) {
   Membership m = table();
   ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());

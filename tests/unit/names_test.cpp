@@ -136,6 +136,19 @@ TEST(Names, WhatHomesReportIsTakenWhoeverOwnsIt) {
   EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1001u);
 }
 
+TEST(Names, AllUsersTogetherLeaveASixteenth) {
+  constexpr uint32_t kDaemon = 7;
+  Names names(32, kDaemon);
+  const auto publish = [&](int which, uint32_t uid) {
+    const char id = static_cast<char>('A' + which);
+    return names.publish(allocation(std::string(1, id), id, uid)).code();
+  };
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(publish(i, 1000 + static_cast<uint32_t>(i % 3)), Code::kOk);
+  EXPECT_EQ(publish(30, 1003), Code::kLimit);
+  EXPECT_EQ(publish(30, 0), Code::kOk);
+  EXPECT_EQ(publish(31, kDaemon), Code::kOk);
+}
+
 TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
   constexpr uint32_t kDaemon = 7;
   Names names(8, kDaemon);

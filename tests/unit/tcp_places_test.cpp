@@ -32,6 +32,23 @@ TEST(TcpPlaces, OneUserHasHalfAndThePrivilegedAll) {
   EXPECT_TRUE(places.take(kBob));
 }
 
+TEST(TcpPlaces, AllUsersTogetherLeaveASixteenth) {
+  constexpr uint32_t kMany = 32, kKept = 2;
+  Places places(kMany, kOwn);
+  std::vector<Place> taken;
+  for (uint32_t uid = 1; uid <= kMany; ++uid) {
+    if (Place place = places.take(61000 + uid)) taken.push_back(std::move(place));
+  }
+  EXPECT_EQ(taken.size(), kMany - kKept);
+  for (uint32_t i = 0; i < kKept; ++i) {
+    taken.push_back(places.take(i == 0 ? 0 : kOwn));
+    EXPECT_TRUE(taken.back()) << "root gets in";
+  }
+  EXPECT_FALSE(places.take(0));
+  taken.erase(taken.begin());
+  EXPECT_TRUE(places.take(kAlice)) << "what was given back is theirs again";
+}
+
 TEST(TcpPlaces, OfOnePlaceAnybodyMayHaveIt) {
   Places places(1, kOwn);
   EXPECT_TRUE(places.take(kBob));

@@ -2,7 +2,8 @@
 // a worker bounds them by itself (worker.h).
 //
 // Invariants
-//   P1 at most `most` are taken, and by one uid at most half; root and the server's own user may have all.
+//   P1 at most `most` are taken, by one uid at most half and by all but root and the server's own user all but a
+//      sixteenth; those may have all.
 // Threads: any.
 #pragma once
 
@@ -10,6 +11,8 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "base/share.h"
 
 namespace ocm::fabric::tcp {
 
@@ -44,7 +47,12 @@ class Places {
     const std::lock_guard lock(mutex_);
     if (taken_ >= most_) return {};
     uint32_t& mine = by_uid_[uid];
-    if (!is_privileged(uid) && mine >= share()) return {};
+    const bool privileged = is_privileged(uid);
+    if (!privileged && (mine >= share() || of_users_ >= share_of_all_users(most_))) {
+      if (mine == 0) by_uid_.erase(uid);
+      return {};
+    }
+    if (!privileged) ++of_users_;
     ++mine;
     ++taken_;
     return {*this, uid};
@@ -55,7 +63,7 @@ class Places {
     const auto mine = by_uid_.find(uid);
     return !is_privileged(uid) && mine != by_uid_.end() && mine->second >= share();
   }
-  uint32_t share() const { return most_ / 2 + most_ % 2; }
+  uint32_t share() const { return static_cast<uint32_t>(share_of_one_user(most_)); }
 
  private:
   friend class Place;
@@ -63,6 +71,7 @@ class Places {
   void give(uint32_t uid) {
     const std::lock_guard lock(mutex_);
     --taken_;
+    if (!is_privileged(uid)) --of_users_;
     const auto mine = by_uid_.find(uid);
     if (--mine->second == 0) by_uid_.erase(mine);
   }
@@ -70,7 +79,7 @@ class Places {
   const uint32_t most_;
   const uint32_t own_uid_;
   std::mutex mutex_;  // guards the rest
-  uint32_t taken_ = 0;
+  uint32_t taken_ = 0, of_users_ = 0;
   std::unordered_map<uint32_t, uint32_t> by_uid_;
 };
 
