@@ -1,12 +1,17 @@
 // What lies on a device: where, in which order it is refused, and that nothing on it makes a pool crash. What a crash may
 // leave is in tests/model/store_model.cpp.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "base/crc32c.h"
 #include "base/units.h"
+#include "memory/nvme/file_device.h"
 #include "memory/nvme/store.h"
 
 namespace ocm::memory::nvme {
@@ -249,6 +254,77 @@ TEST_F(NvmeStore, NothingOnADeviceMakesItCrash) {
   }
   EXPECT_GT(refused, 100u);
   EXPECT_LT(refused, 2900u);
+}
+
+class NvmeFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/ocm-nvme-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern), nullptr);
+    folder_ = pattern;
+    path_ = folder_ + "/pool";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_, path_;
+};
+
+TEST_F(NvmeFile, APoolIsThereInTheNextProcess) {
+  ASSERT_TRUE(FileDevice::create(path_, kMiB).is_ok());
+  struct stat file {};
+  ASSERT_EQ(::stat(path_.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777u, 0600u);
+  EXPECT_GE(file.st_blocks * 512, static_cast<off_t>(kMiB)) << "all of it is allocated";
+  std::vector<std::byte> page(4096, std::byte{7}), back(4096);
+  PageAt at{0, crc32c(0, page.data(), page.size()), 1};
+  {
+    auto device = FileDevice::open(path_);
+    ASSERT_TRUE(device.is_ok()) << device.status().to_string();
+    EXPECT_EQ(device.value()->bytes(), kMiB);
+    EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kExists) << "one process at a time";
+    ASSERT_TRUE(Store::format(*device.value(), kOurs, 4096).is_ok());
+    auto store = Store::open(*device.value(), kOurs.cluster);
+    ASSERT_TRUE(store.is_ok()) << store.status().to_string();
+    at.slot = *store.value()->take_slot();
+    ASSERT_TRUE(device.value()->write(store.value()->geometry().slot_at(at.slot), page).is_ok());
+    ASSERT_TRUE(store.value()->add(made(extent(1), 8192)).is_ok());
+    ASSERT_TRUE(store.value()->add(named(extent(1), "kept")).is_ok());
+    ASSERT_TRUE(store.value()->add(page_at(extent(1), 1, at)).is_ok());
+    ASSERT_TRUE(store.value()->commit().is_ok());
+  }
+  auto device = FileDevice::open(path_);
+  ASSERT_TRUE(device.is_ok());
+  auto store = Store::open(*device.value(), kOurs.cluster);
+  ASSERT_TRUE(store.is_ok()) << store.status().to_string();
+  ASSERT_NE(store.value()->contents().find(extent(1), 1), nullptr);
+  EXPECT_EQ(*store.value()->contents().find(extent(1), 1), at);
+  ASSERT_TRUE(device.value()->read(store.value()->geometry().slot_at(at.slot), back).is_ok());
+  EXPECT_EQ(back, page);
+}
+
+TEST_F(NvmeFile, WhatIsNoPoolIsRefused) {
+  EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kNotFound);
+  EXPECT_EQ(FileDevice::open(folder_).status().code(), Code::kIo) << "a directory is not opened for writing";
+  EXPECT_EQ(FileDevice::open("/dev/null").status().code(), Code::kInvalidArgument);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kInvalidArgument) << "and nobody waits";
+  EXPECT_EQ(FileDevice::create(path_, kMiB).code(), Code::kExists);
+  EXPECT_EQ(FileDevice::create(folder_ + "/none/pool", kMiB).code(), Code::kNotFound);
+  const std::string huge = folder_ + "/huge";
+  EXPECT_FALSE(FileDevice::create(huge, uint64_t{1} << 60).is_ok());
+  EXPECT_FALSE(std::filesystem::exists(huge)) << "what could not be made leaves nothing";
+}
+
+TEST_F(NvmeFile, BeyondItsEndIsAnError) {
+  ASSERT_TRUE(FileDevice::create(path_, 8192).is_ok());
+  auto device = FileDevice::open(path_);
+  ASSERT_TRUE(device.is_ok());
+  std::vector<std::byte> bytes(3 * kMiB);
+  EXPECT_EQ(device.value()->read(8192, std::span(bytes).first(4096)).code(), Code::kIo);
+  EXPECT_EQ(device.value()->read(0, bytes).code(), Code::kIo);
+  EXPECT_EQ(device.value()->write(8192, std::span(bytes).first(4096)).code(), Code::kIo);
+  EXPECT_EQ(std::filesystem::file_size(path_), 8192u) << "it does not grow";
+  EXPECT_TRUE(device.value()->read(0, std::span(bytes).first(8192)).is_ok());
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+#include "memory/nvme/file_device.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/units.h"
+#include "memory/nvme/block.h"
+
+namespace ocm::memory::nvme {
+namespace {
+
+constexpr uint64_t kBounceBytes = kMiB;
+
+Status error_of(int error, const std::string& what) {
+  const Code code = error == ENOENT                      ? Code::kNotFound
+                    : error == EEXIST                    ? Code::kExists
+                    : error == EACCES || error == EPERM  ? Code::kPermission
+                    : error == ENOSPC || error == EDQUOT ? Code::kNoMemory
+                                                         : Code::kIo;
+  return Status(code, what + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+void FileDevice::Free::operator()(std::byte* buffer) const { std::free(buffer); }
+
+Status FileDevice::create(const std::string& path, uint64_t bytes) {
+  os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.is_open()) return error_of(errno, "making the pool " + path);
+  const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  if (error == 0 && ::fsync(fd.get()) == 0) return {};
+  const Status status =
+      error_of(error != 0 ? error : errno, "allocating " + format_bytes(bytes) + " for the pool " + path);
+  ::unlink(path.c_str());
+  return status;
+}
+
+Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
+  os::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for its other end
+  if (!fd.is_open()) return error_of(errno, "opening the pool " + path);
+  struct stat file {};
+  if (::fstat(fd.get(), &file) != 0) return error_of(errno, "looking at the pool " + path);
+  uint64_t bytes = static_cast<uint64_t>(std::max<off_t>(file.st_size, 0));
+  if (S_ISBLK(file.st_mode)) {
+    if (::ioctl(fd.get(), BLKGETSIZE64, &bytes) != 0) return error_of(errno, "asking the size of " + path);
+  } else if (!S_ISREG(file.st_mode)) {
+    return Status(Code::kInvalidArgument, "the pool " + path + " is neither a file nor a block device");
+  }
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+    return Status(Code::kExists, "the pool " + path + " is another process's");
+  std::unique_ptr<FileDevice> device(new FileDevice(std::move(fd), path, bytes / kBlockBytes * kBlockBytes));
+  if (device->bounce_ == nullptr) return Status(Code::kNoMemory, "no memory for the pool's buffer");
+  return device;
+}
+
+FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)
+    : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes) {
+  bounce_.reset(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, kBounceBytes)));
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  direct_ = ::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT) == 0;
+  // Some take the flag, and refuse the first read.
+  if (direct_ && bounce_ != nullptr && bytes_ >= kBlockBytes &&
+      ::pread(fd_.get(), bounce_.get(), kBlockBytes, 0) < 0 && errno == EINVAL) {
+    direct_ = ::fcntl(fd_.get(), F_SETFL, flags) != 0;
+  }
+}
+
+Status FileDevice::failed(const char* what, uint64_t offset) const {
+  return Status(Code::kIo, std::string(what) + " the pool " + path_ + " at " + std::to_string(offset) + ": " +
+                               std::strerror(errno));
+}
+
+Status FileDevice::check(uint64_t offset, uint64_t length) const {
+  if (length <= bytes_ && offset <= bytes_ - length) return {};
+  return Status(Code::kIo, "the pool " + path_ + " ends at " + std::to_string(bytes_));
+}
+
+Status FileDevice::read(uint64_t offset, std::span<std::byte> to) {
+  OCM_TRY(check(offset, to.size()));
+  while (!to.empty()) {
+    const size_t part = std::min<size_t>(to.size(), kBounceBytes);
+    const ssize_t got = ::pread(fd_.get(), bounce_.get(), part, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = ENODATA;
+    if (got <= 0) return failed("reading", offset);
+    std::memcpy(to.data(), bounce_.get(), static_cast<size_t>(got));
+    to = to.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return {};
+}
+
+Status FileDevice::write(uint64_t offset, std::span<const std::byte> from) {
+  OCM_TRY(check(offset, from.size()));
+  while (!from.empty()) {
+    const size_t part = std::min<size_t>(from.size(), kBounceBytes);
+    std::memcpy(bounce_.get(), from.data(), part);
+    const ssize_t put = ::pwrite(fd_.get(), bounce_.get(), part, static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put == 0) errno = ENOSPC;
+    if (put <= 0) return failed("writing", offset);
+    from = from.subspan(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+  return {};
+}
+
+Status FileDevice::flush() {
+  OCM_TRY(flush_failed_);
+  if (::fdatasync(fd_.get()) != 0) flush_failed_ = failed("flushing", 0);
+  return flush_failed_;
+}
+
+}  // namespace ocm::memory::nvme
