@@ -26,7 +26,8 @@ struct KindName {
 };
 
 inline constexpr KindName kKinds[] = {
-#define OCM_LINE(CONSTANT, Name, name, number, offered, built) {Kind::k##Name, #name, (offered) != 0, (built) != 0},
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built) \
+  {Kind::k##Name, #name, (offered) != 0, (built) != 0},
     OCM_KINDS(OCM_LINE)
 #undef OCM_LINE
 };
