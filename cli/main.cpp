@@ -27,7 +27,9 @@ int run(int argc, char** argv) {
     add_demo(line);
     add_completion(line);
     return line.run(argc, argv);
-  } catch (const std::exception& error) {  // std::bad_alloc and the like from the standard library
+  } catch (const std::bad_alloc&) {
+    return fail(Status(Code::kNoMemory, "this program gets no memory for that: ask for less at once"));
+  } catch (const std::exception& error) {  // of the standard library
     print_error(error.what());
     return kExitFailure;
   }

@@ -273,6 +273,11 @@ def test_errors_show_no_control_codes(ocm):
     assert "evil?]0;owned??name" in ocm.error and "\x1b" not in ocm.error and "\u202e" not in ocm.error
 
 
+def test_what_memory_is_not_enough_for_is_said_so(ocm):
+    ocm("bench", "--sizes", "8TiB", code=FULL)
+    assert "ask for less" in ocm.error
+
+
 def test_in_place_and_replace_exclude_each_other(ocm, tmp_path):
     (tmp_path / "file").write_bytes(b"x")
     ocm("put", tmp_path / "file", "name", "--in-place", "--replace", code=USAGE)
