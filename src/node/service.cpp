@@ -233,7 +233,9 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   session->bytes_held -= std::min(session->bytes_held, again->second.quota_bytes);
   sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
   again->second.quota_bytes = 0;
-  co_return std::move(reply).value();
+  wire::Envelope told;  // and nothing else that a coordinator may have put there
+  if (reply.value().has_published()) *told.mutable_published() = reply.value().published();
+  co_return told;
 }
 
 Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,

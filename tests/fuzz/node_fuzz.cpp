@@ -36,6 +36,7 @@ Envelope::BodyCase answer_of(Envelope::BodyCase request) {
     case Envelope::kAttach:
     case Envelope::kNameRemove: return Envelope::kAllocation;
     case Envelope::kNameList: return Envelope::kNames;
+    case Envelope::kPublish: return Envelope::kPublished;
     default: return Envelope::BODY_NOT_SET;
   }
 }

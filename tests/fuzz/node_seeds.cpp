@@ -57,6 +57,12 @@ Envelope free_it(const std::string& id) {
   out.mutable_free()->set_allocation_id(id);
   return out;
 }
+Envelope publish_own(const std::string& id) {
+  Envelope out;
+  out.mutable_publish()->set_allocation_id(id);
+  out.mutable_publish()->set_name("own");
+  return out;
+}
 Envelope allocate(std::initializer_list<const char*> nodes) {
   Envelope out;
   out.mutable_allocate()->set_bytes_total(8192);
@@ -432,6 +438,12 @@ Envelope stats_reply() {
   out.mutable_stats_reply()->add_pools()->set_bytes_total(1 << 20);
   return out;
 }
+Envelope published() {
+  Envelope out;
+  out.mutable_published()->set_owner_uid(1000);
+  out.mutable_published()->set_mode(0600);
+  return out;
+}
 Envelope stop_check_reply() {
   Envelope out;
   out.mutable_stop_check_reply()->set_node("b");
@@ -628,6 +640,12 @@ std::vector<std::string> fuzz::seeds() {
                  {kB, install({"a"})},
                  {kAnswer + kWait, granted_dropped()},
                  {kC + kLong, reserve_for("c")}}),
+      is_member({{kAnswer + kWait, view()},
+                 {kProgram, hello()},
+                 {kAnswer, reserved("b")},
+                 {kProgram + kWait, allocate({"b"})},
+                 {kAnswer, published()},
+                 {kProgram, publish_own(kFirst)}}),
       // A second id of a second id.
       coordinates({{kB, beat("b")},
                    {kB, reserve(Layout::kReplicated)},
