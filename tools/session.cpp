@@ -58,10 +58,10 @@ std::vector<PoolOf> pools_of(const ocm_node_info& node) {
   std::vector<PoolOf> out;
   for (const KindName& kind : kKinds) {
     const auto at = static_cast<size_t>(kind.kind);
-    if (at >= std::size(node.pool_bytes) || (node.pool_bytes[at] == 0 && !out.empty())) continue;
-    out.push_back({kind.name, node.pool_bytes[at], node.used_bytes[at]});
+    if (at < std::size(node.pool_bytes) && node.pool_bytes[at] != 0)
+      out.push_back({kind.name, node.pool_bytes[at], node.used_bytes[at]});
   }
-  if (out.size() > 1 && out.front().offered == 0) out.erase(out.begin());
+  if (out.empty()) out.push_back({std::begin(kKinds)->name, 0, 0});
   return out;
 }
 

@@ -14,16 +14,11 @@ namespace {
 /// A part of one extent whose home was silent is looked for so often.
 constexpr uint64_t kResolveAgainNs = 1'000'000'000;
 
-bool has_slabs(Kind kind) {
-  const memory::Entry* entry = memory::find_entry(kind);
-  return entry != nullptr && entry->traits.slabs;
-}
-
 /// What a slab serves: small, single, placed by the cluster, nothing special asked for.
 bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
-  return bytes <= kPieceBytesMax && has_slabs(options.kind) && options.layout == Layout::kSingle &&
-         options.nodes.empty() && options.fabric == Fabric::kAny && options.extents <= 1 &&
-         (options.flags & ~(kZero | kChecksum)) == 0;
+  return bytes <= kPieceBytesMax && memory::traits_of(options.kind).slabs &&
+         options.layout == Layout::kSingle && options.nodes.empty() && options.fabric == Fabric::kAny &&
+         options.extents <= 1 && (options.flags & ~(kZero | kChecksum)) == 0;
 }
 
 Status check_options(const AllocationOptions& options) {

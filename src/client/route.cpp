@@ -22,14 +22,9 @@ uint32_t lane_of(ExtentId extent, uint32_t lanes) {
   return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
 }
 
-/// A kind that this library does not know is no reason to fail: the network leads to it.
-bool is_mapped(Kind kind) {
-  const memory::Entry* entry = memory::find_entry(kind);
-  return entry != nullptr && entry->traits.mapped;
-}
-
 bool leads_to(const fabric::Entry& entry, const fabric::ExtentDescriptor& extent, bool own) {
-  if (entry.traits.own_node) return own && is_mapped(extent.kind);
+  // A kind that this library does not know is no reason to fail: the network leads to it.
+  if (entry.traits.own_node) return own && memory::traits_of(extent.kind).mapped;
   return extent.address_for(entry.fabric) != nullptr && fabric::connector_of(entry, {}) != nullptr;
 }
 

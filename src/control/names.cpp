@@ -118,24 +118,24 @@ Status Names::take(wire::Allocation allocation, bool reported) {
   if (has_replicas_of_others(allocation))
     return Status(Code::kExists, "a replica of the allocation is published already, under another name");
   const uint32_t uid = allocation.owner_uid();
-  const auto mine = by_uid_.find(uid);
-  const size_t share = share_of_one_user(names_max_);
   const auto count_of = [this](uint32_t user) {
     const auto of = by_uid_.find(user);
     return of == by_uid_.end() ? size_t{0} : of->second;
   };
-  const size_t of_users = names_.size() - count_of(0) - (privileged_ == 0 ? 0 : count_of(privileged_));
-  if (uid != 0 && uid != privileged_ && of_users >= share_of_all_users(names_max_) && !reported) {
-    return Status(Code::kLimit,
-                  "the cluster keeps its last names for root ([limits] names of the coordinator): the "
-                  "users have " +
-                      std::to_string(of_users));
-  }
-  if (uid != 0 && uid != privileged_ && mine != by_uid_.end() && mine->second >= share && !reported) {
-    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
-                                    " names, all that one user may have of the cluster's " +
-                                    std::to_string(names_max_) +
-                                    " ([limits] names of the coordinator): remove some");
+  const size_t mine = count_of(uid);
+  const size_t users = names_.size() - count_of(0) - (privileged_ == 0 ? 0 : count_of(privileged_));
+  switch (used_up_share(reported || uid == 0 || uid == privileged_, mine, users, names_max_)) {
+    case Share::kOk: break;
+    case Share::kOfAllUsers:
+      return Status(Code::kLimit,
+                    "the cluster keeps its last names for root ([limits] names of the coordinator): the "
+                    "users have " +
+                        std::to_string(users));
+    case Share::kOfOneUser:
+      return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine) +
+                                      " names, all that one user may have of the cluster's " +
+                                      std::to_string(names_max_) +
+                                      " ([limits] names of the coordinator): remove some");
   }
   index(allocation, true);
   std::string name = allocation.name();

@@ -24,11 +24,9 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memor
   control::PlaceRequest out;
   out.bytes_total = r.bytes_total();
   out.kind = static_cast<Kind>(r.kind());
-  const auto kind =
-      std::find_if(kinds.begin(), kinds.end(), [&](const auto* one) { return one->kind == out.kind; });
-  out.kind_built = kind != kinds.end();
-  if (out.kind_built && !(*kind)->traits.replicas &&
-      r.layout() == static_cast<uint32_t>(Layout::kReplicated)) {
+  const memory::Entry* kind = memory::find_entry(out.kind, kinds);
+  out.kind_built = kind != nullptr;
+  if (kind != nullptr && !kind->traits.replicas && r.layout() == static_cast<uint32_t>(Layout::kReplicated)) {
     return Status(Code::kUnsupported,
                   std::string("memory of kind ") + kind_name(out.kind) + " has no replicas");
   }

@@ -311,10 +311,8 @@ std::string Config::node_host() const {
 }
 
 uint64_t Config::offered_bytes(Kind kind) const {
-  for (const memory::Entry* entry : kinds) {
-    if (entry->kind == kind) return entry->bytes(offers);
-  }
-  return 0;
+  const memory::Entry* entry = memory::find_entry(kind, kinds);
+  return entry == nullptr ? 0 : entry->bytes(offers);
 }
 
 std::vector<SettingFlag> setting_flags() {

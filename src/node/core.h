@@ -30,6 +30,13 @@ namespace ocm::node {
 
 /// Root and the daemon's own user: no limit of a single user is theirs.
 inline bool is_privileged(uint32_t uid) { return uid == 0 || uid == ::geteuid(); }
+/// What all others have together, of what is counted by uid.
+template <class ByUid>
+uint64_t of_users(const ByUid& by_uid) {
+  uint64_t out = 0;
+  for (const auto& [uid, count] : by_uid) out += is_privileged(uid) ? 0 : count;
+  return out;
+}
 
 inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE_TEXT(
     OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);

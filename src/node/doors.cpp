@@ -88,12 +88,9 @@ void Doors::accept_program(os::Fd socket) {
   const size_t mine = connections_by_uid_[uid];
   const bool trusted = is_privileged(uid);
   const size_t most = core_.config.connections;
-  const size_t share = trusted ? most : share_of_one_user(most);
-  size_t of_users = 0;
-  for (const auto& [user, connections] : connections_by_uid_)
-    of_users += is_privileged(user) ? 0 : connections;
   const std::string who = "uid " + std::to_string(uid);
-  if (programs_.open >= most || mine >= share || (!trusted && of_users >= share_of_all_users(most)) ||
+  if (programs_.open >= most ||
+      used_up_share(trusted, mine, of_users(connections_by_uid_), most) != Share::kOk ||
       (!trusted && !os::fd_is_for(socket.get(), os::FdUse::kConnection))) {
     if (mine == 0) connections_by_uid_.erase(uid);
     return refuse(who);

@@ -97,18 +97,19 @@ Status Home::check_reserve(const wire::ReserveRequest& r) const {
 Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   const uint64_t quota = core_.config.quota_bytes(uid);
   const auto [held, extents] = leases_.of_user(uid);
-  uint64_t of_users = leases_.extents() - leases_.of_user(0).extents;
-  if (::geteuid() != 0) of_users -= leases_.of_user(::geteuid()).extents;
-  if (!is_privileged(uid) && of_users >= share_of_all_users(slots_)) {
-    return Status::of_node(Code::kLimit, core_.name,
-                           " keeps its last extents for root ([limits] extents): the users have " +
-                               std::to_string(of_users) + " of " + std::to_string(slots_));
-  }
-  if (!is_privileged(uid) && extents >= share_of_one_user(slots_)) {
-    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
-                                    " extents, all that one user may have of node " + core_.name + "'s " +
-                                    std::to_string(slots_) + " ([limits] extents)")
-        .with_node(core_.name);
+  uint64_t users = leases_.extents() - leases_.of_user(0).extents;
+  if (::geteuid() != 0) users -= leases_.of_user(::geteuid()).extents;
+  switch (used_up_share(is_privileged(uid), extents, users, slots_)) {
+    case Share::kOk: break;
+    case Share::kOfAllUsers:
+      return Status::of_node(Code::kLimit, core_.name,
+                             " keeps its last extents for root ([limits] extents): the users have " +
+                                 std::to_string(users) + " of " + std::to_string(slots_));
+    case Share::kOfOneUser:
+      return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
+                                      " extents, all that one user may have of node " + core_.name + "'s " +
+                                      std::to_string(slots_) + " ([limits] extents)")
+          .with_node(core_.name);
   }
   if (quota != 0 && (bytes > quota || held > quota - bytes)) {
     return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +

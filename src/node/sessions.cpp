@@ -78,26 +78,21 @@ Status Sessions::check_room(uint32_t uid) const {
         Code::kLimit, core_.name,
         " holds at most " + std::to_string(core_.config.sessions) + " sessions ([limits] sessions)");
   }
-  const auto mine = uid_sessions_.find(uid);
-  const size_t share = share_of_one_user(core_.config.sessions);
-  if (!is_privileged(uid) && of_users() >= share_of_all_users(core_.config.sessions)) {
-    return Status::of_node(Code::kLimit, core_.name,
-                           " keeps its last sessions for root ([limits] sessions): the users have " +
-                               std::to_string(of_users()));
-  }
-  if (!is_privileged(uid) && mine != uid_sessions_.end() && mine->second >= share) {
-    return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine->second) +
-                                    " sessions, all that one user may have of node " + core_.name + "'s " +
-                                    std::to_string(core_.config.sessions) + " ([limits] sessions)")
-        .with_node(core_.name);
+  const auto known = uid_sessions_.find(uid);
+  const uint64_t mine = known == uid_sessions_.end() ? 0 : known->second, users = of_users(uid_sessions_);
+  switch (used_up_share(is_privileged(uid), mine, users, core_.config.sessions)) {
+    case Share::kOk: break;
+    case Share::kOfAllUsers:
+      return Status::of_node(
+          Code::kLimit, core_.name,
+          " keeps its last sessions for root ([limits] sessions): the users have " + std::to_string(users));
+    case Share::kOfOneUser:
+      return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(mine) +
+                                      " sessions, all that one user may have of node " + core_.name + "'s " +
+                                      std::to_string(core_.config.sessions) + " ([limits] sessions)")
+          .with_node(core_.name);
   }
   return {};
-}
-
-size_t Sessions::of_users() const {
-  size_t out = 0;
-  for (const auto& [uid, sessions] : uid_sessions_) out += is_privileged(uid) ? 0 : sessions;
-  return out;
 }
 
 bool Sessions::is_valid() const {

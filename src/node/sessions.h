@@ -157,8 +157,6 @@ class Sessions {
   void tell(Session& session) const;
   /// May `uid` have one more? Errors: kLimit.
   Status check_room(uint32_t uid) const;
-  /// Sessions of all but root and the daemon's own user.
-  size_t of_users() const;
   void look_at_page(Session& session);
   Status restore_one(Session& session, const wire::SessionRestore::Shown& shown);
   bool absorb(Session& session, const HeldAllocation& held);

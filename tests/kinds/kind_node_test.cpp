@@ -4,9 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "client/allocation.h"
 #include "client/cluster.h"
@@ -14,6 +12,7 @@
 #include "client/transfer.h"
 #include "node/node.h"
 #include "test_kind.h"
+#include "unit/temporary_folder.h"
 
 namespace ocm {
 namespace {
@@ -23,9 +22,6 @@ constexpr const memory::Entry* kTestOnly[] = {&memory::test::kEntry};
 class KindNode : public ::testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/ocm-kind-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern), nullptr);
-    run_dir_ = pattern;
     kinds_.assign(memory::entries().begin(), memory::entries().end());
     kinds_.push_back(&memory::test::kEntry);
     node::Config config;
@@ -57,13 +53,13 @@ class KindNode : public ::testing::Test {
   void TearDown() override {
     session_.reset();
     node_.reset();
-    std::filesystem::remove_all(run_dir_);
   }
   Status move(client::End target, client::End source, uint64_t bytes) {
     return client::transfer(*session_, client::Runs::one({target, source, bytes}), bytes);
   }
 
-  std::string run_dir_;
+  const test::TemporaryFolder temporary_;
+  const std::string run_dir_ = temporary_.path();
   std::vector<const memory::Entry*> kinds_;
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<client::Session> session_;

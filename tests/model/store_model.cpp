@@ -4,8 +4,6 @@
 //
 // How to run it: model.h. What must hold: store.h (D1 to D5), records.h (N1).
 #define OCM_MODEL
-#include <array>
-#include <cstdlib>
 #include <functional>
 
 #include "../../src/memory/nvme/block.cpp"     // NOLINT
@@ -309,8 +307,7 @@ class Checker {
     for (size_t at = steps;; ++at) {
       CrashDevice second(image);
       second.crash_at = at;
-      bool crashed = false, committing = false;
-      Expected before = found, after = found;
+      bool crashed = false;
       auto reopened = Store::open(second, kCluster);
       Actor actor{*reopened.value(), second, found, found};
       actor.made = found.extents.begin()->first;
@@ -321,9 +318,7 @@ class Checker {
       } catch (const CrashDevice::Crash&) {
         crashed = true;
       }
-      before = actor.promised;
-      committing = actor.committing;
-      after = committing ? actor.now : before;
+      const Expected before = actor.promised, after = actor.committing ? actor.now : before;
       each_outcome(second.image, false,
                    [&](Image image_after) { recover(image_after, before, after, false); });
       if (!crashed) return;
@@ -332,7 +327,6 @@ class Checker {
 
   /// D4: of groups that were flushed one but the last is damaged.
   void try_damage(const Image& image, const Expected& promised) {
-    CrashDevice device(image);
     const auto geometry = Geometry::of(kDeviceBytes, 4096).value();
     for (uint64_t i = 0; i < geometry.journal_blocks && failure_.empty(); ++i) {
       Image changed = image;

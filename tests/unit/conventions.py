@@ -66,6 +66,10 @@ LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.
 HOST_MEMORY = re.compile(r"fabric/shm/(tables|local_extent|copy)\.h|fabric::shm::(?!kEntry|Shm)\w+")
 # What is allocated where nothing else is asked for: as a default it may be named.
 DEFAULT_KIND = "dram"
+# How source names one of them: shm, Shm, SHM.
+NAMED_FABRIC = (r"\bk{word}\b|\b{word}[A-Z]\w*|\bOCM_FABRIC_{constant}\b|[\"']{name}[\"'.]|\b{name}::"
+                r"|fabric[/_]{name}\b|[\"']--{name}\b|\[{name}\]|\bthe {name} fabric\b")
+NAMED_KIND = r"\bKind::k{word}\b|\bOCM_KIND_{constant}\b|\b{word}Backend\b|[\"']--{name}\b|offer\.{name}\b"
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?<=\s)#\s[^\n]*", re.S)
 CONDITIONAL_AWAIT = re.compile(r"[?:]\s*co_await|co_await[^;]*\s\?\s")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
@@ -183,9 +187,10 @@ def python_faults() -> list[str]:
     return faults
 
 
-def list_faults(files: list[pathlib.Path], what: str, room: str, file: str, ask: str) -> list[str]:
+def list_faults(files: list[pathlib.Path], what: str, room: str, pattern: str) -> list[str]:
     """Where one of a list (fabrics, kinds of memory) is named outside of its folder and its line, comments aside."""
     faults = []
+    file = f"{what}s.h"
     folders = {path.parent.name for path in (ROOT / "src" / room).glob(f"*/{what}.cmake")}
     listed = LINE.findall((ROOT / "include" / "oncilla" / file).read_text())
     with_folder = {name for _, _, name, last in listed if what == "fabric" or last == "1"}
@@ -200,15 +205,10 @@ def list_faults(files: list[pathlib.Path], what: str, room: str, file: str, ask:
         for constant, word, name, _ in listed:
             if where.startswith(f"src/{room}/{name}/") or name == DEFAULT_KIND:
                 continue
-            upper = what.upper()
-            named = re.compile(rf"\bk{word}\b|\b{word}[A-Z]\w*|\bOCM_{upper}_{constant}\b|[\"']{name}[\"'.]"
-                               rf"|\b{name}::|{room}[/_]{name}\b|[\"']--{name}\b|\[{name}\]|\bthe {name} {what}\b"
-                               if what == "fabric" else
-                               rf"\bKind::k{word}\b|\bOCM_KIND_{constant}\b|\b{word}Backend\b"
-                               rf"|[\"']--{name}\b|offer\.{name}\b")
+            named = re.compile(pattern.format(constant=constant, word=word, name=name))
             for found in named.finditer(text):
                 line = text.count("\n", 0, found.start()) + 1
-                faults.append(f"{where}:{line}: {found.group()}: ask a trait of the {what} ({ask})")
+                faults.append(f"{where}:{line}: {found.group()}: ask a trait of the {what} (src/{room}/entry.h)")
     return faults
 
 
@@ -256,8 +256,8 @@ def main() -> int:
     tops = ("src", "daemon", "tools", "cli", "apps", "python", "include")
     built = [p for top in tops for p in (ROOT / top).rglob("*")
              if p.suffix in {".h", ".cpp", ".c", ".hpp", ".py", ".cmake", ".proto"} or p.name == "CMakeLists.txt"]
-    faults += list_faults(built, "fabric", "fabric", "fabrics.h", "src/fabric/entry.h")
-    faults += list_faults(built, "kind", "memory", "kinds.h", "src/memory/entry.h")
+    faults += list_faults(built, "fabric", "fabric", NAMED_FABRIC)
+    faults += list_faults(built, "kind", "memory", NAMED_KIND)
     print("\n".join(faults) or f"{len(files)} files keep the conventions")
     return 1 if faults else 0
 

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -13,6 +12,7 @@
 #include "base/units.h"
 #include "memory/nvme/file_device.h"
 #include "memory/nvme/store.h"
+#include "temporary_folder.h"
 
 namespace ocm::memory::nvme {
 namespace {
@@ -258,15 +258,8 @@ TEST_F(NvmeStore, NothingOnADeviceMakesItCrash) {
 
 class NvmeFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/ocm-nvme-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-    path_ = folder_ + "/pool";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_, path_;
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path(), path_ = folder_ + "/pool";
 };
 
 TEST_F(NvmeFile, APoolIsThereInTheNextProcess) {

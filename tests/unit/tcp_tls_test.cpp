@@ -4,11 +4,9 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <thread>
 
 #include "fabric/tcp/socket.h"
@@ -16,6 +14,7 @@
 #include "log_lines.h"
 #include "tcp_fixture.h"
 #include "tcp_raw_peer.h"
+#include "temporary_folder.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -55,18 +54,12 @@ void make_identity(Identity& out, const char* name, const Identity* issuer) {
 class TcpTlsTest : public TcpTest {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/ocm_tls_XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder = name;
     write_cluster("ours");
     write_cluster("theirs");
     extent = directory.add(4 << 20);
     start({.tls = files("ours")});
   }
-  void TearDown() override {
-    server.reset();
-    std::filesystem::remove_all(folder);
-  }
+  void TearDown() override { server.reset(); }
   void write_cluster(const std::string& cluster) {
     Identity ca, node;
     make_identity(ca, (cluster + " CA").c_str(), nullptr);
@@ -97,7 +90,8 @@ class TcpTlsTest : public TcpTest {
     return connector.connect({Fabric::kTcp, address.empty() ? server->address() : address, {}}, who, soon());
   }
 
-  std::string folder;
+  const test::TemporaryFolder temporary;
+  const std::string folder = temporary.path();
   std::shared_ptr<BufferExtent> extent;
 };
 

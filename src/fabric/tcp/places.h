@@ -48,7 +48,7 @@ class Places {
     if (taken_ >= most_) return {};
     uint32_t& mine = by_uid_[uid];
     const bool privileged = is_privileged(uid);
-    if (!privileged && (mine >= share() || of_users_ >= share_of_all_users(most_))) {
+    if (used_up_share(privileged, mine, of_users_, most_) != Share::kOk) {
       if (mine == 0) by_uid_.erase(uid);
       return {};
     }

@@ -26,7 +26,7 @@ Status error_of(int error, const std::string& what) {
                     : error == EACCES || error == EPERM  ? Code::kPermission
                     : error == ENOSPC || error == EDQUOT ? Code::kNoMemory
                                                          : Code::kIo;
-  return Status(code, what + ": " + std::strerror(error));
+  return Status::from_errno(error, what).with_code(code);
 }
 
 }  // namespace
@@ -75,8 +75,9 @@ FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)
 }
 
 Status FileDevice::failed(const char* what, uint64_t offset) const {
-  return Status(Code::kIo, std::string(what) + " the pool " + path_ + " at " + std::to_string(offset) + ": " +
-                               std::strerror(errno));
+  const int error = errno;
+  return Status::from_errno(error, std::string(what) + " the pool " + path_ + " at " + std::to_string(offset))
+      .with_code(Code::kIo);
 }
 
 Status FileDevice::check(uint64_t offset, uint64_t length) const {

@@ -6,6 +6,7 @@
 
 #include "base/mutation.h"
 #include "base/units.h"
+#include "os/crypto.h"
 
 namespace ocm::memory::nvme {
 namespace {
@@ -18,11 +19,8 @@ struct Super {
   uint32_t partition = 0, cluster_bytes = 0;
 };
 
-std::string bytes_of(std::span<const std::byte> span) {
-  return {reinterpret_cast<const char*>(span.data()), span.size()};
-}
-std::span<const std::byte> span_of(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 uint32_t blocks_for(uint64_t bytes) {
   return static_cast<uint32_t>(std::max<uint64_t>(1, (bytes + kPayloadBytes - 1) / kPayloadBytes));
@@ -35,6 +33,12 @@ std::string_view part_of(std::string_view stream, uint32_t block) {
 
 // ---- what is written
 
+Status Store::write_block(const Block& block, uint64_t offset) const {
+  BlockBytes bytes;
+  seal(block, bytes);
+  return device_.write(offset, bytes);
+}
+
 Status Store::write_superblock(uint64_t which) const {
   const Super super{geometry_.device_bytes, geometry_.slot_bytes, identity_.partition,
                     static_cast<uint32_t>(identity_.cluster.size())};
@@ -42,10 +46,8 @@ Status Store::write_superblock(uint64_t which) const {
   payload += identity_.cluster;
   Block block;
   block.pool = identity_.pool, block.sequence = starts_;
-  block.payload = span_of(payload);
-  BlockBytes bytes;
-  seal(block, bytes);
-  return device_.write(Geometry::superblock_at(which), bytes);
+  block.payload = os::bytes_of(payload);
+  return write_block(block, Geometry::superblock_at(which));
 }
 
 Status Store::format(Device& device, const Identity& identity, uint64_t slot_bytes) {
@@ -70,10 +72,8 @@ Status Store::write_checkpoint() {
     return Status(Code::kLimit, "a checkpoint has no room for the pool");
   for (uint32_t i = 0; i < block.blocks; ++i) {
     block.first = i;
-    block.payload = span_of(part_of(stream, i));
-    BlockBytes bytes;
-    seal(block, bytes);
-    OCM_TRY(device_.write(geometry_.checkpoint_at(which, i), bytes));
+    block.payload = os::bytes_of(part_of(stream, i));
+    OCM_TRY(write_block(block, geometry_.checkpoint_at(which, i)));
   }
   OCM_TRY(device_.flush());
   ++checkpoint_;
@@ -87,10 +87,8 @@ Status Store::write_journal() {
   block.blocks = blocks_for(group_.size());
   for (uint32_t i = 0; i < block.blocks; ++i) {
     block.sequence = next_ + i;
-    block.payload = span_of(part_of(group_, i));
-    BlockBytes bytes;
-    seal(block, bytes);
-    OCM_TRY(device_.write(geometry_.journal_at(block.sequence), bytes));
+    block.payload = os::bytes_of(part_of(group_, i));
+    OCM_TRY(write_block(block, geometry_.journal_at(block.sequence)));
   }
   if (!OCM_MUTATION("promise-before-the-journal-is-flushed")) OCM_TRY(device_.flush());
   next_ += block.blocks;
@@ -163,7 +161,7 @@ Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view clus
     if (block->payload.size() != sizeof(super) + super.cluster_bytes) continue;
     found = super;
     starts = block->sequence;
-    identity = {block->pool, bytes_of(block->payload.subspan(sizeof(super))), super.partition};
+    identity = {block->pool, text_of(block->payload.subspan(sizeof(super))), super.partition};
   }
   if (!found) return Status(Code::kNotFound, "there is no pool: neither superblock is one");
   if (found->device_bytes != device.bytes()) {
@@ -193,13 +191,13 @@ Status Store::read_checkpoint(uint64_t which, uint64_t& sequence, std::string& s
     if (i == 0) blocks = block->blocks, sequence = block->sequence;
     if (block->blocks != blocks || blocks > geometry_.checkpoint_blocks) return none;
     if (block->sequence != sequence && !OCM_MUTATION("a-checkpoint-of-two")) return none;
-    stream += bytes_of(block->payload);
+    stream += text_of(block->payload);
   }
   return stream.size() < sizeof(next_) ? none : Status();
 }
 
 Status Store::replay(std::string_view stream) {
-  std::span<const std::byte> rest = span_of(stream);
+  std::span<const std::byte> rest = os::bytes_of(stream);
   std::vector<uint32_t> freed;
   while (!rest.empty()) {
     const auto record = decode(rest);
@@ -229,7 +227,7 @@ std::optional<std::string> Store::read_group(uint64_t first, uint32_t& blocks) c
     }
     if (i == 0) blocks = block->blocks;
     if (block->blocks != blocks || blocks == 0 || blocks > geometry_.journal_blocks) return std::nullopt;
-    stream += bytes_of(block->payload);
+    stream += text_of(block->payload);
   }
   return stream;
 }

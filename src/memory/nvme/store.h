@@ -73,6 +73,7 @@ class Store {
         identity_(std::move(identity)),
         geometry_(geometry),
         contents_(geometry.slots, geometry.slot_bytes) {}
+  Status write_block(const Block& block, uint64_t offset) const;
   Status write_superblock(uint64_t which) const;
   Status write_journal();
   Status write_checkpoint();

@@ -20,11 +20,16 @@ Entries entries() {
   return kAll;
 }
 
-const Entry* find_entry(Kind kind) {
-  for (const Entry* entry : entries()) {
+const Entry* find_entry(Kind kind, Entries kinds) {
+  for (const Entry* entry : kinds) {
     if (entry->kind == kind) return entry;
   }
   return nullptr;
+}
+
+Traits traits_of(Kind kind) {
+  const Entry* entry = find_entry(kind);
+  return entry == nullptr ? Traits{} : entry->traits;
 }
 
 }  // namespace ocm::memory

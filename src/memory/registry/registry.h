@@ -11,8 +11,10 @@ using Entries = std::span<const Entry* const>;
 
 /// In the order of their lines.
 Entries entries();
-/// Null: this build has none.
-const Entry* find_entry(Kind kind);
+/// Null: it is none of `kinds`.
+const Entry* find_entry(Kind kind, Entries kinds = entries());
+/// Of a kind that this build does not have: none of them.
+Traits traits_of(Kind kind);
 /// `visit(entry, setting)` for every setting of each of `kinds`.
 template <class Visit>
 void each_setting(Entries kinds, Visit visit) {
