@@ -18,6 +18,9 @@ enum class Kind : uint8_t {
 #undef OCM_LINE
 };
 
+/// What is allocated where nothing else is asked for; slabs are of it.
+inline constexpr Kind kDefaultKind = Kind::kDram;
+
 struct KindName {
   Kind kind;
   const char* name;

@@ -6,7 +6,6 @@
 #include "client/session.h"
 #include "client/transfer.h"
 #include "control.pb.h"
-#include "memory/registry/registry.h"
 
 namespace ocm::client {
 namespace {
@@ -16,9 +15,9 @@ constexpr uint64_t kResolveAgainNs = 1'000'000'000;
 
 /// What a slab serves: small, single, placed by the cluster, nothing special asked for.
 bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
-  return bytes <= kPieceBytesMax && memory::traits_of(options.kind).slabs &&
-         options.layout == Layout::kSingle && options.nodes.empty() && options.fabric == Fabric::kAny &&
-         options.extents <= 1 && (options.flags & ~(kZero | kChecksum)) == 0;
+  return bytes <= kPieceBytesMax && options.kind == kDefaultKind && options.layout == Layout::kSingle &&
+         options.nodes.empty() && options.fabric == Fabric::kAny && options.extents <= 1 &&
+         (options.flags & ~(kZero | kChecksum)) == 0;
 }
 
 Status check_options(const AllocationOptions& options) {
@@ -91,7 +90,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   const Binding* const bound = piece.slab->binding.load(std::memory_order_acquire);
   const Extent& extent = (*bound)[0];
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
-  kind_ = Kind::kDram;
+  kind_ = kDefaultKind;
   access_ = Access::kReadWrite;
   checksum_ = (flags & kChecksum) != 0;
   base_ = piece.offset;

@@ -133,7 +133,7 @@ class Allocation {
   fabric::shm::Life life_;  // written before direct_
   std::atomic<uint32_t> busy_{0};
   Access access_ = Access::kReadWrite;
-  Kind kind_ = Kind::kDram;
+  Kind kind_ = kDefaultKind;
   bool checksum_ = false;
   std::atomic<bool> pointer_taken_{false};
   // ----

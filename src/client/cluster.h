@@ -14,7 +14,7 @@ class Session;
 struct NameInfo {
   std::string name;
   Shape shape;
-  Kind kind = Kind::kDram;
+  Kind kind = kDefaultKind;
   uint32_t owner_uid = 0;
   uint32_t mode = 0;
   bool lost = false;

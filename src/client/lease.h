@@ -19,7 +19,7 @@ class ExtentDescriptor;
 namespace ocm::client {
 
 struct AllocationOptions {
-  Kind kind = Kind::kDram;
+  Kind kind = kDefaultKind;
   Layout layout = Layout::kSingle;
   uint32_t extents = 0;
   uint64_t chunk_bytes = 0;
@@ -42,7 +42,7 @@ struct PublishedName {
 struct Lease {
   AllocationId id;
   Shape shape;
-  Kind kind = Kind::kDram;
+  Kind kind = kDefaultKind;
   Access access = Access::kReadWrite;
   bool replicated = false;  // parts have replicas: a put must reach all of them, a get reads one
   Sequence sequence;        // of layout sequence only

@@ -24,8 +24,6 @@ inline constexpr std::string_view kBytes = "bytes";
 struct Traits {
   /// Programs of its node map it: backings share a descriptor. Else they reach it over the network, as others do.
   bool mapped;
-  /// Sessions lease slabs of it, whose pieces cost no call.
-  bool slabs;
   /// Replicas of it may be made, also again.
   bool replicas;
 };

@@ -49,7 +49,7 @@ Status check_machine(const Settings&, std::vector<std::string>&) { return {}; }
 
 constinit const Entry kEntry{
     .kind = Kind::kTest,
-    .traits = {.mapped = false, .slabs = false, .replicas = false},
+    .traits = {.mapped = false, .replicas = false},
     .settings = kSettings,
     .make = make,
     .check_machine = check_machine,

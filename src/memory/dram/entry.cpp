@@ -74,7 +74,7 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
 extern const Entry kEntry;
 constinit const Entry kEntry{
     .kind = kSelf,
-    .traits = {.mapped = true, .slabs = true, .replicas = true},
+    .traits = {.mapped = true, .replicas = true},
     .settings = kOwnSettings,
     .make = make,
     .check_machine = check_machine,
