@@ -74,8 +74,7 @@ FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)
   }
 }
 
-Status FileDevice::failed(const char* what, uint64_t offset) const {
-  const int error = errno;
+Status FileDevice::failure(const char* what, int error, uint64_t offset) const {
   return Status::from_errno(error, std::string(what) + " the pool " + path_ + " at " + std::to_string(offset))
       .with_code(Code::kIo);
 }
@@ -92,7 +91,7 @@ Status FileDevice::read(uint64_t offset, std::span<std::byte> to) {
     const ssize_t got = ::pread(fd_.get(), bounce_.get(), part, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) errno = ENODATA;
-    if (got <= 0) return failed("reading", offset);
+    if (got <= 0) return failure("reading", errno, offset);
     std::memcpy(to.data(), bounce_.get(), static_cast<size_t>(got));
     to = to.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
@@ -108,7 +107,7 @@ Status FileDevice::write(uint64_t offset, std::span<const std::byte> from) {
     const ssize_t put = ::pwrite(fd_.get(), bounce_.get(), part, static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
     if (put == 0) errno = ENOSPC;
-    if (put <= 0) return failed("writing", offset);
+    if (put <= 0) return failure("writing", errno, offset);
     from = from.subspan(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
   }
@@ -117,7 +116,7 @@ Status FileDevice::write(uint64_t offset, std::span<const std::byte> from) {
 
 Status FileDevice::flush() {
   OCM_TRY(flush_failed_);
-  if (::fdatasync(fd_.get()) != 0) flush_failed_ = failed("flushing", 0);
+  if (::fdatasync(fd_.get()) != 0) flush_failed_ = failure("flushing", errno, 0);
   return flush_failed_;
 }
 

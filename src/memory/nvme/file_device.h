@@ -27,6 +27,10 @@ class FileDevice final : public Device {
   Status flush() override;
   /// False: what it runs on refuses O_DIRECT, and the kernel keeps a second copy of what is read.
   bool is_direct() const { return direct_; }
+  /// For requests beside these (queue.h).
+  int fd() const { return fd_.get(); }
+  /// kIo: "WHAT the pool PATH at OFFSET", and why.
+  Status failure(const char* what, int error, uint64_t offset) const;
 
  private:
   struct Free {
@@ -34,7 +38,6 @@ class FileDevice final : public Device {
   };
   FileDevice(os::Fd fd, std::string path, uint64_t bytes);
   Status check(uint64_t offset, uint64_t length) const;
-  Status failed(const char* what, uint64_t offset) const;
 
   const os::Fd fd_;
   const std::string path_;
