@@ -3,6 +3,7 @@
 // The name appears, or changes, when every byte is there: the bytes go into an allocation of their own,
 // which takes the name at the end. Only --in-place writes into what programs have attached.
 #include <stdio.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -134,6 +135,10 @@ Status put(const Globals& globals, const Options& options) {
                                      "; give --replace to let the file's length count");
   }
   if (options.in_place) return put_in_place(session.get(), source, options);
+  if (old->owner_uid != geteuid()) {
+    return Status(Code::kExists, "the name belongs to uid " + std::to_string(old->owner_uid) +
+                                     "; give --in-place to leave it his, or --replace to make it yours");
+  }
   OCM_TRY_ASSIGN(const Placement placement, placement_of(session.get(), *old));
   return put_new(session.get(), source, options, placement, true);
 }

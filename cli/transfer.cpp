@@ -171,6 +171,11 @@ Result<Target> Target::open(const std::string& path) {
   target.path_ = path;
   struct stat info {};
   const bool exists = stat(path.c_str(), &info) == 0;
+  // A link that the system does not follow, in /tmp for instance, is not followed here either.
+  if (!exists && errno != ENOENT && path != "-") {
+    const int error = errno;
+    return Status::from_errno(error, path).with_code(error == EACCES ? Code::kPermission : Code::kIo);
+  }
   if (path == "-") {
     target.fd_ = os::Fd(dup(STDOUT_FILENO));
   } else if (exists && S_ISDIR(info.st_mode)) {

@@ -155,13 +155,18 @@ class Options {
         case Type::kFlag: return app_.add_flag(one.flag, *on, help);
         case Type::kNumber: return app_.add_option(one.flag, *number, help);
         case Type::kIndex: return app_.add_option(one.flag, *index, help)->check(CLI::Range(-1, 1 << 20));
-        case Type::kBytes: return app_.add_option(one.flag, *text, help);
+        case Type::kBytes:
+        case Type::kPath: return app_.add_option(one.flag, *text, help);
       }
       return nullptr;
     };
     const CLI::Option* option = added();
     setters_.push_back([=](Config& c) -> Status {
       if (option->count() == 0) return {};
+      if (one.setting.type == Type::kPath) {
+        one.set_text(c, *text);
+        return {};
+      }
       uint64_t value = *number;
       if (one.setting.type == Type::kFlag) value = *on ? 1 : 0;
       if (one.setting.type == Type::kIndex) value = static_cast<uint64_t>(*index);  // -1 is kNoIndex

@@ -12,7 +12,7 @@
 /* clang-format off */
 #define OCM_KINDS(X)            \
   X(DRAM, Dram, dram,  0, 1, 1) \
-  X(NVME, Nvme, nvme,  1, 1, 0) \
+  X(NVME, Nvme, nvme,  1, 1, 1) \
   X(GPU,  Gpu,  gpu,   2, 1, 0) \
   X(TEST, Test, test, 15, 0, 0)
 /* clang-format on */

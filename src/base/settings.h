@@ -14,8 +14,9 @@ struct Setting {
     kNumber,
     kBytes,
     kFlag,
-    kIndex
-  };  // kIndex: from 0, or -1, which is kNoIndex: none
+    kIndex,  // from 0, or -1, which is kNoIndex: none
+    kPath
+  };
 
   const char* key;
   Type type;
@@ -23,6 +24,7 @@ struct Setting {
   /// Programs of the daemon's host are told: it is about their end.
   bool for_programs;
   const char* help;
+  const char* initial_text = "";  // kPath's; it has no numbers
 };
 inline constexpr uint64_t kNoIndex = ~uint64_t{0};
 
@@ -34,11 +36,19 @@ class SettingsOf {
     const auto it = values_.find({of, setting.key});
     return it == values_.end() ? setting.initial : it->second;
   }
+  std::string text(Of of, const Setting& setting) const {
+    const auto it = texts_.find({of, setting.key});
+    return it == texts_.end() ? setting.initial_text : it->second;
+  }
+  void set_text(Of of, const Setting& setting, std::string text) {
+    texts_[{of, setting.key}] = std::move(text);
+  }
   void set(Of of, const Setting& setting, uint64_t value) { set(of, setting.key, value); }
   void set(Of of, const char* key, uint64_t value) { values_[{of, key}] = value; }
 
  private:
   std::map<std::pair<Of, std::string>, uint64_t> values_;
+  std::map<std::pair<Of, std::string>, std::string> texts_;
 };
 
 }  // namespace ocm

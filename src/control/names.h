@@ -41,10 +41,9 @@ namespace ocm::control {
 inline constexpr size_t kNamesListedMax = 8192;
 inline constexpr size_t kRemovedMax = 65536;
 
-/// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
 /// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c, and `more`.
 std::string name_in_conflict(const wire::Allocation& allocation, const std::string& more = {});
-
+/// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
 
 class Names {

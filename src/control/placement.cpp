@@ -73,6 +73,12 @@ std::string rounded_down(uint64_t bytes) {
 }
 
 Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
+  const auto kind = static_cast<size_t>(r.kind);
+  const bool offered = std::any_of(rooms.begin(), rooms.end(),
+                                   [kind](const NodeRoom& room) { return room.bytes_total[kind] != 0; });
+  if (!offered) {  // nothing that is freed would help
+    return Status(Code::kUnsupported, std::string("no node offers memory of kind ") + kind_name(r.kind));
+  }
   return Status(Code::kPoolFull, wanted + "; free: " + describe_room(rooms, r.kind));
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "base/ids.h"
+#include "base/staged.h"
 #include "fabric/op.h"
 #include "os/clock.h"
 
@@ -24,7 +25,9 @@ struct ServedExtent {
   ExtentId id;
   uint64_t bytes = 0;
   Capability capability;  // read-write; os::read_capability() of it opens for reading
+  // One of the two: bytes in memory, or on a device.
   std::byte* data = nullptr;
+  Staged* staged = nullptr;
   std::atomic<bool> revoked{false};
   /// For replicas: serve only while now_ns < *lease_until_ns, so that a node that lost the cluster never
   /// answers with bytes that the others have overwritten. Null: no lease needed.

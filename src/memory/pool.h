@@ -11,11 +11,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 
 #include "base/ids.h"
+#include "base/staged.h"
 #include "os/memory.h"
 
 namespace ocm::memory {
@@ -23,20 +22,6 @@ namespace ocm::memory {
 struct ExtentOptions {
   bool hugepages = false;
   bool populate = false;
-};
-
-/// Bytes that are on a device: who wants some does not wait with a thread. Calls that touch the same bytes are carried
-/// out in the order in which they were made.
-class Staged {
- public:
-  /// kOk; kLost (the device has not got the bytes any more), kIo. It must not wait.
-  using Done = std::function<void(Status)>;
-
-  virtual ~Staged() = default;
-  /// Bytes inside the extent, at any offset, of any length. `into` and `from` stay as they are, and the backing lives,
-  /// until `done` is called: once, by a thread of the device's, or before the call returns.
-  virtual void read(uint64_t offset, std::span<std::byte> into, Done done) = 0;
-  virtual void write(uint64_t offset, std::span<const std::byte> from, Done done) = 0;
 };
 
 /// The bytes of one extent. Destroying it gives the memory back to the system.

@@ -111,6 +111,12 @@ Setter setting_of(SettingsOf<Of>& out, Of of, const Setting& setting) {
         OCM_TRY(flag(on)(n));
         value = on ? 1 : 0;
         break;
+      case Setting::Type::kPath: {
+        std::string path;
+        OCM_TRY(text(path)(n));
+        out.set_text(of, setting, std::move(path));
+        return {};
+      }
     }
     out.set(of, setting, value);
     return {};
@@ -324,12 +330,16 @@ std::vector<SettingFlag> setting_flags() {
     return flag;
   };
   fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
-    out.push_back({flag_of(entry.name(), setting, fabric::kEnabled), setting,
-                   [&](Config& c, uint64_t value) { c.fabrics.set(entry.fabric, setting, value); }});
+    out.push_back(
+        {flag_of(entry.name(), setting, fabric::kEnabled), setting,
+         [&](Config& c, uint64_t value) { c.fabrics.set(entry.fabric, setting, value); },
+         [&](Config& c, std::string text) { c.fabrics.set_text(entry.fabric, setting, std::move(text)); }});
   });
   memory::each_setting(memory::entries(), [&](const memory::Entry& entry, const Setting& setting) {
-    out.push_back({flag_of(entry.name(), setting, memory::kBytes), setting,
-                   [&](Config& c, uint64_t value) { c.offers.set(entry.kind, setting, value); }});
+    out.push_back(
+        {flag_of(entry.name(), setting, memory::kBytes), setting,
+         [&](Config& c, uint64_t value) { c.offers.set(entry.kind, setting, value); },
+         [&](Config& c, std::string text) { c.offers.set_text(entry.kind, setting, std::move(text)); }});
   });
   return out;
 }
@@ -388,7 +398,8 @@ Status Config::check() const {
   OCM_TRY(in_range("[limits] copies", copies, 1, 64));
   Status good;
   const auto check_setting = [&](const std::string& section, const Setting& setting, uint64_t value) {
-    if (!good.is_ok() || (setting.type == Setting::Type::kIndex && value == kNoIndex)) return;
+    const bool none = setting.type == Setting::Type::kIndex && value == kNoIndex;
+    if (!good.is_ok() || none || setting.type == Setting::Type::kPath) return;
     const std::string key = "[" + section + "] " + setting.key;
     good = in_range(key.c_str(), value, setting.least, setting.most);
   };

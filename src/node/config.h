@@ -108,6 +108,7 @@ struct SettingFlag {
   std::string flag;
   Setting setting;
   std::function<void(Config&, uint64_t)> set;
+  std::function<void(Config&, std::string)> set_text;  // kPath's
 };
 std::vector<SettingFlag> setting_flags();
 /// 0 to 4294967294.

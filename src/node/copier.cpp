@@ -76,11 +76,17 @@ class Copier::Worker {
 
   Status move_piece(CopyJob& job) {
     OCM_TRY_ASSIGN(const CopyPiece piece, CopyPiece::begin(home_.directory(), job, kPieceBytes, os::now_ns));
-    if (piece.source() != nullptr) {
-      fabric::shm::copy_bytes(piece.target(), piece.source(), piece.bytes());
+    const bool on_device = piece.target() == nullptr;
+    if (on_device) buffer_.resize(kPieceBytes);
+    std::byte* const into = on_device ? buffer_.data() : piece.target();
+    if (!piece.source_is_here()) {
+      OCM_TRY(pull(job, piece.source_at(), into, piece.bytes()));
+    } else if (piece.source() == nullptr) {
+      OCM_TRY(piece.read_source(into));
     } else {
-      OCM_TRY(pull(job, piece.source_at(), piece.target(), piece.bytes()));
+      fabric::shm::copy_bytes(into, piece.source(), piece.bytes());
     }
+    if (on_device) OCM_TRY(piece.write_target(into));
     return piece.end(job, os::now_ns);
   }
 
@@ -178,6 +184,7 @@ class Copier::Worker {
   Home& home_;
   fabric::Credentials who_;
   std::map<Key, std::unique_ptr<fabric::Channel>> channels_;
+  std::vector<std::byte> buffer_;  // of a piece for a device
 };
 
 Copier::Copier(Core& core, Home& home, Cluster& cluster, Mover mover)

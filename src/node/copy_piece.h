@@ -36,9 +36,17 @@ class CopyPiece {
   }
   uint64_t bytes() const { return bytes_; }
   uint64_t source_at() const { return source_at_; }
-  std::byte* target() const { return target_->data + target_at_; }
-  /// Null: at another home.
-  const std::byte* source() const { return source_ ? source_->data + source_at_ : nullptr; }
+  bool source_is_here() const { return source_ != nullptr; }
+  /// Where the target's bytes are, or the source's, which is here. Null: on a device.
+  std::byte* target() const { return target_->data != nullptr ? target_->data + target_at_ : nullptr; }
+  const std::byte* source() const { return source_->data != nullptr ? source_->data + source_at_ : nullptr; }
+  /// From there, or to there; waits for it.
+  Status read_source(std::byte* into) const {
+    return wait_for_device([&](auto done) { source_->staged->read(source_at_, {into, bytes_}, done); });
+  }
+  Status write_target(const std::byte* from) const {
+    return wait_for_device([&](auto done) { target_->staged->write(target_at_, {from, bytes_}, done); });
+  }
 
   /// Good: what was loaded was good to be read, and what was stored is there. Errors: those of begin().
   template <class Now>

@@ -15,12 +15,17 @@ Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   if (const auto known = served_.find(id.address); known != served_.end() && known->second->id == id)
     return std::shared_ptr<fabric::ServedExtent>(known->second);
   if (fault::at(fault::Point::kServeNoMemory)) return Status(Code::kNoMemory);
-  OCM_TRY_ASSIGN(std::byte * data, extent->backing->data());
+  std::byte* data = nullptr;
+  Staged* const staged = extent->backing->staged();
+  if (staged == nullptr) {
+    OCM_TRY_ASSIGN(data, extent->backing->data());
+  }
   auto served = std::make_shared<Served>();
   served->id = id;
   served->bytes = extent->bytes;
   served->capability = extent->capability;
   served->data = data;
+  served->staged = staged;
   const auto leased = leased_.find(id.address);
   if (leased != leased_.end() && leased->second == id.generation) served->lease_until_ns = &lease_;
   served->extent = std::move(extent);

@@ -1,4 +1,4 @@
-// The extents that this home serves over its fabrics: opened by id, mapped at the first remote attach.
+// The extents that this home serves over its fabrics: opened by id, mapped at the first remote attach if they can be.
 //
 // Invariants
 //   D1 an extent is served by at most one ServedExtent, shared by all connections.

@@ -14,6 +14,7 @@
 #include "control/names.h"
 #include "control/parts.h"
 #include "control/placement.h"
+#include "fabric/registry/registry.h"
 #include "fabric/shm/tables.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
@@ -195,7 +196,12 @@ wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
   out.set_node(core_.name);
   out.set_kind(static_cast<uint32_t>(extent.kind));
   out.set_slot(extent.slot);
-  for (const auto& address : core_.addresses) *out.add_addresses() = address;
+  for (const auto& address : core_.addresses) {
+    // What is on a device is reached through its home only.
+    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(address.fabric()));
+    if (extent.backing->staged() == nullptr || (entry != nullptr && entry->traits.home_checks))
+      *out.add_addresses() = address;
+  }
   return out;
 }
 

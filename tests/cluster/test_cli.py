@@ -290,6 +290,10 @@ def test_put_and_get_of_odd_files(ocm, tmp_path):
     link.symlink_to("behind")
     ocm("get", "cpus", link)
     assert link.is_symlink() and behind.read_bytes().startswith(b"processor")
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    ocm("get", "cpus", circle, code=FAILURE)
+    assert circle.is_symlink(), "what the system does not follow is left as it is"
     longest = tmp_path / ("n" * 250)
     ocm("get", "cpus", longest)
     assert longest.read_bytes() == behind.read_bytes()

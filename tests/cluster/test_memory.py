@@ -196,8 +196,8 @@ def test_unknown_node(p):
     assert "nobody" in fails("UNKNOWN_NODE", lambda: p.alloc(MIB, nodes=["nobody"]))
 
 
-def test_kinds_of_later_versions_are_named(p):
-    assert "nvme" in fails("UNSUPPORTED", lambda: p.alloc(MIB, kind=1)).lower()
+def test_kinds_that_nobody_offers_are_named(p):
+    assert "no node offers memory of kind nvme" in fails("UNSUPPORTED", lambda: p.alloc(MIB, kind=1)).lower()
     assert "gpu" in fails("UNSUPPORTED", lambda: p.alloc(MIB, kind=2)).lower()
 
 

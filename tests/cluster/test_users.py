@@ -224,6 +224,23 @@ def test_who_publishes_is_told_whose_the_name_is(shared):
     alice.close(), root.close()
 
 
+def test_a_put_over_anothers_name_leaves_it_his(shared, tmp_path):
+    """Root writes files of others without owning them afterwards."""
+    alice = shared.program(shared["n1"], uid=ALICE)
+    alice.alloc(4096, flags=DEDICATED).publish("alices-file", 0o604)
+    (tmp_path / "file").write_bytes(b"r" * 4096)
+    ocm = [find_binary("ocm"), "--socket", shared["n1"].socket_path, "put", tmp_path / "file", "alices-file"]
+    refused = subprocess.run(ocm, capture_output=True, text=True, timeout=20)
+    assert refused.returncode != 0 and f"belongs to uid {ALICE}; give --in-place" in refused.stderr
+    subprocess.run([*ocm, "--in-place"], check=True, timeout=20)
+    again = alice.attach("alices-file")
+    assert again.get(0, 4096) == b"r" * 4096
+    assert alice.session("names")["alices-file"]["mode"] == 0o604
+    subprocess.run([*ocm, "--replace"], check=True, timeout=20)
+    assert error_of(alice.attach, "alices-file", "rw") == "PERMISSION"
+    alice.close()
+
+
 def test_a_user_cannot_keep_a_daemon_from_starting(make_cluster):
     """Who may open the lock of a run directory could lock it."""
     cluster = make_cluster(names=("n1",))
@@ -282,6 +299,16 @@ def test_a_quota_is_one_users_own(make_cluster):
     bob.alloc(6 * MIB, nodes=["n2"])
     assert error_of(bob.alloc, 6 * MIB, nodes=["n2"]) == "QUOTA"
     assert alice.alloc(64 * MIB, nodes=["n2"])
+
+
+def test_without_quotas_one_user_can_take_all(make_cluster):
+    """Which is what a quota is for."""
+    cluster = make_cluster(names=("n1", "n2"), dram=16 * MIB)
+    alice, bob = cluster.program(cluster["n1"], uid=ALICE), cluster.program(cluster["n1"], uid=BOB)
+    taken = [bob.alloc(16 * MIB, nodes=[name]) for name in ("n1", "n2")]
+    assert error_of(alice.alloc, MIB) == "POOL_FULL"
+    taken[0].free()
+    assert alice.alloc(MIB)
 
 
 # ---- what a user may take from others

@@ -46,8 +46,22 @@ std::unique_ptr<FabricFixture> narrow() {
       tcp::ChannelOptions{.window_bytes = 32 * 1024, .frame_bytes = 16 * 1024});
 }
 
+/// The bytes are on a device, which answers late and in any order.
+std::unique_ptr<FabricFixture> on_device() {
+  auto fixture = plain();
+  fixture->home.on_device();
+  return fixture;
+}
+std::unique_ptr<FabricFixture> narrow_on_device() {
+  auto fixture = narrow();
+  fixture->home.on_device();
+  return fixture;
+}
+
 INSTANTIATE_TEST_SUITE_P(Tcp, FabricConformance, testing::Values(plain));
 INSTANTIATE_TEST_SUITE_P(TcpNarrow, FabricConformance, testing::Values(narrow));
+INSTANTIATE_TEST_SUITE_P(TcpDevice, FabricConformance, testing::Values(on_device));
+INSTANTIATE_TEST_SUITE_P(TcpDeviceNarrow, FabricConformance, testing::Values(narrow_on_device));
 
 }  // namespace
 }  // namespace ocm::fabric

@@ -24,7 +24,12 @@ ExtentDescriptor TestHome::make(uint64_t bytes) {
   auto mapping = os::Mapping::map(extent->fd.get(), bytes, true);
   OCM_ASSERT(mapping.is_ok());
   extent->mapping = std::move(*mapping);
-  extent->data = extent->mapping.data();
+  if (on_device_) {
+    extent->device = std::make_unique<TestDevice>(extent->mapping.data());
+    extent->staged = extent->device.get();
+  } else {
+    extent->data = extent->mapping.data();
+  }
   extent->bytes = bytes;
   extent->capability = os::random_id<Capability>();
 
@@ -61,7 +66,7 @@ void TestHome::revoke(const ExtentDescriptor& extent) {
 
 std::byte* TestHome::data(const ExtentDescriptor& extent) {
   const std::lock_guard lock(mutex_);
-  return extents_.at(extent.id.address)->data;
+  return extents_.at(extent.id.address)->mapping.data();
 }
 
 Result<std::shared_ptr<HomeExtent>> TestHome::find(ExtentId id) {

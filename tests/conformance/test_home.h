@@ -15,6 +15,7 @@
 #include "fabric/shm/tables.h"
 #include "os/crypto.h"
 #include "os/memory.h"
+#include "test_device.h"
 
 namespace ocm::fabric {
 
@@ -22,6 +23,7 @@ namespace ocm::fabric {
 struct HomeExtent final : ServedExtent {
   os::Fd fd;
   os::Mapping mapping;
+  std::unique_ptr<TestDevice> device;
   uint32_t slot = 0;
 };
 
@@ -31,6 +33,8 @@ class TestHome final : public ExtentDirectory {
 
   explicit TestHome(uint32_t partition = 1);
 
+  /// What is made from here on is on a device.
+  void on_device() { on_device_ = true; }
   /// A new extent of `bytes` zeros; the descriptor has no addresses yet.
   ExtentDescriptor make(uint64_t bytes);
   /// Ends it: later ops get kRevoked.
@@ -61,6 +65,7 @@ class TestHome final : public ExtentDirectory {
   void set_frozen(bool frozen);
 
   const uint32_t partition_;
+  bool on_device_ = false;
   const Capability token_ = os::random_id<Capability>();
   os::Fd table_fd_;
   os::Mapping table_;

@@ -1,11 +1,15 @@
 // fabric/tcp: one connection of the data server, fed over a socket pair.
 //
 // The first byte chooses how far the peer gets before the bytes that follow: 0 a stranger, 1 it proved its
-// session and attached an extent, 2 the same and the bytes describe frames, whose checksums are made right.
+// session and attached an extent, 2 the same and the bytes describe frames, whose checksums are made right. From 128 on the
+// extent is on a device, which answers when nothing else moves.
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <memory>
 
 #include "fabric/tcp/connection.h"
@@ -19,6 +23,39 @@ namespace {
 
 constexpr uint64_t kExtentBytes = 4096, kGuardBytes = 4096;
 
+class Device final : public Staged {
+ public:
+  explicit Device(std::byte* bytes) : bytes_(bytes) {}
+  ~Device() override {
+    while (step()) {
+    }
+  }
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    add([=, this] { std::copy_n(bytes_ + offset, into.size(), into.data()); }, std::move(done));
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    add([=, this] { std::copy_n(from.data(), from.size(), bytes_ + offset); }, std::move(done));
+  }
+  void modify(uint64_t offset, std::function<void(std::byte*)> change, Done done) override {
+    add([=, this] { change(bytes_ + offset); }, std::move(done));
+  }
+  /// Carries out the oldest call. False: there is none.
+  bool step() {
+    if (calls_.empty()) return false;
+    const auto [move, done] = std::move(calls_.front());
+    calls_.pop_front();
+    move();
+    done({});
+    return true;
+  }
+
+ private:
+  void add(std::function<void()> move, Done done) { calls_.emplace_back(std::move(move), std::move(done)); }
+
+  std::byte* const bytes_;
+  std::deque<std::pair<std::function<void()>, Done>> calls_;
+};
+
 struct Extent final : ServedExtent {
   std::vector<std::byte> memory = std::vector<std::byte>(kExtentBytes + 2 * kGuardBytes, std::byte{0x77});
   Extent() {
@@ -31,8 +68,13 @@ struct Extent final : ServedExtent {
     const auto whole = [](const std::byte* at) {
       return std::all_of(at, at + kGuardBytes, [](std::byte b) { return b == std::byte{0x77}; });
     };
-    return whole(memory.data()) && whole(data + kExtentBytes);
+    return whole(memory.data()) && whole(memory.data() + kGuardBytes + kExtentBytes);
   }
+  void put_on_device() {
+    staged = &device;
+    data = nullptr;
+  }
+  Device device{memory.data() + kGuardBytes};
 };
 
 struct Directory final : ExtentDirectory {
@@ -46,12 +88,13 @@ struct Directory final : ExtentDirectory {
 
 class Peer {
  public:
-  Peer() {
+  explicit Peer(bool on_device) {
+    if (on_device) directory_.extent->put_on_device();
     int ends[2];
     OCM_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     mine_ = os::Fd(ends[0]);
     connection_ = std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_,
-                                                    places_, attachments_);
+                                                    places_, attachments_, bell_);
   }
   /// Sends it, moves the server until nothing moves, and takes the answers.
   void send(std::span<const std::byte> bytes) {
@@ -65,7 +108,7 @@ class Peer {
         moved = true;
         if (replies_.size() < 4096) replies_.insert(replies_.end(), answers, answers + got);
       }
-      if (!moved) break;
+      if (!moved && !directory_.extent->device.step()) break;
     }
   }
   void frame(wire::FrameHeader header, std::span<const std::byte> payload) {
@@ -101,6 +144,8 @@ class Peer {
   tcp::Fences fences_;
   tcp::Places places_{64, 0};
   tcp::Attachments attachments_{8, 0};
+  const std::shared_ptr<tcp::Bell> bell_ =
+      std::make_shared<tcp::Bell>(os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   os::Fd mine_;
   std::unique_ptr<tcp::Scratch> scratch_ = std::make_unique<tcp::Scratch>();
   std::unique_ptr<tcp::Connection> connection_;
@@ -114,12 +159,12 @@ constexpr size_t kDescribedBytes = 28;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const int mode = data[0] % 3;
+  const int mode = data[0] % 128 % 3;
   auto bytes = fuzz::bytes_of(data + 1, size - 1);
-  Peer peer;
+  Peer peer(data[0] >= 128);
   if (mode != 0) peer.enter();
   if (mode != 2) {
-    const size_t cut = bytes.empty() ? 0 : data[0] % bytes.size();  // in two pieces
+    const size_t cut = bytes.empty() ? 0 : data[0] % 128 % bytes.size();  // in two pieces
     peer.send(bytes.first(cut));
     peer.send(bytes.subspan(cut));
   }
@@ -169,6 +214,10 @@ std::vector<std::string> fuzz::seeds() {
     wire::encode_frame(header, reinterpret_cast<std::byte*>(text.data() + 1));
     out.push_back(text);
     text[0] = 1;
+    out.push_back(text);
+  }
+  for (std::string text : std::vector<std::string>(out)) {
+    text[0] = static_cast<char>(text[0] | '\x80');
     out.push_back(text);
   }
   return out;

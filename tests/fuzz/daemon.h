@@ -175,7 +175,7 @@ class Daemon {
   Status move(node::CopyJob job) {
     const auto now = [this] { return env_.now_ns(); };
     OCM_TRY_ASSIGN(const auto piece, node::CopyPiece::begin(home_->directory(), job, job.bytes, now));
-    if (piece.source() == nullptr)
+    if (!piece.source_is_here())
       std::memset(piece.target(), 0, piece.bytes());
     else
       std::memmove(piece.target(), piece.source(), piece.bytes());

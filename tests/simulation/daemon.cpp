@@ -327,7 +327,7 @@ Task<void> Daemon::copy(node::CopyJob job) {
     status = piece.status();
     if (!status.is_ok()) break;
     const uint64_t bytes = piece.value().bytes();
-    if (piece.value().source() != nullptr) {
+    if (piece.value().source_is_here()) {
       std::memcpy(piece.value().target(), piece.value().source(), bytes);
     } else {
       WordOp get;

@@ -131,7 +131,6 @@ TEST_F(HomeTest, AnEndThatComesBeforeTheResumptionOfItsOwnRunIsFinal) {
   EXPECT_EQ(home->vouching(session)->incarnation, kFirst);
 }
 
-/// As a home does that starts over: every replica goes, one after another, and holds come in between.
 TEST_F(HomeTest, AFrozenReplicaIsStillOne) {
   const ExtentId replica = id_of(reserve(kFirst, Layout::kReplicated).value());
   const std::vector<ExtentId> only{replica};
@@ -147,6 +146,7 @@ TEST_F(HomeTest, AFrozenReplicaIsStillOne) {
   EXPECT_TRUE(home->directory().replicas().empty());
 }
 
+/// As a home does that starts over: every replica goes, one after another, and holds come in between.
 TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
   std::vector<wire::ExtentDescriptor> extents;
   std::vector<std::weak_ptr<memory::Extent>> kept;

@@ -65,7 +65,7 @@ class NvmeScratch : public testing::Test {
  protected:
   static constexpr uint32_t kSlots = 64;
 
-  std::unique_ptr<Backing> made(uint64_t bytes) { return std::move(pool.make(bytes, {})).value(); }
+  std::unique_ptr<Backing> made(uint64_t bytes) { return std::move(pool.make(bytes)).value(); }
   Status put(Backing& backing, uint64_t offset, const std::vector<std::byte>& from) {
     Status status(Code::kInternal);
     backing.staged()->write(offset, from, [&](Status told) { status = std::move(told); });
@@ -178,7 +178,7 @@ TEST_F(NvmeScratch, AllOfItsSlotsCanBeUsedAgainAndAgain) {
 TEST_F(NvmeScratch, MoreThanThereAreBuffersWaits) {
   LateQueue wide(4096 * kPage);
   ScratchPool large(wide, 0, 4096, kPage);
-  const auto backing = std::move(large.make(4096 * kPage, {})).value();
+  const auto backing = std::move(large.make(4096 * kPage)).value();
   const std::vector<std::byte> bytes = of(4096 * kPage, 3);
   bool done = false;
   backing->staged()->write(0, bytes, [&](const Status& status) { done = status.is_ok(); });
@@ -240,7 +240,7 @@ TEST_F(NvmeScratch, ADeviceThatTakesNoMoreIsReadOnly) {
   const Status refused = put(*backing, kPage, of(kPage, 8));
   EXPECT_EQ(refused.code(), Code::kIo);
   EXPECT_NE(refused.message().find("the test's device fails"), std::string_view::npos) << refused.message();
-  EXPECT_EQ(pool.make(kPage, {}).status().code(), Code::kIo);
+  EXPECT_EQ(pool.make(kPage).status().code(), Code::kIo);
   EXPECT_EQ(at(*backing, kPage), 6) << "what it has can be read";
   EXPECT_EQ(at(*backing, 2 * kPage), 0);
   std::vector<std::byte> byte(1);
@@ -252,7 +252,7 @@ TEST_F(NvmeScratch, ADeviceThatTakesNoMoreIsReadOnly) {
 TEST_F(NvmeScratch, WhoWaitsIsToldThatItStops) {
   LateQueue wide(20'000 * kPage);
   ScratchPool large(wide, 0, 20'000, kPage);
-  const auto backing = std::move(large.make(20'000 * kPage, {})).value();
+  const auto backing = std::move(large.make(20'000 * kPage)).value();
   const std::vector<std::byte> bytes = of(20'000 * kPage, 3);
   wide.all_writes_fail = true;
   Status status;
@@ -273,7 +273,7 @@ TEST_F(NvmeScratch, ThreadsOnAFileAreAloneInTheirPieces) {
   const auto device = std::move(FileDevice::open(folder.path() + "/pool")).value();
   const auto files = std::move(Queue::open(*device)).value();
   ScratchPool real(*files, 0, kSlots, kPage);
-  const auto backing = std::move(real.make(kThreads * kPieceBytes, {})).value();
+  const auto backing = std::move(real.make(kThreads * kPieceBytes)).value();
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {

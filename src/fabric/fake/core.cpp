@@ -388,6 +388,8 @@ void NetworkCore::apply(Link& link, Stream& stream, Message& request) {
                                    : check_access_at(*extent, stream.access, request.opcode, request.offset,
                                                      request.bytes, nodes_[link.home].now_ns);
   }
+  // This network's time is not a device's.
+  if (!request.detach && reply.code == Code::kOk && extent->data == nullptr) reply.code = Code::kUnsupported;
   if (!request.detach && reply.code == Code::kOk) {
     std::byte* at = extent->data + request.offset;
     switch (request.opcode) {

@@ -117,6 +117,7 @@ bool Connection::has_vanished(const Answers& answers, uint64_t now_ns, uint64_t 
 bool Connection::move(Scratch& scratch) {
   bool moved = false;
   more_ = false;
+  (void)answer_staged();
   if (wants_write()) moved = flush();
   if (!saved_.empty()) std::memcpy(scratch.bytes.data(), saved_.data(), saved_.size());
   begin_ = 0;
@@ -125,6 +126,7 @@ bool Connection::move(Scratch& scratch) {
   bool full = false;
   while (state_ != State::kClosed) {
     parse(scratch);
+    if (answer_staged()) continue;
     if (state_ == State::kClosed) break;
     if (state_ == State::kClosing || is_congested()) {
       if (flush()) moved = true;
@@ -152,7 +154,7 @@ bool Connection::move(Scratch& scratch) {
     budget -= std::min<uint64_t>(budget, static_cast<uint64_t>(n));
     if (stream_.short_means_empty() && short_) {
       parse(scratch);
-      if (state_ != State::kClosed && is_congested()) continue;
+      if (answer_staged() || (state_ != State::kClosed && is_congested())) continue;
       break;
     }
   }
@@ -237,6 +239,10 @@ void Connection::parse(Scratch& scratch) {
       held_ = true;
       return;
     }
+    if (!staged_.empty() && must_wait_for_device(header)) {
+      waits_for_device_ = true;
+      return;
+    }
     begin_ += kFrameHeaderBytes + body;
     if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]]
       timed_since_ns_ = os::now_ns();
@@ -252,8 +258,70 @@ bool Connection::must_wait(const FrameHeader& header) const {
   const Attached* target = attached(header.index);
   const uint64_t bytes = header.type == FrameType::kPut ? header.length : 8;
   const std::shared_ptr<ServedExtent> extent = target != nullptr ? target->extent.lock() : nullptr;
-  if (extent == nullptr || header.offset > extent->bytes) return false;
+  if (extent == nullptr || extent->data == nullptr || header.offset > extent->bytes) return false;
   return tx_.refers_to(extent->data + header.offset, bytes);
+}
+
+bool Connection::must_wait_for_device(const FrameHeader& header) const {
+  if (staged_bytes_ >= kStagedBytesMax || staged_.size() >= kStagedMax ||
+      (header.flags & wire::kFlagChained) != 0) {
+    return true;
+  }
+  const bool moves = header.type == FrameType::kPut || header.type == FrameType::kGet;
+  if (!moves && op_code(header.type) == OpCode::kGet) return true;  // it does nothing to bytes
+  std::shared_ptr<ServedExtent> extent;
+  const Code code = admit(header, moves ? header.length : 8, extent);
+  return code != Code::kOk || extent->staged == nullptr || is_too_large(header, *extent);
+}
+
+bool Connection::is_too_large(const FrameHeader& header, const ServedExtent& extent) {
+  if (extent.staged != nullptr && header.length > kStagedFrameBytesMax) return true;
+  return (header.flags & wire::kFlagPayloadCrc) != 0 && header.length > kChecksumFrameBytesMax;
+}
+
+std::shared_ptr<StagedOp> Connection::begin_staged(const FrameHeader& header,
+                                                   const std::shared_ptr<ServedExtent>& extent,
+                                                   uint64_t bytes) {
+  auto op = StagedOp::make(header, extent, bytes);
+  if (op == nullptr) {
+    op = StagedOp::make(header, extent, 0);
+    if (op == nullptr) throw std::bad_alloc();
+    op->refuse(Code::kNoMemory);
+  }
+  op->timed_since_ns = std::exchange(timed_since_ns_, 0);
+  staged_bytes_ += op->bytes();
+  staged_.push_back(op);
+  return op;
+}
+
+bool Connection::answer_staged() {
+  bool answered = false;
+  while (!staged_.empty() && staged_.front()->is_done()) {
+    std::shared_ptr<StagedOp> op = std::move(staged_.front());
+    staged_.pop_front();
+    staged_bytes_ -= op->bytes();
+    answer(std::move(op));
+    answered = true;
+  }
+  return answered && std::exchange(waits_for_device_, false);
+}
+
+void Connection::answer(std::shared_ptr<StagedOp> op) {
+  const FrameHeader& header = op->header();
+  if (op->timed_since_ns != 0) stats_.answered(os::now_ns() - op->timed_since_ns);
+  if (op->code() != Code::kOk) return refuse(header, op->code());
+  if (header.type == FrameType::kPut) {
+    count(stats_.put_ops);
+    count(stats_.put_bytes, header.length);
+    return reply(header, 0);
+  }
+  if (header.type != FrameType::kGet) {
+    count(stats_.atomic_ops);
+    return reply(header, op->old());
+  }
+  const std::byte* bytes = op->buffer();
+  std::shared_ptr<const ServedExtent> keep(op, op->extent().get());
+  reply_bytes(header, bytes, std::move(keep));
 }
 
 void Connection::take_payload(const std::byte* data, size_t bytes) {
@@ -278,7 +346,14 @@ void Connection::put_complete() {
       incoming_.crc != header.payload_crc) {
     incoming_.code = Code::kBadChecksum;
   }
-  if (incoming_.code == Code::kOk) {
+  if (incoming_.op != nullptr) {
+    const std::shared_ptr<StagedOp> op = std::exchange(incoming_.op, nullptr);
+    if (incoming_.code == Code::kOk) {
+      op->put(bell_, this);
+    } else {
+      op->refuse(incoming_.code);
+    }
+  } else if (incoming_.code == Code::kOk) {
     count(stats_.put_ops);
     count(stats_.put_bytes, header.length);
     reply(header, 0);
@@ -430,15 +505,18 @@ Code Connection::admit(const FrameHeader& header, uint64_t bytes,
 void Connection::on_put(const FrameHeader& header) {
   std::shared_ptr<ServedExtent> extent;
   Code code = admit(header, header.length, extent);
-  if (code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) && header.length > kChecksumFrameBytesMax) {
-    code = Code::kTooLarge;
+  if (code == Code::kOk && is_too_large(header, *extent)) code = Code::kTooLarge;
+  incoming_.op = nullptr;
+  if (code == Code::kOk && extent->staged != nullptr) {
+    incoming_.op = begin_staged(header, extent, header.length);
+    if (incoming_.op->is_done()) code = Code::kNoMemory;
   }
   incoming_.header = header;
   incoming_.code = code;
   incoming_.left = header.length;
   incoming_.crc = 0;
   if (code == Code::kOk) {
-    incoming_.target = extent->data + header.offset;
+    incoming_.target = incoming_.op != nullptr ? incoming_.op->buffer() : extent->data + header.offset;
     incoming_.extent = std::move(extent);
     if (header.length >= kLongPutBytes) ahead_bytes_ = kAheadOfLongPutBytes;
   } else {
@@ -451,8 +529,19 @@ void Connection::on_get(const FrameHeader& header) {
   std::shared_ptr<ServedExtent> extent;
   const Code code = admit(header, header.length, extent);
   if (code != Code::kOk) return refuse(header, code);
+  if (is_too_large(header, *extent)) return refuse(header, Code::kTooLarge);
+  if (extent->staged != nullptr) {
+    const auto op = begin_staged(header, extent, header.length);
+    if (!op->is_done()) op->get(bell_, this);
+    return;
+  }
+  const std::byte* data = extent->data + header.offset;
+  reply_bytes(header, data, std::move(extent));
+}
+
+void Connection::reply_bytes(const FrameHeader& header, const std::byte* data,
+                             std::shared_ptr<const ServedExtent> keep) {
   const bool checksum = header.flags & wire::kFlagPayloadCrc;
-  if (checksum && header.length > kChecksumFrameBytesMax) return refuse(header, Code::kTooLarge);
   count(stats_.get_ops);
   count(stats_.get_bytes, header.length);
   last_code_ = Code::kOk;
@@ -460,10 +549,9 @@ void Connection::on_get(const FrameHeader& header) {
   out.type = FrameType::kReply;
   out.tag = header.tag;
   out.length = header.length;
-  const std::byte* data = extent->data + header.offset;
   if (header.length > kReplyInlineBytes && !checksum) {
     wire::encode_frame(out, tx_.append(kFrameHeaderBytes));
-    tx_.append_reference(data, header.length, std::move(extent));
+    tx_.append_reference(data, header.length, std::move(keep));
     return;
   }
   // A copy, so that checksum and bytes agree whatever others write meanwhile.
@@ -481,14 +569,17 @@ void Connection::on_atomic(const FrameHeader& header, const std::byte* body) {
   const OpCode opcode = op_code(header.type);
   const Code code = admit(header, 8, extent);
   if (code != Code::kOk) return refuse(header, code);
+  uint64_t expected = 0;
+  if (opcode == OpCode::kCompareSwap) std::memcpy(&expected, body, sizeof(expected));
+  if (extent->staged != nullptr) {
+    return begin_staged(header, extent, 0)->atomic(bell_, this, opcode, expected);
+  }
   std::byte* word = extent->data + header.offset;
   count(stats_.atomic_ops);
   if (opcode == OpCode::kNotify) {
     apply_notify(word, header.operand);
     return reply(header, 0);
   }
-  uint64_t expected = 0;
-  if (opcode == OpCode::kCompareSwap) std::memcpy(&expected, body, sizeof(expected));
   reply(header, apply_atomic(opcode, word, header.operand, expected));
 }
 

@@ -23,11 +23,15 @@
 //      not: its program computes, or is stopped, as long as it likes.
 //   C9 Each index that this one has given is charged to its user (A1 of attachments.h), and given back when none of them
 //      is used any more, or with the connection.
+//   C10 Of requests for bytes on a device several are under way, in kStagedBytesMax of buffers but for one alone. What is
+//      answered otherwise, and what depends on the outcome of the one before, waits until all of them are answered: so
+//      replies have the order of the requests.
 // Threads: its worker only; `seat_` is shared with those who fence it.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +44,7 @@
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/places.h"
 #include "fabric/tcp/socket.h"
+#include "fabric/tcp/staged_op.h"
 #include "fabric/tcp/stream.h"
 #include "fabric/tcp/tx_queue.h"
 #include "wire/frame.h"
@@ -59,16 +64,20 @@ class Connection {
   static constexpr size_t kExtentsMax = 65536;
   /// A checksummed payload is copied or read twice, so its frames are shorter.
   static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
+  /// A get or put of bytes on a device takes a buffer.
+  static constexpr uint64_t kStagedFrameBytesMax = uint64_t{4} << 20, kStagedBytesMax = uint64_t{4} << 20;
+  static constexpr size_t kStagedMax = 256;
 
   /// All that it refers to outlives it.
   Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences, Places& places,
-             Attachments& attachments)
+             Attachments& attachments, std::shared_ptr<Bell> bell)
       : stream_(std::move(stream)),
         directory_(directory),
         stats_(stats),
         fences_(fences),
         places_(places),
-        attachments_(attachments) {
+        attachments_(attachments),
+        bell_(std::move(bell)) {
     seat_->fd = stream_.fd();
   }
   ~Connection() { abort(); }
@@ -117,6 +126,7 @@ class Connection {
   /// A put whose payload is under way, or is being drained (extent null).
   struct Incoming {
     std::shared_ptr<ServedExtent> extent;
+    std::shared_ptr<StagedOp> op;  // to a device: the payload goes to its buffer first
     std::byte* target = nullptr;
     uint64_t left = 0;
     uint32_t crc = 0;
@@ -126,7 +136,19 @@ class Connection {
 
   /// C5 for the frame of `header`.
   bool must_wait(const wire::FrameHeader& header) const;
-  bool is_congested() const { return held_ || tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax; }
+  /// C10 for the frame of `header`.
+  bool must_wait_for_device(const wire::FrameHeader& header) const;
+  static bool is_too_large(const wire::FrameHeader& header, const ServedExtent& extent);
+  /// One more, with a buffer of `bytes`; without memory for that it is refused already. Throws std::bad_alloc: not even
+  /// that can be told.
+  std::shared_ptr<StagedOp> begin_staged(const wire::FrameHeader& header,
+                                         const std::shared_ptr<ServedExtent>& extent, uint64_t bytes);
+  /// Answers what the device is done with, in order. True: what waited for that goes on.
+  bool answer_staged();
+  void answer(std::shared_ptr<StagedOp> op);
+  bool is_congested() const {
+    return held_ || waits_for_device_ || tx_.bytes() > kTxBytesMax || tx_.segments() > kTxSegmentsMax;
+  }
   /// seat_->in_use is held.
   void close() {
     if (state_ == State::kClosed) return;
@@ -135,6 +157,7 @@ class Connection {
     seat_->place = {};
     stream_.close();
     tx_.clear();
+    staged_.clear();
     give_indexes();
     fences_.leave(route_, seat_);
   }
@@ -175,6 +198,9 @@ class Connection {
   /// kNotFound, and with kFlagChained the code of the request before it.
   Code admit(const wire::FrameHeader& header, uint64_t bytes, std::shared_ptr<ServedExtent>& extent) const;
   void reply(const wire::FrameHeader& to, uint64_t operand);
+  /// To a get: `header.length` bytes, which stay with `keep`.
+  void reply_bytes(const wire::FrameHeader& header, const std::byte* data,
+                   std::shared_ptr<const ServedExtent> keep);
   /// `share`: for kLimit, how many of them this peer's user may have, if that is why.
   void refuse(const wire::FrameHeader& to, Code code, uint64_t share = 0);
   void answered();
@@ -185,6 +211,7 @@ class Connection {
   Fences& fences_;
   Places& places_;  // seat_ has one while kOpen
   Attachments& attachments_;
+  const std::shared_ptr<Bell> bell_;  // of its worker
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
   std::optional<Refusal> refusal_;
@@ -192,6 +219,9 @@ class Connection {
   uint32_t frames_ = 0;
   uint64_t timed_since_ns_ = 0;  // not 0: the request under way is timed
   bool held_ = false;            // the next frame waits for replies to leave (C5)
+  std::deque<std::shared_ptr<StagedOp>> staged_;
+  uint64_t staged_bytes_ = 0;      // of their buffers
+  bool waits_for_device_ = false;  // the next frame waits for them (C10)
   TxQueue tx_;
   uint64_t revoked_until_ = 0;        // of tx_, when it was last new
   uint64_t revoked_since_ns_ = 0;     // since then

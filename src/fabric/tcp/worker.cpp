@@ -36,13 +36,14 @@ constexpr int kAcceptsPerEvent = 64;
 Result<std::unique_ptr<Worker>> Worker::make(ServerShared& shared) {
   std::unique_ptr<Worker> worker(new Worker(shared));
   worker->epoll_ = os::Fd(::epoll_create1(EPOLL_CLOEXEC));
-  worker->wake_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  os::Fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   worker->reserve_ = os::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!worker->epoll_.is_open() || !worker->wake_.is_open()) return Status::from_errno(errno, "epoll");
+  if (!worker->epoll_.is_open() || !wake.is_open()) return Status::from_errno(errno, "epoll");
+  worker->bell_ = std::make_shared<Bell>(std::move(wake));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.ptr = &worker->wake_;
-  if (::epoll_ctl(worker->epoll_.get(), EPOLL_CTL_ADD, worker->wake_.get(), &event) != 0) {
+  event.data.ptr = &worker->bell_;
+  if (::epoll_ctl(worker->epoll_.get(), EPOLL_CTL_ADD, worker->bell_->fd(), &event) != 0) {
     return Status::from_errno(errno, "epoll_ctl");
   }
   worker->resume_accepting();
@@ -51,9 +52,9 @@ Result<std::unique_ptr<Worker>> Worker::make(ServerShared& shared) {
 
 void Worker::stop() {
   stopping_.store(true, std::memory_order_release);
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+  bell_->wake();
   if (thread_.joinable()) thread_.join();
+  bell_->wait_for_all();
 }
 
 void Worker::adopt(os::Fd fd) {
@@ -67,8 +68,7 @@ void Worker::adopt(os::Fd fd) {
       shared_.stats.refused.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+  bell_->wake();
 }
 
 void Worker::loop() {
@@ -132,10 +132,11 @@ void Worker::poll_events(int timeout_ms) {
   const uint64_t now = os::now_ns();
   for (int i = 0; i < count; ++i) {
     void* what = events[i].data.ptr;
-    if (what == &wake_) {
+    if (what == &bell_) {
       uint64_t drained = 0;
-      [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &drained, sizeof(drained));
+      [[maybe_unused]] const ssize_t n = ::read(bell_->fd(), &drained, sizeof(drained));
       take_adopted();
+      run_rung(now);
     } else if (what == &shared_.listener) {
       accept_all();
       take_adopted();
@@ -143,6 +144,14 @@ void Worker::poll_events(int timeout_ms) {
       auto& connection = *static_cast<Connection*>(what);
       if (!connection.is_closed()) run_one(connection, now);
     }
+  }
+}
+
+void Worker::run_rung(uint64_t now_ns) {
+  for (const void* who : bell_->take()) {
+    // It may have ended, and its address be another's, who is asked in vain.
+    const auto found = connections_.find(static_cast<Connection*>(const_cast<void*>(who)));
+    if (found != connections_.end() && !found->second->is_closed()) run_one(*found->second, now_ns);
   }
 }
 
@@ -364,7 +373,7 @@ void Worker::take_adopted() {
     event.events = EPOLLIN;
     auto connection =
         std::make_unique<Connection>(Stream(std::move(fd), std::move(tls)), shared_.directory, shared_.stats,
-                                     shared_.fences, shared_.places, shared_.attachments);
+                                     shared_.fences, shared_.places, shared_.attachments, bell_);
     event.data.ptr = connection.get();
     const bool usable = !shared_.tls || connection->is_encrypted();
     if (!usable || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) {

@@ -75,12 +75,14 @@ class Worker {
   void pause_accepting();
   void resume_accepting();
   void take_adopted();
+  /// Those whose requests a device is done with.
+  void run_rung(uint64_t now_ns);
   /// W4 for one more.
   void make_room();
 
   ServerShared& shared_;
   os::Fd epoll_;
-  os::Fd wake_;
+  std::shared_ptr<Bell> bell_;
   os::Fd reserve_;  // given up for a moment when descriptors run out, so that a peer can be told
   std::thread thread_;
   std::atomic<bool> stopping_{false};

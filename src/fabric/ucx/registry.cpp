@@ -62,6 +62,7 @@ Result<Registry::Mapped> Registry::map(std::byte* data, uint64_t bytes) {
 Result<Registration> Registry::open(const std::shared_ptr<ServedExtent>& extent) {
   std::lock_guard lock(mutex_);
   if (extent->revoked.load(std::memory_order_acquire)) return Code::kRevoked;
+  if (extent->data == nullptr) return Status(Code::kUnsupported, "ucx: the extent is not in memory");
   if (auto found = entries_.find(extent->id.address); found != entries_.end()) {
     if (found->second.extent->id == extent->id) return found->second.registration;
     end(found->second);  // an earlier life of the address

@@ -44,6 +44,25 @@ Status FileDevice::create(const std::string& path, uint64_t bytes) {
   return status;
 }
 
+Result<std::unique_ptr<FileDevice>> FileDevice::make_unnamed(const std::string& directory, uint64_t bytes) {
+  os::Fd fd(::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!fd.is_open() && (errno == EOPNOTSUPP || errno == EISDIR)) {  // some file systems know no such file
+    std::string name = directory + "/.oncilla-pool-XXXXXX";
+    fd = os::Fd(::mkostemp(name.data(), O_CLOEXEC));
+    if (fd.is_open()) ::unlink(name.c_str());
+  }
+  if (!fd.is_open()) return error_of(errno, "making a pool in " + directory);
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); error != 0)
+    return error_of(error, "allocating " + format_bytes(bytes) + " for a pool in " + directory);
+  return opened(std::move(fd), "in " + directory, bytes);
+}
+
+Result<std::unique_ptr<FileDevice>> FileDevice::opened(os::Fd fd, const std::string& path, uint64_t bytes) {
+  std::unique_ptr<FileDevice> device(new FileDevice(std::move(fd), path, bytes / kBlockBytes * kBlockBytes));
+  if (device->bounce_ == nullptr) return Status(Code::kNoMemory, "no memory for the pool's buffer");
+  return device;
+}
+
 Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
   os::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for its other end
   if (!fd.is_open()) return error_of(errno, "opening the pool " + path);
@@ -57,9 +76,7 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
   }
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
     return Status(Code::kExists, "the pool " + path + " is another process's");
-  std::unique_ptr<FileDevice> device(new FileDevice(std::move(fd), path, bytes / kBlockBytes * kBlockBytes));
-  if (device->bounce_ == nullptr) return Status(Code::kNoMemory, "no memory for the pool's buffer");
-  return device;
+  return opened(std::move(fd), path, bytes);
 }
 
 FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)

@@ -17,6 +17,8 @@ class FileDevice final : public Device {
   /// Makes a file of that length, all of it allocated now, readable by its owner alone. Errors: kExists, kNoMemory (no
   /// room; says how much), kPermission, kNotFound (its directory), kIo.
   static Status create(const std::string& path, uint64_t bytes);
+  /// A new one without a name, in that directory: it goes with the process, however that ends. Errors: those of create().
+  static Result<std::unique_ptr<FileDevice>> make_unnamed(const std::string& directory, uint64_t bytes);
   /// Errors: kNotFound, kExists (another process has it), kPermission, kInvalidArgument (neither file nor block device),
   /// kIo.
   static Result<std::unique_ptr<FileDevice>> open(const std::string& path);
@@ -37,6 +39,7 @@ class FileDevice final : public Device {
     void operator()(std::byte* buffer) const;
   };
   FileDevice(os::Fd fd, std::string path, uint64_t bytes);
+  static Result<std::unique_ptr<FileDevice>> opened(os::Fd fd, const std::string& path, uint64_t bytes);
   Status check(uint64_t offset, uint64_t length) const;
 
   const os::Fd fd_;

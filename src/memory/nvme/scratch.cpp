@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/crc32c.h"
+#include "base/units.h"
 #include "memory/nvme/block.h"
 
 namespace ocm::memory::nvme {
@@ -21,6 +22,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
  public:
   static Result<std::unique_ptr<Backing>> make(ScratchPool& pool, uint64_t bytes) {
     const uint64_t count = (bytes + pool.page_bytes_ - 1) / pool.page_bytes_;
+    if (count > pool.slots_)
+      return Status(Code::kNoMemory,
+                    "the device has room for " + format_bytes(pool.slots_ * pool.page_bytes_));
     // Zeros that cost memory where a page is written.
     Entries entries(static_cast<Entry*>(std::calloc(count, sizeof(Entry))));
     if (entries == nullptr)
@@ -30,27 +34,35 @@ class ScratchPool::Pages final : public Backing, public Staged {
 
   ~Pages() override {
     OCM_ASSERT(busy_.empty());  // whoever began something keeps the backing
-    for (uint64_t i = 0; i < count_; ++i) {
-      if (entries_[i].is_in_slot()) pool_.give_slot(entries_[i].slot());
-    }
+    discard();
   }
 
   uint64_t bytes() const override { return bytes_; }
   Result<std::byte*> data() override { return Status(Code::kUnsupported, "the bytes are on a device"); }
   Result<os::Fd> share(Access) override { return Status(Code::kUnsupported, "the bytes are on a device"); }
-  void discard() override {}  // nobody maps them
+  void discard() override {
+    for (uint64_t i = 0; i < count_; ++i) {
+      if (entries_[i].is_in_slot()) pool_.give_slot(entries_[i].slot());
+      entries_[i] = {};
+    }
+  }
   Staged* staged() override { return this; }
 
   void read(uint64_t offset, std::span<std::byte> into, Done done) override {
-    begin(false, offset, into.data(), into.size(), std::move(done));
+    begin(false, offset, into.data(), into.size(), nullptr, std::move(done));
   }
   void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
-    begin(true, offset, const_cast<std::byte*>(from.data()), from.size(), std::move(done));
+    begin(true, offset, const_cast<std::byte*>(from.data()), from.size(), nullptr, std::move(done));
+  }
+  void modify(uint64_t offset, std::function<void(std::byte*)> change, Done done) override {
+    OCM_ASSERT(offset % 8 == 0);
+    begin(true, offset, nullptr, 8, std::move(change), std::move(done));
   }
 
  private:
   class Entry {
    public:
+    Entry() = default;
     bool is_in_slot() const { return place_ != 0 && place_ != kLost; }
     bool is_lost() const { return place_ == kLost; }
     uint32_t slot() const { return place_ - 1; }
@@ -61,8 +73,8 @@ class ScratchPool::Pages final : public Backing, public Staged {
    private:
     static constexpr uint32_t kLost = std::numeric_limits<uint32_t>::max();
     Entry(uint32_t place, uint32_t crc) : place_(place), crc_(crc) {}
-    uint32_t place_;  // 0: never written
-    uint32_t crc_;
+    uint32_t place_ = 0;  // 0: never written
+    uint32_t crc_ = 0;
   };
   struct FreeEntries {
     void operator()(Entry* entries) const { std::free(entries); }
@@ -81,9 +93,10 @@ class ScratchPool::Pages final : public Backing, public Staged {
     std::shared_ptr<Call> call;
     bool writes;
     uint64_t page;
-    uint64_t begin;  // in the page
-    std::byte* bytes;
+    uint64_t begin;    // in the page
+    std::byte* bytes;  // null: `change`
     uint64_t length;
+    std::function<void(std::byte*)> change;
     std::byte* buffer = nullptr;
     uint32_t failed = 0;  // tries
   };
@@ -91,7 +104,8 @@ class ScratchPool::Pages final : public Backing, public Staged {
   Pages(ScratchPool& pool, uint64_t bytes, uint64_t count, Entries entries)
       : pool_(pool), bytes_(bytes), count_(count), entries_(std::move(entries)) {}
 
-  void begin(bool writes, uint64_t offset, std::byte* bytes, uint64_t length, Done done) {
+  void begin(bool writes, uint64_t offset, std::byte* bytes, uint64_t length,
+             std::function<void(std::byte*)> change, Done done) {
     OCM_ASSERT(length <= bytes_ && offset <= bytes_ - length);
     if (length == 0) return done({});
     const uint64_t page_bytes = pool_.page_bytes_;
@@ -103,7 +117,13 @@ class ScratchPool::Pages final : public Backing, public Staged {
       const uint64_t from = std::max(offset, page * page_bytes);
       const uint64_t until = std::min(offset + length, (page + 1) * page_bytes);
       auto part = std::make_unique<Part>();
-      *part = {call, writes, page, from % page_bytes, bytes + (from - offset), until - from};
+      *part = {call,
+               writes,
+               page,
+               from % page_bytes,
+               bytes == nullptr ? nullptr : bytes + (from - offset),
+               until - from,
+               std::move(change)};
       {
         std::lock_guard lock(mutex_);
         auto [busy, idle] = busy_.try_emplace(page);
@@ -148,7 +168,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
     return Status();
   }
 
-  bool is_whole(const Part& part) const { return part.writes && part.length == length_of(part.page); }
+  bool is_whole(const Part& part) const {
+    return part.writes && !part.change && part.length == length_of(part.page);
+  }
   /// Of what the extent has of it; the rest of the last page is zeros for good.
   uint64_t length_of(uint64_t page) const {
     return std::min(pool_.page_bytes_, bytes_ - page * pool_.page_bytes_);
@@ -189,7 +211,11 @@ class ScratchPool::Pages final : public Backing, public Staged {
   /// The buffer has the page as it was.
   Outcome store(Part& part) {
     if (const Status writable = pool_.state().writable; !writable.is_ok()) return writable;
-    std::memcpy(part.buffer + part.begin, part.bytes, part.length);
+    if (part.change) {
+      part.change(part.buffer + part.begin);
+    } else {
+      std::memcpy(part.buffer + part.begin, part.bytes, part.length);
+    }
     const uint32_t crc = crc32c(0, part.buffer, pool_.page_bytes_);
     const Entry& entry = entries_[part.page];
     if (entry.is_in_slot()) return write_to(part, entry.slot(), crc);
@@ -268,7 +294,7 @@ ScratchPool::ScratchPool(Queue& queue, uint64_t first_byte, uint32_t slots, uint
 
 ScratchPool::~ScratchPool() { OCM_ASSERT(free_buffers_.size() == buffers_); }
 
-Result<std::unique_ptr<Backing>> ScratchPool::make(uint64_t bytes, const ExtentOptions&) {
+Result<std::unique_ptr<Backing>> ScratchPool::make(uint64_t bytes) {
   OCM_TRY(state().writable);
   return Pages::make(*this, bytes);
 }

@@ -26,20 +26,21 @@
 
 namespace ocm::memory::nvme {
 
-class ScratchPool final : public KindBackend {
+class ScratchPool {
  public:
+  static constexpr uint64_t kSlotsMax = (uint64_t{1} << 32) - 2;
   static constexpr uint32_t kTries = 3;  // slots, beside the first
   static constexpr uint64_t kBuffersBytes = uint64_t{16} << 20;
 
   /// Slot i lies at `first_byte` + i * page_bytes, a power of two from 4 KiB to 4 MiB. More slots than the budget has pages
   /// are for what goes bad. Throws std::bad_alloc: no memory for the buffers.
   ScratchPool(Queue& queue, uint64_t first_byte, uint32_t slots, uint64_t page_bytes);
-  ~ScratchPool() override;
+  ~ScratchPool();
+  ScratchPool(const ScratchPool&) = delete;
+  ScratchPool& operator=(const ScratchPool&) = delete;
 
-  Kind kind() const override { return Kind::kNvme; }
-  uint64_t page_bytes(const ExtentOptions&) const override { return page_bytes_; }
-  /// Errors: kNoMemory, kIo (X3; says what failed).
-  Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) override;
+  /// Errors: kNoMemory (also: more than there are slots), kIo (X3; says what failed).
+  Result<std::unique_ptr<Backing>> make(uint64_t bytes);
 
   struct State {
     uint64_t slots = 0, free_slots = 0, bad_slots = 0;

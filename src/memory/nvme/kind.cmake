@@ -1,0 +1,1 @@
+ocm_room(memory/nvme ocm_memory uring)
