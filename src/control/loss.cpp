@@ -418,6 +418,14 @@ LossAsker LossAsker::finishing(std::vector<ExtentId> part, std::vector<ExtentId>
   return out;
 }
 
+LossAsker LossAsker::confirming(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                                uint64_t by) {
+  LossAsker out(std::move(part), replica, by);
+  out.lost_ = std::move(lost);
+  out.restart();
+  return out;
+}
+
 void LossAsker::restart() {
   promised_at_ns_.clear();
   prepare();

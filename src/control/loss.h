@@ -196,6 +196,10 @@ class LossAsker {
   /// To finish what was accepted after `lost`, and nothing else: kOvertaken where nothing was, or another replica.
   static LossAsker finishing(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                              uint64_t by);
+  /// To hear that nobody can read `replica` any more. Of `lost`, which may contain it, it is known that they are decided:
+  /// voters who have not learned it do so, also where their council never gave a lease to those homes.
+  static LossAsker confirming(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                              uint64_t by);
   /// Of the part's replicas, those whose daemons run no more: R3.
   void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
   /// Begins anew: the voters are others.

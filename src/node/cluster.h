@@ -90,10 +90,11 @@ class Cluster {
   /// `over`: replicas of the part whose daemons run no more. `until_ns`: 0 for three failure deadlines from now.
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
                                      std::vector<ExtentId> over = {}, uint64_t until_ns = 0);
-  /// Returns once nobody can read a replica any more that was given up. Errors: kLost (it was not), kDeadline.
-  control::Task<Status> confirm_lost(std::vector<ExtentId> part, ExtentId replica) {
-    co_return co_await quorum_.lose(std::move(part), replica,
-                                    core_.now_ns() + 3 * core_.config.failure_deadline_ns());
+  /// Returns once nobody can read a replica any more that was given up. Errors: Quorum::confirm_lost().
+  control::Task<Status> confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost,
+                                     ExtentId replica) {
+    co_return co_await quorum_.confirm_lost(std::move(part), std::move(lost), replica,
+                                            core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// Ends a part, of which no more than `lost` is decided. Errors: Quorum::end().
   control::Task<Status> end_part(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor) {

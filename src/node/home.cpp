@@ -525,7 +525,7 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty()) return true;
   Degraded& known = degraded_[id];
-  if (known.lost.size() == lost.size()) return true;
+  if (known.lost.size() >= lost.size()) return true;  // a council that was founded anew may know less
   known = {part, lost, std::max(known.wanted, part.size())};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
   const wire::PlanPart* plan = plan_of(id);

@@ -67,6 +67,11 @@ class Home {
   /// again; and of the last.
   std::vector<ShortPart> led_parts() const;
   std::vector<ShortPart> last_replicas() const;
+  /// What is decided to be lost of the part of a replica here, as far as its votes told.
+  std::vector<ExtentId> lost_of(ExtentId id) const {
+    const auto known = degraded_.find(id);
+    return known == degraded_.end() ? std::vector<ExtentId>() : known->second.lost;
+  }
   /// Null if nobody owns it.
   const control::Lease* lease(ExtentId id) const { return leases_.find(id); }
   std::optional<control::Leases::Vouching> vouching(const SessionId& session) const {

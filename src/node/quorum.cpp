@@ -627,6 +627,17 @@ Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t
                           std::vector<ExtentId> over) {
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
   asker.are_over(std::move(over));
+  co_return co_await outcome_of(asker, give_up_ns);
+}
+
+Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                                  uint64_t give_up_ns) {
+  auto asker = control::LossAsker::confirming(std::move(part), std::move(lost), replica,
+                                              core_.env.random_number() | 1);
+  co_return co_await outcome_of(asker, give_up_ns);
+}
+
+Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {
   co_await decide(asker, give_up_ns, true);
   switch (asker.outcome()) {
     case Outcome::kLost: co_return Status();

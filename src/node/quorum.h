@@ -79,6 +79,10 @@ class Quorum {
   /// others were given up), kRevoked (the part is over, and another follows), kDeadline.
   control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
                              std::vector<ExtentId> over = {});
+  /// The same for one of which this home may know that it is decided, as of all of `lost`: what a former council decided
+  /// is decided, although a council that was founded anew has to learn it. Errors: those; kLost (it was not).
+  control::Task<Status> confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                                     uint64_t give_up_ns);
   /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour
   /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
@@ -92,6 +96,8 @@ class Quorum {
   /// Asks until it is decided.
   /// `gives_up`: a replica; not while this node is cut off itself.
   control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
+  /// Of a replica, as lose() says it.
+  control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns);
   bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   control::Task<void> keep_lease();
   void ask_round();

@@ -99,11 +99,15 @@ Task<void> Remaker::run() {
     co_await settle_plans();
     co_await give_up_the_gone();
     auto led = home_.led_parts();
-    std::stable_sort(led.begin(), led.end(),
-                     [](const auto& a, const auto& b) { return a.living() < b.living(); });
     std::set<ExtentId> still_led;
     for (const Home::ShortPart& one : led) still_led.insert(one.id);
     std::erase_if(not_before_ns_, [&](const auto& entry) { return !still_led.contains(entry.first); });
+    // Those that failed come last, the one that failed first before the others: none keeps the rest from being made again.
+    const auto turn = [this](const Home::ShortPart& one) {
+      const auto waits = not_before_ns_.find(one.id);
+      return std::pair(waits == not_before_ns_.end() ? 0 : waits->second, one.living());
+    };
+    std::stable_sort(led.begin(), led.end(), [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
     for (const Home::ShortPart& one : led) {
       const auto waits = not_before_ns_.find(one.id);
       if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
@@ -217,7 +221,7 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   job->no_room = rooms_for(*job).empty();
   if (job->no_room) co_return false;
   for (const ExtentId& lost : job->lost) {  // M6
-    const Status quiet = co_await cluster_.confirm_lost(job->part, lost);
+    const Status quiet = co_await cluster_.confirm_lost(job->part, job->lost, lost);
     if (!quiet.is_ok()) co_return false;
   }
   lease = home_.lease(job->was);

@@ -86,7 +86,8 @@ Task<void> Remaker::settle_plans() {
     const ExtentId id = id_of(plan.replica());
     std::vector<ExtentId> part;
     for (const auto& ref : plan.of()) part.push_back(id_of(ref));
-    const Status lost = co_await cluster_.confirm_lost(part, id_of(plan.give().part().was()));
+    const Status lost =
+        co_await cluster_.confirm_lost(part, home_.lost_of(id), id_of(plan.give().part().was()));
     if (lost.code() == Code::kDeadline || core_.draining) co_return;
     const bool is_there =
         is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);

@@ -285,3 +285,31 @@ def test_a_restarted_node_keeps_the_replica_that_it_just_made(five):
     five["n3"].kill()
     assert a.holds(0, 2, MIB)
     assert "replica_dropped" not in five["n2"].log()
+
+
+def test_what_a_former_council_gave_up_is_made_again(make_cluster):
+    """Its only voter takes what it decided with it; the homes know, and tell the next."""
+    cluster = make_cluster(extra=("--replicas-again-after-ms", "1500"))
+    n1, n2, n3 = cluster.nodes
+    program = cluster.program(n3)
+    data = bytes(range(256)) * 256
+    homes = (["n1", "n2"], ["n2", "n3"], ["n3", "n2"], ["n1", "n3"])
+    for i in range(6):
+        part = program.alloc(len(data), layout="replicated", nodes=homes[i % 4])
+        part.put(0, data)
+        part.publish(f"former-{i}", 0o606)
+    for node in (n2, n1):  # told once: n1 is the lone voter then, and waits until the last copies are elsewhere
+        node.process.terminate()
+        assert node.process.wait(60) == 0
+    for node in (n1, n2):
+        node.start().wait_ready()
+    cluster.wait_members(3)
+
+    def whole():
+        names = json.loads(subprocess.run([find_binary("ocm"), "-s", n3.socket_path, "ls", "--json"],
+                                          capture_output=True, text=True, timeout=20).stdout or "[]")
+        return len(names) == 6 and all(name["replicas_missing"] == 0 for name in names)
+    wait_for("every name has two replicas again", whole, 3 * PATIENCE_S)
+    reader = cluster.program(n1)
+    for i in range(6):
+        assert reader.attach(f"former-{i}").get(0, len(data)) == data

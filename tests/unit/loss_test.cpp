@@ -63,6 +63,32 @@ LossAnswer promise(Ballot accepted_at = {}, ExtentId accepted = {}) {
   return out;
 }
 
+/// A council that was founded anew never heard of the part, nor of the home whose replica was lost before.
+TEST(LossAsker, ConfirmsWhatAFormerCouncilDecided) {
+  LossLedger ledger(kLeaseNs);
+  uint64_t now_ns = 50'000;
+  (void)ledger.grant(now_ns, kB.address.partition(), {}, {});
+  LossAsker unknown({kA, kB}, kA, 3);
+  EXPECT_EQ(ledger.answer(now_ns, unknown.request("v")).status().code(), Code::kPeerLost) << "R3";
+  auto confirming = LossAsker::confirming({kA, kB}, {kA}, kA, 5);
+  EXPECT_EQ(confirming.request("v").phase, LossRequest::Phase::kLearn) << "there is nothing left to decide";
+  const auto ask = [&] {
+    auto answer = ledger.answer(now_ns, confirming.request("v"));
+    EXPECT_TRUE(answer.is_ok()) << answer.status().to_string();
+    confirming.answered(1, {{"v", std::move(answer).value()}});
+  };
+  ask();
+  EXPECT_EQ(confirming.outcome(), LossAsker::Outcome::kAsking)
+      << "the home may have a lease of the council before";
+  EXPECT_GT(confirming.wait_ns(), 0u);
+  now_ns += kLeaseNs + 1;
+  ask();
+  EXPECT_EQ(confirming.outcome(), LossAsker::Outcome::kLost);
+  // What is asked for and was never decided is decided first, after what is.
+  const auto last = LossAsker::confirming({kA, kB}, {kA}, kB, 7);
+  EXPECT_EQ(last.request("v").phase, LossRequest::Phase::kLearn) << "R2: the last one is not";
+}
+
 TEST(LossAsker, FinishesWhatWasAcceptedAndNothingElse) {
   const auto finishing = [] { return LossAsker::finishing({kA, kB}, {}, kB, 3); };
   LossAsker nothing =
