@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "allocation.h"
 
@@ -41,6 +42,7 @@ uint64_t wait_at_least(const Allocation& self, uint64_t offset, uint64_t value,
   using Clock = std::chrono::steady_clock;
   const auto handle = self.handle();
   const auto start = Clock::now();
+  if (deadline_s && std::isnan(*deadline_s)) throw nb::value_error("deadline_s is no number");
   for (;;) {
     double left_s = 1e9;
     if (deadline_s) left_s = *deadline_s - std::chrono::duration<double>(Clock::now() - start).count();

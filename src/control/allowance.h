@@ -1,5 +1,5 @@
-// What one user may take of a daemon's memory: the connections of one uid together (requests that arrive or are being
-// answered, and replies that wait to be read), and the records of what its sessions have attached.
+// What one user may take of a daemon's memory, and of its time: the connections of one uid together (requests that arrive or
+// are being answered, and replies that wait to be read), and the records of what its sessions have attached.
 //
 // Invariant: `used_bytes` is the sum of all Charges on it, and at most `bytes_max`.
 // Threads: the loop's.
@@ -19,9 +19,19 @@ inline constexpr size_t kUserBytesMax = size_t{256} << 20;
 /// What a byte of a message may take once it is parsed: an empty submessage has two bytes and is an object.
 inline constexpr size_t kParsedBytesPerByte = 64;
 
+/// Taking a longer message keeps the loop busy long enough to count: millions of empty submessages fit into one.
+inline constexpr size_t kLargeMessageBytes = 16 << 10;
+/// After one, its user's next waits for so many times as long as that took.
+inline constexpr uint64_t kRestAfterLarge = 8;
+
+/// Requests of one user that are being answered; the next ones wait in their sockets.
+inline constexpr size_t kUserAnsweringMax = 2048;
+
 struct Allowance {
   size_t bytes_max;
   size_t used_bytes = 0;
+  size_t answering = 0;
+  uint64_t large_from_ns = 0;  // the next large message is taken then
 };
 
 /// A part of an allowance that is used as long as this lives. Of none: nothing is counted.

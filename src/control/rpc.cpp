@@ -13,6 +13,9 @@ namespace ocm::control {
 namespace {
 
 constexpr size_t kReadBytes = 16384;
+constexpr size_t kAtOnceMax = 64;
+/// Until the loop has been at everybody else's.
+constexpr uint64_t kPassNs = 100'000;
 constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
 
 }  // namespace
@@ -59,6 +62,10 @@ Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> se
                                 asio::redirect_error(asio::use_awaitable, error));
     if (error || !open_) break;
     status = receive();
+    while (status.is_ok() && open_ && rest_ns_ != 0) {
+      co_await loop_.sleep_ns(rest_ns_);
+      if (open_) status = understand();
+    }
     if (!status.is_ok()) break;
   }
   close(status.is_ok() ? Status(Code::kPeerLost, "the connection was closed") : status);
@@ -86,6 +93,11 @@ Status Connection::receive() {
   } else {
     in_.append(piece, static_cast<size_t>(n));
   }
+  return understand();
+}
+
+Status Connection::understand() {
+  rest_ns_ = 0;
   OCM_TRY(dispatch());
   if (!in_charge_.resize(in_.size() - in_begin_)) return over_allowance();
   if (in_begin_ == in_.size() && in_.capacity() > 4 * kReadBytes) {
@@ -110,8 +122,16 @@ std::string Connection::end_of_stream() const {
   return out;
 }
 
+uint64_t Connection::rest_ns(size_t length) const {
+  const Allowance* const user = options_.allowance.get();
+  if (user == nullptr) return 0;
+  if (user->answering >= kUserAnsweringMax) return kPassNs;
+  const uint64_t now_ns = loop_.now_ns();
+  return length > kLargeMessageBytes && now_ns < user->large_from_ns ? user->large_from_ns - now_ns : 0;
+}
+
 Status Connection::dispatch() {
-  while (open_ && in_.size() - in_begin_ >= wire::kControlHeaderBytes) {
+  for (size_t taken = 0; open_ && in_.size() - in_begin_ >= wire::kControlHeaderBytes; ++taken) {
     const auto* at = reinterpret_cast<const std::byte*>(in_.data() + in_begin_);
     const bool trusted = bytes_max_ > options_.untrusted_bytes_max;
     if (!tls_ && !trusted && os::looks_like_tls({in_.data() + in_begin_, wire::kControlHeaderBytes})) {
@@ -120,12 +140,24 @@ Status Connection::dispatch() {
     OCM_TRY_ASSIGN(const uint32_t length, wire::control_length({at, wire::kControlHeaderBytes}));
     if (length > bytes_max_) return Status(Code::kProtocol, "a control message longer than allowed");
     if (in_.size() - in_begin_ < wire::kControlHeaderBytes + length) break;
-    wire::Envelope message;
-    OCM_TRY(wire::parse_control({at + wire::kControlHeaderBytes, length}, message));
-    in_begin_ += wire::kControlHeaderBytes + length;
-    OCM_TRY(take(std::move(message), length));
+    rest_ns_ = options_.allowance && taken == kAtOnceMax ? kPassNs : rest_ns(length);
+    if (rest_ns_ != 0) break;
+    const uint64_t began_ns = loop_.now_ns();
+    const Status taken_up = parse_and_take(at + wire::kControlHeaderBytes, length);
+    if (options_.allowance && length > kLargeMessageBytes) {
+      const uint64_t now_ns = loop_.now_ns();
+      options_.allowance->large_from_ns = now_ns + kRestAfterLarge * (now_ns - began_ns);
+    }
+    OCM_TRY(taken_up);
   }
   return {};
+}
+
+Status Connection::parse_and_take(const std::byte* at, uint32_t length) {
+  wire::Envelope message;
+  OCM_TRY(wire::parse_control({at, length}, message));
+  in_begin_ += wire::kControlHeaderBytes + length;
+  return take(std::move(message), length);
 }
 
 Status Connection::take(wire::Envelope message, size_t bytes) {
@@ -153,6 +185,7 @@ Status Connection::take(wire::Envelope message, size_t bytes) {
     return send(full.message);
   }
   ++answering_;
+  if (options_.allowance) ++options_.allowance->answering;
   answering_bytes_ += bytes;
   loop_.spawn(answer(shared_from_this(), std::move(message), bytes, std::move(charge)));
   return {};
@@ -173,6 +206,7 @@ Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope r
     }
   }
   --answering_;
+  if (options_.allowance) --options_.allowance->answering;
   answering_bytes_ -= bytes;
   if (!open_) co_return;
   reply.message.set_id(id);

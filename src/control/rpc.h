@@ -11,6 +11,9 @@
 //   R4 until trust() a frame is at most `untrusted_bytes_max` long.
 //   R5 what it keeps for its peer is charged to `allowance`: a request that does not fit is answered kQueueFull; a
 //      frame that is half there, or a reply, ends the connection.
+//   R6 the loop never goes from one large message of an `allowance` to its next without a rest for everybody else's, nor
+//      takes more than kAtOnceMax messages of one connection, nor answers more than kUserAnsweringMax of an allowance: what
+//      waits stays where it is, and its connection reads no more.
 // Threads: the loop's only. Lifetime: shared; the reader holds it while open.
 #pragma once
 
@@ -103,7 +106,12 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes, Charge charge);
   /// False at end of stream or a bad frame (closed then).
   Status receive();
+  /// What has arrived whole, as far as R6 lets it.
+  Status understand();
   Status dispatch();
+  Status parse_and_take(const std::byte* at, uint32_t length);
+  /// How long the next message, of `length` bytes, waits (R6).
+  uint64_t rest_ns(size_t length) const;
   std::string end_of_stream() const;
   Status over_allowance() const;
   Status take(wire::Envelope message, size_t bytes);
@@ -119,6 +127,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   size_t bytes_max_;
   bool open_ = true;
   bool heard_ = false;    // anything at all
+  uint64_t rest_ns_ = 0;  // before what has arrived is taken (R6)
   bool writing_ = false;  // write_loop() runs
   bool starved_ =
       false;  // too many descriptors of this user are in flight: the socket is writable all the same

@@ -95,6 +95,9 @@ class Service {
   Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;
   static constexpr size_t kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;
+  /// Making them keeps the loop busy for milliseconds, and they take memory until they are answered.
+  static constexpr size_t kManyExtents = 64, kManyExtentsAtOnce = 2;
+  control::Turns many_extents_{core_.env, kManyExtentsAtOnce};
   /// What one user asks of the coordinator, whose one thread all share: what it answers at once, and what it has to tell
   /// homes for, which may take a failure deadline.
   control::Turns name_reads_{core_.env, kNameReadsAtOnce}, name_changes_{core_.env, kNameChangesAtOnce};

@@ -122,6 +122,12 @@ Reply Service::allocation_reply(const Session& session, Result<wire::Allocation>
 }
 
 Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRequest request) {
+  control::Turns::Turn turn;
+  if (std::max<size_t>(request.extents(), static_cast<size_t>(request.nodes_size())) > kManyExtents) {
+    turn = co_await many_extents_.take(session->uid, core_.deadline_ns());
+    if (!turn || session->ended)
+      co_return Status(Code::kQueueFull, "too many allocations of many extents of this user are under way");
+  }
   auto made = co_await allocator_.allocate(session, std::move(request));
   co_return allocation_reply(*session, std::move(made));
 }

@@ -62,7 +62,7 @@ def varint(value: int) -> bytes:
 
 def encode(message: str, fields: dict) -> bytes:
     by_name = {field.name: field for field in SCHEMA[message]}
-    out = b""
+    out = bytearray()
     for name, value in fields.items():
         field = by_name[name]
         for one in value if field.repeated else [value]:
@@ -71,7 +71,7 @@ def encode(message: str, fields: dict) -> bytes:
                 continue
             one = one.encode() if isinstance(one, str) else one if isinstance(one, bytes) else encode(field.kind, one)
             out += varint(field.number << 3 | 2) + varint(len(one)) + one
-    return out
+    return bytes(out) if isinstance(out, bytearray) else out
 
 
 def read_varint(data: bytes, at: int):
@@ -115,7 +115,7 @@ def decode(message: str, data: bytes) -> dict:
             out[field.name].append(value)
         else:
             out[field.name] = value
-    return out
+    return bytes(out) if isinstance(out, bytearray) else out
 
 
 @contextlib.contextmanager

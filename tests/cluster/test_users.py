@@ -4,18 +4,20 @@ import hmac
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, RawNode, RawProgram, done, encode, varint
+from rawprogram import CONTROL_VERSION, SCHEMA, RawNode, RawProgram, done, encode, varint
 
 MIB = 1 << 20
 ALICE, BOB = 61001, 61002
@@ -312,6 +314,79 @@ def test_without_quotas_one_user_can_take_all(make_cluster):
 
 
 # ---- what a user may take from others
+
+class Flood(threading.Thread):
+    """Sends `blob` again and again on many connections of BOB's, and reads what comes back, for some seconds."""
+
+    def __init__(self, node, blob: bytes, connections: int, seconds: float):
+        super().__init__(daemon=True)
+        self.blob, self.seconds, self.sent, self.sockets = blob, seconds, 0, []
+        for _ in range(connections):
+            raw = RawProgram(node, uid=BOB)
+            raw.hello()
+            raw.socket.setblocking(False)
+            self.sockets.append(raw.socket)
+
+    def run(self):
+        position = dict.fromkeys(self.sockets, 0)
+        end = time.monotonic() + self.seconds
+        while time.monotonic() < end and position:
+            readable, writable, _ = select.select(position, position, [], 0.1)
+            with contextlib.suppress(BlockingIOError):
+                for connection in readable:
+                    connection.recv(1 << 16)
+            for connection in writable:
+                try:
+                    sent = connection.send(self.blob[position[connection]:position[connection] + (1 << 17)])
+                    position[connection] = (position[connection] + sent) % len(self.blob)
+                    self.sent += sent
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    position.pop(connection)
+        for connection in self.sockets:
+            connection.close()
+
+
+def framed(body: str, **fields) -> bytes:
+    message = encode("Envelope", {"id": 7, body: fields})
+    return struct.pack("<I", len(message)) + message
+
+
+def framed_raw(body: str, inner: bytes) -> bytes:
+    number = next(field.number for field in SCHEMA["Envelope"] if field.name == body)
+    message = encode("Envelope", {"id": 7}) + varint(number << 3 | 2) + varint(len(inner)) + inner
+    return struct.pack("<I", len(message)) + message
+
+
+EMPTY_RECEIPTS = b"\n\0" * 1_500_000  # of SessionRestore.shown
+
+
+@pytest.mark.parametrize("connections, blob", [
+    (24, lambda: framed("allocate", bytes_total=4096, layout=1, extents=1024, chunk_bytes=64) * 100),
+    (200, lambda: framed("cluster") * 3000),
+    (100, lambda: framed("stats", node="n2") * 3000),
+    (64, lambda: framed_raw("session_restore", EMPTY_RECEIPTS)),
+], ids=["many extents", "small requests", "other nodes' pages", "large messages"])
+def test_a_users_flood_keeps_no_daemon_from_the_others(make_cluster, connections, blob):
+    cluster = make_cluster(extra=("--failure-deadline-ms", "4000"))
+    cluster.let_others_in()
+    n1 = cluster["n1"]
+    flood = Flood(n1, blob(), connections, 4.0)
+    root = RawProgram(n1, deadline_s=60)
+    root.hello()
+    flood.start()
+    longest = most_kib = 0
+    while flood.is_alive() or flood.sent == 0:
+        began = time.monotonic()
+        assert root.call("cluster")["code"] == 0
+        longest = max(longest, time.monotonic() - began)
+        most_kib = max(most_kib, int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{n1.process.pid}/status").read())[1]))
+        time.sleep(0.02)
+    flood.join()
+    assert longest < 4.0, "longer than others wait for a node"
+    assert most_kib < 700 << 10, "256 MiB, and one message while it is read"
+    assert "coordinates_no_more" not in n1.log() and "node_dead" not in cluster["n2"].log()
 
 def test_a_user_has_half_of_the_extents_of_a_home(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-extents", "8"])

@@ -20,8 +20,8 @@ PROVOKED = {
     "DEADLINE": "tests/api/atomic_test.cpp::Atomic.WaitEndsAtItsDeadline",
     # More copies of one user than a daemon lets wait.
     "QUEUE_FULL": "tests/cluster/test_users.py::test_a_user_has_a_bounded_number_of_copies_under_way",
-    # A kind of memory that is not built.
-    "UNSUPPORTED": "tests/cluster/test_memory.py::test_kinds_of_later_versions_are_named",
+    # A kind of memory that nobody offers.
+    "UNSUPPORTED": "tests/cluster/test_memory.py::test_kinds_that_nobody_offers_are_named",
     # A name of 256 bytes.
     "TOO_LARGE": "tests/api/name_test.cpp::Name.BadNamesAreRefused",
     # A load's progress callback says stop.
