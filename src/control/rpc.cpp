@@ -16,6 +16,8 @@ constexpr size_t kReadBytes = 16384;
 constexpr size_t kAtOnceMax = 64;
 /// Until the loop has been at everybody else's.
 constexpr uint64_t kPassNs = 100'000;
+/// Between two looks at whether fewer requests of a user are being answered.
+constexpr uint64_t kFullNs = 2'000'000;
 constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
 
 }  // namespace
@@ -125,7 +127,7 @@ std::string Connection::end_of_stream() const {
 uint64_t Connection::rest_ns(size_t length) const {
   const Allowance* const user = options_.allowance.get();
   if (user == nullptr) return 0;
-  if (user->answering >= kUserAnsweringMax) return kPassNs;
+  if (user->answering >= kUserAnsweringMax) return kFullNs;
   const uint64_t now_ns = loop_.now_ns();
   return length > kLargeMessageBytes && now_ns < user->large_from_ns ? user->large_from_ns - now_ns : 0;
 }

@@ -52,6 +52,7 @@ class SharedBacking final : public Backing {
  public:
   explicit SharedBacking(std::shared_ptr<Extent> first) : first_(std::move(first)) {}
   uint64_t bytes() const override { return first_->backing->bytes(); }
+  Staged* staged() override { return first_->backing->staged(); }
   Result<std::byte*> data() override { return first_->backing->data(); }
   Result<os::Fd> share(Access access) override { return first_->backing->share(access); }
   void discard() override {

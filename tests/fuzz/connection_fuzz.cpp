@@ -94,7 +94,7 @@ class Peer {
     OCM_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     mine_ = os::Fd(ends[0]);
     connection_ = std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_,
-                                                    places_, attachments_, bell_);
+                                                    places_, attachments_, buffers_, bell_);
   }
   /// Sends it, moves the server until nothing moves, and takes the answers.
   void send(std::span<const std::byte> bytes) {
@@ -144,6 +144,7 @@ class Peer {
   tcp::Fences fences_;
   tcp::Places places_{64, 0};
   tcp::Attachments attachments_{8, 0};
+  tcp::Buffers buffers_{1 << 20, 0};
   const std::shared_ptr<tcp::Bell> bell_ =
       std::make_shared<tcp::Bell>(os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   os::Fd mine_;

@@ -19,6 +19,8 @@ FIGURES = (
     ("1024 copies under way by its daemon, half of all", "src/node/copier.h",
      "kUserAskedMax = 1024, kAskedMax = 2048;"),
     ("4096 that wait at a home, a quarter of all", "src/node/copy_queue.h", "kUserMax = 4096, kAllMax = 16384;"),
+    ("on devices takes at most 256 MiB of a home", "src/fabric/tcp/buffers.h",
+     "kUserBytesMax = uint64_t{256} << 20;"),
     ("2048 of its requests are answered at once", "src/control/allowance.h", "kUserAnsweringMax = 2048;"),
     ("allocations of more than 64 extents two", "src/node/service.h", "kManyExtents = 64, kManyExtentsAtOnce = 2;"),
     ("512 replicas on living nodes given up at once", "src/control/user_rate.h", "kBurst = 512;"),

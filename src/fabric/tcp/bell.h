@@ -32,12 +32,17 @@ class Bell {
   }
   /// It is done. Any thread; the last that it does for the request.
   void end(const void* who) {
+    ring(who);
+    const std::lock_guard lock(mutex_);
+    if (--under_way_ == 0) none_.notify_all();
+  }
+  /// There may be something to do for `who`. Any thread.
+  void ring(const void* who) {
     bool first;
     {
       const std::lock_guard lock(mutex_);
       first = rung_.empty();
       rung_.push_back(who);
-      if (--under_way_ == 0) none_.notify_all();
     }
     if (first) wake();
   }

@@ -93,6 +93,7 @@ void Connection::release_revoked(uint64_t now_ns, uint64_t release_ns) {
   if (incoming_.extent != nullptr && incoming_.extent->revoked.load(std::memory_order_acquire)) {
     incoming_.extent.reset();
     incoming_.code = Code::kRevoked;
+    if (incoming_.op != nullptr) incoming_.op->let_go();
   }
   const uint64_t until = tx_.revoked_until();
   if (until == 0) return;
@@ -117,6 +118,7 @@ bool Connection::has_vanished(const Answers& answers, uint64_t now_ns, uint64_t 
 bool Connection::move(Scratch& scratch) {
   bool moved = false;
   more_ = false;
+  waits_for_device_ = false;  // maybe not any more
   (void)answer_staged();
   if (wants_write()) moved = flush();
   if (!saved_.empty()) std::memcpy(scratch.bytes.data(), saved_.data(), saved_.size());
@@ -247,6 +249,13 @@ void Connection::parse(Scratch& scratch) {
     if (++frames_ % ServerStats::kTimedOneIn == 0) [[unlikely]]
       timed_since_ns_ = os::now_ns();
     on_frame(header, data + kFrameHeaderBytes);
+    if (put_back_) [[unlikely]] {
+      put_back_ = false;
+      waits_for_device_ = true;
+      timed_since_ns_ = 0;
+      begin_ -= kFrameHeaderBytes + body;
+      return;
+    }
     if (timed_since_ns_ != 0 && incoming_.left == 0) [[unlikely]] {
       answered();
     }
@@ -282,12 +291,18 @@ bool Connection::is_too_large(const FrameHeader& header, const ServedExtent& ext
 std::shared_ptr<StagedOp> Connection::begin_staged(const FrameHeader& header,
                                                    const std::shared_ptr<ServedExtent>& extent,
                                                    uint64_t bytes) {
+  Buffers::Taken taken;
+  if (!buffers_.take(uid_of(route_.session), bytes, bell_, this, taken)) {
+    put_back_ = true;
+    return nullptr;
+  }
   auto op = StagedOp::make(header, extent, bytes);
   if (op == nullptr) {
     op = StagedOp::make(header, extent, 0);
     if (op == nullptr) throw std::bad_alloc();
     op->refuse(Code::kNoMemory);
   }
+  op->taken = std::move(taken);
   op->timed_since_ns = std::exchange(timed_since_ns_, 0);
   staged_bytes_ += op->bytes();
   staged_.push_back(op);
@@ -509,6 +524,7 @@ void Connection::on_put(const FrameHeader& header) {
   incoming_.op = nullptr;
   if (code == Code::kOk && extent->staged != nullptr) {
     incoming_.op = begin_staged(header, extent, header.length);
+    if (incoming_.op == nullptr) return;
     if (incoming_.op->is_done()) code = Code::kNoMemory;
   }
   incoming_.header = header;
@@ -532,7 +548,7 @@ void Connection::on_get(const FrameHeader& header) {
   if (is_too_large(header, *extent)) return refuse(header, Code::kTooLarge);
   if (extent->staged != nullptr) {
     const auto op = begin_staged(header, extent, header.length);
-    if (!op->is_done()) op->get(bell_, this);
+    if (op != nullptr && !op->is_done()) op->get(bell_, this);
     return;
   }
   const std::byte* data = extent->data + header.offset;

@@ -25,7 +25,7 @@
 //      is used any more, or with the connection.
 //   C10 Of requests for bytes on a device several are under way, in kStagedBytesMax of buffers but for one alone. What is
 //      answered otherwise, and what depends on the outcome of the one before, waits until all of them are answered: so
-//      replies have the order of the requests.
+//      replies have the order of the requests. A request for which its user has no buffer left (buffers.h) waits, too.
 // Threads: its worker only; `seat_` is shared with those who fence it.
 #pragma once
 
@@ -70,13 +70,14 @@ class Connection {
 
   /// All that it refers to outlives it.
   Connection(Stream stream, ExtentDirectory& directory, ServerStats& stats, Fences& fences, Places& places,
-             Attachments& attachments, std::shared_ptr<Bell> bell)
+             Attachments& attachments, Buffers& buffers, std::shared_ptr<Bell> bell)
       : stream_(std::move(stream)),
         directory_(directory),
         stats_(stats),
         fences_(fences),
         places_(places),
         attachments_(attachments),
+        buffers_(buffers),
         bell_(std::move(bell)) {
     seat_->fd = stream_.fd();
   }
@@ -139,8 +140,8 @@ class Connection {
   /// C10 for the frame of `header`.
   bool must_wait_for_device(const wire::FrameHeader& header) const;
   static bool is_too_large(const wire::FrameHeader& header, const ServedExtent& extent);
-  /// One more, with a buffer of `bytes`; without memory for that it is refused already. Throws std::bad_alloc: not even
-  /// that can be told.
+  /// One more, with a buffer of `bytes`; without memory for that it is refused already. Null: not now, it waits for a
+  /// buffer. Throws std::bad_alloc: not even that can be told.
   std::shared_ptr<StagedOp> begin_staged(const wire::FrameHeader& header,
                                          const std::shared_ptr<ServedExtent>& extent, uint64_t bytes);
   /// Answers what the device is done with, in order. True: what waited for that goes on.
@@ -211,6 +212,7 @@ class Connection {
   Fences& fences_;
   Places& places_;  // seat_ has one while kOpen
   Attachments& attachments_;
+  Buffers& buffers_;
   const std::shared_ptr<Bell> bell_;  // of its worker
   const std::shared_ptr<Seat> seat_ = std::make_shared<Seat>();
   State state_ = State::kHello;
@@ -221,7 +223,8 @@ class Connection {
   bool held_ = false;            // the next frame waits for replies to leave (C5)
   std::deque<std::shared_ptr<StagedOp>> staged_;
   uint64_t staged_bytes_ = 0;      // of their buffers
-  bool waits_for_device_ = false;  // the next frame waits for them (C10)
+  bool waits_for_device_ = false;  // the next frame waits for them, or for a buffer (C10)
+  bool put_back_ = false;          // it was begun already
   TxQueue tx_;
   uint64_t revoked_until_ = 0;        // of tx_, when it was last new
   uint64_t revoked_since_ns_ = 0;     // since then

@@ -16,6 +16,7 @@
 
 #include "fabric/served.h"
 #include "fabric/tcp/bell.h"
+#include "fabric/tcp/buffers.h"
 #include "wire/frame.h"
 
 namespace ocm::fabric::tcp {
@@ -57,6 +58,8 @@ class StagedOp : public std::enable_shared_from_this<StagedOp> {
         },
         done(bell, who));
   }
+  /// Of an extent that was removed before the device got it: refuse() follows.
+  void let_go() { extent_.reset(); }
   /// It is not for the device.
   void refuse(Code code) {
     code_ = code;
@@ -69,6 +72,7 @@ class StagedOp : public std::enable_shared_from_this<StagedOp> {
   uint64_t old() const { return old_; }
 
   uint64_t timed_since_ns = 0;  // not 0: it is timed
+  Buffers::Taken taken;         // for its buffer
 
  private:
   StagedOp(const wire::FrameHeader& header, std::shared_ptr<ServedExtent> extent,
@@ -85,7 +89,7 @@ class StagedOp : public std::enable_shared_from_this<StagedOp> {
   }
 
   const wire::FrameHeader header_;
-  const std::shared_ptr<ServedExtent> extent_;
+  std::shared_ptr<ServedExtent> extent_;
   const std::unique_ptr<std::byte[]> buffer_;
   const uint64_t bytes_;
   Code code_ = Code::kOk;

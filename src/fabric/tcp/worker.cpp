@@ -371,9 +371,9 @@ void Worker::take_adopted() {
     }
     epoll_event event{};
     event.events = EPOLLIN;
-    auto connection =
-        std::make_unique<Connection>(Stream(std::move(fd), std::move(tls)), shared_.directory, shared_.stats,
-                                     shared_.fences, shared_.places, shared_.attachments, bell_);
+    auto connection = std::make_unique<Connection>(Stream(std::move(fd), std::move(tls)), shared_.directory,
+                                                   shared_.stats, shared_.fences, shared_.places,
+                                                   shared_.attachments, shared_.buffers, bell_);
     event.data.ptr = connection.get();
     const bool usable = !shared_.tls || connection->is_encrypted();
     if (!usable || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) {

@@ -34,6 +34,7 @@ struct ServerShared {
   std::shared_ptr<TlsContext> tls;  // null: plain
   Places places{options.max_connections, ::geteuid()};
   Attachments attachments{options.attachments_of_user_max, ::geteuid()};
+  Buffers buffers{Buffers::kUserBytesMax, ::geteuid()};
   Fences fences;
   os::Fd listener;
   std::vector<std::unique_ptr<class Worker>> workers;  // fixed before the first thread starts
