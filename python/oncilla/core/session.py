@@ -75,7 +75,7 @@ class Session(_core.Session):
 
         Args:
             nbytes: how many bytes, at least 1.
-            kind: "dram", or "nvme": on a device of a node that offers some (oncillad --nvme); put and got, never mapped.
+            kind: "dram", or "nvme": on a device of a node that offers some (oncillad --nvme); never mapped.
             layout: "single" (one extent), "striped" (chunks round robin over the extents) or "replicated" (every
                 extent holds all bytes).
             extents: stripes, or replicas; 0: as many as named nodes, else 2 replicas, or all nodes with room.
