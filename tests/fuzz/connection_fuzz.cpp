@@ -26,10 +26,6 @@ constexpr uint64_t kExtentBytes = 4096, kGuardBytes = 4096;
 class Device final : public Staged {
  public:
   explicit Device(std::byte* bytes) : bytes_(bytes) {}
-  ~Device() override {
-    while (step()) {
-    }
-  }
   void read(uint64_t offset, std::span<std::byte> into, Done done) override {
     add([=, this] { std::copy_n(bytes_ + offset, into.size(), into.data()); }, std::move(done));
   }
@@ -95,6 +91,11 @@ class Peer {
     mine_ = os::Fd(ends[0]);
     connection_ = std::make_unique<tcp::Connection>(tcp::Stream(os::Fd(ends[1])), directory_, stats_, fences_,
                                                     places_, attachments_, buffers_, bell_);
+  }
+  ~Peer() {  // what the device has is done some time, also for a connection that has ended
+    connection_->abort();
+    while (directory_.extent->device.step()) {
+    }
   }
   /// Sends it, moves the server until nothing moves, and takes the answers.
   void send(std::span<const std::byte> bytes) {
