@@ -20,6 +20,11 @@
 namespace ocm::cli {
 namespace {
 
+Status cannot_open(const std::string& path, int error) {
+  const Code code = error == ENOENT ? Code::kNotFound : error == EACCES ? Code::kPermission : Code::kIo;
+  return Status(code, path + ": " + strerror(error));
+}
+
 constexpr uint64_t kBufferBytes = 8 * kMiB;
 
 /// Whether a file descriptor that does not block was not ready. Waits for it a while, or until a signal comes.
@@ -150,8 +155,7 @@ Result<Source> open_source(const std::string& path, uint64_t most_bytes) {
   Source source{os::Fd(path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0};
   if (!source.fd.is_open()) {
     if (errno == EINTR) OCM_TRY(check_interrupt());  // a pipe waits for its writer
-    const Code code = errno == ENOENT ? Code::kNotFound : errno == EACCES ? Code::kPermission : Code::kIo;
-    return Status(code, path + ": " + strerror(errno));
+    return cannot_open(path, errno);
   }
   struct stat info {};
   if (fstat(source.fd.get(), &info) != 0) return Status::from_errno(errno, path);
@@ -172,10 +176,7 @@ Result<Target> Target::open(const std::string& path) {
   struct stat info {};
   const bool exists = stat(path.c_str(), &info) == 0;
   // A link that the system does not follow, in /tmp for instance, is not followed here either.
-  if (!exists && errno != ENOENT && path != "-") {
-    const int error = errno;
-    return Status::from_errno(error, path).with_code(error == EACCES ? Code::kPermission : Code::kIo);
-  }
+  if (!exists && errno != ENOENT && path != "-") return cannot_open(path, errno);
   if (path == "-") {
     target.fd_ = os::Fd(dup(STDOUT_FILENO));
   } else if (exists && S_ISDIR(info.st_mode)) {
@@ -205,8 +206,7 @@ Result<Target> Target::open(const std::string& path) {
   }
   if (!target.fd_.is_open()) {
     if (errno == EINTR) OCM_TRY(check_interrupt());  // a pipe waits for its reader
-    const Code code = errno == ENOENT ? Code::kNotFound : errno == EACCES ? Code::kPermission : Code::kIo;
-    return Status(code, path + ": " + strerror(errno));
+    return cannot_open(path, errno);
   }
   return target;
 }

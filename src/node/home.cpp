@@ -196,11 +196,14 @@ wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
   out.set_node(core_.name);
   out.set_kind(static_cast<uint32_t>(extent.kind));
   out.set_slot(extent.slot);
+  // What is on a device is reached through its home only.
+  const auto may_lead_to_it = [on_device = extent.backing->staged() != nullptr](uint32_t number) {
+    if (!on_device) return true;
+    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(number));
+    return entry != nullptr && entry->traits.home_checks;
+  };
   for (const auto& address : core_.addresses) {
-    // What is on a device is reached through its home only.
-    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(address.fabric()));
-    if (extent.backing->staged() == nullptr || (entry != nullptr && entry->traits.home_checks))
-      *out.add_addresses() = address;
+    if (may_lead_to_it(address.fabric())) *out.add_addresses() = address;
   }
   return out;
 }

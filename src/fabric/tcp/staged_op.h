@@ -1,6 +1,6 @@
 // One request of a connection for bytes that are on a device, while the device has it.
 //
-//   made --start()--> the device's --> is_done() --> its reply is queued, in the order of the requests
+//   made --get(), put(), atomic()--> the device's --> is_done() --> its reply is queued, in the order of the requests
 //
 // Invariants
 //   G1 What the device uses lives until it is done with it, whatever becomes of the connection.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -14,6 +16,14 @@ namespace ocm::memory::nvme {
 inline constexpr uint64_t kBlockBytes = 4096;
 inline constexpr uint64_t kBlockHeaderBytes = 40;
 inline constexpr uint64_t kPayloadBytes = kBlockBytes - kBlockHeaderBytes;
+/// Memory for what a device reads or writes, aligned as O_DIRECT wants it. Null: there is none.
+struct FreeBuffer {
+  void operator()(void* buffer) const { std::free(buffer); }
+};
+using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
+inline Buffer make_buffer(uint64_t bytes) {
+  return Buffer(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, bytes)));
+}
 using BlockBytes = std::array<std::byte, kBlockBytes>;
 
 enum class BlockKind : uint8_t { kSuper = 1, kCheckpoint = 2, kJournal = 3 };

@@ -3,7 +3,6 @@
 
 #include <linux/magic.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 
 #include <bit>
 #include <new>
@@ -92,19 +91,18 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
   const uint64_t bytes = settings.get(kSelf, kOffered);
   if (bytes == 0) return {};
   const std::string path = settings.text(kSelf, kPath);
-  struct statvfs room {};
-  if (::statvfs(path.c_str(), &room) != 0)
+  struct statfs system {};
+  if (::statfs(path.c_str(), &system) != 0)
     return Status(Code::kInvalidArgument,
                   "[offer.nvme] path: " + std::string(Status::from_errno(errno, path).message()));
-  const uint64_t there = uint64_t{room.f_bavail} * room.f_frsize;
+  const uint64_t there = static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_frsize);
   const uint64_t pages = (bytes + page_bytes - 1) / page_bytes;
   const uint64_t taken = (pages + spares(pages)) * page_bytes;
   if (taken > there)
     return Status(Code::kInvalidArgument, "[offer.nvme] bytes is " + format_bytes(bytes) + ", which takes " +
                                               format_bytes(taken) + "; " + path + " has room for " +
                                               format_bytes(there));
-  struct statfs system {};
-  if (::statfs(path.c_str(), &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC))
+  if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)
     warnings.push_back("[offer.nvme] path: " + path + " is in memory, not on a device");
   return {};
 }

@@ -31,8 +31,6 @@ Status error_of(int error, const std::string& what) {
 
 }  // namespace
 
-void FileDevice::Free::operator()(std::byte* buffer) const { std::free(buffer); }
-
 Status FileDevice::create(const std::string& path, uint64_t bytes) {
   os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open()) return error_of(errno, "making the pool " + path);
@@ -81,7 +79,7 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
 
 FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)
     : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes) {
-  bounce_.reset(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, kBounceBytes)));
+  bounce_ = make_buffer(kBounceBytes);
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   direct_ = ::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT) == 0;
   // Some take the flag, and refuse the first read.

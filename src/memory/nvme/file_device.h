@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "memory/nvme/block.h"
 #include "memory/nvme/device.h"
 #include "os/fd.h"
 
@@ -35,9 +36,6 @@ class FileDevice final : public Device {
   Status failure(const char* what, int error, uint64_t offset) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* buffer) const;
-  };
   FileDevice(os::Fd fd, std::string path, uint64_t bytes);
   static Result<std::unique_ptr<FileDevice>> opened(os::Fd fd, const std::string& path, uint64_t bytes);
   Status check(uint64_t offset, uint64_t length) const;
@@ -46,7 +44,7 @@ class FileDevice final : public Device {
   const std::string path_;
   const uint64_t bytes_;
   bool direct_ = false;
-  std::unique_ptr<std::byte[], Free> bounce_;  // O_DIRECT wants memory that is aligned as the device's blocks
+  Buffer bounce_;  // O_DIRECT wants memory that is aligned as the device's blocks
   Status flush_failed_;
 };
 

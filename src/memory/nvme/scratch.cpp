@@ -76,10 +76,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
     uint32_t place_ = 0;  // 0: never written
     uint32_t crc_ = 0;
   };
-  struct FreeEntries {
-    void operator()(Entry* entries) const { std::free(entries); }
-  };
-  using Entries = std::unique_ptr<Entry[], FreeEntries>;
+  using Entries = std::unique_ptr<Entry[], FreeBuffer>;
 
   /// One call, until the last of its pages is done.
   struct Call {
@@ -183,7 +180,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
   Outcome carry_out(Part& part) {
     const Entry& entry = entries_[part.page];
     if (entry.is_in_slot() && !is_whole(part)) return fetch(part);
-    std::memset(part.buffer, 0, pool_.page_bytes_);
+    if (part.length < pool_.page_bytes_) std::memset(part.buffer, 0, pool_.page_bytes_);
     return store(part);
   }
 
@@ -210,7 +207,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
 
   /// The buffer has the page as it was.
   Outcome store(Part& part) {
-    if (const Status writable = pool_.state().writable; !writable.is_ok()) return writable;
+    if (Status writable = pool_.writable(); !writable.is_ok()) return writable;
     if (part.change) {
       part.change(part.buffer + part.begin);
     } else {
@@ -278,15 +275,13 @@ class ScratchPool::Pages final : public Backing, public Staged {
   std::unordered_map<uint64_t, std::deque<std::unique_ptr<Part>>> busy_;
 };
 
-void ScratchPool::Free::operator()(std::byte* bytes) const { std::free(bytes); }
-
 ScratchPool::ScratchPool(Queue& queue, uint64_t first_byte, uint32_t slots, uint64_t page_bytes)
     : queue_(queue),
       first_byte_(first_byte),
       slots_(slots),
       page_bytes_(page_bytes),
       buffers_(static_cast<uint32_t>(std::clamp<uint64_t>(kBuffersBytes / page_bytes, 4, Queue::kDepth))),
-      memory_(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, buffers_ * page_bytes))) {
+      memory_(make_buffer(buffers_ * page_bytes)) {
   OCM_ASSERT(std::has_single_bit(page_bytes) && page_bytes >= kBlockBytes && first_byte % kBlockBytes == 0);
   if (memory_ == nullptr) throw std::bad_alloc();
   for (uint32_t i = 0; i < buffers_; ++i) free_buffers_.push_back(memory_.get() + i * page_bytes);
@@ -295,7 +290,7 @@ ScratchPool::ScratchPool(Queue& queue, uint64_t first_byte, uint32_t slots, uint
 ScratchPool::~ScratchPool() { OCM_ASSERT(free_buffers_.size() == buffers_); }
 
 Result<std::unique_ptr<Backing>> ScratchPool::make(uint64_t bytes) {
-  OCM_TRY(state().writable);
+  OCM_TRY(writable());
   return Pages::make(*this, bytes);
 }
 

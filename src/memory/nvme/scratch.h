@@ -52,9 +52,6 @@ class ScratchPool {
 
  private:
   class Pages;
-  struct Free {
-    void operator()(std::byte* bytes) const;
-  };
 
   uint64_t offset_of(uint32_t slot) const { return first_byte_ + slot * page_bytes_; }
   /// Errors: kIo (X3), also where no slot is left.
@@ -64,6 +61,10 @@ class ScratchPool {
   void slot_is_bad();
   void page_is_lost();
   /// X3.
+  Status writable() const {
+    std::lock_guard lock(mutex_);
+    return writable_;
+  }
   Status stop_writes(const Status& why);
   /// Null: none is free, or others wait for one.
   std::byte* try_buffer();
@@ -77,7 +78,7 @@ class ScratchPool {
   const uint32_t slots_;
   const uint64_t page_bytes_;
   const uint32_t buffers_;
-  const std::unique_ptr<std::byte[], Free> memory_;  // of the buffers
+  const Buffer memory_;  // of the buffers
 
   mutable std::mutex mutex_;  // guards what follows
   std::vector<uint32_t> free_;
