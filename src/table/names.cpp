@@ -36,10 +36,14 @@ Status check_table_name(const char* name) {
   return {};
 }
 
-std::string segment_name(const std::string& name, const Appended& segment) {
+std::string segment_prefix(const std::string& name, uint64_t table) {
   char text[kIdDigits + 1];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(segment.table));
-  return name + "~" + text + "~" + std::to_string(segment.number);
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(table));
+  return name + "~" + text + "~";
+}
+
+std::string segment_name(const std::string& name, const Appended& segment) {
+  return segment_prefix(name, segment.table) + std::to_string(segment.number);
 }
 
 std::optional<Appended> parse_segment_name(const std::string& name, const std::string& published) {

@@ -6,7 +6,8 @@
 // Appended segments count only where they belong to the owner of NAME, or to root. The coordinator gives
 // them to nobody else while NAME is there; who reads does not rely on it.
 //
-// Publishing a name is the commit. Segments of an id that NAME does not have (any more) belong to nobody:
+// Publishing a name is the commit. A number whose append failed halfway stays free when others took the next ones
+// meanwhile. Segments of an id that NAME does not have (any more) belong to nobody:
 // their appender or dropper died, and whoever creates or drops NAME next removes them.
 #pragma once
 
@@ -30,6 +31,8 @@ struct Appended {
   uint32_t number = 0;
 };
 std::string segment_name(const std::string& name, const Appended& segment);
+/// What the names of the table's appended segments begin with.
+std::string segment_prefix(const std::string& name, uint64_t table);
 /// Nothing if `published` is no segment of the table `name`.
 std::optional<Appended> parse_segment_name(const std::string& name, const std::string& published);
 

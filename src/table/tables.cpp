@@ -17,6 +17,29 @@ bool same_field(const Field& a, const Field& b) {
          same(a.dictionary, b.dictionary);
 }
 
+using Owners = std::map<uint32_t, uint32_t>;  // of the appended segments that are published, by number
+
+Result<Owners> owners_of_appended(ocm_session* session, const std::string& name, uint64_t table) {
+  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, segment_prefix(name, table)));
+  Owners out;
+  for (const Published& one : names) {
+    const auto segment = parse_segment_name(name, one.name);
+    if (segment && segment->table == table) out.emplace(segment->number, one.owner_uid);
+  }
+  return out;
+}
+
+/// The segments of a moment. A number stays free where its append failed after others had taken the next ones. But a list
+/// comes in pages: that which one of them had not yet when a later one was read is in the second list.
+Result<Owners> snapshot_of_appended(ocm_session* session, const std::string& name, uint64_t table) {
+  OCM_TRY_ASSIGN(Owners out, owners_of_appended(session, name, table));
+  if (out.empty() || out.rbegin()->first == out.size()) return out;  // 1, 2, ..., n
+  OCM_TRY_ASSIGN(Owners later, owners_of_appended(session, name, table));
+  later.erase(later.upper_bound(out.rbegin()->first), later.end());
+  out.merge(later);
+  return out;
+}
+
 }  // namespace
 
 size_t Segment::part_of(uint64_t offset) const {
@@ -48,21 +71,25 @@ Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::stri
   const uint64_t id = first.footer.table;
   const uint32_t owner_uid = first.owner_uid;
   OCM_TRY(table->add_segment(std::move(first), 0));
-  OCM_TRY_ASSIGN(const std::vector<Published> names,
-                 list_names(session, segment_name(name, {id, 0}).substr(0, name.size() + 18)));
-  std::map<uint32_t, uint32_t> owners;  // by number
-  for (const Published& one : names) {
-    const auto segment = parse_segment_name(name, one.name);
-    if (segment && segment->table == id) owners.emplace(segment->number, one.owner_uid);
-  }
-  uint32_t next = 1;
+  OCM_TRY_ASSIGN(const Owners owners, snapshot_of_appended(session, name, id));
+  bool may_be_dropped = false;
   for (const auto& [number, uid] : owners) {
-    if (number != next++) break;
     if (!counts(owner_uid, uid)) continue;
-    OCM_TRY_ASSIGN(HeldSegment held, hold_segment(session, segment_name(name, {id, number})));
+    Result<HeldSegment> found = hold_segment(session, segment_name(name, {id, number}));
+    // Its append failed just now, or the table was dropped.
+    if (found.status().code() == Code::kNotFound) {
+      may_be_dropped = true;
+      continue;
+    }
+    OCM_TRY(found.status());
+    HeldSegment held = std::move(found).value();
     if (!counts(owner_uid, held.owner_uid)) continue;
     if (held.footer.table != id) return Status(Code::kProtocol, "a segment of another table has its name");
     OCM_TRY(table->add_segment(std::move(held), number));
+  }
+  if (may_be_dropped) {
+    OCM_TRY_ASSIGN(const HeldSegment now, hold_segment(session, name));
+    if (now.footer.table != id) return Status(Code::kNotFound, "it was dropped while it was opened");
   }
   return table;
 }

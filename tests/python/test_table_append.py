@@ -96,3 +96,16 @@ def test_what_append_is_told_holds(table):
     for bad in ({"place": "rows?"}, {"replicas": 0}):
         with pytest.raises(oncilla.InvalidArgument):
             table.append(numbered(1), **bad)
+
+
+def test_a_number_that_stays_free_hides_no_later_rows(pool, table):
+    """As after an append whose home fell silent while it was published, and another one that took the next number."""
+    table.put(numbered(ROWS))
+    for turn in range(1, 4):
+        table.append(numbered(ROWS, turn * ROWS))
+    second, = [one.name for one in pool.names(f"{table.name}~") if one.name.endswith("~2")]
+    pool.remove(second)
+    seen = table.to_arrow()
+    assert seen["k"].to_pylist() == [*range(2 * ROWS), *range(3 * ROWS, 4 * ROWS)]
+    table.append(numbered(ROWS, 4 * ROWS))
+    assert table.to_arrow().num_rows == 4 * ROWS
