@@ -80,6 +80,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   daemon->who_.tls = {welcome.tls_ca_file(), welcome.tls_cert_file(), welcome.tls_key_file()};
   daemon->resume_key_ = welcome.resume_key();
   daemon->node_ = welcome.node();
+  daemon->partition_ = welcome.partition();
   daemon->failure_deadline_ns_ = welcome.failure_deadline_ns();
   daemon->slab_bytes_ = welcome.slab_bytes();
   daemon->fabrics_ = settings_from(welcome);

@@ -45,6 +45,9 @@ class Daemon {
 
   /// Set within moments of the daemon's end, by a thread that sleeps until then.
   const std::atomic<bool>& lost() const { return lost_; }
+  /// Set when the session speaks to a run of the daemon that has nothing of what this one had.
+  const std::atomic<bool>& replaced() const { return replaced_; }
+  void note_successor(const Daemon& now) { replaced_.store(now.partition_ != partition_); }
 
   /// Starts that thread. After the end it calls `resume` again and again, until that gives true. It also
   /// reads replies whose callers gave up. Errors: kNoMemory.
@@ -74,9 +77,10 @@ class Daemon {
   }
   uint32_t slots_ = 0;
   uint32_t uid_ = 0;
+  uint32_t partition_ = 0;  // the run's
   os::Mapping generations_;
   os::Mapping page_;
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false}, replaced_{false};
   os::Fd wake_;  // eventfd: the watcher looks at stopping_ and at what is late
   std::atomic<bool> stopping_{false};
   std::function<bool()> resume_;

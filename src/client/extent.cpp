@@ -17,8 +17,9 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   if (extent->on_this_host()) {
     const Daemon& home = *extent->daemon_;
     OCM_TRY_ASSIGN(const std::atomic<uint32_t>* slot, home.slot(extent->descriptor_.slot));
-    extent->local_ = fabric::shm::LocalExtent({slot, &home.lost(), extent->descriptor_.id.generation},
-                                              extent->replica_ ? &home.lease_until_ns() : nullptr);
+    extent->local_ =
+        fabric::shm::LocalExtent({slot, &home.lost(), extent->descriptor_.id.generation, &home.replaced()},
+                                 extent->replica_ ? &home.lease_until_ns() : nullptr);
   } else {
     OCM_TRY_ASSIGN(extent->route_, session.routes().choose(extent->descriptor_.node,
                                                            *extent->descriptor_.address_for(extent->fabric()),

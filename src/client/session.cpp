@@ -151,6 +151,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     return failed;
   }
   OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
+  for (const auto& run : runs_) run->note_successor(**fresh);
   daemon_ = *fresh;
   runs_.push_back(daemon_);
   for (auto it = runs_.begin(); runs_.size() > kRunsKept && it != runs_.end();) {

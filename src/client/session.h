@@ -3,7 +3,8 @@
 // Ownership: the session owns routes and slabs; allocations point to their session and must end before it.
 // Threads:   any thread may call anything; close() only when no other call is running.
 // Loss:      when the daemon goes, extents on this node answer kPeerLost, remote ones go on; the session dials again
-//            in the background, and at the next call that needs a daemon, and is taken up (resume).
+//            in the background, and at the next call that needs a daemon, and is taken up (resume). Then those of this
+//            node without replicas answer kRevoked.
 #pragma once
 
 #include <atomic>

@@ -30,6 +30,11 @@ def writes(handle, seed):
     assert handle.holds(0, seed, MIB)
 
 
+def uses_of(handle):
+    return (lambda: handle.get(0, 8), lambda: handle.put(0, b"x"), lambda: handle.fetch_add(0, 1),
+            lambda: handle.put_notify(0, b"a", 8, 1), lambda: handle.wait_at_least(0, 1, 0.3))
+
+
 @pytest.mark.parametrize("own", ["n1", "n3"])
 def test_a_loss_is_confirmed_and_a_name_given_after_a_restart(cluster, own):
     homes = [name for name in ("n1", "n2", "n3") if name != own]
@@ -113,6 +118,19 @@ def test_a_part_that_was_made_again_after_a_restart_is_followed(make_cluster):
     writes(a, 3)
     a.publish("again", 0o606)
     assert cluster.program(cluster["n1"]).attach("again").holds(0, 3, MIB)
+
+
+def test_what_was_on_the_restarted_node_itself_is_revoked_for_its_own_programs_too(cluster):
+    own, other = cluster.program(cluster["n2"]), cluster.program(cluster["n1"])
+    named = own.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    named.publish("there", 0o606)
+    handles = [named, own.attach("there"), other.attach("there"), own.alloc(MIB, nodes=["n2"], flags=DEDICATED)]
+    for handle in handles:
+        assert handle.get(0, 8) == bytes(8)  # mapped
+    restart(cluster, "n2")
+    for handle in handles:
+        wait_for("it is known as gone", lambda handle=handle: outcome(lambda: handle.get(0, 8)) == "REVOKED")
+        assert [outcome(use) for use in uses_of(handle)] == ["REVOKED"] * 5
 
 
 def test_single_joined_and_replicated_are_whole_after_two_restarts(cluster):

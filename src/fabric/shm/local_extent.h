@@ -28,6 +28,7 @@ struct Life {
   const std::atomic<uint32_t>* slot = nullptr;  // its entry in the generation table
   const std::atomic<bool>* lost = nullptr;      // its daemon has gone; null: nobody watches
   uint32_t generation = 0;
+  const std::atomic<bool>* replaced = nullptr;  // another run of the daemon is there; null: nobody knows
 
   bool alive() const { return slot->load(std::memory_order_acquire) == generation; }
   bool daemon_lost() const { return lost != nullptr && lost->load(std::memory_order_relaxed); }
@@ -46,9 +47,10 @@ class LocalExtent {
       : life_(life), lease_until_ns_(lease_until_ns) {}
 
   const Life& life() const { return life_; }
-  /// Errors: kPeerLost (the daemon went, or the lease of a replica ended), kRevoked.
+  /// Errors: kPeerLost (the daemon went, or the lease of a replica ended), kRevoked (also: the daemon went, and came
+  /// back without it).
   Code check() const {
-    if (life_.daemon_lost()) return Code::kPeerLost;
+    if (life_.daemon_lost()) return code_of_lost();
     return check_bytes();
   }
   /// L1: whether what this thread has loaded is good.
@@ -95,6 +97,11 @@ class LocalExtent {
   }
 
  private:
+  /// A replica stays silent: that it is lost is decided elsewhere.
+  Code code_of_lost() const {
+    const bool over = life_.replaced != nullptr && life_.replaced->load(std::memory_order_relaxed);
+    return over && lease_until_ns_ == nullptr ? Code::kRevoked : Code::kPeerLost;
+  }
   Code check_bytes() const {
     if (!life_.alive()) return Code::kRevoked;
     if (lease_until_ns_ != nullptr && os::now_ns() >= lease_until_ns_->load(std::memory_order_acquire)) {
