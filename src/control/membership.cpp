@@ -81,7 +81,8 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeVie
   out.returned = !fresh && node.state == NodeState::kDead;
   const bool draining = view.state() == static_cast<uint32_t>(NodeState::kDraining);
   const NodeState state = draining ? NodeState::kDraining : NodeState::kAlive;
-  if (fresh || out.restarted || node.state != state) ++epoch_;
+  const bool freed = node.view.replicas_freed_before() != view.replicas_freed_before();
+  if (fresh || out.restarted || freed || node.state != state) ++epoch_;
   node.view = view;
   node.state = state;
   node.heard_ns = now_ns;
@@ -143,6 +144,12 @@ bool Membership::may_live(const std::string& name, uint32_t partition) const {
   const auto it = nodes_.find(name);
   return it != nodes_.end() && it->second.view.partition() == partition &&
          it->second.state != NodeState::kDead;
+}
+
+bool Membership::freed_replica(const std::string& name, uint32_t generation) const {
+  const auto it = nodes_.find(name);
+  const uint32_t before = it == nodes_.end() ? 0 : it->second.view.replicas_freed_before();
+  return before != 0 && static_cast<int32_t>(generation - before) < 0;  // they begin anywhere, and go round
 }
 
 const wire::NodeView* Membership::find(const std::string& name) const {

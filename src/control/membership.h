@@ -62,6 +62,9 @@ class Membership {
   /// True if the incarnation that holds `partition` is not known to be dead or replaced.
   bool may_live(const std::string& name, uint32_t partition) const;
 
+  /// True if the node said that it freed all replicas, and this one was one of them.
+  bool freed_replica(const std::string& name, uint32_t generation) const;
+
   const wire::NodeView* find(const std::string& name) const;
   /// The view for everyone.
   void fill(wire::ClusterView& view, uint64_t now_ns) const;

@@ -186,7 +186,8 @@ wire::NameList Names::list(const std::string& prefix, const std::string& after, 
     entry.set_extents_count(static_cast<uint32_t>(found.extents_size()));
     entry.set_lost(is_lost(found, gone));
     uint32_t lost = 0;
-    for (const auto& extent : found.extents()) lost += extent.lost() || gone(extent) ? 1 : 0;
+    const bool replicas = has_replicas(found);
+    for (const auto& extent : found.extents()) lost += extent.lost() || gone(extent, replicas) ? 1 : 0;
     entry.set_lost_count(lost);
   }
   return out;
@@ -306,7 +307,9 @@ Names::Census Names::census(const Gone& gone) const {
       continue;
     }
     const bool misses = std::any_of(allocation.extents().begin(), allocation.extents().end(),
-                                    [&](const auto& extent) { return extent.lost() || gone(extent); });
+                                    [&, replicas = has_replicas(allocation)](const auto& extent) {
+                                      return extent.lost() || gone(extent, replicas);
+                                    });
     if (misses) out.degraded.insert(name);
   }
   return out;

@@ -58,8 +58,8 @@ class Names {
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
   Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
   /// What `uid` may read, without extents, in the order of the names: the first kNamesListedMax after `after`. `gone`
-  /// says which extents are lost.
-  using Gone = std::function<bool(const wire::ExtentDescriptor&)>;
+  /// says which extents are lost; `replica`: it is one of an allocation with replicas.
+  using Gone = std::function<bool(const wire::ExtentDescriptor&, bool replica)>;
   wire::NameList list(const std::string& prefix, const std::string& after, uint32_t uid,
                       const Gone& gone) const;
   /// The id of the allocation that `uid` may remove from the name. Errors: kNotFound, kPermission.

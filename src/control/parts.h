@@ -76,7 +76,8 @@ std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, con
 /// which stay unknown.
 bool take_grant(wire::Allocation& record, wire::Allocation granted);
 
-/// True if a part has only extents that were given up or for which `gone(extent)`.
+/// True if a part has only extents that were given up or for which `gone(extent, replicas)`; `replicas`: the allocation
+/// has them.
 template <class Gone>
 bool is_lost(const wire::Allocation& allocation, Gone gone) {
   const bool replicas = has_replicas(allocation);
@@ -86,7 +87,7 @@ bool is_lost(const wire::Allocation& allocation, Gone gone) {
     bool living = false;
     int next = i;
     do {
-      living = living || (!allocation.extents(next).lost() && !gone(allocation.extents(next)));
+      living = living || (!allocation.extents(next).lost() && !gone(allocation.extents(next), replicas));
       ++next;
     } while (replicas && next < count && allocation.extents(next).part() == part);
     if (!living) return true;

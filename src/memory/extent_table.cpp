@@ -104,6 +104,15 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     const std::lock_guard lock(mutex_);
     return live_.size();
   }
+  bool is_live(ExtentId id) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = live_.find(id.address.offset());
+    return found != live_.end() && found->second->id == id && !found->second->suspended();
+  }
+  uint32_t next_generation() const {
+    const std::lock_guard lock(mutex_);
+    return generation_at_locked(generations_given_);
+  }
   std::vector<std::shared_ptr<Extent>> all() const;
   bool is_valid() const;
   void keep_mapped_pages() { keeps_mapped_.store(true); }
@@ -126,6 +135,10 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   }
   Status full(const Pool& pool, Kind kind, uint64_t bytes) const;
   Result<std::shared_ptr<Extent>> find_locked(ExtentId id) const;
+  /// Of the creation that so many were before. 2^32 - 1 values: 0 means "no extent".
+  uint32_t generation_at_locked(uint64_t given) const {
+    return static_cast<uint32_t>((first_generation_ + given) % 0xFFFF'FFFFu) + 1;
+  }
   /// Offset, slot and generation for `extent`, or nothing of them.
   Status name_locked(Extent& extent, uint64_t page_bytes);
   /// And the budget.
@@ -223,10 +236,7 @@ Status ExtentTable::Core::name_locked(Extent& extent, uint64_t page_bytes) {
   const uint64_t end = *offset + extent.span_bytes;
   cursor_ = end < kPartitionBytes ? end : kAddressPageBytes;
   if (cursor_ != end) ++rounds_;
-  // 2^32 - 1 values: 0 means "no extent".
-  const uint32_t generation =
-      static_cast<uint32_t>((first_generation_ + generations_given_++) % 0xFFFF'FFFFu) + 1;
-  extent.id = {GlobalAddress(partition_, *offset), generation};
+  extent.id = {GlobalAddress(partition_, *offset), generation_at_locked(generations_given_++)};
   extent.slot = *slot;
   return {};
 }
@@ -499,6 +509,8 @@ Status ExtentTable::suspend(ExtentId id) { return core_->suspend(id); }
 Status ExtentTable::resume(ExtentId id) { return core_->resume(id); }
 void ExtentTable::keep_mapped_pages() { core_->keep_mapped_pages(); }
 uint64_t ExtentTable::extents() const { return core_->extents(); }
+bool ExtentTable::is_live(ExtentId id) const { return core_->is_live(id); }
+uint32_t ExtentTable::next_generation() const { return core_->next_generation(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }
 std::vector<Kind> ExtentTable::kinds() const {

@@ -106,6 +106,8 @@ class ExtentTable {
 
   /// Errors: kRevoked (another life of that address, or a life that is over), kNotFound.
   Result<std::shared_ptr<Extent>> find(ExtentId id) const;
+  /// Whether find() has it; cheaper where it does not.
+  bool is_live(ExtentId id) const;
   /// Ends the extent: from here on no new op passes. Waits for nobody. Errors: as find().
   Status remove(ExtentId id);
   /// The same, but its pages stay, and count as used, until the caller lets go of what it gets.
@@ -124,6 +126,8 @@ class ExtentTable {
 
   uint32_t partition() const { return partition_; }
   uint64_t extents() const;
+  /// Of the extent that is made next (T4).
+  uint32_t next_generation() const;
   /// Zeros for a kind without a pool.
   PoolUse use(Kind kind) const;
   bool has(Kind kind) const;

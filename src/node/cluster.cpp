@@ -68,7 +68,7 @@ void Cluster::add_figures(wire::NodeView& self) const {
   self.clear_pools();
   for (wire::PoolView& pool : home_.pools()) *self.add_pools() = std::move(pool);
   self.set_extents(home_.extents());
-  self.set_replicas_freed(quorum_.replicas_freed());
+  self.set_replicas_freed_before(quorum_.replicas_freed_before());
   if (fill_) fill_(self);
 }
 

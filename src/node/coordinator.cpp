@@ -58,7 +58,8 @@ Task<Reply> Coordinator::attach(wire::AttachRequest request) {
   if (!found.is_ok()) co_return found.status();
   wire::Envelope out;
   auto& allocation = *out.mutable_allocation() = std::move(found).value();
-  allocation.set_lost(control::is_lost(allocation, [this](const auto& extent) { return gone(extent); }));
+  allocation.set_lost(control::is_lost(
+      allocation, [this](const auto& extent, bool replica) { return gone(extent, replica); }));
   co_return out;
 }
 
@@ -91,7 +92,7 @@ void Coordinator::take_census() {
   if ((of == census_of_ && !lost_untold_) || now < census_next_ns_) return;
   census_of_ = of;
   census_next_ns_ = now + kPauseNs;
-  auto census = names_.census([this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+  auto census = names_.census([this](const auto& extent, bool replica) { return gone(extent, replica); });
   // For as long as a home may take to say that a part was made again, only its former nodes are known.
   std::erase_if(lost_, [&](const auto& one) { return !census.lost.contains(one.first); });
   size_t logged = 0;
@@ -117,7 +118,7 @@ void Coordinator::take_census() {
 
 wire::NameList Coordinator::names_now(const wire::NameListRequest& request) const {
   return names_.list(request.prefix(), request.after(), request.uid(),
-                     [this](const wire::ExtentDescriptor& extent) { return gone(extent); });
+                     [this](const auto& extent, bool replica) { return gone(extent, replica); });
 }
 
 void Coordinator::spawn(Task<void> task) {
@@ -288,8 +289,9 @@ Task<void> Coordinator::wait_until_published(std::string name) {
   while (publishing_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(2'000'000);
 }
 
-bool Coordinator::gone(const wire::ExtentDescriptor& extent) const {
-  return !membership_.may_live(extent.node(), GlobalAddress(extent.address()).partition());
+bool Coordinator::gone(const wire::ExtentDescriptor& extent, bool replica) const {
+  if (!membership_.may_live(extent.node(), GlobalAddress(extent.address()).partition())) return true;
+  return replica && membership_.freed_replica(extent.node(), extent.generation());
 }
 
 }  // namespace ocm::node

@@ -112,8 +112,8 @@ class Coordinator {
   bool awaits_news(const wire::Allocation& named) const;
   /// Has the other living nodes remember a removal that a home has not heard of.
   control::Task<void> tell_witnesses(const std::string& allocation_id);
-  /// Its node is gone, or another run of the daemon has the name.
-  bool gone(const wire::ExtentDescriptor& extent) const;
+  /// Its node is gone, or another run of the daemon has the name, or it freed all replicas that it had.
+  bool gone(const wire::ExtentDescriptor& extent, bool replica) const;
   /// Counts the names that miss something, and logs those whose bytes are lost.
   void take_census();
   wire::NameList names_now(const wire::NameListRequest& request) const;

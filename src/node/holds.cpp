@@ -31,7 +31,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
     if (!extent.lost() && answers.missing.contains(extent.address())) missed.insert(extent.part());
   }
   const bool replicas = control::has_replicas(allocation);
-  const bool lost = control::is_lost(allocation, [&](const auto& extent) {
+  const bool lost = control::is_lost(allocation, [&](const auto& extent, bool) {
     if (answers.missing.contains(extent.address())) return true;
     if (asked.contains(extent.address()) || !replicas || !missed.contains(extent.part())) return false;
     unasked.insert(extent.node());

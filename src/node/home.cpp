@@ -254,7 +254,7 @@ void Home::add_published(const wire::Allocation& allocation) {
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name || extent.lost()) continue;
     const ExtentId id = id_of(extent);
-    living += table_->find(id).is_ok() && published_extents_.emplace(id, name_id).second ? 1 : 0;
+    living += has(id) && published_extents_.emplace(id, name_id).second ? 1 : 0;
   }
 }
 

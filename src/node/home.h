@@ -114,11 +114,11 @@ class Home {
   /// Frees a replica that was made here for nothing.
   void discard(ExtentId id) { (void)remove(id); }
   /// It lives here, and is not frozen.
-  bool has(ExtentId id) const { return table_->find(id).is_ok(); }
+  bool has(ExtentId id) const { return table_->is_live(id); }
   /// None if it is not here.
   std::optional<Kind> kind_of(ExtentId id) const;
   /// The same, also frozen.
-  bool is_here(ExtentId id) const { return find_frozen_too(id).is_ok(); }
+  bool is_here(ExtentId id) const { return frozen_.contains(id) || has(id); }
   /// The name's allocation that has this extent of this home; null if none has.
   const wire::Allocation* published_with(ExtentId id) const;
   /// The replica here that `id` became; itself otherwise.
@@ -178,6 +178,7 @@ class Home {
   /// Of every kind that it can offer.
   std::vector<wire::PoolView> pools() const;
   uint64_t extents() const { return table_->extents(); }
+  uint32_t next_generation() const { return table_->next_generation(); }
   /// What somebody owns here.
   struct Owned {
     uint64_t extents = 0, bytes = 0;

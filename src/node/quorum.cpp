@@ -353,7 +353,7 @@ void Quorum::start_over(const wire::Council& council) {
   const std::vector<ExtentId> replicas = home_.directory().replicas();
   if (!replicas.empty()) {
     log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
-    ++replicas_freed_;
+    replicas_freed_before_ = home_.next_generation();
   }
   for (const ExtentId& id : replicas) home_.drop(id);
   if (!control::continues(council, voter_->council())) voter_->leave();

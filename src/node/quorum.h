@@ -88,7 +88,7 @@ class Quorum {
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                             uint64_t give_up_ns);
   /// How often this node freed all of its replicas, for nobody knew which of them were old.
-  uint32_t replicas_freed() const { return replicas_freed_; }
+  uint32_t replicas_freed_before() const { return replicas_freed_before_; }
 
  private:
   using Answers = std::vector<std::pair<std::string, wire::Envelope>>;  // by voter
@@ -171,7 +171,7 @@ class Quorum {
   std::set<ExtentId> settling_;
   wire::Council stranger_;  // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;
-  uint32_t replicas_freed_ = 0;
+  uint32_t replicas_freed_before_ = 0;  // wire::NodeView
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;

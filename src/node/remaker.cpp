@@ -699,8 +699,8 @@ std::map<std::string, uint32_t> Remaker::freed_their_replicas() const {
   std::map<std::string, uint32_t> out;
   for (const auto& node : cluster_.view().nodes()) {
     const auto seen = freed_seen_.find(node.partition());
-    const bool more = node.replicas_freed() != (seen == freed_seen_.end() ? 0 : seen->second);
-    if (more && is_state(node, control::NodeState::kAlive)) out[node.name()] = node.replicas_freed();
+    const bool more = node.replicas_freed_before() != (seen == freed_seen_.end() ? 0 : seen->second);
+    if (more && is_state(node, control::NodeState::kAlive)) out[node.name()] = node.replicas_freed_before();
   }
   return out;
 }

@@ -221,7 +221,7 @@ class Remaker {
   std::set<ExtentId> given_up_;   // asked for already
   std::set<ExtentId> there_;      // so their nodes said, since these freed all of their replicas
   std::map<uint32_t, uint32_t>
-      freed_seen_;  // by partition: NodeView::replicas_freed when its node was asked last
+      freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
   SideThread side_;                            // last

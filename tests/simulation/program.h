@@ -47,6 +47,8 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<void> probe();
   /// Removes every name there is.
   Task<void> sweep(bool& clean);
+  /// What the list of names says of this one.
+  Task<bool> is_lost(std::string name);
 
   Task<Result<std::shared_ptr<Handle>>> allocate(Layout layout, std::vector<size_t> nodes,
                                                  size_t at_least = 2);

@@ -419,4 +419,13 @@ Task<void> Program::sweep(bool& clean) {
   }
 }
 
+Task<bool> Program::is_lost(std::string name) {
+  wire::Envelope request;
+  request.mutable_name_list()->set_prefix(name);
+  const auto listed = co_await call(std::move(request), call_bound_ns());
+  if (!listed.is_ok() || listed.value().names().allocations_size() == 0) co_return false;
+  const wire::Allocation& first = listed.value().names().allocations(0);
+  co_return first.name() == name&& first.lost();
+}
+
 }  // namespace ocm::simulation

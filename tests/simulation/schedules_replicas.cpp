@@ -162,60 +162,6 @@ std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>
   return pair.end(reached);
 }
 
-/// A majority of the voters restarts at once, and the coordinator goes on: nobody knows any more which
-/// replicas are old. Those that are left are given up (CAVEATS.md), and new ones are as good as ever.
-std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
-  Script script(seed, broken, 4);
-  const auto x = script.world.add_program(3);
-  std::shared_ptr<Handle> before;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
-    script.must(made.status(), "allocate");
-    before = made.value();
-    const Status put = co_await x->put(before, 1);
-    script.must(put, "put");
-  });
-  script.world.kill(1, seed % 2 == 0);
-  script.world.kill(2, seed % 2 == 0);
-  script.run_for_ms(seed % 3 * 1000);
-  script.world.restart(1);
-  script.run_for_ms(seed % 4 * 500);
-  script.world.restart(2);
-  script.run_for_ms(25'000);
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
-    script.must(made.status(), "allocate afterwards");
-    if (!made.is_ok()) co_return;
-    const Status put = co_await x->put(made.value(), 1);
-    script.must(put, "put afterwards");
-    const Status got = co_await x->get(made.value(), 1);
-    script.must(got, "get afterwards");
-  });
-  script.world.check_settled();
-  return script.end(reached);
-}
-
-/// The same where nobody has replicas: nothing is lost, so new ones need not wait.
-std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fault::Point>& broken,
-                                               std::set<fault::State>* reached) {
-  Script script(seed, broken, 4);
-  const auto x = script.world.add_program(3);
-  script.run_for_ms(3000);
-  for (const size_t node : {1, 2}) script.world.kill(node, seed % 2 == 0);
-  script.run_for_ms(500 * (seed % 3));
-  for (const size_t node : {1, 2}) script.world.restart(node);
-  script.run_for_ms(4500);
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
-    script.must(made.status(), "allocate");
-    if (!made.is_ok()) co_return;
-    const Status put = co_await x->put(made.value(), 1);
-    script.must(put, "put");
-  });
-  return script.end(reached);
-}
-
 /// A3: the coordinator restarts at once, and what it held is made again, though nobody writes.
 std::string coordinator_restarts_at_once(uint64_t seed, const std::set<fault::Point>& broken,
                                          std::set<fault::State>* reached) {
@@ -774,8 +720,6 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"a copy without a lease", copy_without_a_lease, 4},
       {"one voter is no majority", one_voter_is_no_majority, 4},
       {"a council remembers losses", council_remembers_losses, 4},
-      {"a majority restarts", majority_restarts, 12},
-      {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
       {"the coordinator restarts at once", coordinator_restarts_at_once, 12},
       {"room comes later", room_comes_later, 6},
       {"no room for others", no_room_for_others, 6},

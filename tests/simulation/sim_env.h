@@ -117,8 +117,7 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   }
   bool stopped() const { return stopped_; }
   void run() {
-    while (!stopped_ && context().poll() > 0) {
-    }
+    if (!stopped_) context().poll();  // until nothing is ready
   }
 
  private:

@@ -178,7 +178,7 @@ TEST(Names, ListsByPrefixWithoutCapabilities) {
   ASSERT_TRUE(names.publish(allocation("t.a", '1', 1000, 0604)).is_ok());
   ASSERT_TRUE(names.publish(allocation("t.b", '2', 1000, 0600)).is_ok());
   ASSERT_TRUE(names.publish(allocation("u", '3', 1000, 0604)).is_ok());
-  const auto none_gone = [](const wire::ExtentDescriptor&) { return false; };
+  const auto none_gone = [](const wire::ExtentDescriptor&, bool) { return false; };
   const auto others = names.list("t.", "", 5, none_gone);
   ASSERT_EQ(others.allocations_size(), 1);
   EXPECT_EQ(others.allocations(0).name(), "t.a");
@@ -189,7 +189,7 @@ TEST(Names, ListsByPrefixWithoutCapabilities) {
 
 TEST(Names, ManyAreListedPageByPage) {
   Names names(2 * kNamesListedMax);
-  const auto none_gone = [](const wire::ExtentDescriptor&) { return false; };
+  const auto none_gone = [](const wire::ExtentDescriptor&, bool) { return false; };
   for (size_t i = 0; i < kNamesListedMax + 5; ++i) {
     wire::Allocation one = allocation("n" + std::to_string(i), '1', 0);
     one.set_allocation_id(std::string(8, 'x') + (std::to_string(i) + "........").substr(0, 8));
@@ -269,7 +269,7 @@ TEST(Names, ALostReplicaIsMarkedAndCounted) {
   a.mutable_extents(1)->set_address(99);
   ASSERT_TRUE(names.publish(a).is_ok());
   const auto listed = [&] {
-    return names.list("", "", 0, [](const wire::ExtentDescriptor&) { return false; }).allocations(0);
+    return names.list("", "", 0, [](const wire::ExtentDescriptor&, bool) { return false; }).allocations(0);
   };
   EXPECT_EQ(listed().lost_count(), 0u);
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 1}));

@@ -35,7 +35,7 @@ ExtentId id_of(const wire::ExtentDescriptor& extent) {
   return {GlobalAddress(extent.address()), extent.generation()};
 }
 bool is_lost_without(const wire::Allocation& allocation, const std::string& node) {
-  return is_lost(allocation, [&](const wire::ExtentDescriptor& extent) { return extent.node() == node; });
+  return is_lost(allocation, [&](const auto& extent, bool) { return extent.node() == node; });
 }
 
 TEST(Parts, JoinedKeepTheirOrderAndLengths) {
