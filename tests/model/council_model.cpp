@@ -156,7 +156,7 @@ class Checker : public Walk<State> {
   }
 
   Digest digest(const State& s) const {
-    std::string out;
+    model::Text out;
     const auto put = [&out](uint64_t value) { out += static_cast<char>(value), out += '|'; };
     const auto put_ballot = [&put](const Ballot& b) { put(b.round), put(b.by); };
     const auto put_value = [&put](const std::optional<Value>& v) { put(v ? v->id : 0); };
@@ -175,7 +175,7 @@ class Checker : public Walk<State> {
           uint64_t{s.run}, uint64_t{s.own}, uint64_t{s.round}, static_cast<uint64_t>(s.stage),
           uint64_t{s.facts}, uint64_t{s.installing}, uint64_t{s.installed}})
       put(value);
-    out.append(reinterpret_cast<const char*>(&s.learned), sizeof(s.learned));
+    out += std::string_view(reinterpret_cast<const char*>(&s.learned), sizeof(s.learned));
     for (const uint8_t id : s.foreign) put(id);
     out += ';';
     if (s.attempt) {

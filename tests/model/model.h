@@ -10,14 +10,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,19 +41,73 @@ struct Digest {
 struct DigestHash {
   size_t operator()(const Digest& digest) const { return digest.a; }
 };
-
 inline Digest digest_of(std::string_view state) {
-  const auto hash = [state](uint64_t value) {
-    for (size_t i = 0; i < state.size(); i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, state.data() + i, std::min<size_t>(8, state.size() - i));
-      value = (value ^ word) * 0xFF51AFD7ED558CCDull;
-      value ^= value >> 32;
-    }
-    return value ^ state.size();
+  Digest out{0x9E3779B97F4A7C15ull, 0xC2B2AE3D27D4EB4Full};
+  const auto take = [](uint64_t& value, uint64_t word) {
+    value = (value ^ word) * 0xFF51AFD7ED558CCDull;
+    value ^= value >> 32;
   };
-  return {hash(0x9E3779B97F4A7C15ull), hash(0xC2B2AE3D27D4EB4Full)};
+  for (size_t i = 0; i < state.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, state.data() + i, std::min<size_t>(8, state.size() - i));
+    take(out.a, word), take(out.b, word);
+  }
+  return {out.a ^ state.size(), out.b ^ state.size()};
 }
+
+/// What a state is told apart by, written without an allocation.
+class Text {
+ public:
+  void operator+=(char letter) {
+    if (size_ == letters_.size()) std::abort();
+    letters_[size_++] = letter;
+  }
+  void operator+=(std::string_view letters) {
+    for (const char letter : letters) *this += letter;
+  }
+  operator std::string_view() const {
+    return {letters_.data(), size_};
+  }  // NOLINT(google-explicit-constructor)
+
+ private:
+  std::array<char, 8192> letters_;
+  size_t size_ = 0;
+};
+
+/// Tens of millions of digests, 16 to 43 bytes each and no allocation of its own for any.
+class DigestSet {
+ public:
+  size_t size() const { return size_; }
+  /// True if it is new.
+  bool insert(Digest digest) {
+    if (digest == kNone) digest.b = 1;
+    if (size_ * 4 >= places_.size() * 3) grow();
+    Digest& place = place_of(digest);
+    if (place == digest) return false;
+    place = digest;
+    ++size_;
+    return true;
+  }
+
+ private:
+  static constexpr Digest kNone{0, 0};
+  Digest& place_of(const Digest& digest) {
+    const size_t mask = places_.size() - 1;
+    size_t at = digest.a & mask;
+    while (places_[at] != digest && places_[at] != kNone) at = (at + 1) & mask;
+    return places_[at];
+  }
+  void grow() {
+    std::vector<Digest> old(std::max<size_t>(1024, places_.size() * 2), kNone);
+    old.swap(places_);
+    for (const Digest& digest : old) {
+      if (digest != kNone) place_of(digest) = digest;
+    }
+  }
+
+  std::vector<Digest> places_;  // a power of two of them
+  size_t size_ = 0;
+};
 
 /// The states that are still to be expanded, those that were seen, and what failed first.
 template <class State>
@@ -69,7 +124,7 @@ class Walk {
     if (failure_.empty()) failure_ = what;
   }
   /// True if it is new: then to be kept.
-  bool is_new(const Digest& digest) { return seen_.insert(digest).second; }
+  bool is_new(const Digest& digest) { return seen_.insert(digest); }
   template <class Kept>
   void keep(Kept&& state) {
     stack_.push_back(std::forward<Kept>(state));
@@ -88,7 +143,7 @@ class Walk {
  private:
   const size_t states_max_;
   std::vector<State> stack_;
-  std::unordered_set<Digest, DigestHash> seen_;
+  DigestSet seen_;
   std::string failure_;
 };
 

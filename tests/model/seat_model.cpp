@@ -137,7 +137,7 @@ class Checker : public Walk<State> {
   }
 
   static Digest digest(const State& s) {
-    std::string out;
+    model::Text out;
     const auto put = [&out](uint64_t value) { out += static_cast<char>(value), out += '|'; };
     const auto put_left = [&](uint64_t until) { put(until > s.now ? until - s.now : 0); };
     const auto put_ballot = [&put](const Ballot& b) { put(b.round), put(b.by); };
@@ -203,18 +203,19 @@ class Checker : public Walk<State> {
     }
   }
 
-  void check_recovers(State s) {
+  void check_recovers(const State& now) {
     if (has_failed() || world_.steady) return;
     uint8_t living = 0;
-    for (uint8_t n = 0; n < kNodes; ++n) living |= s.nodes[n].dead ? 0 : bit(n);
-    for (uint8_t c = 1; c < s.councils.size(); ++c) {
-      const bool is_past = std::any_of(s.councils.begin(), s.councils.end(), [&](const Council& next) {
+    for (uint8_t n = 0; n < kNodes; ++n) living |= now.nodes[n].dead ? 0 : bit(n);
+    for (uint8_t c = 1; c < now.councils.size(); ++c) {
+      const bool is_past = std::any_of(now.councils.begin(), now.councils.end(), [&](const Council& next) {
         return next.installed && next.follows >= c && next.follows != 0;
       });
       const auto alive =
-          static_cast<size_t>(std::popcount(static_cast<uint8_t>(s.councils[c].voters & living)));
-      if (!is_past && alive < majority(s, c)) return;
+          static_cast<size_t>(std::popcount(static_cast<uint8_t>(now.councils[c].voters & living)));
+      if (!is_past && alive < majority(now, c)) return;
     }
+    State s = now;
     s.lost = s.deaths = 0;
     s.attempts = 100;
     for (int i = 0; i < 24; ++i) {
