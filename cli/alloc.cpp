@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/ids.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
@@ -60,6 +61,7 @@ void print(const Options& options, const std::vector<ocm_extent_info>& extents) 
 
 Status alloc(const Globals& globals, const Options& options) {
   if (options.bytes == 0) return Status(Code::kInvalidArgument, "BYTES is 0; ask for one byte at least");
+  OCM_TRY(check_name(options.name));
   OCM_TRY_ASSIGN(const uint32_t mode, options.placement.mode_bits());
   OCM_TRY_ASSIGN(Session session, open_session(globals));
   std::vector<const char*> pointers;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/ids.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
@@ -114,6 +115,7 @@ Status put_new(ocm_session* session, const Source& source, const Options& option
 }
 
 Status put(const Globals& globals, const Options& options) {
+  OCM_TRY(check_name(options.name));
   OCM_TRY(options.placement.mode_bits().status());
   OCM_TRY_ASSIGN(Session session, open_session(globals));
   uint64_t most_bytes = 0;

@@ -388,9 +388,10 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
  * it; it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
  * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
  * read and write of the owner (0600) and of others (0006). While X is published, `X~...` is its owner's: the
- * owner and root alone may publish it. Errors: EXISTS, PERMISSION, REVOKED (it was published and removed),
- * NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON: the name may be there all the same, or a moment later. Publish again
- * under the same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR and PEER_LOST
+ * owner and root alone may publish it. Errors: EXISTS (the name is another's, or this handle was published already, also
+ * if that name was removed since), PERMISSION, REVOKED (a publish whose answer was not heard was done, and the name
+ * removed), NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON: the name may be there all the same, or a moment later. Publish
+ * again under the same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR and PEER_LOST
  * also if you end. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
