@@ -355,8 +355,7 @@ Status Loader::read_back(const Chunk& chunk, std::vector<std::byte>& out) const 
   return status_of(ocm_get(parts_[part].get(), chunk.offset - start, out.data(), out.size()));
 }
 
-Status Loader::write_part(const void* bytes, uint64_t length, uint64_t turn) {
-  Result<Allocation> made = placer_.allocate(length, turn);
+Status Loader::write_part(const void* bytes, uint64_t length, Result<Allocation> made) {
   if (!made.is_ok()) return no_room(made.status(), length);
   OCM_TRY(status_of(ocm_put(made->get(), 0, bytes, length)));
   parts_.push_back(std::move(*made));
@@ -391,7 +390,7 @@ Status Loader::widen(size_t column) {
                                                     : reinterpret_cast<const int16_t*>(in)[row];
       std::memcpy(out, &index, type.width_bytes);  // little end first
     }
-    OCM_TRY(write_part(bytes.data(), bytes.size(), g));
+    OCM_TRY(write_part(bytes.data(), bytes.size(), placer_.allocate(bytes.size(), g)));
     wide.offset = bytes_;
     catalogue_.parts.push_back(bytes.size());
     bytes_ += bytes.size();
@@ -403,7 +402,8 @@ Status Loader::widen(size_t column) {
 Result<Allocation> Loader::finish() {
   OCM_TRY(wait_puts());
   OCM_TRY_ASSIGN(const std::string bytes, encode_catalogue(catalogue_));
-  OCM_TRY(write_part(bytes.data(), bytes.size(), 0));
+  OCM_TRY(write_part(bytes.data(), bytes.size(),
+                     placer_.allocate_on_or_near(options_.catalogue_on, bytes.size())));
   std::vector<ocm_allocation*> handles;
   for (const Allocation& part : parts_) handles.push_back(part.get());
   ocm_allocation* joined = nullptr;

@@ -19,7 +19,8 @@ namespace ocm::table {
 
 struct LoadOptions {
   ocm_table_placement placement = OCM_TABLE_BY_ROWS;
-  std::vector<std::string> nodes;  // for the catalogue
+  std::vector<std::string> nodes;         // for the catalogue
+  std::vector<std::string> catalogue_on;  // these nodes, if they have room
   uint64_t group_rows = 524'288;
   uint64_t group_bytes = uint64_t{64} << 20;
   bool compact = false;
@@ -75,7 +76,7 @@ class Loader {
   void start_puts(std::vector<Bucket>& buckets);
   Status wait_puts();
   Status no_room(const Status& status, uint64_t bytes) const;
-  Status write_part(const void* bytes, uint64_t length, uint64_t turn);
+  Status write_part(const void* bytes, uint64_t length, Result<Allocation> made);
   Status read_back(const Chunk& chunk, std::vector<std::byte>& out) const;
   void commit(std::vector<Bucket>& buckets, Group group);
 

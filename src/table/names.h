@@ -6,6 +6,8 @@
 // Appended segments count only where they belong to the owner of NAME, or to root. The coordinator gives
 // them to nobody else while NAME is there; who reads does not rely on it.
 //
+// An appended segment has its catalogue on the nodes of the first one's, so that its name is known as long as NAME is.
+//
 // Publishing a name is the commit. A number whose append failed halfway stays free when others took the next ones
 // meanwhile. Segments of an id that NAME does not have (any more) belong to nobody:
 // their appender or dropper died, and whoever creates or drops NAME next removes them.

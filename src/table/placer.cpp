@@ -79,6 +79,18 @@ Result<Allocation> Placer::allocate(uint64_t bytes, uint64_t turn) const {
   return refused;
 }
 
+Result<Allocation> Placer::allocate_on_or_near(const std::vector<std::string>& wanted, uint64_t bytes) const {
+  std::vector<const char*> nodes;
+  const auto add = [&](const std::string& name) {
+    const bool has = std::any_of(nodes.begin(), nodes.end(), [&](const char* one) { return name == one; });
+    if (!has && nodes.size() < replicas_) nodes.push_back(name.c_str());
+  };
+  for (const std::string& name : wanted) add(name);
+  for (const std::string& name : ring_) add(name);
+  Result<Allocation> made = allocate_on(nodes, bytes);
+  return made.is_ok() || !try_another(made.status().code()) ? std::move(made) : allocate(bytes, 0);
+}
+
 Result<Allocation> Placer::allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const {
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.layout = replicas_ > 1 ? OCM_LAYOUT_REPLICATED : OCM_LAYOUT_SINGLE;

@@ -21,6 +21,8 @@ class Placer {
   /// be that one, the next with room; with replicas on that and the next ones. Errors: kPoolFull, kQuota,
   /// kNoMemory, ...
   Result<Allocation> allocate(uint64_t bytes, uint64_t turn) const;
+  /// On `wanted` first, as many of them as there are replicas; where they have no room, as allocate() of turn 0.
+  Result<Allocation> allocate_on_or_near(const std::vector<std::string>& wanted, uint64_t bytes) const;
 
   size_t nodes() const { return ring_.size(); }
   const std::vector<std::string>& ring() const { return ring_; }

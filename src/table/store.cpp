@@ -1,5 +1,6 @@
 #include "table/store.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "os/crypto.h"
@@ -51,6 +52,21 @@ Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint
       next = std::max(next, segment->number + 1);
   }
   return next;
+}
+
+/// The nodes with the catalogue of the first segment, which every reader of the table needs. A name is known from the homes
+/// that have a part of what it names: with its own catalogue there, too, no appended segment is forgotten before the table
+/// is, and one whose rows are gone is missed.
+Result<std::vector<std::string>> nodes_of_catalogue(const HeldSegment& first, const Catalogue& catalogue) {
+  std::vector<std::string> nodes;
+  ocm_allocation_info whole = OCM_ALLOCATION_INFO_INIT;
+  OCM_TRY(status_of(ocm_allocation_query(first.allocation.get(), &whole)));
+  for (uint32_t i = whole.extents - std::min(whole.extents, catalogue.replicas); i < whole.extents; ++i) {
+    ocm_extent_info info = OCM_EXTENT_INFO_INIT;
+    OCM_TRY(status_of(ocm_allocation_extent(first.allocation.get(), i, &info)));
+    if (!info.lost) nodes.emplace_back(info.node);
+  }
+  return nodes;
 }
 
 /// What the coordinator decides again when the rows are published: known before they are moved.
@@ -120,6 +136,7 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   LoadOptions load = load_options(options);
   load.nodes = catalogue.nodes;
   load.pack |= catalogue.packed;
+  OCM_TRY_ASSIGN(load.catalogue_on, nodes_of_catalogue(first, catalogue));
   Loader loader(session, source, placer, load);
   OCM_TRY(loader.load(given, &catalogue.schema, catalogue.table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());

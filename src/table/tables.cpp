@@ -40,6 +40,24 @@ Result<Owners> snapshot_of_appended(ocm_session* session, const std::string& nam
   return out;
 }
 
+/// Why listed segments were not found. OK: their appends failed just now. Errors: kNotFound (the table was dropped), kLost.
+Status explain(ocm_session* session, const std::string& name, uint64_t table,
+               const std::vector<uint32_t>& missed) {
+  OCM_TRY_ASSIGN(const HeldSegment now, hold_segment(session, name));
+  if (now.footer.table != table) return Status(Code::kNotFound, "it was dropped while it was opened");
+  OCM_TRY_ASSIGN(const Owners still, owners_of_appended(session, name, table));
+  for (const uint32_t number : missed) {
+    if (!still.contains(number)) continue;
+    // Or another append has the number now.
+    const Status again = hold_segment(session, segment_name(name, {table, number})).status();
+    if (again.code() == Code::kNotFound) {
+      return Status(Code::kLost, "rows that were appended are gone with the node that had them")
+          .with_subject(Subject::kSegment, segment_name(name, {table, number}));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 size_t Segment::part_of(uint64_t offset) const {
@@ -72,13 +90,12 @@ Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::stri
   const uint32_t owner_uid = first.owner_uid;
   OCM_TRY(table->add_segment(std::move(first), 0));
   OCM_TRY_ASSIGN(const Owners owners, snapshot_of_appended(session, name, id));
-  bool may_be_dropped = false;
+  std::vector<uint32_t> missed;
   for (const auto& [number, uid] : owners) {
     if (!counts(owner_uid, uid)) continue;
     Result<HeldSegment> found = hold_segment(session, segment_name(name, {id, number}));
-    // Its append failed just now, or the table was dropped.
     if (found.status().code() == Code::kNotFound) {
-      may_be_dropped = true;
+      missed.push_back(number);
       continue;
     }
     OCM_TRY(found.status());
@@ -87,10 +104,7 @@ Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::stri
     if (held.footer.table != id) return Status(Code::kProtocol, "a segment of another table has its name");
     OCM_TRY(table->add_segment(std::move(held), number));
   }
-  if (may_be_dropped) {
-    OCM_TRY_ASSIGN(const HeldSegment now, hold_segment(session, name));
-    if (now.footer.table != id) return Status(Code::kNotFound, "it was dropped while it was opened");
-  }
+  if (!missed.empty()) OCM_TRY(explain(session, name, id, missed));
   return table;
 }
 

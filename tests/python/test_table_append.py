@@ -44,6 +44,26 @@ def test_appended_rows_survive_the_node_that_the_table_survives(make_cluster):
         assert_same(table.to_arrow(), numbered(3 * ROWS))
 
 
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_appended_rows_that_went_with_the_coordinator_are_missed(make_cluster, how):
+    """Its next run knows a name from the homes that are left; the rows of this one were on no other node."""
+    cluster = make_cluster(2, budget=64 << 20)
+    with oncilla.connect(cluster["n2"].socket_path) as pool:
+        table = pool.table("t").put(numbered(ROWS), nodes=["n2"])
+        table.append(numbered(ROWS, ROWS), nodes=["n1"]).append(numbered(ROWS, 2 * ROWS), nodes=["n2"])
+        assert_same(table.to_arrow(), numbered(3 * ROWS))
+        if how == "killed":
+            cluster["n1"].kill()
+        else:
+            cluster["n1"].process.terminate()
+            cluster["n1"].process.wait(15)
+        cluster["n1"].start().wait_ready()
+        cluster.wait_members(2, cluster["n1"])
+    with oncilla.connect(cluster["n2"].socket_path) as pool:
+        with pytest.raises((oncilla.Lost, oncilla.Revoked, oncilla.PeerLost), match="table t"):
+            pool.table("t").to_arrow()
+
+
 def test_info_tells_the_smallest_number_of_replicas(table):
     table.put(numbered(ROWS), replicas=2)
     table.append(numbered(ROWS), replicas=3)
