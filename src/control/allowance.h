@@ -7,9 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <utility>
+
+#include "control/env.h"
 
 namespace ocm::control {
 
@@ -27,11 +30,21 @@ inline constexpr uint64_t kRestAfterLarge = 8;
 /// Requests of one user that are being answered; the next ones wait in their sockets.
 inline constexpr size_t kUserAnsweringMax = 2048;
 
+/// So many connections of one user take messages in one pass of the loop.
+inline constexpr size_t kUserTakingMax = 4;
+
 struct Allowance {
+  struct Waiter {
+    explicit Waiter(Env& env) : signal(env) {}
+    Signal signal;
+    bool is_called = false;
+  };
   size_t bytes_max;
   size_t used_bytes = 0;
   size_t answering = 0;
   uint64_t large_from_ns = 0;  // the next large message is taken then
+  size_t taking = 0;
+  std::deque<std::shared_ptr<Waiter>> waiting;  // to take messages, in their order
 };
 
 /// A part of an allowance that is used as long as this lives. Of none: nothing is counted.

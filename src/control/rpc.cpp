@@ -13,9 +13,8 @@ namespace ocm::control {
 namespace {
 
 constexpr size_t kReadBytes = 16384;
-constexpr size_t kAtOnceMax = 64;
-/// Until the loop has been at everybody else's.
-constexpr uint64_t kPassNs = 100'000;
+constexpr size_t kAtOnceMax = 16;
+constexpr uint64_t kNextPassNs = 1;  // when the loop has been at everybody else's
 /// Between two looks at whether fewer requests of a user are being answered.
 constexpr uint64_t kFullNs = 2'000'000;
 constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
@@ -64,10 +63,15 @@ Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> se
                                 asio::redirect_error(asio::use_awaitable, error));
     if (error || !open_) break;
     status = receive();
-    while (status.is_ok() && open_ && rest_ns_ != 0) {
-      co_await loop_.sleep_ns(rest_ns_);
-      if (open_) status = understand();
-    }
+    do {
+      if (options_.allowance) co_await take_turn();
+      if (status.is_ok() && open_) status = understand();
+      if (options_.allowance) end_turn();
+      if (rest_ns_ == kNextPassNs)
+        co_await asio::post(loop_.context(), asio::use_awaitable);
+      else if (rest_ns_ != 0)
+        co_await loop_.sleep_ns(rest_ns_);
+    } while (status.is_ok() && open_ && rest_ns_ != 0);
     if (!status.is_ok()) break;
   }
   close(status.is_ok() ? Status(Code::kPeerLost, "the connection was closed") : status);
@@ -95,7 +99,30 @@ Status Connection::receive() {
   } else {
     in_.append(piece, static_cast<size_t>(n));
   }
-  return understand();
+  return {};
+}
+
+Task<void> Connection::take_turn() {
+  const std::shared_ptr<Allowance> user = options_.allowance;
+  if (user->taking < kUserTakingMax) {
+    ++user->taking;
+    co_return;
+  }
+  const auto waiter = std::make_shared<Allowance::Waiter>(loop_);
+  user->waiting.push_back(waiter);
+  while (!waiter->is_called) co_await waiter->signal.wait();
+}
+
+void Connection::end_turn() {
+  asio::post(loop_.context(), [user = options_.allowance] {
+    if (user->waiting.empty()) {
+      --user->taking;
+      return;
+    }
+    user->waiting.front()->is_called = true;
+    user->waiting.front()->signal.notify();
+    user->waiting.pop_front();
+  });
 }
 
 Status Connection::understand() {
@@ -142,7 +169,7 @@ Status Connection::dispatch() {
     OCM_TRY_ASSIGN(const uint32_t length, wire::control_length({at, wire::kControlHeaderBytes}));
     if (length > bytes_max_) return Status(Code::kProtocol, "a control message longer than allowed");
     if (in_.size() - in_begin_ < wire::kControlHeaderBytes + length) break;
-    rest_ns_ = options_.allowance && taken == kAtOnceMax ? kPassNs : rest_ns(length);
+    rest_ns_ = taken == kAtOnceMax ? kNextPassNs : rest_ns(length);
     if (rest_ns_ != 0) break;
     const uint64_t began_ns = loop_.now_ns();
     const Status taken_up = parse_and_take(at + wire::kControlHeaderBytes, length);

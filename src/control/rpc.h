@@ -11,9 +11,9 @@
 //   R4 until trust() a frame is at most `untrusted_bytes_max` long.
 //   R5 what it keeps for its peer is charged to `allowance`: a request that does not fit is answered kQueueFull; a
 //      frame that is half there, or a reply, ends the connection.
-//   R6 the loop never goes from one large message of an `allowance` to its next without a rest for everybody else's, nor
-//      takes more than kAtOnceMax messages of one connection, nor answers more than kUserAnsweringMax of an allowance: what
-//      waits stays where it is, and its connection reads no more.
+//   R6 the loop never goes from one large message of an `allowance` to its next without a rest for everybody else's. In one
+//      pass it takes kAtOnceMax messages of a connection, and of kUserTakingMax connections of an allowance, which take
+//      turns; it answers kUserAnsweringMax of an allowance. What waits stays where it is, and its connection reads no more.
 // Threads: the loop's only. Lifetime: shared; the reader holds it while open.
 #pragma once
 
@@ -104,8 +104,11 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   Task<void> read_loop(std::shared_ptr<Connection> self);
   Task<void> write_loop(std::shared_ptr<Connection> self);
   Task<void> answer(std::shared_ptr<Connection> self, wire::Envelope request, size_t bytes, Charge charge);
-  /// False at end of stream or a bad frame (closed then).
+  /// What has arrived, unparsed. An error at end of stream.
   Status receive();
+  /// R6: its allowance's turn, and that turn's end in the next pass of the loop.
+  Task<void> take_turn();
+  void end_turn();
   /// What has arrived whole, as far as R6 lets it.
   Status understand();
   Status dispatch();
@@ -127,7 +130,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   size_t bytes_max_;
   bool open_ = true;
   bool heard_ = false;    // anything at all
-  uint64_t rest_ns_ = 0;  // before what has arrived is taken (R6)
+  uint64_t rest_ns_ = 0;  // before the rest of what has arrived is taken (R6)
   bool writing_ = false;  // write_loop() runs
   bool starved_ =
       false;  // too many descriptors of this user are in flight: the socket is writable all the same

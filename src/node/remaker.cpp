@@ -243,7 +243,10 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   if (!peers_share || job->steps.next() != Remake::Step::kReserve) co_return false;
   home_.unshare(job->was);  // of a home that led and ended
   auto shared = home_.share(job->was);
-  if (!shared.is_ok()) co_return false;
+  if (!shared.is_ok()) {
+    tell_waiting(core_.name, shared.status());
+    co_return false;
+  }
   job->now = std::move(shared).value();
   log::debug(
       "replica_copying",
@@ -268,12 +271,21 @@ Task<bool> Remaker::share_at(Spare& home) {
   wire::Envelope message;
   *message.mutable_share_replica()->mutable_replica() = ref_of(home.was);
   auto reply = co_await homes_.ask(home.node, std::move(message));
-  if (!reply.is_ok()) co_return false;
+  if (!reply.is_ok()) {
+    tell_waiting(home.node, reply.status());
+    co_return false;
+  }
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   const bool good = home.extent.node() == home.node &&
                     id_of(home.extent).address.partition() == home.partition &&
                     home.extent.capability().size() == sizeof(Capability);
   co_return good;
+}
+
+void Remaker::tell_waiting(const std::string& node, const Status& why) {
+  if (why.code() != Code::kLimit && why.code() != Code::kPoolFull) return;
+  if (const auto left_out = core_.limiter.admit("replica_waits", node, core_.now_ns(), why.message()))
+    log::warn("replica_waits", {{"node", node}, {"why", why.message()}, {"left_out", *left_out}});
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.

@@ -134,6 +134,8 @@ class Remaker {
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
   control::Task<bool> share_at(Spare& home);
+  /// A home of the part has no room for the second id that it needs until the part is made again.
+  void tell_waiting(const std::string& node, const Status& why);
   control::Task<bool> decide(std::shared_ptr<Job> job);
   control::Task<bool> give_to(Spare& home, wire::GiveReplica request);
   /// As it goes to each home of the part that follows; empty if nobody owns it any more.

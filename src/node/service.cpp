@@ -333,7 +333,19 @@ Task<Result<wire::Envelope>> Service::ask_of_names(std::shared_ptr<Session> sess
   const auto turn = co_await turns.take(session->uid, core_.deadline_ns());
   if (!turn || session->ended)
     co_return Status(Code::kQueueFull, "too many requests about names of this user wait for the coordinator");
-  co_return co_await cluster_.ask_coordinator(std::move(request));
+  auto reply = co_await cluster_.ask_coordinator(std::move(request));
+  if (reads && reply.is_ok()) rest_after(reply.value(), turn);
+  co_return std::move(reply);
+}
+
+void Service::rest_after(const wire::Envelope& reply, control::Turns::Turn turn) {
+  const int parts = reply.allocation().extents_size() + reply.names().allocations_size();
+  if (parts <= static_cast<int>(kManyExtents)) return;
+  const auto hold = [](control::Env& env, uint64_t ns,
+                       [[maybe_unused]] control::Turns::Turn held) -> Task<void> {
+    co_await env.sleep_ns(ns);
+  };
+  core_.env.spawn(hold(core_.env, reply.ByteSizeLong() * kRestNsPerByte, std::move(turn)));
 }
 
 Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session,

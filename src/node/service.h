@@ -50,6 +50,8 @@ class Service {
   control::Task<control::Reply> free(std::shared_ptr<Session> session, wire::FreeRequest request);
   control::Reply join(Session& session, const wire::JoinRequest& request);
   control::Task<control::Reply> list_names(std::shared_ptr<Session> session, wire::Envelope request);
+  void rest_after(const wire::Envelope& reply, control::Turns::Turn turn);
+  control::Task<control::Reply> stats(std::shared_ptr<Session> session, std::string node);
   control::Task<control::Reply> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
   control::Reply restore(const std::shared_ptr<Session>& session, const wire::SessionRestore& shown);
   control::Task<control::Reply> reserve(wire::ReserveRequest request);
@@ -95,9 +97,15 @@ class Service {
   Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;
   static constexpr size_t kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;
+  /// A long answer keeps the loops of both daemons busy for some 20 ns a byte: its turn lasts so much longer that one user
+  /// takes a seventh of their time at most.
+  static constexpr uint64_t kRestNsPerByte = 600;
   /// Making them keeps the loop busy for milliseconds, and they take memory until they are answered.
   static constexpr size_t kManyExtents = 64, kManyExtentsAtOnce = 2;
   control::Turns many_extents_{core_.env, kManyExtentsAtOnce};
+  /// Figures of a node have a record for each session of who asks, and are asked of other nodes on links that all share.
+  static constexpr size_t kStatsAtOnce = 2;
+  control::Turns stats_{core_.env, kStatsAtOnce};
   /// What one user asks of the coordinator, whose one thread all share: what it answers at once, and what it has to tell
   /// homes for, which may take a failure deadline.
   control::Turns name_reads_{core_.env, kNameReadsAtOnce}, name_changes_{core_.env, kNameChangesAtOnce};

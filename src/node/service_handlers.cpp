@@ -56,8 +56,8 @@ void Service::enter_programs() {
   on.on_now(Body::kSessionRestore, [this](const Asker& session, const wire::Envelope& request) {
     return restore(session, request.session_restore());
   });
-  on.on(Body::kStats, [this](const Asker& session, wire::Envelope request) {
-    return pages_.stats_of(request.stats().node(), Pages::viewer(session->uid));
+  on.on(Body::kStats, [this](Asker session, wire::Envelope request) {
+    return stats(std::move(session), std::move(*request.mutable_stats()->mutable_node()));
   });
 }
 
@@ -147,6 +147,14 @@ Reply Service::join(Session& session, const wire::JoinRequest& request) {
     joined.value().clear_homes();
   }
   return allocation_reply(session, std::move(joined));
+}
+
+Task<Reply> Service::stats(std::shared_ptr<Session> session, std::string node) {
+  const auto turn = co_await stats_.take(session->uid, core_.deadline_ns());
+  if (!turn || session->ended)
+    co_return Status(Code::kQueueFull,
+                     "too many requests for the figures of nodes by this user are under way");
+  co_return co_await pages_.stats_of(std::move(node), Pages::viewer(session->uid));
 }
 
 Task<Reply> Service::list_names(std::shared_ptr<Session> session, wire::Envelope request) {

@@ -3,14 +3,13 @@
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <vector>
+#include <utility>
 
 namespace ocm::os {
 namespace {
@@ -50,21 +49,6 @@ void fill_random(std::span<std::byte> out) {
   OPENSSL_cleanse(taken.data(), taken.size());
 }
 
-Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
-  std::vector<unsigned char> text;
-  for (const auto& part : parts) {
-    const auto* p = reinterpret_cast<const unsigned char*>(part.data());
-    text.insert(text.end(), p, p + part.size());
-  }
-  Digest digest{};
-  unsigned length = 0;
-  const void* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), text.data(), text.size(),
-                          reinterpret_cast<unsigned char*>(digest.data()), &length);
-  OCM_ASSERT(done != nullptr && length == digest.size());
-  OPENSSL_cleanse(text.data(), text.size());
-  return digest;
-}
-
 struct Hmac::Context {
   EVP_MAC* const mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   EVP_MAC_CTX* const context = EVP_MAC_CTX_new(mac);
@@ -74,20 +58,22 @@ struct Hmac::Context {
   }
 };
 
-Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>()) {
-  char digest[] = "SHA256";
-  const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-                               OSSL_PARAM_construct_end()};
-  const int done =
-      EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()), key.size(), params);
-  OCM_ASSERT(done == 1);
-}
+Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>()) { take_key(key); }
 
 Hmac::~Hmac() = default;
 
-Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts) const {
+void Hmac::take_key(std::span<const std::byte> key) {
+  char digest[] = "SHA256";
+  const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                               OSSL_PARAM_construct_end()};
+  const int done = EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()),
+                                key.size(), std::exchange(has_digest_, true) ? nullptr : params);
+  OCM_ASSERT(done == 1);
+}
+
+Digest Hmac::digest(std::initializer_list<std::span<const std::byte>> parts) const {
   EVP_MAC_CTX* const context = context_->context;
-  bool done = EVP_MAC_init(context, nullptr, 0, nullptr) == 1;
+  bool done = true;
   for (const auto& part : parts) {
     done = done &&
            EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(part.data()), part.size()) == 1;
@@ -98,6 +84,18 @@ Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts)
          EVP_MAC_final(context, reinterpret_cast<unsigned char*>(digest.data()), &length, digest.size()) == 1;
   OCM_ASSERT(done && length == digest.size());
   return digest;
+}
+
+Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts) const {
+  const int done = EVP_MAC_init(context_->context, nullptr, 0, nullptr);
+  OCM_ASSERT(done == 1);
+  return digest(parts);
+}
+
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
+  static thread_local Hmac of_thread(key);  // another key costs a third of another context
+  of_thread.take_key(key);
+  return of_thread.digest(parts);
 }
 
 bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b) {

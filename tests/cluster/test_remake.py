@@ -313,3 +313,16 @@ def test_what_a_former_council_gave_up_is_made_again(make_cluster):
     reader = cluster.program(n1)
     for i in range(6):
         assert reader.attach(f"former-{i}").get(0, len(data)) == data
+
+
+def test_a_home_that_has_no_extent_left_for_it_says_so(make_cluster):
+    cluster = make_cluster(names=("n1", "n2", "n3"), extra=(*SOON, "--limit-extents", "2"))
+    program = cluster.program(cluster["n1"])
+    first, second = (program.alloc(MIB, layout="replicated", nodes=["n2", "n3"]) for _ in range(2))
+    cluster["n3"].kill()
+    wait_for("n2 says why the copies wait", lambda: re.search("replica_waits node=n2 why=.*limit of 2 extents",
+                                                             cluster["n2"].log()), PATIENCE_S)
+    first.free()
+    wait_made_again(cluster, 1)
+    second.fill(0, 1, MIB)
+    assert second.holds(0, 1, MIB)

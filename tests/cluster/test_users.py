@@ -324,6 +324,8 @@ class Flood(threading.Thread):
         for _ in range(connections):
             raw = RawProgram(node, uid=BOB)
             raw.hello()
+            for fd in raw.fds:
+                os.close(fd)
             raw.socket.setblocking(False)
             self.sockets.append(raw.socket)
 
@@ -387,6 +389,33 @@ def test_a_users_flood_keeps_no_daemon_from_the_others(make_cluster, connections
     assert longest < 4.0, "longer than others wait for a node"
     assert most_kib < 700 << 10, "256 MiB, and one message while it is read"
     assert "coordinates_no_more" not in n1.log() and "node_dead" not in cluster["n2"].log()
+
+
+@pytest.mark.parametrize("request_of", [
+    lambda names: b"".join(framed("stats", node=name) for name in names) * 500,
+    lambda names: framed("attach", name="long", access=1) * 50,
+], ids=["figures", "long answers"])
+def test_a_user_who_floods_all_nodes_keeps_no_links_from_the_others(make_cluster, request_of):
+    cluster = make_cluster(extra=("--failure-deadline-ms", "4000"))
+    cluster.let_others_in()
+    root = cluster.program(cluster["n1"])
+    root.alloc(4096 * 1500, layout="striped", chunk=4096, extents=500, flags=DEDICATED).publish("long", 0o604)
+    other = cluster.program(cluster["n1"], uid=ALICE)
+    floods = [Flood(node, request_of([each.name for each in cluster.nodes]), 40, 4.0) for node in cluster.nodes]
+    for flood in floods:
+        flood.start()
+    longest = 0.0
+    while any(flood.is_alive() for flood in floods):
+        began = time.monotonic()
+        a = other.alloc(4096, nodes=["n3"], flags=DEDICATED)
+        a.publish("mine")
+        other.session("remove", "mine")
+        a.free()
+        longest = max(longest, time.monotonic() - began)
+    assert longest < 4.0, "longer than others wait for a node"
+    for node in cluster.nodes:
+        assert "coordinates_no_more" not in node.log() and "node_dead" not in node.log()
+
 
 def test_a_user_has_half_of_the_extents_of_a_home(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-extents", "8"])
