@@ -148,7 +148,7 @@ Status write_plot(const std::vector<Rate>& rates, const std::string& path) {
                   "--plot needs gnuplot, which is not in PATH; `apt-get install gnuplot-nox` "
                   "brings it");
   }
-  FILE* pipe = popen("gnuplot 2>/dev/null", "we");
+  FILE* pipe = popen("gnuplot >/dev/null 2>&1", "we");
   if (pipe == nullptr) return Status::from_errno(errno, "start gnuplot");
   const std::string script = plot_script(rates, path);
   fwrite(script.data(), 1, script.size(), pipe);
