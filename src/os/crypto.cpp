@@ -3,13 +3,14 @@
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
+#include <vector>
 
 namespace ocm::os {
 namespace {
@@ -49,6 +50,21 @@ void fill_random(std::span<std::byte> out) {
   OPENSSL_cleanse(taken.data(), taken.size());
 }
 
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
+  std::vector<unsigned char> text;
+  for (const auto& part : parts) {
+    const auto* p = reinterpret_cast<const unsigned char*>(part.data());
+    text.insert(text.end(), p, p + part.size());
+  }
+  Digest digest{};
+  unsigned length = 0;
+  const void* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), text.data(), text.size(),
+                          reinterpret_cast<unsigned char*>(digest.data()), &length);
+  OCM_ASSERT(done != nullptr && length == digest.size());
+  OPENSSL_cleanse(text.data(), text.size());
+  return digest;
+}
+
 struct Hmac::Context {
   EVP_MAC* const mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   EVP_MAC_CTX* const context = EVP_MAC_CTX_new(mac);
@@ -58,22 +74,26 @@ struct Hmac::Context {
   }
 };
 
-Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>()) { take_key(key); }
+Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>()) {
+  char digest[] = "SHA256";
+  const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                               OSSL_PARAM_construct_end()};
+  const int done =
+      EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()), key.size(), params);
+  OCM_ASSERT(done == 1);
+}
 
 Hmac::~Hmac() = default;
 
 void Hmac::take_key(std::span<const std::byte> key) {
-  char digest[] = "SHA256";
-  const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-                               OSSL_PARAM_construct_end()};
   const int done = EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(key.data()),
-                                key.size(), std::exchange(has_digest_, true) ? nullptr : params);
+                                key.size(), nullptr);
   OCM_ASSERT(done == 1);
 }
 
-Digest Hmac::digest(std::initializer_list<std::span<const std::byte>> parts) const {
+Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts) const {
   EVP_MAC_CTX* const context = context_->context;
-  bool done = true;
+  bool done = EVP_MAC_init(context, nullptr, 0, nullptr) == 1;
   for (const auto& part : parts) {
     done = done &&
            EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(part.data()), part.size()) == 1;
@@ -86,24 +106,15 @@ Digest Hmac::digest(std::initializer_list<std::span<const std::byte>> parts) con
   return digest;
 }
 
-Digest Hmac::operator()(std::initializer_list<std::span<const std::byte>> parts) const {
-  const int done = EVP_MAC_init(context_->context, nullptr, 0, nullptr);
-  OCM_ASSERT(done == 1);
-  return digest(parts);
-}
-
-Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
-  static thread_local Hmac of_thread(key);  // another key costs a third of another context
-  of_thread.take_key(key);
-  return of_thread.digest(parts);
-}
-
 bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 Capability read_capability(const Capability& read_write) {
-  const Digest digest = hmac_sha256(read_write.bytes, {bytes_of("oncilla read capability")});
+  // A name has thousands. The daemon has these keys in memory all the same.
+  static thread_local Hmac of_capability(read_write.bytes);
+  of_capability.take_key(read_write.bytes);
+  const Digest digest = of_capability({bytes_of("oncilla read capability")});
   Capability out;
   std::copy_n(digest.begin(), out.bytes.size(), out.bytes.begin());
   return out;
