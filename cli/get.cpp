@@ -21,6 +21,7 @@ Status get(const Globals& globals, const Options& options) {
   const Allocation allocation(attached);
   const uint64_t bytes = ocm_allocation_bytes(attached);
   OCM_TRY_ASSIGN(Target target, Target::open(options.file));
+  end_soon_when_interrupted(options.name + ": interrupted", target.partial());
   Progress progress("get " + options.name, bytes, Progress::Plain::kSilent);
   const Status status = get_to(target.fd(), attached, bytes, progress);
   if (!status.is_ok()) {
@@ -42,6 +43,7 @@ void add_get(CommandLine& line) {
       .completes("names")
       .runs([options, &globals] {
         catch_interrupts();
+        end_soon_when_interrupted(options->name + ": interrupted", {});
         const Status status = get(globals, *options);
         return status.is_ok() ? kExitOk : fail(status, options->name);
       });

@@ -82,6 +82,8 @@ Status put_in_place(ocm_session* session, const Source& source, const Options& o
   ocm_allocation* attached = nullptr;
   OCM_TRY(checked(ocm_attach(session, options.name.c_str(), OCM_ACCESS_READ_WRITE, &attached)));
   const Allocation allocation(attached);
+  end_soon_when_interrupted(
+      options.name + ": interrupted; as --in-place asks, the name holds a part of the new bytes now", {});
   const Status status = fill(attached, source, options);
   if (status.is_ok()) return status;
   return Status(
@@ -105,6 +107,7 @@ Status put_new(ocm_session* session, const Source& source, const Options& option
   const Allocation allocation(made);  // freed unless it gets the name
   OCM_TRY(fill(made, source, options));
   OCM_TRY(check_interrupt());
+  end_soon_when_interrupted(options.name + ": interrupted; look whether the name is there", {});
   if (taken) OCM_TRY(checked(ocm_name_remove(session, options.name.c_str())));
   status = checked(ocm_publish(made, options.name.c_str(), mode));
   if (!status.is_ok() && taken) {
@@ -161,6 +164,7 @@ void add_put(CommandLine& line) {
       .completes("files")
       .runs([options, &globals] {
         catch_interrupts();
+        end_soon_when_interrupted(options->name + ": interrupted", {});
         if (options->in_place && options->replace)
           return fail(Status(Code::kInvalidArgument, "--in-place and --replace exclude each other"));
         const Status status = put(globals, *options);

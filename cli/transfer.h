@@ -38,6 +38,8 @@ class Target {
   ~Target();
 
   int fd() const { return fd_.get(); }
+  /// The file that is written until then; empty: there is none.
+  const std::string& partial() const { return partial_; }
   /// Checks the length and gives the file its name.
   Status commit(uint64_t bytes);
 

@@ -16,7 +16,8 @@ import pytest
 
 import test_cli
 from harness import wait_for
-from test_cli import FAILURE, MIB, PERMISSION, USAGE, has_ended
+from ocmlib import find_binary
+from test_cli import FAILURE, INTERRUPTED, MIB, PERMISSION, USAGE, has_ended
 
 # Its fixtures, for a cluster of this file's own.
 cluster, ocm, alone, payload = test_cli.cluster, test_cli.ocm, test_cli.alone, test_cli.payload
@@ -224,6 +225,26 @@ def test_a_pipe_that_does_not_block_gets_all(ocm, payload, command):
         os.close(writer)
         assert source.read() == wanted
     assert process.wait(20) == 0, process.stderr.read()
+
+
+@pytest.mark.parametrize("command", [("get", "x", "out"), ("put", "in", "x", "--in-place"),
+                                     ("put", "in", "y", "--nodes", "n2")],
+                         ids=["get", "put in place", "put"])
+def test_ctrl_c_does_not_wait_for_a_silent_node(make_cluster, tmp_path, command):
+    cluster = make_cluster(names=("n1", "n2"), extra=("--failure-deadline-ms", "30000"))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "in").write_bytes(os.urandom(MIB))
+    program = [find_binary("ocm"), "-s", str(cluster["n1"].socket_path)]
+    subprocess.run([*program, "put", "in", "x", "--nodes", "n2"], cwd=folder, check=True, timeout=20)
+    cluster["n2"].signal(signal.SIGSTOP)
+    process = subprocess.Popen([*program, *command], cwd=folder, stderr=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == INTERRUPTED, process.stderr.read()
+    cluster["n2"].signal(signal.SIGCONT)
+    assert [entry.name for entry in folder.iterdir()] == ["in"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
