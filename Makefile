@@ -21,7 +21,7 @@ demo: setup ## the main job: TPC-H in the memory of three nodes, queried, with a
 	  "from nothing at most $$(budget_of 'make demo: set up and built') s on two cores"
 	@PYTHONPATH=$(OCM_BIN_DIR)/python:$(CURDIR) build/venv/bin/python -B -m demo.main $(ARGS)
 
-test: ## every suite in Release: style, units, models, simulation, real daemons, Python (23 minutes from nothing)
+test: ## every suite in Release: style, units, models, simulation, real daemons, Python (half an hour from nothing)
 	@scripts/test.sh all
 
 test-style: ## clang-format, ruff and mypy, over what git tracks
@@ -36,7 +36,7 @@ test-cluster: ## real daemons, killed, stopped and cut off
 test-python: ## the Python package, the applications, the demo, with real nodes
 	@scripts/test.sh python
 
-test-sanitizers: ## units and daemons under address+undefined and thread sanitizers (22 minutes from nothing)
+test-sanitizers: ## units and daemons under address+undefined and thread sanitizers (half an hour from nothing)
 	@scripts/test.sh sanitizers
 
 test-long: ## hours: simulation and models in depth, soaks, fuzzers
