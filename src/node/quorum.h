@@ -87,7 +87,7 @@ class Quorum {
   /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                             uint64_t give_up_ns);
-  /// How often this node freed all of its replicas, for nobody knew which of them were old.
+  /// The generation before which this node freed all of its replicas, for nobody knew which of them were old; 0: never.
   uint32_t replicas_freed_before() const { return replicas_freed_before_; }
 
  private:

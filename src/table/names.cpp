@@ -101,6 +101,16 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   return segment;
 }
 
+Result<Owners> owners_of_appended(ocm_session* session, const std::string& name, uint64_t table) {
+  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, segment_prefix(name, table)));
+  Owners out;
+  for (const Published& one : names) {
+    const auto segment = parse_segment_name(name, one.name);
+    if (segment && segment->table == table) out.emplace(segment->number, one.owner_uid);
+  }
+  return out;
+}
+
 Result<Catalogue> read_catalogue(const HeldSegment& segment) {
   const uint64_t bytes = ocm_allocation_bytes(segment.allocation.get());
   const Footer& footer = segment.footer;

@@ -13,6 +13,7 @@
 // their appender or dropper died, and whoever creates or drops NAME next removes them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
 inline bool counts(uint32_t owner_uid, uint32_t appended_uid) {
   return appended_uid == owner_uid || appended_uid == 0;
 }
+/// Owners of the appended segments of the table that are published, by number; also those that do not count.
+using Owners = std::map<uint32_t, uint32_t>;
+Result<Owners> owners_of_appended(ocm_session* session, const std::string& name, uint64_t table);
 /// Reads and checks its catalogue.
 Result<Catalogue> read_catalogue(const HeldSegment& segment);
 

@@ -44,12 +44,10 @@ Status publish_first(ocm_session* session, const std::string& name, const Alloca
 /// The number after the last appended segment's.
 Result<uint32_t> next_number(ocm_session* session, const std::string& name, uint64_t table,
                              uint32_t owner_uid) {
-  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, name + "~"));
+  OCM_TRY_ASSIGN(const Owners owners, owners_of_appended(session, name, table));
   uint32_t next = 1;
-  for (const Published& one : names) {
-    const auto segment = parse_segment_name(name, one.name);
-    if (segment && segment->table == table && counts(owner_uid, one.owner_uid))
-      next = std::max(next, segment->number + 1);
+  for (const auto& [number, uid] : owners) {
+    if (counts(owner_uid, uid)) next = number + 1;
   }
   return next;
 }

@@ -1,7 +1,6 @@
 #include "table/tables.h"
 
 #include <algorithm>
-#include <map>
 
 namespace ocm::table {
 namespace {
@@ -15,18 +14,6 @@ bool same_field(const Field& a, const Field& b) {
   };
   return a.name == b.name && a.format == b.format && same(a.children, b.children) &&
          same(a.dictionary, b.dictionary);
-}
-
-using Owners = std::map<uint32_t, uint32_t>;  // of the appended segments that are published, by number
-
-Result<Owners> owners_of_appended(ocm_session* session, const std::string& name, uint64_t table) {
-  OCM_TRY_ASSIGN(const std::vector<Published> names, list_names(session, segment_prefix(name, table)));
-  Owners out;
-  for (const Published& one : names) {
-    const auto segment = parse_segment_name(name, one.name);
-    if (segment && segment->table == table) out.emplace(segment->number, one.owner_uid);
-  }
-  return out;
 }
 
 /// The segments of a moment. A number stays free where its append failed after others had taken the next ones. But a list
