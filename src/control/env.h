@@ -1,35 +1,26 @@
 // What the control code of a daemon takes from the world around it: time, sleep, randomness, and a place
 // where its coroutines run. `Loop` is the real one; a simulation brings another, on virtual time and by seed.
 //
-// Coroutines run on `context()`, one at a time. What a daemon does follows from what its environment gives it
-// and from the messages that it gets (control/link.h), so the same seed gives the same run.
+// Coroutines run one at a time. What a daemon does follows from what its environment gives it and from the messages
+// that it gets (control/link.h), so the same seed gives the same run.
 //
-// Threads: post() from any; everything else on the one thread that runs the context.
-// Lifetime: an environment outlives what runs in it; coroutines that never end are dropped with it.
+// Threads: post() from any; everything else on the one thread that runs what is posted.
+// Lifetime: an environment outlives what runs in it; coroutines that never end are destroyed with it (end_tasks()).
 #pragma once
 
-#include <asio/awaitable.hpp>
-#include <asio/co_spawn.hpp>
-#include <asio/io_context.hpp>
-#include <asio/post.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "base/log.h"
+#include "control/task.h"
 
 namespace ocm::control {
 
-template <class T>
-using Task = asio::awaitable<T>;
-
 class Env {
  public:
-  Env() : context_(1) {}
+  Env() = default;
   virtual ~Env() = default;
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
@@ -39,10 +30,12 @@ class Env {
   virtual Task<void> sleep_ns(uint64_t ns) = 0;
   /// Cryptographically random, but for a simulation.
   virtual void fill_random(std::span<std::byte> out) = 0;
+  /// Runs it soon, in the order of the calls.
+  virtual void post(std::function<void()> what) = 0;
   /// False: nothing may run beside the control thread; what would, runs on it.
   virtual bool has_threads() const { return true; }
   /// An exception left a coroutine that nobody waits for: our mistake.
-  virtual void task_failed(const char* what) { log::error("control_task_failed", {{"what", what}}); }
+  virtual void task_failed(const char* what);
 
   template <class Id>
   Id random_id() {
@@ -56,62 +49,74 @@ class Env {
     return out;
   }
 
-  asio::io_context& context() { return context_; }
-  /// Starts a coroutine that nobody waits for; see task_failed().
-  void spawn(Task<void> task) {
-    asio::co_spawn(context_, std::move(task), [this](std::exception_ptr error) { report(error); });
-  }
-  template <class Function>
-  void post(Function function) {
-    asio::post(context_, std::move(function));
-  }
+  /// Starts a coroutine that nobody waits for; see task_failed(). It runs until it waits, or soon where nothing runs yet.
+  void spawn(Task<void> task);
   /// Runs all of them at once; returns when the last has ended.
   Task<void> join(std::vector<Task<void>> tasks);
-
- private:
-  void report(const std::exception_ptr& error) {
-    if (!error) return;
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-      task_failed(e.what());
-    } catch (...) {
-      task_failed("not a std::exception");
-    }
+  /// What awaits it goes on when everything has run that is ready now.
+  auto next_pass() {
+    struct NextPass {
+      Env& env;
+      bool await_ready() const { return false; }
+      void await_suspend(std::coroutine_handle<> awaiting) { env.resume_soon(awaiting); }
+      void await_resume() const {}
+    };
+    return NextPass{*this};
+  }
+  void resume_soon(std::coroutine_handle<> waiting) {
+    post([waiting] { waiting.resume(); });
   }
 
-  asio::io_context context_;
+ protected:
+  /// While an environment runs what is posted.
+  class Running {
+   public:
+    explicit Running(Env& env) : env_(env) { env_.running_ = true; }
+    ~Running() { env_.running_ = false; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Env& env_;
+  };
+  /// Every environment's destructor begins with it: what is in their frames may still post.
+  void end_tasks() { roots_.destroy_all(); }
+
+ private:
+  /// `task`, without its exception.
+  Task<void> guarded(Task<void> task);
+
+  bool running_ = false;
+  Roots roots_;
 };
 
-/// Where coroutines wait until something has happened.
+/// Where coroutines wait until something has happened. Its end is a last notify().
 class Signal {
  public:
-  explicit Signal(Env& env) : timer_(env.context()) {
-    timer_.expires_at(asio::steady_timer::time_point::max());
-  }
-  /// Until the next notify(), or earlier: look again at what is waited for.
-  Task<void> wait() {
-    asio::error_code ignored;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  explicit Signal(Env& env) : env_(env) {}
+  ~Signal() { notify(); }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+
+  /// Until the next notify().
+  auto wait() {
+    struct Wait {
+      Signal& signal;
+      bool await_ready() const { return false; }
+      void await_suspend(std::coroutine_handle<> awaiting) { signal.waiting_.push_back(awaiting); }
+      void await_resume() const {}
+    };
+    return Wait{*this};
   }
   /// All that wait go on.
-  void notify() { timer_.cancel(); }
+  void notify() {
+    for (const std::coroutine_handle<> one : waiting_) env_.resume_soon(one);
+    waiting_.clear();
+  }
 
  private:
-  asio::steady_timer timer_;
+  Env& env_;
+  std::vector<std::coroutine_handle<>> waiting_;
 };
-
-inline Task<void> Env::join(std::vector<Task<void>> tasks) {
-  if (tasks.empty()) co_return;
-  Signal done(*this);
-  size_t left = tasks.size();
-  for (auto& task : tasks) {
-    asio::co_spawn(context_, std::move(task), [this, &left, &done](std::exception_ptr error) {
-      report(error);
-      if (--left == 0) done.notify();
-    });
-  }
-  while (left > 0) co_await done.wait();
-}
 
 }  // namespace ocm::control

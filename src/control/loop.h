@@ -7,9 +7,9 @@
 // Threads: run() by one thread; post() and stop() from any; everything else on the loop's thread.
 #pragma once
 
-#include <sched.h>
-
+#include <asio/io_context.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "control/env.h"
@@ -17,6 +17,26 @@
 #include "os/crypto.h"
 
 namespace ocm::control {
+
+/// What Asio completes, awaited: `const auto error = co_await completed([&](auto done) { timer.async_wait(done); });`
+template <class Start>
+auto completed(Start start) {
+  struct Completed {
+    Start start;
+    asio::error_code error{};
+    std::coroutine_handle<> awaiting{};
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> by) {
+      awaiting = by;
+      start([this](const asio::error_code& result) {
+        error = result;
+        awaiting.resume();
+      });
+    }
+    asio::error_code await_resume() const { return error; }
+  };
+  return Completed{std::move(start)};
+}
 
 /// For an Asio timer, whose clock is not that of os::now_ns().
 inline std::chrono::nanoseconds left_until(uint64_t deadline_ns) {
@@ -26,44 +46,22 @@ inline std::chrono::nanoseconds left_until(uint64_t deadline_ns) {
 
 class Loop final : public Env {
  public:
-  explicit Loop(uint64_t spin_ns) : spin_ns_(spin_ns) {}
+  explicit Loop(uint64_t spin_ns) : spin_ns_(spin_ns), context_(1) {}
+  ~Loop() override { end_tasks(); }
 
   uint64_t now_ns() const override { return os::now_ns(); }
   void fill_random(std::span<std::byte> out) override { os::fill_random(out); }
-  Task<void> sleep_ns(uint64_t ns) override {
-    asio::steady_timer timer(context());
-    timer.expires_after(std::chrono::nanoseconds(ns));
-    asio::error_code ignored;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
+  Task<void> sleep_ns(uint64_t ns) override;
+  void post(std::function<void()> what) override;
+
+  /// For what waits for the kernel.
+  asio::io_context& context() { return context_; }
 
   /// Until stop().
-  void run() {
-    auto guard = asio::make_work_guard(context());
-    uint64_t awake_until = 0;
-    while (!stopped_.load(std::memory_order_acquire)) {
-      if (context().poll() == 0) {
-        if (os::now_ns() < awake_until) {
-          ::sched_yield();
-          continue;
-        }
-        context().run_one();
-      }
-      if (traffic_) {
-        traffic_ = false;
-        awake_until = os::now_ns() + spin_ns_;
-      }
-    }
-  }
-  void stop() {
-    stopped_.store(true, std::memory_order_release);
-    asio::post(context(), [] {});
-  }
+  void run();
+  void stop();
   /// Runs what is ready, after run() has returned; for orderly ends of coroutines.
-  void drain() {
-    context().restart();
-    context().poll();
-  }
+  void drain();
 
   /// More is likely to come at once: do not sleep yet.
   void stay_awake() { traffic_ = true; }
@@ -72,6 +70,7 @@ class Loop final : public Env {
   const uint64_t spin_ns_;
   std::atomic<bool> stopped_{false};
   bool traffic_ = false;
+  asio::io_context context_;
 };
 
 }  // namespace ocm::control

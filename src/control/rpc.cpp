@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/fault.h"
+#include "base/log.h"
 
 namespace ocm::control {
 namespace {
@@ -58,9 +59,8 @@ void Connection::start(Handler handler, Closed closed) {
 Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> self) {
   Status status;
   while (open_) {
-    asio::error_code error;
-    co_await stream_.async_wait(asio::posix::stream_descriptor::wait_read,
-                                asio::redirect_error(asio::use_awaitable, error));
+    const asio::error_code error = co_await completed(
+        [&](auto done) { stream_.async_wait(asio::posix::stream_descriptor::wait_read, done); });
     if (error || !open_) break;
     status = receive();
     do {
@@ -68,7 +68,7 @@ Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> se
       if (status.is_ok() && open_) status = understand();
       if (options_.allowance) end_turn();
       if (rest_ns_ == kNextPassNs)
-        co_await asio::post(loop_.context(), asio::use_awaitable);
+        co_await loop_.next_pass();
       else if (rest_ns_ != 0)
         co_await loop_.sleep_ns(rest_ns_);
     } while (status.is_ok() && open_ && rest_ns_ != 0);
@@ -114,7 +114,7 @@ Task<void> Connection::take_turn() {
 }
 
 void Connection::end_turn() {
-  asio::post(loop_.context(), [user = options_.allowance] {
+  loop_.post([user = options_.allowance] {
     if (user->waiting.empty()) {
       --user->taking;
       return;
@@ -267,8 +267,7 @@ Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t d
     co_return sent;
   }
   while (!call->done && os::now_ns() < deadline_ns) {
-    asio::error_code ignored;
-    co_await call->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    co_await completed([&](auto done) { call->timer.async_wait(done); });
   }
   if (!call->done) {
     calls_.erase(id);
@@ -355,9 +354,8 @@ Status Connection::send_piece(Outgoing& piece) {
 
 Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> self) {
   while (open_ && !out_.empty()) {
-    asio::error_code error;
-    co_await stream_.async_wait(asio::posix::stream_descriptor::wait_write,
-                                asio::redirect_error(asio::use_awaitable, error));
+    const asio::error_code error = co_await completed(
+        [&](auto done) { stream_.async_wait(asio::posix::stream_descriptor::wait_write, done); });
     if (error || !open_) break;
     Outgoing& front = out_.front();
     const Status status = send_piece(front);

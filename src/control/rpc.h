@@ -18,6 +18,7 @@
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <memory>

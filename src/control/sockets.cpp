@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 
@@ -24,8 +25,7 @@ void set_nodelay(int fd) {
 /// Until the descriptor, which stays the caller's, is ready; false at the deadline.
 Task<bool> ready(Loop& loop, int fd, asio::posix::stream_descriptor::wait_type what, uint64_t deadline_ns) {
   asio::posix::stream_descriptor stream(loop.context(), fd);
-  asio::steady_timer timer(loop.context());
-  timer.expires_after(left_until(deadline_ns));
+  asio::steady_timer timer(loop.context(), left_until(deadline_ns));
   bool late = false;
   timer.async_wait([&stream, &late](const asio::error_code& cancelled) {
     if (cancelled) return;
@@ -33,13 +33,12 @@ Task<bool> ready(Loop& loop, int fd, asio::posix::stream_descriptor::wait_type w
     asio::error_code ignored;
     stream.cancel(ignored);
   });
-  asio::error_code error;
-  co_await stream.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
+  co_await completed([&](auto done) { stream.async_wait(what, done); });
   stream.release();
   // The timer's handler refers to this frame: it must have run, cancelled or not, before the frame goes.
   if (!late) {
     timer.cancel();
-    co_await asio::post(loop.context(), asio::use_awaitable);
+    co_await loop.next_pass();
   }
   co_return !late;
 }
@@ -191,9 +190,8 @@ void Acceptor::stop() {
 
 Task<void> Acceptor::run([[maybe_unused]] std::shared_ptr<Acceptor> self) {
   while (!stopped_) {
-    asio::error_code error;
-    co_await stream_.async_wait(asio::posix::stream_descriptor::wait_read,
-                                asio::redirect_error(asio::use_awaitable, error));
+    const asio::error_code error = co_await completed(
+        [&](auto done) { stream_.async_wait(asio::posix::stream_descriptor::wait_read, done); });
     if (error || stopped_) break;
     os::Fd fd(::accept4(stream_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd.is_open()) {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <asio/buffer.hpp>
-#include <asio/write.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
 
 #include "os/fd_reserve.h"
 
@@ -35,6 +35,42 @@ std::string format(const HttpServer::Answer& answer, bool with_body) {
                     "\r\nConnection: close\r\n\r\n";
   if (with_body) out += answer.body;
   return out;
+}
+
+using control::Task;
+using Socket = asio::posix::stream_descriptor;
+
+/// Until the end of the request's head, or too much. False at the end of the connection.
+Task<bool> receive(Socket& socket, std::string& request) {
+  while (request.find("\r\n\r\n") == std::string::npos && request.size() <= kRequestBytesMax) {
+    const asio::error_code error =
+        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_read, done); });
+    if (error) co_return false;
+    char piece[1024];
+    const ssize_t n = ::recv(socket.native_handle(), piece, sizeof(piece), MSG_DONTWAIT);
+    if (n > 0) {
+      request.append(piece, static_cast<size_t>(n));
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+/// As much as the peer takes.
+Task<void> send(Socket& socket, std::string bytes) {
+  for (size_t sent = 0; sent < bytes.size();) {
+    const asio::error_code error =
+        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_write, done); });
+    if (error) co_return;
+    const ssize_t n =
+        ::send(socket.native_handle(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) {
+      sent += static_cast<size_t>(n);
+    } else if (errno != EAGAIN && errno != EINTR) {
+      co_return;
+    }
+  }
 }
 
 }  // namespace
@@ -94,15 +130,9 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream str
     if (!cancelled) stream->close(ignored);
   });
   std::string request;
-  asio::error_code error;
-  char piece[1024];
-  while (!error && request.find("\r\n\r\n") == std::string::npos && request.size() <= kRequestBytesMax) {
-    const size_t n = co_await stream->async_read_some(asio::buffer(piece),
-                                                      asio::redirect_error(asio::use_awaitable, error));
-    request.append(piece, n);
-  }
+  const bool whole = co_await receive(*stream, request);
   Open* const open = shared->find(stream);
-  if (!error && open != nullptr) {
+  if (whole && open != nullptr) {
     open->asked = true;
     Answer answer;
     const bool head = request.starts_with("HEAD ");
@@ -118,8 +148,7 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream str
       asked.uid = open->uid;
       answer = co_await shared->handler(std::move(asked));
     }
-    const std::string out = format(answer, !head);
-    co_await asio::async_write(*stream, asio::buffer(out), asio::redirect_error(asio::use_awaitable, error));
+    co_await send(*stream, format(answer, !head));
   }
   timer.cancel();
   shared->open.remove_if([&](const Open& one) { return one.stream == stream; });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -24,7 +25,10 @@ class Env final : public control::Env {
     bool done = false, expired = false;
   };
 
+  ~Env() override { end_tasks(); }
+
   uint64_t now_ns() const override { return now_ns_; }
+  void post(std::function<void()> what) override { ready_.push_back(std::move(what)); }
   control::Task<void> sleep_ns(uint64_t ns) override {
     (void)co_await wait(std::make_shared<Waiter>(*this), now_ns_ + ns);
   }
@@ -47,10 +51,9 @@ class Env final : public control::Env {
   /// Everything that is ready, then what becomes so within this time.
   void run(uint64_t for_ns) {
     const uint64_t until_ns = now_ns_ + for_ns;
-    const auto guard = asio::make_work_guard(context());
+    const Running running(*this);
     while (true) {
-      while (context().poll() > 0) {
-      }
+      for (; !ready_.empty(); ready_.pop_front()) ready_.front()();
       if (timers_.empty() || timers_.begin()->first > until_ns) break;
       now_ns_ = std::max(now_ns_, timers_.begin()->first);
       const std::shared_ptr<Waiter> next = timers_.begin()->second;
@@ -64,6 +67,7 @@ class Env final : public control::Env {
  private:
   uint64_t now_ns_ = 1'000'000'000'000;
   uint64_t random_ = 1;
+  std::deque<std::function<void()>> ready_;
   std::multimap<uint64_t, std::shared_ptr<Waiter>> timers_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <queue>
@@ -66,11 +67,13 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   /// `drift_ppm`: how much faster its clock runs than the world's.
   SimEnv(Clock& clock, uint64_t seed, int64_t drift_ppm)
       : clock_(clock),
-        guard_(asio::make_work_guard(context())),
         random_(seed),
         rate_ppm_(1'000'000 + drift_ppm),
         start_ns_(clock.now_ns()),
         base_ns_(1'000'000'000'000 + seed % 1'000'000'000'000) {}
+  ~SimEnv() override { end_tasks(); }
+
+  void post(std::function<void()> what) override { ready_.push_back(std::move(what)); }
 
   uint64_t now_ns() const override {
     return base_ns_ + scale(clock_.now_ns() - start_ns_, rate_ppm_, 1'000'000);
@@ -117,7 +120,8 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   }
   bool stopped() const { return stopped_; }
   void run() {
-    if (!stopped_) context().poll();  // until nothing is ready
+    const Running running(*this);
+    for (; !stopped_ && !ready_.empty(); ready_.pop_front()) ready_.front()();
   }
 
  private:
@@ -138,7 +142,7 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   }
 
   Clock& clock_;
-  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  std::deque<std::function<void()>> ready_;
   std::mt19937_64 random_;
   int64_t rate_ppm_;
   uint64_t start_ns_, base_ns_;

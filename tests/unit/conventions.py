@@ -55,11 +55,11 @@ PRIVATE_HEADERS = {"ucp/": "src/fabric/ucx", "ucs/": "src/fabric/ucx", "toml++/"
                    "google/protobuf": ("src/wire", "src/table/format"), "CLI/": ("daemon", "cli", "apps"),
                    "nanobind/": "python/src", "arrow/": "python/arrowfs"}
 # What is real about a daemon; everything else of these rooms runs in a simulation too.
-REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_clock|steady_timer|Loop&")
+REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_clock|steady_timer|Loop&|\basio\b")
 REAL_FILES = {f"src/{name}" for name in (
-    "control/env.h", "control/loop.h", "control/rpc.h", "control/rpc.cpp", "control/sockets.h", "control/sockets.cpp",
-    "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp", "node/node.cpp",
-    "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
+    "control/asio.cpp", "control/loop.h", "control/loop.cpp", "control/rpc.h", "control/rpc.cpp", "control/sockets.h",
+    "control/sockets.cpp", "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp",
+    "node/node.cpp", "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
 # One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
 # programs of its host, and loads and stores in it, to which an interface would cost more than they do.
 LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.M)
