@@ -35,9 +35,9 @@ run_lives() {  # PROGRAM COUNT: one after the other; of one that fails, its end
   done
 }
 
-part "build: asan-ubsan" scripts/build.sh asan-ubsan world_test hour_test quorum_test
+part "build: asan-ubsan" scripts/build.sh asan-ubsan world_test hour_test unit_control
 suite "simulation: world, asan-ubsan" run_lives build/asan-ubsan/tests/simulation/world_test "${OCM_SIM_SEEDS:-300}"
 suite "simulation: hour, asan-ubsan" env OCM_SIM_SEEDS="${OCM_SIM_SEEDS:-10}" build/asan-ubsan/tests/simulation/hour_test
-suite "council: asan-ubsan" env OCM_QUORUM_SEEDS=500 build/asan-ubsan/tests/unit/quorum_test
-part "build: tsan" scripts/build.sh tsan quorum_test
-suite "council: tsan" env OCM_QUORUM_SEEDS=500 build/tsan/tests/unit/quorum_test
+suite "council: asan-ubsan" env OCM_QUORUM_SEEDS=500 build/asan-ubsan/tests/unit/unit_control
+part "build: tsan" scripts/build.sh tsan unit_control
+suite "council: tsan" env OCM_QUORUM_SEEDS=500 build/tsan/tests/unit/unit_control

@@ -14,7 +14,7 @@ if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "
 # Who runs this in the background ignores Ctrl-C, and so would all programs of the tests, which send it.
 pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
 # Tests with daemons wait more than they compute: for failure deadlines, for connections.
-together=(-n $((jobs + 1)))
+together=(-n $((2 * jobs)))
 
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
 export PYTHONPYCACHEPREFIX=$scratch/pycache  # programs that tests start as root leave nothing in the tree
@@ -46,8 +46,8 @@ run_python() {  # a folder or a file of tests: each has fixtures of its own; pyt
 
 all_of_python() {
   suite "pytest: python" run_python python "${together[@]}" --dist loadfile  # one wheel is enough
-  suite "pytest: apps" run_python apps
-  suite "pytest: demo" run_python demo
+  suite "pytest: apps" run_python apps "${together[@]}" --dist loadfile
+  suite "pytest: demo" run_python demo "${together[@]}" --dist loadfile
 }
 
 run_sanitizer() {  # preset

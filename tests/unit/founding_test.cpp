@@ -6,22 +6,22 @@
 namespace ocm::control {
 namespace {
 
-constexpr uint64_t kBeat = 500, kDeadline = 3000, kStart = 10'000;
+constexpr uint64_t kBeat = 500, kDeadline = 3000, kBegin = 10'000;
 
-Founding of(size_t others) { return {others, kBeat, kDeadline, kStart}; }
+Founding of(size_t others) { return {others, kBeat, kDeadline, kBegin}; }
 
 TEST(Founding, AloneAtOnceAfterTwoHeartbeats) {
   Founding alone = of(0);
-  EXPECT_FALSE(alone.may_found(kStart + 2 * kBeat - 1));
-  EXPECT_TRUE(alone.may_found(kStart + 2 * kBeat));
+  EXPECT_FALSE(alone.may_found(kBegin + 2 * kBeat - 1));
+  EXPECT_TRUE(alone.may_found(kBegin + 2 * kBeat));
 }
 
 TEST(Founding, WaitsForAllSeedsForTwoHeartbeats) {
   Founding f = of(2);
-  uint64_t now = kStart;
+  uint64_t now = kBegin;
   f.answered(now, "b", false);
   f.answered(now, "c", false);
-  for (; now < kStart + 2 * kBeat; now += kBeat) {
+  for (; now < kBegin + 2 * kBeat; now += kBeat) {
     f.answered(now, "b", false);
     f.answered(now, "c", false);
     EXPECT_FALSE(f.may_found(now)) << now;
@@ -31,8 +31,8 @@ TEST(Founding, WaitsForAllSeedsForTwoHeartbeats) {
 
 TEST(Founding, WaitsForAFailureDeadlineWhereAMajorityAnswers) {
   Founding f = of(2);
-  uint64_t now = kStart;
-  for (; now < kStart + kDeadline; now += kBeat) {
+  uint64_t now = kBegin;
+  for (; now < kBegin + kDeadline; now += kBeat) {
     f.answered(now, "b", false);
     EXPECT_FALSE(f.may_found(now)) << now;
   }
@@ -42,12 +42,12 @@ TEST(Founding, WaitsForAFailureDeadlineWhereAMajorityAnswers) {
 
 TEST(Founding, NeverWithoutAMajority) {
   Founding f = of(2);
-  for (uint64_t now = kStart; now < kStart + 10 * kDeadline; now += kBeat) EXPECT_FALSE(f.may_found(now));
+  for (uint64_t now = kBegin; now < kBegin + 10 * kDeadline; now += kBeat) EXPECT_FALSE(f.may_found(now));
 }
 
 TEST(Founding, NeverWhereSomebodyKnowsACouncil) {
   Founding f = of(2);
-  for (uint64_t now = kStart; now < kStart + 10 * kDeadline; now += kBeat) {
+  for (uint64_t now = kBegin; now < kBegin + 10 * kDeadline; now += kBeat) {
     f.answered(now, "b", false);
     f.answered(now, "c", true);
     EXPECT_FALSE(f.may_found(now)) << now;
@@ -56,13 +56,13 @@ TEST(Founding, NeverWhereSomebodyKnowsACouncil) {
 
 TEST(Founding, AMajorityThatWasSilentForAMomentBeginsAnew) {
   Founding f = of(2);
-  for (uint64_t now = kStart; now < kStart + kDeadline - kBeat; now += kBeat) {
+  for (uint64_t now = kBegin; now < kBegin + kDeadline - kBeat; now += kBeat) {
     f.answered(now, "b", false);
     (void)f.may_found(now);
   }
-  EXPECT_FALSE(f.may_found(kStart + 2 * kDeadline)) << "nobody answered meanwhile";
-  f.answered(kStart + 2 * kDeadline + 1, "b", false);
-  EXPECT_FALSE(f.may_found(kStart + 2 * kDeadline + 1));
+  EXPECT_FALSE(f.may_found(kBegin + 2 * kDeadline)) << "nobody answered meanwhile";
+  f.answered(kBegin + 2 * kDeadline + 1, "b", false);
+  EXPECT_FALSE(f.may_found(kBegin + 2 * kDeadline + 1));
 }
 
 }  // namespace

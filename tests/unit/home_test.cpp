@@ -14,7 +14,7 @@ namespace {
 using control::HoldId;
 using control::Incarnation;
 
-constexpr uint64_t kBytes = 4096;
+constexpr uint64_t kExtentBytes = 4096;
 
 template <class Id>
 Id id(char c) {
@@ -28,7 +28,7 @@ const AllocationId kAllocation = id<AllocationId>('a');
 Config config() {
   Config out;
   out.name = "home";
-  out.offer(Kind::kDram, kMiB);
+  out.offer(Kind::kDram, 128 * kMiB);
   return out;
 }
 
@@ -48,10 +48,10 @@ class HomeTest : public ::testing::Test {
   Result<wire::ExtentDescriptor> reserve(const Incarnation& by, Layout layout = Layout::kSingle) {
     wire::ReserveRequest request;
     request.set_session_id(id_field(session));
-    request.set_allocation_id(id_field(kAllocation));
+    request.set_allocation_id(id_field(allocation_id));
     request.set_owner_node("owner");
     request.set_owner_incarnation(id_field(by));
-    request.set_bytes_total(kBytes);
+    request.set_bytes_total(kExtentBytes);
     request.set_layout(static_cast<uint32_t>(layout));
     Result<wire::ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
     const auto run = [&]() -> control::Task<void> {
@@ -65,12 +65,12 @@ class HomeTest : public ::testing::Test {
   Status publish(const std::vector<wire::ExtentDescriptor>& extents) {
     wire::PublishExtents request;
     wire::Allocation& allocation = *request.mutable_allocation();
-    allocation.set_allocation_id(id_field(kAllocation));
-    allocation.set_name("x");
-    allocation.set_bytes_total(kBytes * extents.size());
+    allocation.set_allocation_id(id_field(allocation_id));
+    allocation.set_name(id_field(allocation_id));
+    allocation.set_bytes_total(kExtentBytes * extents.size());
     allocation.set_layout(static_cast<uint32_t>(Layout::kSequence));
     for (const auto& extent : extents) {
-      allocation.add_part_bytes(kBytes);
+      allocation.add_part_bytes(kExtentBytes);
       *allocation.add_extents() = extent;
       allocation.mutable_extents(allocation.extents_size() - 1)
           ->set_part(static_cast<uint32_t>(allocation.extents_size() - 1));
@@ -108,6 +108,7 @@ class HomeTest : public ::testing::Test {
   Core core{config(), loop};
   std::unique_ptr<Home> home;
   const SessionId session = with_uid(id<SessionId>('s'), 1000);
+  AllocationId allocation_id = kAllocation;
 };
 
 TEST_F(HomeTest, AFormerRunsLateWordEndsNoSessionThatWentOn) {
@@ -154,7 +155,7 @@ TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
     extents.push_back(reserve(kFirst, Layout::kReplicated).value());
     extents.back().set_part(static_cast<uint32_t>(i));
     kept.push_back(pages(extents.back()));
-    std::memset(kept.back().lock()->backing->data().value(), 'x', kBytes);
+    std::memset(kept.back().lock()->backing->data().value(), 'x', kExtentBytes);
   }
   ASSERT_TRUE(publish(extents).is_ok());
   const auto reads = [&](size_t which) {
@@ -171,15 +172,39 @@ TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
     EXPECT_EQ(home->find(extent, Access::kRead).status().code(), Code::kRevoked) << "it answers nobody";
   EXPECT_TRUE(reads(0) && reads(1) && reads(2)) << "who has pointers reads what was there";
   EXPECT_TRUE(home->is_valid());
-  EXPECT_EQ(home->owned().bytes, 3 * kBytes);
+  EXPECT_EQ(home->owned().bytes, 3 * kExtentBytes);
   end_hold('3');
   end_hold('1');
   EXPECT_FALSE(reads(0)) << "the first hold was its last";
   EXPECT_TRUE(reads(1) && reads(2));
-  EXPECT_EQ(home->owned().bytes, 2 * kBytes);
+  EXPECT_EQ(home->owned().bytes, 2 * kExtentBytes);
   end_hold('2');
   EXPECT_FALSE(reads(1) || reads(2));
   EXPECT_EQ(home->owned().extents, 0u);
+}
+
+/// A home that starts over drops all of its replicas on the thread that its heartbeats come from.
+TEST_F(HomeTest, ADropCostsTheSameHoweverMuchIsPublished) {
+  const auto cpu_ns = [] {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  };
+  const auto cost_of_100 = [&](char name, size_t published) {
+    allocation_id = id<AllocationId>(name);
+    std::vector<wire::ExtentDescriptor> extents;
+    for (size_t i = 0; i < published; ++i) extents.push_back(reserve(kFirst, Layout::kReplicated).value());
+    EXPECT_TRUE(publish(extents).is_ok());
+    uint64_t least = UINT64_MAX;
+    for (size_t at = 0; at < 400; at += 100) {
+      const uint64_t began = cpu_ns();
+      for (size_t i = at; i < at + 100; ++i) home->drop(id_of(extents[i]));
+      least = std::min(least, cpu_ns() - began);
+    }
+    return least;
+  };
+  const uint64_t of_few = cost_of_100('f', 500), of_many = cost_of_100('m', 8000);
+  EXPECT_LT(of_many, 5 * of_few) << "a walk over all that is published would cost 16 times as much";
 }
 
 }  // namespace

@@ -13,38 +13,38 @@ Id id(char c) {
   return out;
 }
 const SessionId kSession = id<SessionId>('s');
-const Incarnation kFirst = id<Incarnation>('1'), kSecond = id<Incarnation>('2');
+const Incarnation kFirstRun = id<Incarnation>('1'), kSecondRun = id<Incarnation>('2');
 const AllocationId kAllocation = id<AllocationId>('a');
 ExtentId extent(uint64_t offset) { return ExtentId{GlobalAddress(1, offset), 1}; }
 
 Leases two() {
   Leases leases;
-  leases.add(extent(0), kSession, "n", kFirst, kAllocation, 7, 100);
-  leases.add(extent(4096), kSession, "n", kFirst, kAllocation, 7, 50);
+  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, 7, 100);
+  leases.add(extent(4096), kSession, "n", kFirstRun, kAllocation, 7, 50);
   return leases;
 }
 
 TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
   Leases leases(0, 2 * held_bytes(2));
   for (const uint64_t offset : {0, 4096, 8192}) {
-    leases.add(extent(offset), kSession, "n", kFirst, kAllocation, 7, 100);
+    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
     leases.to_name(extent(offset));
   }
   SessionId holder = id<SessionId>('h');
   holder.bytes[0] = std::byte{0};
-  const Leases::HeldBy by{holder, "m", kFirst, id<HoldId>('1')};
+  const Leases::HeldBy by{holder, "m", kFirstRun, id<HoldId>('1')};
   EXPECT_TRUE(leases.add_to_hold(by, extent(0)));
   EXPECT_FALSE(leases.add_to_hold(by, extent(0))) << "it is known";
   // The hold's own begin comes after it: what it lists already stays, the rest is added.
-  EXPECT_TRUE(leases.hold(holder, "m", kFirst, by.hold, {extent(0), extent(4096)}).value().empty());
-  EXPECT_TRUE(leases.hold(holder, "m", kFirst, by.hold, {extent(0), extent(4096)}).value().empty());
+  EXPECT_TRUE(leases.hold(holder, "m", kFirstRun, by.hold, {extent(0), extent(4096)}).value().empty());
+  EXPECT_TRUE(leases.hold(holder, "m", kFirstRun, by.hold, {extent(0), extent(4096)}).value().empty());
   EXPECT_TRUE(leases.is_valid());
   EXPECT_EQ(leases.find(extent(4096))->holders, 1u);
   ASSERT_EQ(leases.holds_on(extent(4096)).size(), 1u);
   EXPECT_EQ(leases.holds_on(extent(4096))[0].node, "m");
   EXPECT_TRUE(leases.holds_on(extent(8192)).empty());
   EXPECT_FALSE(leases.end_name(extent(0)));
-  EXPECT_FALSE(leases.add_to_hold({holder, "m", kFirst, id<HoldId>('2')}, extent(0)))
+  EXPECT_FALSE(leases.add_to_hold({holder, "m", kFirstRun, id<HoldId>('2')}, extent(0)))
       << "no name has it any more";
   EXPECT_EQ(leases.end_hold(holder, by.hold), std::vector<ExtentId>{extent(0)});
   EXPECT_TRUE(leases.remove(extent(0)));
@@ -54,10 +54,10 @@ TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
 TEST(Leases, WhatGoesWithAHoldIsBoundedToo) {
   Leases leases(0, held_bytes(1));
   for (const uint64_t offset : {0, 4096}) {
-    leases.add(extent(offset), kSession, "n", kFirst, kAllocation, 7, 100);
+    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
     leases.to_name(extent(offset));
   }
-  const Leases::HeldBy by{id<SessionId>('h'), "m", kFirst, id<HoldId>('1')};
+  const Leases::HeldBy by{id<SessionId>('h'), "m", kFirstRun, id<HoldId>('1')};
   EXPECT_TRUE(leases.add_to_hold(by, extent(0)));
   EXPECT_FALSE(leases.add_to_hold(by, extent(4096)));
   EXPECT_TRUE(leases.is_valid());
@@ -88,8 +88,8 @@ TEST(Leases, ANamedExtentOutlivesItsSession) {
 TEST(Leases, FailedPublishingGivesTheExtentBack) {
   Leases leases = two();
   leases.to_name(extent(0));
-  EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirst));
-  EXPECT_FALSE(leases.to_session(extent(0), kSession, "n", kFirst));
+  EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirstRun));
+  EXPECT_FALSE(leases.to_session(extent(0), kSession, "n", kFirstRun));
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
   EXPECT_TRUE(leases.is_valid());
 }
@@ -111,40 +111,40 @@ TEST(Leases, SecondNewsOfADeathDoesNotRestartTheTimer) {
 TEST(Leases, TheSameIncarnationBackStopsTheTimer) {
   Leases leases = two();
   leases.owner_node("n", std::nullopt, 1000, 10);
-  leases.owner_node("n", kFirst, 1005, 10);
+  leases.owner_node("n", kFirstRun, 1005, 10);
   EXPECT_TRUE(leases.expired(~uint64_t{0} - 1).empty());
 }
 
 TEST(Leases, AnotherIncarnationRunsTheTimerUntilTheSessionResumes) {
   Leases leases = two();
-  leases.owner_node("n", kSecond, 1000, 10);
+  leases.owner_node("n", kSecondRun, 1000, 10);
   EXPECT_EQ(leases.expired(1010).size(), 1u);
-  EXPECT_TRUE(leases.resume(kSession, "n", kSecond));
+  EXPECT_TRUE(leases.resume(kSession, "n", kSecondRun));
   EXPECT_TRUE(leases.expired(1010).empty());
-  leases.owner_node("n", kSecond, 2000, 10);
+  leases.owner_node("n", kSecondRun, 2000, 10);
   EXPECT_TRUE(leases.expired(3000).empty());
 }
 
 TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
   Leases leases = two();
-  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
-  leases.add(extent(8192), kSession, "n", kFirst, kAllocation, 1000, 4096);
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
+  leases.add(extent(8192), kSession, "n", kFirstRun, kAllocation, 1000, 4096);
   ASSERT_TRUE(leases.to_name(extent(0)));
-  ASSERT_TRUE(leases.hold(kSession, "n", kFirst, id<HoldId>('l'), {extent(0)}).is_ok());
-  leases.owner_node("n", kSecond, 1000, 10);
+  ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('l'), {extent(0)}).is_ok());
+  leases.owner_node("n", kSecondRun, 1000, 10);
   EXPECT_TRUE(leases.expired(5000).empty());
-  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
 }
 
 TEST(Leases, OnlyResumingStopsTheTimer) {
   Leases leases = two();
-  leases.owner_node("n", kSecond, 1000, 10);
-  leases.add(extent(8192), kSession, "n", kSecond, kAllocation, 1000, 4096);
+  leases.owner_node("n", kSecondRun, 1000, 10);
+  leases.add(extent(8192), kSession, "n", kSecondRun, kAllocation, 1000, 4096);
   EXPECT_TRUE(leases.is_expired(kSession, 1010));
-  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
-  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
   EXPECT_FALSE(leases.is_expired(kSession, 1010));
-  EXPECT_TRUE(leases.timers_fit({{"n", kSecond}}));
+  EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
 }
 
 TEST(Leases, WhoIsThoughtDeadAndAnswersHasTheGraceAgain) {
@@ -159,7 +159,7 @@ TEST(Leases, WhoIsThoughtDeadAndAnswersHasTheGraceAgain) {
 
 TEST(Leases, AnotherNodeCannotResumeASession) {
   Leases leases = two();
-  EXPECT_FALSE(leases.resume(kSession, "m", kSecond));
+  EXPECT_FALSE(leases.resume(kSession, "m", kSecondRun));
 }
 
 TEST(Leases, OtherNodesDeathsDoNotMatter) {
@@ -181,7 +181,7 @@ Leases named() {
 
 TEST(LeasesHold, KeepsWhatItsNameLeaves) {
   Leases leases = named();
-  const auto missing = leases.hold(kReader, "m", kFirst, kHold, kBoth);
+  const auto missing = leases.hold(kReader, "m", kFirstRun, kHold, kBoth);
   ASSERT_TRUE(missing.is_ok());
   EXPECT_TRUE(missing.value().empty());
   EXPECT_FALSE(leases.end_name(extent(0)));
@@ -194,7 +194,7 @@ TEST(LeasesHold, KeepsWhatItsNameLeaves) {
 
 TEST(LeasesHold, EndsWithoutFreeingWhatStillHasItsName) {
   Leases leases = named();
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
   EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
   EXPECT_EQ(leases.sessions(), 0u);
   EXPECT_TRUE(leases.end_name(extent(0)));
@@ -203,9 +203,9 @@ TEST(LeasesHold, EndsWithoutFreeingWhatStillHasItsName) {
 
 TEST(LeasesHold, TheLastOneFrees) {
   Leases leases = named();
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kNext, {extent(0)}).is_ok());
-  ASSERT_TRUE(leases.hold(kOther, "k", kFirst, kHold, {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kNext, {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kOther, "k", kFirstRun, kHold, {extent(0)}).is_ok());
   for (const ExtentId& one : kBoth) leases.end_name(one);
   EXPECT_EQ(leases.end_hold(kReader, kHold), std::vector<ExtentId>{extent(4096)});
   leases.remove(extent(4096));
@@ -217,11 +217,11 @@ TEST(LeasesHold, TheLastOneFrees) {
 TEST(LeasesHold, OnlyWhatANameOwnsCanBeHeld) {
   Leases leases = two();
   leases.to_name(extent(0));
-  const auto missing = leases.hold(kReader, "m", kFirst, kHold, {extent(0), extent(4096), extent(8192)});
+  const auto missing = leases.hold(kReader, "m", kFirstRun, kHold, {extent(0), extent(4096), extent(8192)});
   ASSERT_TRUE(missing.is_ok());
   EXPECT_EQ(missing.value(), (std::vector<ExtentId>{extent(4096), extent(8192)}));
   EXPECT_FALSE(leases.end_name(extent(0)));
-  const auto late = leases.hold(kOther, "m", kFirst, kNext, {extent(0)});
+  const auto late = leases.hold(kOther, "m", kFirstRun, kNext, {extent(0)});
   ASSERT_TRUE(late.is_ok());
   EXPECT_EQ(late.value().size(), 1u);  // its name has ended
   EXPECT_TRUE(leases.is_valid());
@@ -229,7 +229,7 @@ TEST(LeasesHold, OnlyWhatANameOwnsCanBeHeld) {
 
 TEST(LeasesHold, AskedTwiceItIsOne) {
   Leases leases = named();
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
   EXPECT_TRUE(leases.is_valid());
   for (const ExtentId& one : kBoth) leases.end_name(one);
   EXPECT_EQ(leases.end_hold(kReader, kHold), kBoth);
@@ -237,17 +237,17 @@ TEST(LeasesHold, AskedTwiceItIsOne) {
 
 TEST(LeasesHold, IsAnOrphanWithItsDaemon) {
   Leases leases = named();
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
-  leases.owner_node("m", kSecond, 1000, 10);
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
+  leases.owner_node("m", kSecondRun, 1000, 10);
   EXPECT_EQ(leases.expired(1010), std::vector<SessionId>{kReader});
-  EXPECT_TRUE(leases.resume(kReader, "m", kSecond));
+  EXPECT_TRUE(leases.resume(kReader, "m", kSecondRun));
   EXPECT_TRUE(leases.expired(1010).empty());
   EXPECT_EQ(leases.holds_of(kReader), std::vector<HoldId>{kHold});
 }
 
 TEST(LeasesHold, OutlivesAnExtentThatIsDropped) {
   Leases leases = named();
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
   EXPECT_TRUE(leases.remove(extent(0)));
   EXPECT_TRUE(leases.is_valid());
   leases.end_name(extent(4096));
@@ -256,8 +256,8 @@ TEST(LeasesHold, OutlivesAnExtentThatIsDropped) {
 
 TEST(LeasesHold, FailedPublishingTakesTheExtentBackFromItsHolders) {
   Leases leases = named();
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, kBoth).is_ok());
-  EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirst));
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
+  EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirstRun));
   EXPECT_TRUE(leases.is_valid());
   EXPECT_TRUE(leases.end_hold(kReader, kHold).empty());
   EXPECT_EQ(leases.of_session(kSession), std::vector<ExtentId>{extent(0)});
@@ -266,18 +266,18 @@ TEST(LeasesHold, FailedPublishingTakesTheExtentBackFromItsHolders) {
 TEST(LeasesHold, IsBoundedForEachSession) {
   Leases leases = named();
   const std::vector<ExtentId> many(kHeldExtentsMax, extent(0));
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirst, kHold, many).is_ok());
-  EXPECT_EQ(leases.hold(kReader, "m", kFirst, kNext, {extent(0)}).status().code(), Code::kLimit);
-  EXPECT_TRUE(leases.hold(kOther, "m", kFirst, kNext, {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, many).is_ok());
+  EXPECT_EQ(leases.hold(kReader, "m", kFirstRun, kNext, {extent(0)}).status().code(), Code::kLimit);
+  EXPECT_TRUE(leases.hold(kOther, "m", kFirstRun, kNext, {extent(0)}).is_ok());
 }
 
 TEST(LeasesHold, OfOneUserTakeABoundedPart) {
   constexpr uint32_t kPrivileged = 700;
   Leases leases(kPrivileged, 2 * held_bytes(1));
-  leases.add(extent(0), kSession, "n", kFirst, kAllocation, 7, 100);
+  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, 7, 100);
   leases.to_name(extent(0));
   const auto hold = [&](uint32_t uid, char session, char its) {
-    return leases.hold(with_uid(id<SessionId>(session), uid), "m", kFirst, id<HoldId>(its), {extent(0)})
+    return leases.hold(with_uid(id<SessionId>(session), uid), "m", kFirstRun, id<HoldId>(its), {extent(0)})
         .status()
         .code();
   };
@@ -296,21 +296,21 @@ TEST(LeasesHold, OfOneUserTakeABoundedPart) {
 
 TEST(Leases, ALateEndOfAnEarlierIncarnationIsNone) {
   Leases leases = two();
-  EXPECT_TRUE(leases.is_ended_by(kSession, kFirst));
-  EXPECT_FALSE(leases.is_ended_by(kSession, kSecond));
-  ASSERT_TRUE(leases.resume(kSession, "n", kSecond));
-  EXPECT_FALSE(leases.is_ended_by(kSession, kFirst));
-  EXPECT_TRUE(leases.is_ended_by(kSession, kSecond));
-  EXPECT_TRUE(leases.is_ended_by(id<SessionId>('x'), kFirst)) << "it has nothing here";
+  EXPECT_TRUE(leases.is_ended_by(kSession, kFirstRun));
+  EXPECT_FALSE(leases.is_ended_by(kSession, kSecondRun));
+  ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
+  EXPECT_FALSE(leases.is_ended_by(kSession, kFirstRun));
+  EXPECT_TRUE(leases.is_ended_by(kSession, kSecondRun));
+  EXPECT_TRUE(leases.is_ended_by(id<SessionId>('x'), kFirstRun)) << "it has nothing here";
 }
 
 TEST(Leases, WhatANameGoesOnWithoutStaysForItsHolders) {
   Leases leases = two();
   leases.to_name(extent(0));
-  ASSERT_TRUE(leases.hold(kSession, "n", kFirst, id<HoldId>('h'), {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('h'), {extent(0)}).is_ok());
   EXPECT_FALSE(leases.end_name(extent(0)));
   EXPECT_FALSE(leases.end_name(extent(0))) << "told again";
-  EXPECT_EQ(leases.hold(kSession, "n", kFirst, id<HoldId>('i'), {extent(0)}).value().size(), 1u);
+  EXPECT_EQ(leases.hold(kSession, "n", kFirstRun, id<HoldId>('i'), {extent(0)}).value().size(), 1u);
   EXPECT_EQ(leases.end_hold(kSession, id<HoldId>('h')), std::vector<ExtentId>{extent(0)});
 }
 
@@ -325,7 +325,7 @@ TEST(Leases, ARenamedExtentKeepsItsOwnerAndItsHolders) {
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
   EXPECT_TRUE(leases.is_valid());
   ASSERT_TRUE(leases.to_name(extent(8192)));
-  ASSERT_TRUE(leases.hold(reader, "m", kSecond, hold, {extent(8192), extent(8192)}).is_ok());
+  ASSERT_TRUE(leases.hold(reader, "m", kSecondRun, hold, {extent(8192), extent(8192)}).is_ok());
   ASSERT_TRUE(leases.rename(extent(8192), extent(12288)));
   EXPECT_TRUE(leases.is_valid());
   EXPECT_FALSE(leases.end_name(extent(12288))) << "it is held";
@@ -336,7 +336,7 @@ TEST(Leases, WhatOneSessionMadeIsGivenToAnotherOrToAName) {
   const SessionId owner = id<SessionId>('o');
   const AllocationId theirs = id<AllocationId>('b');
   Leases leases = two();
-  ASSERT_TRUE(leases.give(extent(0), theirs, owner, "m", kSecond));
+  ASSERT_TRUE(leases.give(extent(0), theirs, owner, "m", kSecondRun));
   EXPECT_EQ(leases.of_session(owner), std::vector<ExtentId>{extent(0)});
   EXPECT_EQ(leases.find(extent(0))->allocation, theirs);
   ASSERT_TRUE(leases.vouching(owner).has_value());
@@ -344,7 +344,7 @@ TEST(Leases, WhatOneSessionMadeIsGivenToAnotherOrToAName) {
   ASSERT_TRUE(leases.give_to_name(extent(4096), theirs));
   EXPECT_FALSE(leases.find(extent(4096))->session.has_value());
   EXPECT_FALSE(leases.vouching(kSession).has_value()) << "it owns nothing any more";
-  EXPECT_FALSE(leases.give(extent(0x9000), theirs, owner, "m", kSecond));
+  EXPECT_FALSE(leases.give(extent(0x9000), theirs, owner, "m", kSecondRun));
   EXPECT_TRUE(leases.is_valid());
 }
 

@@ -12,12 +12,13 @@ namespace {
 
 using test::ScriptedDaemon;
 
-constexpr uint64_t kBytes = ScriptedDaemon::kBytes;
 constexpr uint64_t kPiece = 64;
-enum Slot : uint32_t { kBefore = 1, kAfter, kOther };
 
 class Moved : public testing::Test {
  protected:
+  static constexpr uint64_t kBytes = ScriptedDaemon::kBytes;
+  enum Slot : uint32_t { kBefore = 1, kAfter, kOther };
+
   void SetUp() override {
     before = daemon.place(kBefore, before_memory);
     after = daemon.place(kAfter, after_memory, 1);

@@ -15,7 +15,7 @@ namespace ocm::control {
 namespace {
 
 constexpr uint64_t kLease = 3'000'000'000;
-constexpr uint64_t kStart = 100 * kLease;
+constexpr uint64_t kWorldStart = 100 * kLease;
 constexpr uint32_t kHome = 7;
 
 wire::Voter voter(const std::string& name, char incarnation = 'a') {
@@ -66,9 +66,9 @@ wire::SealCouncil sealing(const wire::Council& in, uint64_t number, uint64_t run
 
 struct One : testing::Test {
   One() {
-    EXPECT_TRUE(v.install(kStart, first).is_ok());
+    EXPECT_TRUE(v.install(kWorldStart, first).is_ok());
     wire::LeaseGranted out;
-    v.grant(kStart, vote(in, kSibling), out);
+    v.grant(kWorldStart, vote(in, kSibling), out);
   }
   wire::LeaseGranted grant(uint64_t now, const wire::LeaseVote& request) {
     wire::LeaseGranted out;
@@ -81,36 +81,36 @@ struct One : testing::Test {
 };
 
 TEST_F(One, SaysLostOnlyWhenItsVotesAreOver) {
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  EXPECT_EQ(v.lose(kStart + 1, loss(in)).value().wait_ns(), kLease - 1);
-  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value().wait_ns(), 0u);
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  EXPECT_EQ(v.lose(kWorldStart + 1, loss(in)).value().wait_ns(), kLease - 1);
+  EXPECT_EQ(v.lose(kWorldStart + kLease, loss(in)).value().wait_ns(), 0u);
 }
 
 TEST_F(One, NamesTheLossWithEachLaterVote) {
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  ASSERT_TRUE(v.lose(kStart + 1, loss(in)).is_ok());
-  const auto later = grant(kStart + 2, vote(in));
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kWorldStart + 1, loss(in)).is_ok());
+  const auto later = grant(kWorldStart + 2, vote(in));
   ASSERT_EQ(later.dropped_size(), 1);
   EXPECT_EQ(later.dropped(0).address(), replica(kHome).address.bits());
-  EXPECT_EQ(v.lose(kStart + kLease, loss(in)).value().wait_ns(), 0u)
+  EXPECT_EQ(v.lose(kWorldStart + kLease, loss(in)).value().wait_ns(), 0u)
       << "votes after the note do not put it off";
-  EXPECT_EQ(grant(kStart + 3, vote(in, kSibling)).dropped_size(), 0);
+  EXPECT_EQ(grant(kWorldStart + 3, vote(in, kSibling)).dropped_size(), 0);
 }
 
 TEST_F(One, NamesNoMoreWhatTheHomeFreedAndSaysLostAtOnce) {
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  ASSERT_TRUE(v.lose(kStart + 1, loss(in)).is_ok());
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kWorldStart + 1, loss(in)).is_ok());
   auto again = vote(in);
-  *again.add_freed() = grant(kStart + 2, vote(in)).dropped(0);
-  EXPECT_EQ(grant(kStart + 3, again).dropped_size(), 0);
-  EXPECT_EQ(v.lose(kStart + 4, loss(in)).value().wait_ns(), 0u) << "what is decided stays decided";
+  *again.add_freed() = grant(kWorldStart + 2, vote(in)).dropped(0);
+  EXPECT_EQ(grant(kWorldStart + 3, again).dropped_size(), 0);
+  EXPECT_EQ(v.lose(kWorldStart + 4, loss(in)).value().wait_ns(), 0u) << "what is decided stays decided";
 }
 
 TEST_F(One, KnowsNothingOfAHomeThatTheCouncilNeverServed) {
   LossRequest prepare;
   prepare.part = {replica(kHome), replica(kSibling)};
   prepare.replica = replica(kSibling);
-  EXPECT_EQ(v.lose(kStart, to_wire(prepare, in.id())).status().code(), Code::kPeerLost);
+  EXPECT_EQ(v.lose(kWorldStart, to_wire(prepare, in.id())).status().code(), Code::kPeerLost);
 }
 
 TEST_F(One, DecidesOfARunThatIsOverThoughItNeverGaveItALease) {
@@ -119,10 +119,10 @@ TEST_F(One, DecidesOfARunThatIsOverThoughItNeverGaveItALease) {
   request.set_phase(1);
   request.mutable_ballot()->set_round(1);
   request.mutable_ballot()->set_by(1);
-  const auto unknown = v.lose(kStart, request);
+  const auto unknown = v.lose(kWorldStart, request);
   EXPECT_EQ(unknown.status().code(), Code::kPeerLost);
   *request.add_over() = request.replica();
-  const auto known = v.lose(kStart, request);
+  const auto known = v.lose(kWorldStart, request);
   ASSERT_TRUE(known.is_ok()) << known.status().to_string();
   EXPECT_TRUE(known.value().agreed());
 }
@@ -130,7 +130,7 @@ TEST_F(One, DecidesOfARunThatIsOverThoughItNeverGaveItALease) {
 TEST_F(One, RefusesWhatIsMalformed) {
   LossRequest request;
   request.phase = LossRequest::Phase::kLearn;
-  const auto code = [&] { return v.lose(kStart, to_wire(request, in.id())).status().code(); };
+  const auto code = [&] { return v.lose(kWorldStart, to_wire(request, in.id())).status().code(); };
   EXPECT_EQ(code(), Code::kInvalidArgument);
   request.part = {replica(kSibling)};
   request.replica = replica(kSibling);
@@ -144,26 +144,26 @@ TEST_F(One, RefusesWhatIsMalformed) {
   EXPECT_EQ(code(), Code::kInvalidArgument) << "one of another part";
   wire::LoseReplica unknown = loss(in);
   unknown.set_phase(4);
-  EXPECT_EQ(v.lose(kStart, unknown).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(v.lose(kWorldStart, unknown).status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(One, VotesInItsCouncilOnly) {
   const auto other = council(2, {voter("a")});
-  const auto out = grant(kStart, vote(other.council()));
+  const auto out = grant(kWorldStart, vote(other.council()));
   EXPECT_FALSE(out.granted());
   EXPECT_EQ(out.council().id(), in.id());
-  EXPECT_FALSE(v.lose(kStart, loss(other.council())).is_ok());
+  EXPECT_FALSE(v.lose(kWorldStart, loss(other.council())).is_ok());
 }
 
 TEST_F(One, DoesNotVoteOnceSealed) {
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
-  const auto state = v.seal(kStart + 1, sealing(in, 2));
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kWorldStart, loss(in)).is_ok());
+  const auto state = v.seal(kWorldStart + 1, sealing(in, 2));
   ASSERT_TRUE(state.is_ok());
   EXPECT_EQ(state.value().state().votes(0).left_ns(), kLease - 1);
   EXPECT_EQ(state.value().state().parts_size(), 1);
-  EXPECT_FALSE(grant(kStart + 2, vote(in)).granted());
-  EXPECT_FALSE(v.lose(kStart + 2, loss(in)).is_ok());
+  EXPECT_FALSE(grant(kWorldStart + 2, vote(in)).granted());
+  EXPECT_FALSE(v.lose(kWorldStart + 2, loss(in)).is_ok());
 }
 
 wire::ProposeCouncil proposing(const wire::Council& in, const wire::InstallCouncil& next, uint64_t number,
@@ -178,15 +178,15 @@ wire::ProposeCouncil proposing(const wire::Council& in, const wire::InstallCounc
 }
 
 TEST_F(One, TellsTheNextRunOfTheCoordinatorWhatItAccepted) {
-  ASSERT_TRUE(v.seal(kStart, sealing(in, 2, 1)).value().agreed());
+  ASSERT_TRUE(v.seal(kWorldStart, sealing(in, 2, 1)).value().agreed());
   ASSERT_TRUE(v.accept(proposing(in, council(2, {voter("a")}), 2, 1)).is_ok());
-  const auto promise = v.seal(kStart, sealing(in, 3, 2)).value();
+  const auto promise = v.seal(kWorldStart, sealing(in, 3, 2)).value();
   EXPECT_TRUE(promise.agreed());
   EXPECT_EQ(promise.accepted_at().round(), 2u);
   EXPECT_EQ(promise.accepted().council().number(), 2u);
   EXPECT_EQ(v.accept(proposing(in, council(2, {voter("a")}), 2, 1)).code(), Code::kPeerLost)
       << "below the promise";
-  const auto refused = v.seal(kStart, sealing(in, 2, 9)).value();
+  const auto refused = v.seal(kWorldStart, sealing(in, 2, 9)).value();
   EXPECT_FALSE(refused.agreed());
   EXPECT_EQ(refused.promised().round(), 3u);
   EXPECT_EQ(v.accept(proposing(in, council(4, {}), 4, 2)).code(), Code::kProtocol);
@@ -197,36 +197,36 @@ TEST_F(One, TellsTheNextRunOfTheCoordinatorWhatItAccepted) {
 TEST_F(One, TellsWhatItsCouncilWasMadeOf) {
   auto next = council(2, {voter("a")});
   next.mutable_state()->add_votes()->set_partition(kSibling);
-  ASSERT_TRUE(v.install(kStart, next).is_ok());
+  ASSERT_TRUE(v.install(kWorldStart, next).is_ok());
   auto request = sealing(next.council(), 3);
   request.set_tell(true);
-  const auto promise = v.seal(kStart, request).value();
+  const auto promise = v.seal(kWorldStart, request).value();
   EXPECT_EQ(promise.made_of().council().id(), next.council().id());
   EXPECT_EQ(promise.made_of().state().votes(0).partition(), kSibling);
 }
 
 TEST_F(One, TakesOverWhatTheSealedOnesKnew) {
   Voter fresh("d", std::string(16, 'a'), kLease);
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kWorldStart, loss(in)).is_ok());
   auto next = council(2, {voter("d")});
-  *next.mutable_state() = v.seal(kStart + 1, sealing(in, 2)).value().state();
-  ASSERT_TRUE(fresh.install(kStart + 5, next).is_ok());
-  EXPECT_GE(fresh.lose(kStart + 5, loss(next.council())).value().wait_ns(), kLease - 5);
+  *next.mutable_state() = v.seal(kWorldStart + 1, sealing(in, 2)).value().state();
+  ASSERT_TRUE(fresh.install(kWorldStart + 5, next).is_ok());
+  EXPECT_GE(fresh.lose(kWorldStart + 5, loss(next.council())).value().wait_ns(), kLease - 5);
   wire::LeaseGranted out;
-  fresh.grant(kStart + 6, vote(next.council()), out);
+  fresh.grant(kWorldStart + 6, vote(next.council()), out);
   EXPECT_EQ(out.dropped_size(), 1);
 }
 
 TEST_F(One, ALossThatOnlyItNotedWaitsForTheVotesOfOthers) {
-  ASSERT_TRUE(grant(kStart, vote(in)).granted());
-  ASSERT_TRUE(v.lose(kStart, loss(in)).is_ok());
+  ASSERT_TRUE(grant(kWorldStart, vote(in)).granted());
+  ASSERT_TRUE(v.lose(kWorldStart, loss(in)).is_ok());
   auto next = council(2, {voter("a")});  // made of what b and c knew: they voted later, and noted nothing
   auto& others = *next.mutable_state()->add_votes();
   others.set_partition(kHome);
   others.set_left_ns(kLease);
-  ASSERT_TRUE(v.install(kStart + kLease / 2, next).is_ok());
-  EXPECT_EQ(v.lose(kStart + kLease, loss(next.council())).value().wait_ns(), kLease / 2);
+  ASSERT_TRUE(v.install(kWorldStart + kLease / 2, next).is_ok());
+  EXPECT_EQ(v.lose(kWorldStart + kLease, loss(next.council())).value().wait_ns(), kLease / 2);
 }
 
 TEST(LossAsker, PausesWhereAMinorityAnswersWhatItTells) {
@@ -262,7 +262,7 @@ TEST_F(One, LeavesOutPartsThatNoVoterKnew) {
   auto& lost = *next.mutable_state()->mutable_parts(3);
   ref(*lost.add_lost(), replica(12));  // none of it
   lost.add_freed(false);
-  ASSERT_TRUE(v.install(kStart, next).is_ok());
+  ASSERT_TRUE(v.install(kWorldStart, next).is_ok());
   EXPECT_TRUE(v.ledger().is_valid());
   EXPECT_EQ(v.ledger().parts(), 1u);
 }
@@ -276,39 +276,39 @@ TEST_F(One, LeavesACouncilThatItsHomeHasLeft) {
   EXPECT_EQ(v.council().id(), in.id()) << "whatever follows that will continue this one, too";
   v.home_came_to(council(2, {voter("b")}).council());
   EXPECT_EQ(v.council().id(), 0u);
-  EXPECT_FALSE(v.install(kStart, first).is_ok()) << "Q8: it has forgotten what it promised there";
-  EXPECT_TRUE(v.install(kStart, council(3, {voter("a")}, {2})).is_ok());
+  EXPECT_FALSE(v.install(kWorldStart, first).is_ok()) << "Q8: it has forgotten what it promised there";
+  EXPECT_TRUE(v.install(kWorldStart, council(3, {voter("a")}, {2})).is_ok());
 }
 
 TEST_F(One, RefusesACouncilThatDoesNotContinueItsOwn) {
-  EXPECT_FALSE(v.install(kStart, council(2, {voter("a")}, {2})).is_ok());
-  EXPECT_FALSE(v.install(kStart, council(1, {voter("a")}, {1, 2})).is_ok()) << "not newer";
-  EXPECT_FALSE(v.install(kStart, council(2, {voter("a", 'b')})).is_ok()) << "another run of this daemon";
-  EXPECT_TRUE(v.install(kStart, council(2, {voter("a")}, {1, 2})).is_ok());
+  EXPECT_FALSE(v.install(kWorldStart, council(2, {voter("a")}, {2})).is_ok());
+  EXPECT_FALSE(v.install(kWorldStart, council(1, {voter("a")}, {1, 2})).is_ok()) << "not newer";
+  EXPECT_FALSE(v.install(kWorldStart, council(2, {voter("a", 'b')})).is_ok()) << "another run of this daemon";
+  EXPECT_TRUE(v.install(kWorldStart, council(2, {voter("a")}, {1, 2})).is_ok());
 }
 
 TEST(LeaseHolder, NeedsAMajorityAndCountsFromTheAsking) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a"), voter("b"), voter("c")});
   ASSERT_TRUE(holder.adopt(in.council()));
-  holder.granted(in.council().id(), "a", kStart, kStart);
+  holder.granted(in.council().id(), "a", kWorldStart, kWorldStart);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "a", kStart + 9, kStart + 9);
+  holder.granted(in.council().id(), "a", kWorldStart + 9, kWorldStart + 9);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "c", kStart + 5, kStart + 9);
-  EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
-  holder.granted(in.council().id() + 1, "b", kStart + 9, kStart + 9);
-  EXPECT_EQ(holder.until_ns(), kStart + 5 + kLease - kLease / 20);
+  holder.granted(in.council().id(), "c", kWorldStart + 5, kWorldStart + 9);
+  EXPECT_EQ(holder.until_ns(), kWorldStart + 5 + kLease - kLease / 20);
+  holder.granted(in.council().id() + 1, "b", kWorldStart + 9, kWorldStart + 9);
+  EXPECT_EQ(holder.until_ns(), kWorldStart + 5 + kLease - kLease / 20);
 }
 
 TEST(LeaseHolder, IsCutOffUntilALeaseLengthAfterOneThatLapsed) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a")});
   ASSERT_TRUE(holder.adopt(in.council()));
-  EXPECT_FALSE(holder.is_cut_off(kStart)) << "it never had a lease";
-  holder.granted(in.council().id(), "a", kStart, kStart);
-  EXPECT_FALSE(holder.is_cut_off(kStart + 1));
-  const uint64_t back = kStart + 3 * kLease;
+  EXPECT_FALSE(holder.is_cut_off(kWorldStart)) << "it never had a lease";
+  holder.granted(in.council().id(), "a", kWorldStart, kWorldStart);
+  EXPECT_FALSE(holder.is_cut_off(kWorldStart + 1));
+  const uint64_t back = kWorldStart + 3 * kLease;
   EXPECT_TRUE(holder.is_cut_off(back));
   for (uint64_t now = back; now < back + kLease; now += kLease / 4) {
     holder.granted(in.council().id(), "a", now, now);
@@ -386,13 +386,13 @@ TEST(Presence, WhoWasCutOffItselfMissesNobodyForADeadline) {
   Presence presence(kLease);
   const wire::Council three = council(1, {voter("a"), voter("b"), voter("c")}).council();
   const auto heard = [&](uint64_t now, const char* name) { presence.heard(now, name, std::string(16, 'a')); };
-  heard(kStart, "b"), heard(kStart, "c");
-  EXPECT_TRUE(presence.look(kStart, three, "a"));
-  for (uint64_t now = kStart; now < kStart + 4 * kLease; now += kLease / 10) {  // cut off
+  heard(kWorldStart, "b"), heard(kWorldStart, "c");
+  EXPECT_TRUE(presence.look(kWorldStart, three, "a"));
+  for (uint64_t now = kWorldStart; now < kWorldStart + 4 * kLease; now += kLease / 10) {  // cut off
     (void)presence.look(now, three, "a");
     EXPECT_FALSE(presence.misses(now, voter("b")));
   }
-  const uint64_t back = kStart + 4 * kLease;
+  const uint64_t back = kWorldStart + 4 * kLease;
   heard(back, "b");
   EXPECT_TRUE(presence.look(back, three, "a"));
   EXPECT_FALSE(presence.misses(back + kLease - kLease / 5, voter("c"))) << "its word may still be on the way";
@@ -737,7 +737,7 @@ class World {
     wire::Council council;
   };
   std::mt19937_64 random_;
-  uint64_t now_ = kStart;
+  uint64_t now_ = kWorldStart;
   uint32_t partitions_ = 0;
   uint64_t ids_ = 0, runs_ = 0, unique_ = 0;
   std::vector<std::vector<ExtentId>> parts_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kBytes = 4096;
 
-struct OneRun : SessionsRun {
+struct ReceiptRun : SessionsRun {
   using SessionsRun::SessionsRun;
   std::shared_ptr<Session> open(const Session* before = nullptr) {
     auto opened = sessions.open(
@@ -27,7 +27,7 @@ struct OneRun : SessionsRun {
   }
 };
 
-AllocationId id_of(uint8_t number) {
+AllocationId nth_id(uint8_t number) {
   AllocationId out;
   out.bytes.fill(std::byte{number});
   return out;
@@ -36,7 +36,7 @@ AllocationId id_of(uint8_t number) {
 /// Of `replicas` extents, from `address` on.
 HeldAllocation allocation(uint8_t number, uint64_t address, int replicas = 2) {
   HeldAllocation out;
-  out.allocation.set_allocation_id(id_field(id_of(number)));
+  out.allocation.set_allocation_id(id_field(nth_id(number)));
   out.allocation.set_bytes_total(kBytes);
   out.allocation.set_layout(static_cast<uint32_t>(Layout::kReplicated));
   for (int i = 0; i < replicas; ++i) {
@@ -52,7 +52,7 @@ wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> ad
   wire::SessionExtents out;
   for (const uint64_t address : addresses) {
     auto& one = *out.add_extents();
-    one.set_allocation_id(id_field(id_of(number)));
+    one.set_allocation_id(id_field(nth_id(number)));
     one.mutable_extent()->set_address(address);
     one.mutable_extent()->set_bytes(kBytes);
   }
@@ -60,7 +60,7 @@ wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> ad
 }
 
 TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
-  OneRun run("token");
+  ReceiptRun run("token");
   constexpr int kExtents = 4096;
   wire::Allocation large = allocation(1, 100, kExtents).allocation;
   for (auto& extent : *large.mutable_extents()) extent.set_capability(std::string(16, 'x'));
@@ -84,21 +84,21 @@ TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
   const auto session = run.open();
   HeldAllocation attached{large, false};
   const std::string receipt = run.sessions.receipt(session->id, attached);
-  OneRun after("token");
+  ReceiptRun after("token");
   const auto again = after.open(session.get());
   EXPECT_TRUE(after.show(*again, receipt).is_ok());
-  EXPECT_NE(again->allocations.at(id_of(1)).record, nullptr) << "what comes with a receipt is charged, too";
+  EXPECT_NE(again->allocations.at(nth_id(1)).record, nullptr) << "what comes with a receipt is charged, too";
 }
 
 TEST(Receipts, BringTheAllocationBack) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto first = before.open();
   const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
   const auto session = after.open(first.get());
   after.sessions.report(*session, reported(1, {100, 101}));
   ASSERT_TRUE(after.show(*session, receipt, 3).is_ok());
   ASSERT_EQ(session->allocations.size(), 1u);
-  const HeldAllocation& held = session->allocations.at(id_of(1));
+  const HeldAllocation& held = session->allocations.at(nth_id(1));
   EXPECT_TRUE(held.owned && held.is_whole());
   EXPECT_EQ(held.handles, 3u);
   EXPECT_EQ(held.quota_bytes, 2 * kBytes);
@@ -110,7 +110,7 @@ TEST(Receipts, BringTheAllocationBack) {
 }
 
 TEST(Receipts, OfAnotherSessionAreRefused) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto mine = before.open(), other = before.open();
   const std::string receipt = before.sessions.receipt(other->id, allocation(1, 100));
   const auto session = after.open(mine.get());
@@ -119,7 +119,7 @@ TEST(Receipts, OfAnotherSessionAreRefused) {
 }
 
 TEST(Receipts, OfAnotherTokenAreRefused) {
-  OneRun before("token"), after("another");
+  ReceiptRun before("token"), after("another");
   const auto first = before.open();
   const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
   const auto session = after.open(first.get());
@@ -128,7 +128,7 @@ TEST(Receipts, OfAnotherTokenAreRefused) {
 }
 
 TEST(Receipts, WithAnotherByteAreRefusedAndTheOthersTaken) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto first = before.open();
   const std::string good = before.sessions.receipt(first->id, allocation(1, 100));
   const auto session = after.open(first.get());
@@ -147,7 +147,7 @@ TEST(Receipts, WithAnotherByteAreRefusedAndTheOthersTaken) {
 }
 
 TEST(Receipts, OfARunningDaemonAreRefused) {
-  OneRun run("token");
+  ReceiptRun run("token");
   const auto session = run.open();
   const std::string receipt = run.sessions.receipt(session->id, allocation(1, 100));
   EXPECT_EQ(run.show(*session, receipt).code(), Code::kInvalidArgument);
@@ -155,12 +155,12 @@ TEST(Receipts, OfARunningDaemonAreRefused) {
 }
 
 TEST(Receipts, OwnWhatAHomeHasOnly) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto first = before.open();
   const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
   const auto session = after.open(first.get());
   ASSERT_TRUE(after.show(*session, receipt).is_ok());  // published, or freed, since
-  const HeldAllocation& held = session->allocations.at(id_of(1));
+  const HeldAllocation& held = session->allocations.at(nth_id(1));
   EXPECT_FALSE(held.owned);
   EXPECT_EQ(session->bytes_held, 0u);
   // A home that was known late; a part that was made again has another extent.
@@ -169,15 +169,15 @@ TEST(Receipts, OwnWhatAHomeHasOnly) {
   EXPECT_EQ(held.allocation.extents_size(), 2);
   EXPECT_EQ(session->bytes_held, 2 * kBytes);
   // And the third run knows it as well.
-  OneRun third("token");
+  ReceiptRun third("token");
   const auto last = third.open(session.get());
   third.sessions.report(*last, reported(1, {100, 101}));
   ASSERT_TRUE(third.show(*last, after.sessions.receipt(session->id, held)).is_ok());
-  EXPECT_TRUE(last->allocations.at(id_of(1)).owned);
+  EXPECT_TRUE(last->allocations.at(nth_id(1)).owned);
 }
 
 TEST(Receipts, OfWhatWasJoinedTakeItsPartsOver) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto first = before.open();
   HeldAllocation joined = allocation(9, 100, 4);
   const std::string receipt = before.sessions.receipt(first->id, joined);
@@ -187,14 +187,14 @@ TEST(Receipts, OfWhatWasJoinedTakeItsPartsOver) {
   after.sessions.report(*session, reported(3, {500}));  // not of it
   ASSERT_TRUE(after.show(*session, receipt).is_ok());
   after.sessions.report(*session, reported(2, {103}));  // another home, late
-  EXPECT_TRUE(session->allocations.at(id_of(9)).owned);
-  EXPECT_TRUE(session->allocations.contains(id_of(3)));
+  EXPECT_TRUE(session->allocations.at(nth_id(9)).owned);
+  EXPECT_TRUE(session->allocations.contains(nth_id(3)));
   EXPECT_EQ(session->allocations.size(), 2u);
   EXPECT_EQ(session->bytes_held, 5 * kBytes);
 }
 
 TEST(Receipts, HaveABoundForASession) {
-  OneRun before("token"), after("token");
+  ReceiptRun before("token"), after("token");
   const auto first = before.open();
   const auto session = after.open(first.get());
   session->restored_bytes = size_t{256} << 20;
@@ -204,9 +204,9 @@ TEST(Receipts, HaveABoundForASession) {
 }
 
 TEST(Receipts, OfTheLongestSequenceFitsIntoAMessageTwice) {
-  OneRun run("token");
+  ReceiptRun run("token");
   HeldAllocation longest;
-  longest.allocation.set_allocation_id(id_field(id_of(1)));
+  longest.allocation.set_allocation_id(id_field(nth_id(1)));
   longest.allocation.set_bytes_total(~uint64_t{0});
   for (int i = 0; i < kSequenceExtentsMax; ++i) {
     auto& extent = *longest.allocation.add_extents();

@@ -15,12 +15,12 @@ namespace {
 
 using test::ScriptedDaemon;
 
-constexpr uint64_t kBytes = ScriptedDaemon::kBytes;
-enum Slot : uint32_t { kA = 1, kB, kC, kBAgain, kOther };
-
 /// [A B], with the spare C and the second id of B.
 class Remade : public testing::Test {
  protected:
+  static constexpr uint64_t kBytes = ScriptedDaemon::kBytes;
+  enum Slot : uint32_t { kA = 1, kB, kC, kBAgain, kOther };
+
   void SetUp() override {
     a = daemon.place(kA, a_memory);
     b = daemon.place(kB, b_memory);
@@ -450,7 +450,7 @@ std::atomic<uint32_t>* frozen_by_load = nullptr;
 void* loaded_page = nullptr;
 void freeze_at_load(int, siginfo_t*, void*) {
   frozen_by_load->store(0);
-  ::mprotect(loaded_page, kBytes, PROT_READ | PROT_WRITE);
+  ::mprotect(loaded_page, ScriptedDaemon::kBytes, PROT_READ | PROT_WRITE);
 }
 
 TEST_F(Remade, APutThatStoresWhileItsReplicaIsFrozenIsPutAgain) {

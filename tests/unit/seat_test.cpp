@@ -7,10 +7,10 @@
 namespace ocm::control {
 namespace {
 
-constexpr uint64_t kLease = 1000;
+constexpr uint64_t kSeatLease = 1000;
 
 TEST(SeatVotes, GoToAnotherRunWhenTheLastOneIsOver) {
-  SeatVotes votes(kLease);
+  SeatVotes votes(kSeatLease);
   votes.install(5000, {});
   EXPECT_TRUE(votes.grant(5000, "a"));
   EXPECT_TRUE(votes.grant(5400, "a")) << "its holder renews it";
@@ -22,7 +22,7 @@ TEST(SeatVotes, GoToAnotherRunWhenTheLastOneIsOver) {
 }
 
 TEST(SeatVotes, AreHandedToTheVotersOfTheNextCouncil) {
-  SeatVotes first(kLease), next(kLease);
+  SeatVotes first(kSeatLease), next(kSeatLease);
   first.install(5000, {});
   ASSERT_TRUE(first.grant(5000, "a"));
   auto left = first.left_ns(5700);
@@ -36,13 +36,13 @@ TEST(SeatVotes, AreHandedToTheVotersOfTheNextCouncil) {
 }
 
 TEST(SeatVotes, NobodyHandsOnMoreThanALease) {
-  SeatVotes votes(kLease);
+  SeatVotes votes(kSeatLease);
   votes.install(5000, {{"a", 1'000'000}});
   EXPECT_TRUE(votes.grant(6000, "b"));
 }
 
 TEST(SeatVotes, EndACouncilForItsHolderOrWhenItWasSilent) {
-  SeatVotes votes(kLease);
+  SeatVotes votes(kSeatLease);
   votes.install(5000, {});
   EXPECT_TRUE(votes.allows_end(5000, "b")) << "nobody holds the seat";
   ASSERT_TRUE(votes.grant(5000, "a"));
@@ -52,7 +52,7 @@ TEST(SeatVotes, EndACouncilForItsHolderOrWhenItWasSilent) {
 }
 
 TEST(SeatVotes, CandidatesStandUpOneAfterTheOther) {
-  SeatVotes votes(kLease);
+  SeatVotes votes(kSeatLease);
   votes.install(5000, {});
   EXPECT_EQ(votes.candidate_at_ns(0, 0), 5500u) << "a new council's coordinator has the time to ask";
   ASSERT_TRUE(votes.grant(5100, "a"));
@@ -62,18 +62,18 @@ TEST(SeatVotes, CandidatesStandUpOneAfterTheOther) {
 }
 
 TEST(HeldVotes, RunWhileAMajorityDoes) {
-  HeldVotes held(kLease);
+  HeldVotes held(kSeatLease);
   held.granted("a", 100, 2);
   EXPECT_EQ(held.until_ns(), 0u);
   held.granted("b", 300, 2);
-  EXPECT_EQ(held.until_ns(), 100 + kLease - kLease / 20);
+  EXPECT_EQ(held.until_ns(), 100 + kSeatLease - kSeatLease / 20);
   held.granted("a", 50, 2);
-  EXPECT_EQ(held.until_ns(), 100 + kLease - kLease / 20) << "a late answer to an older request";
+  EXPECT_EQ(held.until_ns(), 100 + kSeatLease - kSeatLease / 20) << "a late answer to an older request";
   held.granted("c", 400, 2);
-  EXPECT_EQ(held.until_ns(), 300 + kLease - kLease / 20);
+  EXPECT_EQ(held.until_ns(), 300 + kSeatLease - kSeatLease / 20);
   held.change_voters();
   held.granted("d", 900, 2);
-  EXPECT_EQ(held.until_ns(), 300 + kLease - kLease / 20)
+  EXPECT_EQ(held.until_ns(), 300 + kSeatLease - kSeatLease / 20)
       << "it runs on, and needs a majority of the new ones";
   held.drop();
   EXPECT_EQ(held.until_ns(), 0u);

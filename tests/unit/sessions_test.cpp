@@ -6,13 +6,15 @@
 #include <array>
 
 #include "sessions_fixture.h"
+#include "users.h"
 
 namespace ocm::node {
 namespace {
 
-constexpr uint32_t kAlice = 61001, kBob = 61002;
+using test::kAlice;
+using test::kBob;
 
-struct OneRun : SessionsRun {
+struct SessionRun : SessionsRun {
   using SessionsRun::SessionsRun;
   Sessions::Opened open(uint32_t uid = kAlice) {
     auto opened = sessions.open(hello(), uid, 1);
@@ -25,7 +27,7 @@ struct OneRun : SessionsRun {
 };
 
 TEST(Sessions, HaveTheirUserInTheirId) {
-  OneRun run;
+  SessionRun run;
   for (const uint32_t uid : {0u, kAlice, kBob}) {
     const auto session = run.open(uid).session;
     EXPECT_EQ(uid_of(session->id), uid);
@@ -34,7 +36,7 @@ TEST(Sessions, HaveTheirUserInTheirId) {
 }
 
 TEST(Sessions, AreTakenUpWithTheirOwnKeyOnly) {
-  OneRun before, after, elsewhere("another token");
+  SessionRun before, after, elsewhere("another token");
   const SessionId session = before.open().session->id, other = before.open().session->id;
   const std::string key = before.sessions.resume_key(session);
   for (const std::string& wrong :
@@ -49,7 +51,7 @@ TEST(Sessions, AreTakenUpWithTheirOwnKeyOnly) {
 }
 
 TEST(Sessions, AreTakenUpByTheirOwnUserOnly) {
-  OneRun before, after;
+  SessionRun before, after;
   const SessionId session = before.open(kAlice).session->id;
   const std::string key = before.sessions.resume_key(session);
   for (const uint32_t uid : {kBob, 0u}) {
@@ -65,7 +67,7 @@ TEST(Sessions, AreTakenUpByTheirOwnUserOnly) {
 
 TEST(Sessions, CountWhatTheirPagesSayByWhatAMachineCouldDo) {
   constexpr uint64_t kBytesPerNs = 1000, kOpsPerNs = 1;
-  OneRun run;
+  SessionRun run;
   const uint64_t began_ns = run.core.now_ns();
   const Sessions::Opened opened = run.open();
   auto mapped = os::Mapping::map(opened.page.get(), fabric::shm::kSessionPageBytes, true);

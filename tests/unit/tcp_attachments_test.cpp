@@ -3,17 +3,20 @@
 #include <vector>
 
 #include "tcp_fixture.h"
+#include "users.h"
 
 namespace ocm::fabric::tcp {
 namespace {
 
-constexpr uint32_t kMost = 4;
-constexpr uint32_t kAlice = 61001, kBob = 61002;
+using test::kAlice;
+using test::kBob;
+
+constexpr uint32_t kAttachedMost = 4;
 
 class TcpAttachmentsTest : public TcpTest {
  protected:
   void SetUp() override {
-    start({.attachments_of_user_max = kMost});
+    start({.attachments_of_user_max = kAttachedMost});
     extent = directory.add(4096);
   }
   std::unique_ptr<Channel> connect_as(uint32_t uid) {
@@ -36,7 +39,7 @@ class TcpAttachmentsTest : public TcpTest {
 
 TEST_F(TcpAttachmentsTest, OfAUserAreBoundedOnAllConnectionsTogether) {
   const auto first = connect_as(kBob), second = connect_as(kBob);
-  ASSERT_TRUE(attach(*first, kMost / 2) && attach(*second, kMost / 2));
+  ASSERT_TRUE(attach(*first, kAttachedMost / 2) && attach(*second, kAttachedMost / 2));
   for (const auto& channel : {first.get(), second.get()}) {
     const Status beyond = attach(*channel).status();
     EXPECT_EQ(beyond.code(), Code::kLimit);
@@ -46,21 +49,21 @@ TEST_F(TcpAttachmentsTest, OfAUserAreBoundedOnAllConnectionsTogether) {
   uint64_t word = 7;
   EXPECT_EQ(put(*first, 0, 0, &word, 8), Code::kOk) << "what is attached works as before";
   const auto alices = connect_as(kAlice), roots = connect_as(0), own = connect_as(::geteuid());
-  EXPECT_TRUE(attach(*alices, kMost)) << "another user has a share of its own";
-  EXPECT_TRUE(attach(*roots, 3 * kMost)) << "root has no limit";
-  EXPECT_TRUE(attach(*own, 3 * kMost)) << "nor has the server's own user";
+  EXPECT_TRUE(attach(*alices, kAttachedMost)) << "another user has a share of its own";
+  EXPECT_TRUE(attach(*roots, 3 * kAttachedMost)) << "root has no limit";
+  EXPECT_TRUE(attach(*own, 3 * kAttachedMost)) << "nor has the server's own user";
 }
 
 TEST_F(TcpAttachmentsTest, OfAConnectionThatEndsAreGivenBack) {
   auto first = connect_as(kBob);
   const auto second = connect_as(kBob);
-  ASSERT_TRUE(attach(*first, kMost));
+  ASSERT_TRUE(attach(*first, kAttachedMost));
   ASSERT_EQ(attach(*second).status().code(), Code::kLimit);
   first.reset();
   const os::Deadline deadline = soon();  // until the server has seen it
   while (!attach(*second).is_ok() && !deadline.passed()) ::sched_yield();
   EXPECT_FALSE(deadline.passed());
-  EXPECT_TRUE(attach(*second, kMost - 1));
+  EXPECT_TRUE(attach(*second, kAttachedMost - 1));
   EXPECT_EQ(attach(*second).status().code(), Code::kLimit) << "all of them, and once";
 }
 
@@ -68,15 +71,15 @@ TEST_F(TcpAttachmentsTest, OfAConnectionThatDetachesAllAreGivenBack) {
   const auto first = connect_as(kBob), second = connect_as(kBob);
   for (int round = 0; round < 3; ++round) {
     std::vector<uint32_t> indexes;
-    for (uint32_t i = 0; i < kMost; ++i) indexes.push_back(attach(*first).value());
+    for (uint32_t i = 0; i < kAttachedMost; ++i) indexes.push_back(attach(*first).value());
     first->detach(indexes[0]);
     EXPECT_EQ(attach(*second).status().code(), Code::kLimit) << "its table is as long as before";
     EXPECT_EQ(attach(*first).value(), indexes[0]) << "and the index is good again";
     for (const uint32_t index : indexes) first->detach(index);
     EXPECT_EQ(attach(*first).value(), 0u);  // after all of them were detached
-    EXPECT_TRUE(attach(*second, kMost - 1));
+    EXPECT_TRUE(attach(*second, kAttachedMost - 1));
     EXPECT_EQ(attach(*second).status().code(), Code::kLimit);
-    for (uint32_t i = 0; i + 1 < kMost; ++i) second->detach(i);
+    for (uint32_t i = 0; i + 1 < kAttachedMost; ++i) second->detach(i);
     first->detach(0);
     uint64_t word = 0;
     EXPECT_EQ(get(*second, 0, 0, &word, 8), Code::kNotFound);

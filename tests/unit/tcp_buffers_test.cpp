@@ -5,11 +5,15 @@
 #include <algorithm>
 
 #include "fabric/tcp/buffers.h"
+#include "users.h"
 
 namespace ocm::fabric::tcp {
 namespace {
 
-constexpr uint32_t kAlice = 1001, kBob = 1002, kOwn = 900;
+using test::kAlice;
+using test::kBob;
+
+constexpr uint32_t kDaemons = 900;
 
 class TcpBuffers : public testing::Test {
  protected:
@@ -17,7 +21,7 @@ class TcpBuffers : public testing::Test {
     return buffers.take(uid, bytes, bell, who, out);
   }
 
-  Buffers buffers{100, kOwn};
+  Buffers buffers{100, kDaemons};
   const std::shared_ptr<Bell> bell = std::make_shared<Bell>(os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 };
 
@@ -37,7 +41,7 @@ TEST_F(TcpBuffers, OneUserHasSoManyAndOthersTheirs) {
 
 TEST_F(TcpBuffers, TheDaemonsOwnUserAndRootHaveAll) {
   Buffers::Taken own, roots;
-  EXPECT_TRUE(take(kOwn, 1'000'000, own));
+  EXPECT_TRUE(take(kDaemons, 1'000'000, own));
   EXPECT_TRUE(take(0, 1'000'000, roots));
 }
 

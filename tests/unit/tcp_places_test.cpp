@@ -4,12 +4,16 @@
 
 #include "fabric/tcp/places.h"
 #include "tcp_fixture.h"
+#include "users.h"
 
 namespace ocm::fabric::tcp {
 namespace {
 
+using test::kAlice;
+using test::kBob;
+
 constexpr uint32_t kMost = 5, kShare = 3;
-constexpr uint32_t kAlice = 61001, kBob = 61002, kOwn = 700;
+constexpr uint32_t kOwn = 700;
 
 TEST(TcpPlaces, OneUserHasHalfAndThePrivilegedAll) {
   Places places(kMost, kOwn);
