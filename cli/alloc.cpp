@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct AllocOptions {
   Placement placement;
   std::string name;
   uint64_t bytes = 0;
@@ -36,7 +36,7 @@ Result<std::vector<ocm_extent_info>> extents_of(const ocm_allocation* allocation
   return extents;
 }
 
-void print(const Options& options, const std::vector<ocm_extent_info>& extents) {
+void print(const AllocOptions& options, const std::vector<ocm_extent_info>& extents) {
   if (options.json) {
     Json list = Json::array();
     for (const ocm_extent_info& extent : extents) {
@@ -59,7 +59,7 @@ void print(const Options& options, const std::vector<ocm_extent_info>& extents) 
   table.print();
 }
 
-Status alloc(const Globals& globals, const Options& options) {
+Status alloc(const Globals& globals, const AllocOptions& options) {
   if (options.bytes == 0) return Status(Code::kInvalidArgument, "BYTES is 0; ask for one byte at least");
   OCM_TRY(check_name(options.name));
   OCM_TRY_ASSIGN(const uint32_t mode, options.placement.mode_bits());
@@ -78,7 +78,7 @@ Status alloc(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_alloc(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AllocOptions>();
   const Globals& globals = line.globals();
   Command command = line.add("alloc", "Allocate memory and publish it under a name");
   command.required_text("NAME", options->name, "The name, 1 to 255 bytes without '/'");

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchOptions {
   std::vector<std::string> fabrics;
   std::vector<uint64_t> sizes{64, 4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
   double seconds_each = 0.1;
@@ -47,7 +47,7 @@ void append(Report& report, const std::string& what, Result<std::vector<Rate>> r
   }
 }
 
-Result<Report> bench(const Globals& globals, const Options& options) {
+Result<Report> bench(const Globals& globals, const BenchOptions& options) {
   const bool all = options.fabrics.empty();
   const std::vector<std::string> offered = offered_fabrics();
   const std::vector<std::string>& fabrics = all ? offered : options.fabrics;
@@ -159,7 +159,7 @@ Status write_plot(const std::vector<Rate>& rates, const std::string& path) {
   return Status::ok();
 }
 
-int run(const Globals& globals, Options& options) {
+int run_bench(const Globals& globals, BenchOptions& options) {
   catch_interrupts();
   std::sort(options.sizes.begin(), options.sizes.end());
   Result<Report> report = bench(globals, options);
@@ -183,7 +183,7 @@ int run(const Globals& globals, Options& options) {
 }  // namespace
 
 void add_bench(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   const Globals& globals = line.globals();
   line.add("bench", "Measure each fabric beside memcpy and a raw socket loop")
       .texts("-f,--fabric", options->fabrics, offered_fabrics(",").c_str(),
@@ -192,7 +192,7 @@ void add_bench(CommandLine& line) {
       .seconds("--seconds-each", options->seconds_each, "How long each point is measured")
       .flag("--json", options->json, "Print JSON")
       .text("--plot", options->plot, "FILE.png", "Plot it too, with gnuplot")
-      .runs([options, &globals] { return run(globals, *options); });
+      .runs([options, &globals] { return run_bench(globals, *options); });
 }
 
 }  // namespace ocm::cli

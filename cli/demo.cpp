@@ -28,7 +28,7 @@ constexpr uint64_t kPieceBytes = 32 * kMiB;   // what one put or get of the demo
 constexpr uint64_t kRateNs = 100'000'000;     // how long each point of the table is measured
 constexpr uint64_t kSlackBytes = 256 * kMiB;  // of each node's pool, for the table's own allocations
 
-struct Options {
+struct DemoOptions {
   uint64_t bytes = kGiB;
   uint32_t nodes = 3;
   bool keep = false;
@@ -37,7 +37,7 @@ struct Options {
 /// The demo's cluster: stopped at the end, however the demo ends, unless it is kept.
 class DemoCluster {
  public:
-  static Result<DemoCluster> start(const Options& options) {
+  static Result<DemoCluster> start(const DemoOptions& options) {
     const char* folder = getenv("TMPDIR");
     std::string directory =
         std::string(folder != nullptr && *folder == '/' ? folder : "/tmp") + "/oncilla-demo-XXXXXX";
@@ -227,8 +227,8 @@ Status show_rates(ocm_session* session, uint64_t bytes, const Moved& moved) {
   return Status::ok();
 }
 
-Status demo(const Options& asked) {
-  Options options = asked;
+Status demo(const DemoOptions& asked) {
+  DemoOptions options = asked;
   options.bytes = (options.bytes + 7) / 8 * 8;
   if (options.bytes == 0) return Status(Code::kInvalidArgument, "--bytes is 0; there is nothing to move");
   OCM_TRY(check_memory(options.bytes));
@@ -256,7 +256,7 @@ Status demo(const Options& asked) {
 }  // namespace
 
 void add_demo(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   line.add("demo", "Start a cluster here, move a gigabyte each way, check it, show the rates, stop it")
       .bytes("--bytes", options->bytes, "How much to move each way")
       .number("-n,--nodes", options->nodes, 1, 16, "How many nodes")

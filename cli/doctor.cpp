@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct DoctorOptions {
   std::string http;
   std::string token_file;
   bool json = false;
@@ -46,7 +46,7 @@ void print_table(const std::vector<Check>& checks) {
   table.print();
 }
 
-int run(const Globals& globals, const Options& options) {
+int run_doctor(const Globals& globals, const DoctorOptions& options) {
   std::vector<Check> checks = check_machine();
   for (Check& check : check_cluster(globals, options.http, options.token_file))
     checks.push_back(std::move(check));
@@ -63,14 +63,14 @@ int run(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_doctor(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   const Globals& globals = line.globals();
   line.add("doctor", "Find what is wrong with this machine and its cluster")
       .text("--http", options->http, "HOST:PORT", "The daemon's HTTP interface [as for `ocm top`]")
       .text("--token-file", options->token_file, "FILE",
             "The cluster's token [that of `ocm up`, beside the socket, or /etc/oncilla/token]")
       .flag("--json", options->json, "Print JSON")
-      .runs([options, &globals] { return run(globals, *options); });
+      .runs([options, &globals] { return run_doctor(globals, *options); });
 }
 
 }  // namespace ocm::cli

@@ -9,12 +9,12 @@
 namespace ocm::cli {
 namespace {
 
-struct Options {
+struct DownOptions {
   std::string directory;
   double grace_seconds = 5;
 };
 
-int run(const Options& options) {
+int run_down(const DownOptions& options) {
   const std::string directory = options.directory.empty() ? default_cluster_dir() : options.directory;
   Result<int> killed = stop_cluster(directory, static_cast<uint64_t>(options.grace_seconds * 1e9));
   if (!killed.is_ok()) return fail(killed.status());
@@ -28,11 +28,11 @@ int run(const Options& options) {
 }  // namespace
 
 void add_down(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DownOptions>();
   line.add("down", "Stop the cluster that `ocm up` started")
       .text("-d,--dir", options->directory, "DIR", "Its directory [as for `ocm up`]")
       .seconds("--grace", options->grace_seconds, "How long a daemon may take before it is killed")
-      .runs([options] { return run(*options); });
+      .runs([options] { return run_down(*options); });
 }
 
 }  // namespace ocm::cli

@@ -9,12 +9,12 @@
 namespace ocm::cli {
 namespace {
 
-struct Options {
+struct GetOptions {
   std::string name;
   std::string file;
 };
 
-Status get(const Globals& globals, const Options& options) {
+Status get(const Globals& globals, const GetOptions& options) {
   OCM_TRY_ASSIGN(Session session, open_session(globals));
   ocm_allocation* attached = nullptr;
   OCM_TRY(checked(ocm_attach(session.get(), options.name.c_str(), OCM_ACCESS_READ, &attached)));
@@ -35,7 +35,7 @@ Status get(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_get(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GetOptions>();
   const Globals& globals = line.globals();
   line.add("get", "Get a name's bytes into a file")
       .required_text("NAME", options->name, "The published name")

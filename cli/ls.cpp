@@ -1,5 +1,4 @@
 // `ocm ls [PREFIX]`: the published names.
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,17 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct LsOptions {
   std::string prefix;
   bool json = false;
   bool quiet = false;
   bool null = false;
 };
-
-std::string user_name(uint32_t uid) {
-  const passwd* entry = getpwuid(uid);
-  return entry != nullptr ? entry->pw_name : std::to_string(uid);
-}
 
 void print_json(const std::vector<ocm_name_info>& names) {
   Json list = Json::array();
@@ -65,7 +59,7 @@ void print_table(const std::vector<ocm_name_info>& names) {
   if (!table.is_empty()) table.print();
 }
 
-int run(const Globals& globals, const Options& options) {
+int run_ls(const Globals& globals, const LsOptions& options) {
   Result<Session> session = open_session(globals);
   if (!session.is_ok()) return fail(session.status());
   Result<std::vector<ocm_name_info>> names = list_names(session->get(), options.prefix);
@@ -85,7 +79,7 @@ int run(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_ls(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   const Globals& globals = line.globals();
   line.add("ls", "List published names")
       .text("PREFIX", options->prefix, "", "Only names that start so")
@@ -93,7 +87,7 @@ void add_ls(CommandLine& line) {
       .flag("-q,--quiet", options->quiet, "Names only, one a line")
       .flag("-0,--null", options->null, "Names only, as they are, each ended by a NUL, for xargs -0")
       .completes("names")
-      .runs([options, &globals] { return run(globals, *options); });
+      .runs([options, &globals] { return run_ls(globals, *options); });
 }
 
 }  // namespace ocm::cli

@@ -13,24 +13,24 @@
 namespace ocm::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 
 // A daemon of another version may say less: what is missing or of another type reads as 0 or "".
-uint64_t number(const Json& object, const char* key) {
+uint64_t number(const Parsed& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_number() ? it->get<uint64_t>() : 0;
 }
-std::string text(const Json& object, const char* key) {
+std::string text(const Parsed& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
 /// The objects of an array; of an object, its values with their keys under `name_key`.
-std::vector<Json> items(const Json& object, const char* key, const char* name_key = "") {
-  std::vector<Json> found;
+std::vector<Parsed> items(const Parsed& object, const char* key, const char* name_key = "") {
+  std::vector<Parsed> found;
   const auto it = object.find(key);
   if (it == object.end()) return found;
   if (it->is_array()) {
-    for (const Json& each : *it) {
+    for (const Parsed& each : *it) {
       if (each.is_object()) found.push_back(each);
     }
   } else if (it->is_object()) {
@@ -44,15 +44,15 @@ std::vector<Json> items(const Json& object, const char* key, const char* name_ke
 }
 
 /// A kind, fabric or state as its name, whether the daemon says the name or the number.
-std::string name_or_number(const Json& object, const char* key, const char* (*name_of)(int)) {
+std::string name_or_number(const Parsed& object, const char* key, const char* (*name_of)(int)) {
   const auto it = object.find(key);
   if (it != object.end() && it->is_number_integer()) return name_of(it->get<int>());
   return text(object, key);
 }
 
-std::vector<PoolLoad> pools_of(const Json& object) {
+std::vector<PoolLoad> pools_in(const Parsed& object) {
   std::vector<PoolLoad> pools;
-  for (const Json& each : items(object, "pools", "kind")) {
+  for (const Parsed& each : items(object, "pools", "kind")) {
     pools.push_back({name_or_number(each, "kind", [](int n) { return kind_name(static_cast<Kind>(n)); }),
                      number(each, "bytes_total"), number(each, "bytes_used")});
   }
@@ -62,7 +62,7 @@ std::vector<PoolLoad> pools_of(const Json& object) {
 }  // namespace
 
 Result<NodeStatus> parse_node_status(const std::string& source) {
-  const Json json = Json::parse(source, nullptr, false);
+  const Parsed json = Parsed::parse(source, nullptr, false);
   if (!json.is_object()) return Status(Code::kProtocol, "/status is not a JSON object; is that an oncillad?");
   NodeStatus status;
   status.name = text(json, "node");
@@ -72,24 +72,24 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   status.extents_max = number(json, "extents_max");
   status.extents = number(json, "extents");
   status.session_count = number(json, "session_count");
-  status.pools = pools_of(json);
-  for (const Json& each : items(json, "fabrics", "fabric")) {
+  status.pools = pools_in(json);
+  for (const Parsed& each : items(json, "fabrics", "fabric")) {
     status.fabrics.push_back(
         {name_or_number(each, "fabric", [](int n) { return fabric_name(static_cast<Fabric>(n)); }),
          number(each, "put_bytes"), number(each, "get_bytes"),
          number(each, "put_ops") + number(each, "get_ops") + number(each, "atomic_ops"),
-         number(each, "errors"), each.value("served", Json(false)) == true, text(each, "why_not")});
+         number(each, "errors"), each.value("served", Parsed(false)) == true, text(each, "why_not")});
   }
-  for (const Json& each : items(json, "sessions", "session")) {
+  for (const Parsed& each : items(json, "sessions", "session")) {
     status.sessions.push_back(
         {text(each, "session"), text(each, "program"), static_cast<uint32_t>(number(each, "pid")),
          static_cast<uint32_t>(number(each, "uid")), number(each, "bytes_held"), number(each, "allocations"),
          number(each, "put_bytes"), number(each, "get_bytes")});
   }
-  for (const Json& each : items(json, "nodes", "name")) {
+  for (const Parsed& each : items(json, "nodes", "name")) {
     status.peers.push_back({text(each, "name"), name_or_number(each, "state", state_name),
                             text(each, "version"), text(each, "http_address"), text(each, "control_address"),
-                            number(each, "heartbeat_age_ns"), pools_of(each),
+                            number(each, "heartbeat_age_ns"), pools_in(each),
                             number(each, "replicas_waiting"), number(each, "replicas_left"),
                             number(each, "replicas_wanted"), number(each, "replica_copy_bytes"),
                             number(each, "replica_copy_bytes_done")});

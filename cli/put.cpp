@@ -21,7 +21,7 @@
 namespace ocm::cli {
 namespace {
 
-struct Options {
+struct PutOptions {
   Placement placement;
   std::string file;
   std::string name;
@@ -67,7 +67,7 @@ Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) 
   return placement;
 }
 
-Status fill(ocm_allocation* allocation, const Source& source, const Options& options) {
+Status fill(ocm_allocation* allocation, const Source& source, const PutOptions& options) {
   Progress progress("put " + options.name, source.bytes, Progress::Plain::kSilent);
   const Status status = put_from(source.fd.get(), allocation, source.bytes, progress);
   if (status.is_ok()) {
@@ -78,7 +78,7 @@ Status fill(ocm_allocation* allocation, const Source& source, const Options& opt
   return status;
 }
 
-Status put_in_place(ocm_session* session, const Source& source, const Options& options) {
+Status put_in_place(ocm_session* session, const Source& source, const PutOptions& options) {
   ocm_allocation* attached = nullptr;
   OCM_TRY(checked(ocm_attach(session, options.name.c_str(), OCM_ACCESS_READ_WRITE, &attached)));
   const Allocation allocation(attached);
@@ -91,8 +91,8 @@ Status put_in_place(ocm_session* session, const Source& source, const Options& o
       std::string(status.message()) + "; as --in-place asks, the name holds a part of the new bytes now");
 }
 
-Status put_new(ocm_session* session, const Source& source, const Options& options, const Placement& placement,
-               bool taken) {
+Status put_new(ocm_session* session, const Source& source, const PutOptions& options,
+               const Placement& placement, bool taken) {
   OCM_TRY_ASSIGN(const uint32_t mode, placement.mode_bits());
   std::vector<const char*> pointers;
   const ocm_allocation_options wanted = placement.options(pointers);
@@ -117,7 +117,7 @@ Status put_new(ocm_session* session, const Source& source, const Options& option
   return status;
 }
 
-Status put(const Globals& globals, const Options& options) {
+Status put(const Globals& globals, const PutOptions& options) {
   OCM_TRY(check_name(options.name));
   OCM_TRY(options.placement.mode_bits().status());
   OCM_TRY_ASSIGN(Session session, open_session(globals));
@@ -151,7 +151,7 @@ Status put(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_put(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PutOptions>();
   const Globals& globals = line.globals();
   Command command = line.add("put", "Put a file under a name");
   command.required_text("FILE", options->file, "The file; - is stdin")

@@ -7,13 +7,13 @@
 namespace ocm::cli {
 namespace {
 
-struct Options {
+struct RmOptions {
   std::vector<std::string> names;
   bool force = false;
 };
 
 /// Goes on after a name that fails; the exit code is the first failure's.
-int run(const Globals& globals, const Options& options) {
+int run_rm(const Globals& globals, const RmOptions& options) {
   Result<Session> session = open_session(globals);
   if (!session.is_ok()) return fail(session.status());
   int result = kExitOk;
@@ -29,13 +29,13 @@ int run(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_rm(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RmOptions>();
   const Globals& globals = line.globals();
   line.add("rm", "Remove published names and free their memory")
       .required_texts("NAME", options->names, "Names to remove")
       .flag("-f,--force", options->force, "No error for a name that is not there")
       .completes("names")
-      .runs([options, &globals] { return run(globals, *options); });
+      .runs([options, &globals] { return run_rm(globals, *options); });
 }
 
 }  // namespace ocm::cli

@@ -85,7 +85,7 @@ std::vector<PeerView> nodes_that_miss_replicas(const NodeStatus& status) {
   return out;
 }
 
-int run(const Globals& globals, bool json) {
+int run_status(const Globals& globals, bool json) {
   Result<Session> session = open_session(globals);
   if (!session.is_ok()) return fail(session.status());
   Result<std::vector<ocm_node_info>> nodes = list_nodes(session->get());
@@ -163,7 +163,7 @@ void add_status(CommandLine& line) {
   const Globals& globals = line.globals();
   line.add("status", "Show nodes, pools, use and names")
       .flag("--json", *json, "Print JSON")
-      .runs([json, &globals] { return run(globals, *json); });
+      .runs([json, &globals] { return run_status(globals, *json); });
 }
 
 }  // namespace ocm::cli

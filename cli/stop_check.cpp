@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct StopCheckOptions {
   std::string node, http;
   bool all = false;
   bool json = false;
@@ -82,7 +82,7 @@ void print(const Json& found) {
   if (is_set(found, "stopping")) printf("it was told to stop, and waits\n");
 }
 
-int run(const Globals& globals, const Options& options) {
+int run_stop_check(const Globals& globals, const StopCheckOptions& options) {
   for (const char letter : options.node) {
     if (static_cast<unsigned char>(letter) <= ' ' || letter == '?' || letter == '\x7f')
       return fail(Status(Code::kUnknownNode, "no node named " + printable(options.node)));
@@ -115,14 +115,14 @@ int run(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_stop_check(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StopCheckOptions>();
   const Globals& globals = line.globals();
   line.add("stop-check", "Tell what a stop of a node's daemon would take")
       .required_text("NODE", options->node, "The node")
       .text("--http", options->http, "PATH", "The local daemon's HTTP socket [http.sock beside its own]")
       .flag("--all", options->all, "Also what is not replicated makes it unsafe")
       .flag("--json", options->json, "Print JSON")
-      .runs([options, &globals] { return run(globals, *options); });
+      .runs([options, &globals] { return run_stop_check(globals, *options); });
 }
 
 }  // namespace ocm::cli

@@ -1,6 +1,5 @@
 // `ocm top`: use and rates of each node and session, live, from /status of the daemons.
 #include <poll.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -25,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TopOptions {
   std::string http;
   double interval_seconds = 1;
   bool once = false;
@@ -170,11 +169,6 @@ Json to_json(const View& view) {
   return {{"nodes", nodes}, {"sessions", sessions}};
 }
 
-std::string user_name(uint32_t uid) {
-  const passwd* entry = getpwuid(uid);
-  return entry != nullptr ? entry->pw_name : std::to_string(uid);
-}
-
 std::string to_text(const View& view) {
   Table nodes({"NODE", "STATE", ">OFFERED", ">USED", ">", ">EXTENTS", ">SESSIONS", ">PUT", ">GET", ">OPS/S",
                ">ERRORS"});
@@ -259,7 +253,7 @@ bool pause(double seconds, bool keys) {
   return !interrupted();
 }
 
-Status top(const Globals& globals, const Options& options) {
+Status top(const Globals& globals, const TopOptions& options) {
   OCM_TRY_ASSIGN(const std::string http, http_address(globals, options.http));
   OCM_TRY_ASSIGN(Sample before, take_sample(http));
   const bool live = !options.once && !options.json && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
@@ -288,7 +282,7 @@ Status top(const Globals& globals, const Options& options) {
 }  // namespace
 
 void add_top(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   const Globals& globals = line.globals();
   line.add("top", "Watch use and rates of nodes and sessions; q ends")
       .text("--http", options->http, "HOST:PORT",

@@ -13,7 +13,7 @@
 namespace ocm::cli {
 namespace {
 
-struct Options : UpOptions {
+struct UpFlags : UpOptions {
   double timeout_seconds = 20;
   bool json = false;
 };
@@ -46,7 +46,7 @@ void print_table(const ClusterRecord& cluster, uint64_t dram_bytes) {
       cluster.directory.c_str(), cluster.nodes.front().socket.c_str());
 }
 
-int run(Options& options) {
+int run_up(UpFlags& options) {
   catch_interrupts();
   if (options.directory.empty()) options.directory = default_cluster_dir();
   options.timeout_ns = static_cast<uint64_t>(options.timeout_seconds * 1e9);
@@ -63,7 +63,7 @@ int run(Options& options) {
 }  // namespace
 
 void add_up(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UpFlags>();
   line.add("up", "Start a cluster on this machine")
       .number("-n,--nodes", options->nodes, 1, 64, "How many nodes")
       .bytes("--dram", options->dram_bytes, "What each node offers")
@@ -73,7 +73,7 @@ void add_up(CommandLine& line) {
       .choice("--log-level", options->log_level, {"debug", "info", "warn", "error"}, "What the daemons log")
       .seconds("--timeout", options->timeout_seconds, "How long to wait until all are alive")
       .flag("--json", options->json, "Print JSON")
-      .runs([options] { return run(*options); });
+      .runs([options] { return run_up(*options); });
 }
 
 }  // namespace ocm::cli

@@ -1,5 +1,6 @@
 #include "tools/output.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -153,6 +154,11 @@ const char* state_name(int state) {
     case OCM_NODE_DRAINING: return "draining";
     default: return "unknown";
   }
+}
+
+std::string user_name(uint32_t uid) {
+  const passwd* entry = getpwuid(uid);
+  return entry != nullptr ? entry->pw_name : std::to_string(uid);
 }
 
 std::string state_text(int state) {

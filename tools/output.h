@@ -49,6 +49,8 @@ std::string format_rate(double bytes_per_second);
 std::string format_ns(double ns);
 /// A node state in its colour: "alive", "suspect", "dead", "draining".
 std::string state_text(int state);
+/// The user's name, or the number of one whom this machine does not know.
+std::string user_name(uint32_t uid);
 /// The same without colour.
 const char* state_name(int state);
 
