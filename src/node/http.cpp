@@ -1,5 +1,6 @@
 #include "node/http.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,6 +8,8 @@
 #include <asio/steady_timer.hpp>
 #include <cerrno>
 
+#include "base/log.h"
+#include "node/core.h"
 #include "os/fd_reserve.h"
 
 namespace ocm::node {
@@ -15,6 +18,9 @@ namespace {
 constexpr size_t kRequestBytesMax = 8192;
 constexpr size_t kConnectionsMax = 64;
 constexpr auto kPatience = std::chrono::seconds(5);
+constexpr uint32_t kNobody = ~uint32_t{0};  // over TCP
+constexpr uint64_t kRestNsPerByte = 200;    // one takes about 25 to make
+constexpr size_t kIgnoredBytesMax = size_t{1} << 20;
 
 const char* reason(int code) {
   switch (code) {
@@ -57,6 +63,27 @@ Task<bool> receive(Socket& socket, std::string& request) {
   co_return true;
 }
 
+/// Neither has the peer closed it, nor who waits too long.
+bool is_waited_for(Socket& socket) {
+  if (!socket.is_open()) return false;
+  pollfd one{socket.native_handle(), 0, 0};
+  return ::poll(&one, 1, 0) == 0;
+}
+
+/// Until the peer closes: unread bytes would make the kernel reset the connection, and the answer with it.
+Task<void> ignore_the_rest(Socket& socket) {
+  ::shutdown(socket.native_handle(), SHUT_WR);
+  for (size_t ignored = 0; ignored < kIgnoredBytesMax;) {
+    const asio::error_code error =
+        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_read, done); });
+    if (error) co_return;
+    char piece[4096];
+    const ssize_t n = ::recv(socket.native_handle(), piece, sizeof(piece), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) co_return;
+    if (n > 0) ignored += static_cast<size_t>(n);
+  }
+}
+
 /// As much as the peer takes.
 Task<void> send(Socket& socket, std::string bytes) {
   for (size_t sent = 0; sent < bytes.size();) {
@@ -76,7 +103,7 @@ Task<void> send(Socket& socket, std::string bytes) {
 }  // namespace
 
 HttpServer::HttpServer(control::Loop& loop, os::Fd socket, Handler handler)
-    : shared_(std::make_shared<Shared>(Shared{loop, std::move(handler), {}})),
+    : shared_(std::make_shared<Shared>(loop, std::move(handler))),
       acceptor_(std::make_shared<control::Acceptor>(loop, std::move(socket))) {}
 
 void HttpServer::start() {
@@ -85,8 +112,9 @@ void HttpServer::start() {
 
 bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const Open&)>& which) {
   if (static_cast<size_t>(std::count_if(open.begin(), open.end(), which)) < most) return true;
-  const auto oldest =
-      std::find_if(open.begin(), open.end(), [&](const Open& one) { return !one.asked && which(one); });
+  const auto oldest = std::find_if(open.begin(), open.end(), [&](const Open& one) {
+    return which(one) && (!one.asked || !is_waited_for(*one.stream));
+  });
   if (oldest == open.end()) return false;
   asio::error_code ignored;
   oldest->stream->close(ignored);
@@ -131,27 +159,67 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream str
   });
   std::string request;
   const bool whole = co_await receive(*stream, request);
-  Open* const open = shared->find(stream);
-  if (whole && open != nullptr) {
+  if (Open* const open = shared->find(stream); whole && open != nullptr) {
     open->asked = true;
-    Answer answer;
     const bool head = request.starts_with("HEAD ");
-    if (request.size() > kRequestBytesMax) {
-      answer = {431, "text/plain", "the request is too long\n"};
-    } else if (!request.starts_with("GET ") && !head) {
-      answer = {405, "text/plain", "GET only\n"};
-    } else if (const size_t start = head ? 5 : 4; request.find(' ', start) == std::string::npos) {
-      answer = {400, "text/plain", "malformed request\n"};
-    } else {
-      Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
-      asked.path = request.substr(start, request.find(' ', start) - start);
-      asked.uid = open->uid;
-      answer = co_await shared->handler(std::move(asked));
+    const uint32_t user = open->uid.value_or(kNobody);
+    if (co_await take_turn(shared, stream, user)) {
+      const Answer made = co_await answer(shared, stream, std::move(request));
+      uint64_t& until_ns = shared->rests_until_ns[user];
+      until_ns = std::max(until_ns, shared->loop.now_ns()) + made.body.size() * kRestNsPerByte;
+      co_await send(*stream, format(made, !head));
+      if (Open* const still = shared->find(stream)) still->asked = false;  // it makes room again
+      if (stream->is_open()) co_await ignore_the_rest(*stream);
     }
-    co_await send(*stream, format(answer, !head));
   }
   timer.cancel();
   shared->open.remove_if([&](const Open& one) { return one.stream == stream; });
+}
+
+control::Task<bool> HttpServer::take_turn(std::shared_ptr<Shared> shared, Stream stream, uint32_t user) {
+  const auto until_next_pass = [](control::Loop& loop,
+                                  [[maybe_unused]] control::Turns::Turn turn) -> Task<void> {
+    co_await loop.next_pass();
+  };
+  control::Loop& loop = shared->loop;
+  auto& rests = shared->rests_until_ns;
+  const auto rest_ns = [&] {
+    std::erase_if(rests, [&](const auto& one) { return one.second <= loop.now_ns(); });
+    const auto rest = rests.find(user);
+    return rest == rests.end() || is_privileged(user) ? 0 : rest->second - loop.now_ns();
+  };
+  while (is_waited_for(*stream)) {
+    if (const uint64_t ns = rest_ns(); ns != 0) {
+      co_await loop.sleep_ns(ns);
+      continue;
+    }
+    auto turn = co_await shared->pass.take(0, UINT64_MAX);
+    if (!is_waited_for(*stream)) break;
+    if (rest_ns() != 0) continue;  // another answer of his was made meanwhile
+    loop.spawn(until_next_pass(loop, std::move(turn)));
+    co_return true;
+  }
+  co_return false;
+}
+
+control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> shared, Stream stream,
+                                                     std::string request) {
+  const bool head = request.starts_with("HEAD ");
+  const size_t start = head ? 5 : 4;
+  if (request.size() > kRequestBytesMax) co_return Answer{431, "text/plain", "the request is too long\n"};
+  if (!request.starts_with("GET ") && !head) co_return Answer{405, "text/plain", "GET only\n"};
+  const size_t end = request.find(' ', start);
+  if (end == std::string::npos) co_return Answer{400, "text/plain", "malformed request\n"};
+  Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
+  asked.path = request.substr(start, end - start);
+  if (const Open* const open = shared->find(stream)) asked.uid = open->uid;
+  Answer failed{503, "text/plain", "a fault in the daemon\n"};
+  try {
+    co_return co_await shared->handler(std::move(asked));
+  } catch (const std::exception& e) {
+    log::error("http_failed", {{"what", e.what()}});
+  }
+  co_return failed;
 }
 
 }  // namespace ocm::node

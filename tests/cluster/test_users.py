@@ -7,6 +7,7 @@ import pathlib
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, SCHEMA, RawNode, RawProgram, done, encode, varint
+from rawprogram import CONTROL_VERSION, SCHEMA, RawNode, RawProgram, acting_as, done, encode, varint
 
 MIB = 1 << 20
 ALICE, BOB = 61001, 61002
@@ -716,3 +717,43 @@ def test_a_users_requests_about_names_take_turns(make_cluster):
         flood.wait()
     for node in cluster.nodes:
         assert "node_dead" not in node.log() and "coordinator_lost" not in node.log(), node.log()
+
+
+def test_a_user_who_asks_for_status_again_and_again_keeps_the_loop_from_nobody(make_cluster):
+    """Each answer tells 3000 names that JSON makes six times as long: a tenth of a second of the control thread."""
+    cluster = make_cluster(names=("n1", "n2", "n3"))
+    cluster.let_others_in()
+    n1 = cluster["n1"]
+    bob = RawProgram(n1, uid=BOB)
+    bob.hello()
+    for i in range(3000):
+        made = done(bob.call("allocate", bytes_total=4096))["allocation"]
+        done(bob.call("publish", name=f"{i:05d}-" + "\x01" * 240, allocation_id=made["allocation_id"]))
+
+    def connect():
+        with acting_as(BOB, n1.run_dir):
+            out = socket.socket(socket.AF_UNIX)
+            out.connect("http.sock")
+        return out
+
+    def status(asker) -> bytes:
+        asker.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: asker.recv(MIB), b""))
+
+    assert len(status(connect())) > 4_000_000
+    alice = RawProgram(n1, uid=ALICE)
+    alice.hello()
+    for burst in range(3):
+        askers = [connect() for _ in range(32)]
+        time.sleep(0.3)  # all of them are read in one pass then
+        for asker in askers:
+            asker.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+        if burst < 2:
+            for asker in askers:
+                asker.close()  # and waits for none of them
+        for _ in range(20):
+            before = time.monotonic()
+            done(alice.call("cluster"))
+            assert time.monotonic() - before < FAILURE_DEADLINE_S, "no heartbeat was answered meanwhile, either"
+    states = {node["name"]: node["state"] for node in done(alice.call("cluster"))["cluster_view"]["nodes"]}
+    assert len(set(states.values())) == 1, states
