@@ -161,15 +161,15 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream str
   const bool whole = co_await receive(*stream, request);
   if (Open* const open = shared->find(stream); whole && open != nullptr) {
     open->asked = true;
+    const std::optional<uint32_t> uid = open->uid;
     const bool head = request.starts_with("HEAD ");
-    const uint32_t user = open->uid.value_or(kNobody);
-    if (co_await take_turn(shared, stream, user)) {
-      const Answer made = co_await answer(shared, stream, std::move(request));
-      uint64_t& until_ns = shared->rests_until_ns[user];
+    if (co_await take_turn(shared, stream, uid.value_or(kNobody))) {
+      const Answer made = co_await answer(shared, uid, std::move(request));
+      uint64_t& until_ns = shared->rests_until_ns[uid.value_or(kNobody)];
       until_ns = std::max(until_ns, shared->loop.now_ns()) + made.body.size() * kRestNsPerByte;
       co_await send(*stream, format(made, !head));
       if (Open* const still = shared->find(stream)) still->asked = false;  // it makes room again
-      if (stream->is_open()) co_await ignore_the_rest(*stream);
+      co_await ignore_the_rest(*stream);
     }
   }
   timer.cancel();
@@ -202,8 +202,8 @@ control::Task<bool> HttpServer::take_turn(std::shared_ptr<Shared> shared, Stream
   co_return false;
 }
 
-control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> shared, Stream stream,
-                                                     std::string request) {
+control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> shared,
+                                                     std::optional<uint32_t> uid, std::string request) {
   const bool head = request.starts_with("HEAD ");
   const size_t start = head ? 5 : 4;
   if (request.size() > kRequestBytesMax) co_return Answer{431, "text/plain", "the request is too long\n"};
@@ -212,14 +212,13 @@ control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> sha
   if (end == std::string::npos) co_return Answer{400, "text/plain", "malformed request\n"};
   Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
   asked.path = request.substr(start, end - start);
-  if (const Open* const open = shared->find(stream)) asked.uid = open->uid;
-  Answer failed{503, "text/plain", "a fault in the daemon\n"};
+  asked.uid = uid;
   try {
     co_return co_await shared->handler(std::move(asked));
   } catch (const std::exception& e) {
     log::error("http_failed", {{"what", e.what()}});
   }
-  co_return failed;
+  co_return Answer{503, "text/plain", "a fault in the daemon\n"};
 }
 
 }  // namespace ocm::node

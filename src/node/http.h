@@ -59,7 +59,8 @@ class HttpServer {
   };
   static void accept(const std::shared_ptr<Shared>& shared, os::Fd socket);
   static control::Task<void> serve(std::shared_ptr<Shared> shared, Stream stream);
-  static control::Task<Answer> answer(std::shared_ptr<Shared> shared, Stream stream, std::string request);
+  static control::Task<Answer> answer(std::shared_ptr<Shared> shared, std::optional<uint32_t> uid,
+                                      std::string request);
   /// False: nobody waits for the answer any more.
   static control::Task<bool> take_turn(std::shared_ptr<Shared> shared, Stream stream, uint32_t user);
 
