@@ -63,8 +63,9 @@ namespace ocm::fault {
   X(kNamesNotAwaited, "mutation.names")       /* C3: a new coordinator answers before it knows */            \
   X(kOwnNamesForgotten, "mutation.own_names") /* C3: nor does it know its own home's */                      \
   X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */     \
-  X(kLoneFoundsAtOnce, "mutation.lone") /* P2 of quorum.h: who voted alone does not ask what followed */     \
-  X(kNotTaughtAgain, "mutation.taught") /* P4: voters wait for a council that its maker did not tell */
+  X(kLoneFoundsAtOnce, "mutation.lone")    /* P2 of quorum.h: who voted alone does not ask what followed */  \
+  X(kLoneFollowsItself, "mutation.lonely") /* P5: who voted alone goes by the council of its former run */   \
+  X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

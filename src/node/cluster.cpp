@@ -540,10 +540,10 @@ Reply Cluster::not_here(const wire::Envelope& request) {
   *out.mutable_leader()->mutable_council() = quorum_.known();
   if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) return out;
   const wire::Council& council = out.leader().council();
+  const bool none = council.voters_size() == 0 || control::coordinator_of(council).name() == core_.name;
   const std::string why = !core_.passes_on() ? "compare [cluster] coordinator of both"
-                          : council.voters_size() == 0
-                              ? "none is known now"
-                              : "it may be " + control::coordinator_of(council).name();
+                          : none             ? "none is known now"
+                                             : "it may be " + control::coordinator_of(council).name();
   return Status::of_node(Code::kNoCoordinator, core_.name, " is not the coordinator: " + why);
 }
 

@@ -138,15 +138,18 @@ void Quorum::found_first() {
 
 void Quorum::told_of(const wire::Council& council) {
   if (!control::is_council(council)) return;
-  const bool asks_first = was_alone(council) && newest().id() == 0;  // P2
-  if (asks_first && fault::at(fault::Point::kLoneFoundsAtOnce)) found_first();
-  if (!asks_first) saw(council);
+  if (was_alone(council) && fault::at(fault::Point::kLoneFoundsAtOnce)) found_first();
+  saw(council);
 }
 
 bool Quorum::was_alone(const wire::Council& council) const {
   if (council.voters_size() != 1) return false;
   const wire::Voter& first = control::coordinator_of(council);
   return is_self(first) && first.incarnation() != self_.incarnation();
+}
+
+bool Quorum::is_dead(const wire::Council& council) const {
+  return core_.passes_on() && was_alone(council) && !fault::at(fault::Point::kLoneFollowsItself);
 }
 
 void Quorum::seek_seat() {
@@ -324,6 +327,7 @@ void Quorum::settle_doubt(std::vector<ExtentId> part, std::vector<ExtentId> lost
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
 
 bool Quorum::come_to(const wire::Council& council) {
+  if (is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
   if (is_new) leader_changed();
@@ -331,6 +335,7 @@ bool Quorum::come_to(const wire::Council& council) {
 }
 
 void Quorum::saw(const wire::Council& council) {
+  if (is_dead(council)) return;
   if (come_to(council)) ask_round();
   const uint64_t now = core_.now_ns();
   if (!holder_.is_stranger(council)) {

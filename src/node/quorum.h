@@ -11,6 +11,8 @@
 //   P4 a council that was chosen is known to nobody before a majority of its voters can have it: its maker installs it at
 //      itself last, and a candidate teaches it to the voters that do not have it. Else those who know of it would wait for
 //      a maker that ended, and that was, perhaps, the only one that could install it.
+//   P5 a daemon does not go by a council that a former run of its own was the only voter of: nobody can act in it, or make
+//      another of it. It tells nobody of one, and another council that it knows, also one that is over, changes nothing.
 //   P3 a council of several voters of which no majority runs any more is not told of: it is over, and another is founded.
 //
 // Threads: the loop's.
@@ -114,6 +116,7 @@ class Quorum {
   control::Task<void> stand();
   /// Asked before this node itself promises, so that a candidate whom nobody follows goes on voting.
   control::Task<bool> others_agree(wire::Council base);
+  bool is_dead(const wire::Council& council) const;  // P5
   wire::Council without_self(wire::Council council) const;
   bool is_over(const wire::Council& council) const;
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);

@@ -352,6 +352,36 @@ std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Poin
   return finish(script, reached, {one, other});
 }
 
+/// A majority of the voters restarts and a council of one node is founded, to which a home with replicas of the council
+/// before does not come yet. That node dies once or twice more: what the home tells it of the council before keeps it from
+/// nothing.
+std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Script script(seed, broken, 3 + seed % 2, 3);
+  World& world = script.world;
+  const auto keeper = world.add_program(2);
+  script.run(keeper, [&]() -> Task<void> {
+    auto made = co_await keeper->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+  });
+  for (const size_t node : {0, 1}) world.kill(node, false);
+  for (const size_t node : {0, 1}) world.restart(node);
+  for (uint64_t dies = 0; dies < 1 + seed / 2 % 2; ++dies) {
+    script.run_for_ms(4 * kDeadlineMs + 331 * seed % (6 * kDeadlineMs));
+    world.kill(0, false);
+    script.run_for_ms(7 * seed % 300);
+    world.restart(0);
+  }
+  script.run_for_ms(6 * kDeadlineMs);
+  if (!world.coordinator()) world.violate("no node is the coordinator, and all of them run");
+  script.run_for_ms(12 * kDeadlineMs);
+  const auto one = world.add_program(1), other = world.add_program(0);
+  const auto x = give_name(script, one, "x", on(0, 2));
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+  return finish(script, reached, {keeper, one, other});
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_succession() {
@@ -366,6 +396,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"told too late", told_too_late, 12},
       {"two voters hear nothing", two_voters_hear_nothing, 12},
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
+      {"who founds anew dies", founds_anew_and_dies, 24},
   };
   return all;
 }

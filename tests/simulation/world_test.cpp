@@ -174,6 +174,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kOwnNamesForgotten, "the coordinator dies"},
     {fault::Point::kSealedStays, "two voters hear nothing"},
     {fault::Point::kLoneFoundsAtOnce, "who voted alone dies as it makes a council"},
+    {fault::Point::kLoneFollowsItself, "who founds anew dies"},
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
 };
 
