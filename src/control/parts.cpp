@@ -274,6 +274,11 @@ std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId
   return out;
 }
 
+void Shortage::add(const Shortage& other) {
+  if (other.parts != 0 && (parts == 0 || other.left < left)) left = other.left, made = other.made;
+  parts += other.parts;
+}
+
 bool mark_lost(wire::Allocation& allocation, const ExtentId& id) {
   if (!has_replicas(allocation)) return false;
   for (auto& extent : *allocation.mutable_extents()) {

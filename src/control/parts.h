@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,28 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts);
 /// The part of extent `id`: all its replicas as they were made, lost ones too, in ascending order. Empty if the
 /// extent is none of the allocation, or only keeps a place.
 std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id);
+/// Parts with a replica that is not given up and for which away(extent): how many, the fewest living replicas of one of
+/// them, and how many that one was made with.
+struct Shortage {
+  size_t parts = 0, left = 0, made = 0;
+  void add(const Shortage& other);
+};
+template <class Away>
+Shortage shortage_of(const wire::Allocation& allocation, Away away) {
+  std::map<uint32_t, Shortage> parts;  // `parts`: replicas that are away
+  for (int i = 0; i < allocation.extents_size(); ++i) {
+    const auto& extent = allocation.extents(i);
+    if (extent.vacant()) continue;
+    Shortage& part = parts[part_at(allocation, i)];
+    const bool is_away = !extent.lost() && away(extent);
+    ++part.made, part.parts += is_away, part.left += !extent.lost() && !is_away;
+  }
+  Shortage out;
+  for (const auto& [number, part] : parts) {
+    if (part.parts != 0) out.add({1, part.left, part.made});
+  }
+  return out;
+}
 /// Notes that the replica was given up (control/loss.h). False if it is not there, or noted already.
 bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
 

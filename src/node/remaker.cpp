@@ -79,7 +79,7 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
 void Remaker::start() { core_.env.spawn(run()); }
 
 Remaker::Progress Remaker::progress() const {
-  Progress out;
+  Progress out{away_.parts, away_.left, away_.made};
   for (const Home::ShortPart& one : home_.led_parts()) {
     if (out.waiting++ != 0 && one.living() >= out.left) continue;
     out.left = one.living();
@@ -640,11 +640,16 @@ Task<void> Remaker::give_up_the_gone() {
   const std::pair view(run, cluster_.view().epoch());
   const std::map<std::string, uint32_t> freed = freed_their_replicas();
   if (view == looked_at_ && gone_since_ns_.empty() && !again_ && freed.empty()) co_return;
+  control::Shortage away;
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
   std::vector<Gone> gone;
   std::map<uint32_t, uint64_t> gone_since_ns;
+  const auto is_away = [&](const wire::ExtentDescriptor& extent) {
+    (void)gone_for_long(extent, gone_since_ns);
+    return gone_since_ns.contains(GlobalAddress(extent.address()).partition());
+  };
   const auto look_at = [&](const wire::Allocation& allocation, bool own) {
     if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
     for (const auto& extent : allocation.extents()) {
@@ -672,10 +677,16 @@ Task<void> Remaker::give_up_the_gone() {
   };
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& [allocation, held] : session->allocations) {
-      if (held.owned) look_at(held.allocation, true);
+      if (!held.owned) continue;
+      look_at(held.allocation, true);
+      if (!gone_since_ns.empty() && control::has_replicas(held.allocation))
+        away.add(control::shortage_of(held.allocation, is_away));
     }
   }
   for (const auto& [id, allocation] : home_.published()) look_at(allocation, false);
+  if (away.parts > away_.parts)
+    log::warn("replicas_away", {{"parts", away.parts}, {"left", away.left}, {"of", away.made}});
+  away_ = away;
   gone_since_ns_ = std::move(gone_since_ns);
   bool unheard = false;
   for (const Gone& one : gone) {

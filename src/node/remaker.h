@@ -66,7 +66,8 @@ class Remaker {
   /// Requests of other daemons about replicas: remaker_answers.cpp.
   void enter(PeerHandlers& handlers);
 
-  /// For status: parts that wait, and the one under way.
+  /// For status: parts that wait, and the one under way. Of sessions here those, too, whose replicas are on nodes that
+  /// are gone and not given up yet.
   struct Progress {
     size_t waiting = 0;
     size_t left = 0, wanted = 0;           // replicas of the one of them that has the fewest
@@ -217,6 +218,7 @@ class Remaker {
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
+  control::Shortage away_;                           // of sessions here, when they were looked at last
   std::map<ExtentId, wire::PlanPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan

@@ -188,6 +188,29 @@ def test_a_program_cannot_have_all_replicas_given_up(cluster):
     assert cluster.program(cluster["n2"]).attach("replicas").holds(0, 2, MIB)
 
 
+def test_what_a_session_owns_and_misses_a_replica_is_shown_before_it_is_given_up(make_cluster):
+    cluster = make_cluster(extra=("--replicas-again-after-ms", "600000"))
+    n1 = cluster["n1"]
+    owner = cluster.program(n1)
+    a = owner.alloc(MIB, layout="replicated", nodes=["n2", "n3"])
+
+    def told():
+        status = n1.status()
+        return status["replicas_waiting"], status["replicas_left"], status["replicas_wanted"]
+    assert told() == (0, 0, 0)
+    cluster["n2"].kill()
+    wait_for("one of two is left", lambda: told() == (1, 1, 2))
+    assert "oncilla_replicas_waiting 1\n" in n1.http_get("/metrics")
+    status = json.loads(subprocess.run([find_binary("ocm"), "--socket", str(n1.socket_path), "status", "--json"],
+                                       check=True, capture_output=True, text=True, timeout=20).stdout)
+    assert [(one["node"], one["parts"], one["replicas_left"]) for one in status["replicas_missing"]] == [("n1", 1, 1)]
+    cluster["n3"].kill()
+    wait_for("none is left", lambda: told() == (1, 0, 2))
+    assert "replicas_away parts=1 left=1 of=2" in n1.log()
+    a.free()
+    wait_for("nothing is missed", lambda: told() == (0, 0, 0))
+
+
 def test_what_misses_a_replica_is_shown(cluster):
     a, _ = replicated(cluster, [])
     # No room for another copy.
