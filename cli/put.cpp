@@ -82,13 +82,14 @@ Status put_in_place(ocm_session* session, const Source& source, const PutOptions
   ocm_allocation* attached = nullptr;
   OCM_TRY(checked(ocm_attach(session, options.name.c_str(), OCM_ACCESS_READ_WRITE, &attached)));
   const Allocation allocation(attached);
-  end_soon_when_interrupted(
-      options.name + ": interrupted; as --in-place asks, the name holds a part of the new bytes now", {});
+  const char* in_part = "; as --in-place asks, the name holds a part of the new bytes now";
+  end_soon_when_interrupted(options.name + ": interrupted" + in_part, {});
   const Status status = fill(attached, source, options);
   if (status.is_ok()) return status;
-  return Status(
-      status.code() == Code::kCancelled ? Code::kIo : status.code(),
-      std::string(status.message()) + "; as --in-place asks, the name holds a part of the new bytes now");
+  const Status told = status.with_message(std::string(status.message()) + in_part);
+  if (status.code() == Code::kCancelled)
+    print_error(printable(options.name + ": " + std::string(told.message())));
+  return told;
 }
 
 Status put_new(ocm_session* session, const Source& source, const PutOptions& options,

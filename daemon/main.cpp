@@ -225,6 +225,8 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&taken, signal);
   ::pthread_sigmask(SIG_BLOCK, &taken, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // an extent over `ulimit -f` is an error to who asks for it
+  ocm::log::never_wait();
   auto node = ocm::node::Node::start(config);
   if (!node.is_ok()) return fail(node.status(), kFailed);
   notify("READY=1");

@@ -66,7 +66,7 @@ typedef enum ocm_status {
   OCM_EXISTS = -22,     /* the name is taken */
   OCM_REVOKED = -23,    /* freed, removed or reused: the handle's generation is over */
   OCM_PERMISSION = -24, /* read-only attachment, wrong capability, or not the owner */
-  OCM_LOST = -25,       /* the bytes are gone: every copy was on nodes that died */
+  OCM_LOST = -25,       /* the bytes are gone: every copy was on nodes or devices that failed */
   OCM_QUOTA = -26,      /* the user's quota is used up */
   /* peer: one node, or the connection to it */
   OCM_PEER_LOST = -40,    /* the node died, was cut off or stopped answering within the deadline */

@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -13,6 +16,8 @@ namespace {
 
 std::atomic<Level> g_level{Level::kOff};
 std::atomic<Format> g_format{Format::kLogfmt};
+std::atomic<int> g_stderr{STDERR_FILENO};
+std::atomic<bool> g_socket{false};  // stderr is one, and nobody waits for its reader
 
 const char* level_name(Level level) {
   static constexpr std::array kNames{"debug", "info", "warn", "error", "off"};
@@ -63,6 +68,16 @@ void configure(Level level, Format format) {
   g_format.store(format, std::memory_order_relaxed);
 }
 
+void never_wait() {
+  struct stat file {};
+  if (::fstat(STDERR_FILENO, &file) != 0) return;
+  g_socket.store(S_ISSOCK(file.st_mode), std::memory_order_relaxed);
+  if (!S_ISFIFO(file.st_mode)) return;
+  // Opened anew: O_NONBLOCK on what was inherited would be for all who have it.
+  const int own = ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (own >= 0) g_stderr.store(own, std::memory_order_relaxed);
+}
+
 Level level() { return g_level.load(std::memory_order_relaxed); }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
@@ -97,7 +112,10 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
   }
   line += '\n';
   // A full or closed stderr loses the line and nothing else.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  [[maybe_unused]] const ssize_t written =
+      g_socket.load(std::memory_order_relaxed)
+          ? ::send(STDERR_FILENO, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+          : ::write(g_stderr.load(std::memory_order_relaxed), line.data(), line.size());
 }
 
 }  // namespace ocm::log

@@ -18,6 +18,10 @@ enum class Format { kLogfmt, kJson };
 void configure(Level level, Format format);
 Level level();
 
+/// A reader of stderr that stalls, a full pipe or the journal's socket, loses lines from now on, and this process waits for
+/// it no more. For daemons: stderr is the one of this moment.
+void never_wait();
+
 /// One key and its value, already text.
 struct Field {
   std::string_view key;

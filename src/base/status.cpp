@@ -27,7 +27,7 @@ constexpr std::array kCodes{
     CodeEntry{Code::kExists, "EXISTS", "the name is taken"},
     CodeEntry{Code::kRevoked, "REVOKED", "freed, removed or reused: allocate or attach again"},
     CodeEntry{Code::kPermission, "PERMISSION", "read-only, wrong capability or not the owner"},
-    CodeEntry{Code::kLost, "LOST", "the bytes are gone: every copy was on nodes that died"},
+    CodeEntry{Code::kLost, "LOST", "the bytes are gone: every copy was on nodes or devices that failed"},
     CodeEntry{Code::kQuota, "QUOTA", "the user's quota is used up: free something first"},
     CodeEntry{Code::kPeerLost, "PEER_LOST", "the node died, was cut off or stopped answering"},
     CodeEntry{Code::kProtocol, "PROTOCOL", "the peer broke the protocol; the connection was closed"},

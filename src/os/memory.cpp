@@ -16,6 +16,9 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
   Fd fd(::memfd_create(name, flags));
   if (!fd.is_open()) return Status::from_errno(errno, "memfd_create");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EFBIG)
+      return Status(Code::kNoMemory,
+                    "an extent is a file, and longer than `ulimit -f` lets the process make one");
     return Status::from_errno(errno, "ftruncate of a memfd");
   }
   // Born 0777: a holder of a read-only descriptor could open it anew for writing.

@@ -247,6 +247,21 @@ def test_ctrl_c_does_not_wait_for_a_silent_node(make_cluster, tmp_path, command)
     assert [entry.name for entry in folder.iterdir()] == ["in"]
 
 
+def test_ctrl_c_of_a_put_in_place_is_an_interruption(ocm, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(24 * MIB))
+    ocm("put", tmp_path / "file", "in-place")
+    for delay_ms in range(0, 60, 3):
+        process = subprocess.Popen([ocm.program, "put", tmp_path / "file", "in-place", "--in-place"],
+                                   env=ocm.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(delay_ms / 1000)
+        process.send_signal(signal.SIGINT)
+        code, said = process.wait(20), process.stderr.read().decode()
+        assert code in (0, INTERRUPTED, -signal.SIGINT), said
+        assert not said or "interrupted; as --in-place asks, the name holds a part of the new bytes now" in said
+        process.stderr.close()
+    ocm("rm", "in-place")
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_was_ignored_at_the_start_stays_so(ocm, number):
     process = subprocess.Popen([ocm.program, "put", "-", "whole"], env=ocm.environment, stdin=subprocess.PIPE,

@@ -292,9 +292,9 @@ def test_two_users_whose_requests_last_leave_the_operator_a_quarter_of_the_http_
 
 
 def test_taking_many_pages_at_once_does_not_hold_up_the_daemon(make_cluster):
-    cluster = make_cluster(names=("n1", "n2"), dram=3 << 30)
+    cluster = make_cluster(names=("n1", "n2"), dram=3 << 29)
     program = cluster.program(cluster["n1"])
-    command = {"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [2 << 30],
+    command = {"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [1 << 30],
                "kwargs": {"nodes": ["n2"], "flags": POPULATE}}
     program.start(command)
     answers = 0
@@ -304,6 +304,22 @@ def test_taking_many_pages_at_once_does_not_hold_up_the_daemon(make_cluster):
     program.finish()
     assert answers >= 3
     assert program.nodes()["n2"]["state"] == "alive"
+
+
+def test_a_limit_on_the_length_of_files_is_an_error_and_no_more(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start()
+    cluster["n2"].start(prefix=["prlimit", f"--fsize={MIB}"])
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2)
+    program = cluster.program(cluster["n1"])
+    with pytest.raises(OcmError) as caught:
+        program.alloc(8 * MIB, nodes=["n2"], flags=DEDICATED)
+    assert caught.value.name == "NO_MEMORY"
+    kept = program.alloc(MIB // 2, nodes=["n2"], flags=DEDICATED)
+    kept.fill(0, 1, MIB // 2)
+    assert kept.holds(0, 1, MIB // 2)
 
 
 def test_exit_codes_tell_misuse_from_failure(tmp_path):
@@ -399,12 +415,12 @@ def test_a_users_quota_is_held(make_cluster):
 
 
 def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
-    cluster = make_cluster(dram=3 << 30, extra=["--limit-user-bytes", str(3 << 29)])
+    cluster = make_cluster(dram=3 << 29, extra=["--limit-user-bytes", str(3 << 28)])
     programs = [cluster.program(cluster[name]) for name in ("n1", "n2")]
     for name in ("n1", "n2"):
         cluster.wait_members(at=cluster[name])
     for program in programs:
-        program.start({"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [1 << 30],
+        program.start({"do": "call", "on": "session", "method": "alloc", "as": "big", "args": [1 << 29],
                        "kwargs": {"nodes": ["n3"], "flags": POPULATE | DEDICATED}})
     outcomes = []
     for program in programs:
@@ -414,7 +430,7 @@ def test_a_users_quota_is_held_by_reservations_under_way_at_once(make_cluster):
         except OcmError as error:
             outcomes.append(error.name)
     assert sorted(outcomes) == ["QUOTA", "made"]
-    wait_for("nothing is left of the other", lambda: cluster["n3"].status()["pools"][0]["bytes_used"] == 1 << 30)
+    wait_for("nothing is left of the other", lambda: cluster["n3"].status()["pools"][0]["bytes_used"] == 1 << 29)
 
 
 def test_the_limit_on_sessions_is_an_error(make_cluster):

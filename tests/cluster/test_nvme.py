@@ -113,6 +113,18 @@ def test_its_bytes_and_its_room_end_with_the_daemon(nvme, tmp_path):
     program.close()
 
 
+def test_a_device_that_loses_pages_is_told(nvme):
+    program = nvme.program(nvme["n1"])
+    allocation = program.alloc(4 * PAGE, nodes=["n2"], kind=NVME)
+    allocation.fill(0, 1, 4 * PAGE)
+    files = pathlib.Path(f"/proc/{nvme['n2'].process.pid}/fd")
+    pool, = [file for file in files.iterdir() if "/device/" in os.readlink(file)]
+    os.truncate(pool, 0)
+    assert outcome(lambda: allocation.get(0, PAGE)) == "LOST"
+    assert "nvme_pages_lost pages=1" in nvme["n2"].log()
+    program.close()
+
+
 @pytest.mark.parametrize("arguments, message", [
     (["--nvme", "1MiB", "--nvme-path", "/no/such/folder"], "[offer.nvme] path: /no/such/folder"),
     (["--nvme", "900GiB", "--nvme-path", "/dev/shm"], "has room for"),

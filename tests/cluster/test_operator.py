@@ -1,5 +1,6 @@
 """What the operator of a cluster sees and does: a node that finds no cluster, a dead coordinator, signals, limits,
 logs under a flood, core dumps, the configuration that is checked before a start."""
+import contextlib
 import functools
 import json
 import os
@@ -171,6 +172,36 @@ def test_members_without_their_coordinator_do_not_call_others_alive(cluster):
     cluster.wait_members(at=n2)
     assert metric(n2, "oncilla_has_coordinator") == 1 and n2.status()["coordinator_error"] == ""
     assert get(n2, "/readyz")[0] == 200
+
+
+@pytest.mark.parametrize("of", ["pipe", "socket"])
+def test_nobody_reads_the_log_of_a_daemon_that_goes_on(make_cluster, of):
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    n1, n2 = cluster.nodes
+    n1.start().wait_ready()
+    if of == "pipe":
+        reader, writer = os.pipe()
+        filler = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK)
+    else:
+        reader, writer = (end.detach() for end in socket.socketpair())
+        filler = writer
+        os.set_blocking(writer, False)
+    for size in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(filler, bytes(size))
+    os.set_blocking(writer, True)
+    n2.process = subprocess.Popen([str(part) for part in n2.arguments()], stdin=subprocess.DEVNULL, stderr=writer)
+    n2.wait_ready()
+    cluster.wait_members(2)
+    for address in (n2.control, n2.data, n2.http):
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(os.urandom(200))
+    time.sleep(2 * FAILURE_DEADLINE_S)
+    assert n1.status()["nodes"][1]["state"] == "alive" and get(n2, "/healthz") == (200, "ok\n")
+    for end in {reader, writer, filler}:
+        os.close(end)
 
 
 # ---- logs

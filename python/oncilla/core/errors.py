@@ -148,7 +148,7 @@ class Permission(AllocationError, PermissionError):
 
 
 class Lost(AllocationError):
-    """The bytes are gone: every copy was on nodes that died."""
+    """The bytes are gone: every copy was on nodes or devices that failed."""
     code, status, hint = "LOST", -25, "load it again; layout='replicated' survives the loss of a node"
 
 

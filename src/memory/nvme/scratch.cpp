@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "memory/nvme/block.h"
 
@@ -322,15 +323,21 @@ void ScratchPool::slot_is_bad() {
 }
 
 void ScratchPool::page_is_lost() {
-  std::lock_guard lock(mutex_);
-  ++lost_;
+  std::unique_lock lock(mutex_);
+  const uint64_t lost = ++lost_, bad = bad_;
+  lock.unlock();
+  // The first, and each time that they have doubled.
+  if (std::has_single_bit(lost)) log::error("nvme_pages_lost", {{"pages", lost}, {"bad_slots", bad}});
 }
 
 Status ScratchPool::stop_writes(const Status& why) {
-  std::lock_guard lock(mutex_);
-  if (writable_.is_ok())
-    writable_ = Status(Code::kIo, "the pool takes no more writes: " + std::string(why.message()));
-  return writable_;
+  std::unique_lock lock(mutex_);
+  const bool first = writable_.is_ok();
+  if (first) writable_ = Status(Code::kIo, "the pool takes no more writes: " + std::string(why.message()));
+  const Status out = writable_;
+  lock.unlock();
+  if (first) log::error("nvme_read_only", {{"why", out.message()}});
+  return out;
 }
 
 std::byte* ScratchPool::try_buffer() {
