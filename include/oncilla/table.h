@@ -112,15 +112,18 @@ typedef struct ocm_table_options {
   /* Called after each row group that is stored with what is done so far; false stops the load (CANCELLED). */
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context);
   void* context;
+  int32_t kind; /* an ocm_kind; -1: create: OCM_KIND_DRAM; append: the table's. What is on devices is moved by
+                   each scan, on its own node, too */
 } ocm_table_options;
 #define OCM_TABLE_OPTIONS_INIT \
-  { sizeof(ocm_table_options), OCM_TABLE_BY_DEFAULT, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(ocm_table_options), OCM_TABLE_BY_DEFAULT, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, -1 }
 
 /* Stores what the stream gives under `name` (1 to 200 bytes of UTF-8 without '\0', '/' or '~') and publishes
  * it. The stream is moved in: it is released whatever happens. At most a row group and a batch of it are in
  * this program at a time, and two row groups more while they are put to other nodes. `options` may be NULL.
- * Errors: EXISTS, POOL_FULL (says what is missing), UNSUPPORTED (says which column), TOO_LARGE (more than
- * 65,536 fields), INVALID_ARGUMENT (a malformed array), CANCELLED, IO (the stream's own error). */
+ * Errors: EXISTS, POOL_FULL (says what is missing), UNSUPPORTED (which column, or that no node offers the kind),
+ * TOO_LARGE (more than 65,536 fields), INVALID_ARGUMENT (a malformed array), CANCELLED, IO (the stream's own
+ * error). */
 OCM_API int ocm_table_create(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
 /* Adds the stream's rows as one step. Its schema must be the table's (before or after OCM_TABLE_COMPACT, with
@@ -151,10 +154,11 @@ typedef struct ocm_table_info {
   uint32_t segments;
   uint32_t replicas; /* of the segment that has the fewest */
   ocm_table_placement placement;
-  uint64_t id; /* drawn at random by create: two handles with the same id and segments are one version */
+  uint64_t id;   /* drawn at random by create: two handles with the same id and segments are one version */
+  ocm_kind kind; /* as it was created; rows that were appended may be of another */
 } ocm_table_info;
 #define OCM_TABLE_INFO_INIT \
-  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0 }
+  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0, OCM_KIND_DRAM }
 OCM_API int ocm_table_query(const ocm_table* table, ocm_table_info* info);
 /* The schema: a struct with a child for each column. The caller releases it. */
 OCM_API int ocm_table_schema(const ocm_table* table, struct ArrowSchema* schema);

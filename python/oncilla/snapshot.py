@@ -208,7 +208,9 @@ class Snapshot(Readable):
 
     @property
     def info(self) -> dict[str, int]:
-        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement, id."""
+        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement, id, kind.
+
+        `placement` and `kind`, of its first `put()`, are numbers of the C API."""
         return self.handle.info()
 
     @functools.cached_property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .core.errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
 from .core.footer import has_footer
+from .core.nodes import KINDS
 from .engines.duckdb import changes
 from .snapshot import PLACEMENT_DEFAULT, PLACEMENTS, Column, Readable, Snapshot
 from .tables.streams import Raised, capsule_of
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .session import Session
 
     Progress = bool | Callable[[int, int], Any] | None
+
+KIND_DEFAULT = -1
 
 __all__ = ["Cache", "Column", "Readable", "Snapshot", "Table", "table_names"]
 
@@ -46,7 +49,7 @@ class Table(Readable):
 
     def put(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None, remote: bool = False,
             replicas: int = 1, compact: bool = False, packed: bool = False, replace: bool = False,
-            group_rows: int = 0, group_bytes: int = 0, mode: int = 0, schema: Any = None,
+            group_rows: int = 0, group_bytes: int = 0, mode: int = 0, kind: str = "dram", schema: Any = None,
             progress: Progress = None) -> Table:
         """Stores `data` and publishes it under the table's name; nothing stays when it fails.
 
@@ -66,35 +69,41 @@ class Table(Readable):
             replace: drop a table of that name when the new one is complete; who opens it just between gets NotFound.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
+            kind: "dram", or "nvme": on devices of nodes that offer some (oncillad --nvme), for tables larger than
+                all memory. Row groups are then moved by each query, on their own node, too.
             schema: of an iterable's batches; None: the first batch's.
             progress: called with the rows and bytes stored so far, False stops the load; True: a bar.
 
-        Raises: Exists, PoolFull (says what is missing), Unsupported (says which column), TooLarge, Cancelled,
-            KeyboardInterrupt (Ctrl-C), and what an iterable raises.
+        Raises: Exists, PoolFull (says what is missing), Unsupported (which column, or that no node offers the kind),
+            TooLarge, Cancelled, KeyboardInterrupt (Ctrl-C), and what an iterable raises.
         """
-        self._store(_core.table_create, data, schema, progress, place, nodes, replicas, mode, group_rows, group_bytes,
-                    compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | replace * _core.TABLE_REPLACE |
-                    remote * _core.TABLE_REMOTE)
+        self._store(_core.table_create, data, schema, progress, place, nodes, kind, replicas, mode, group_rows,
+                    group_bytes, compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK |
+                    replace * _core.TABLE_REPLACE | remote * _core.TABLE_REMOTE)
         return self
 
     def append(self, data: Any, *, place: str | None = None, nodes: str | Iterable[str] | None = None,
                remote: bool = False, replicas: int | None = None, compact: bool = False, packed: bool = False,
-               group_rows: int = 0, group_bytes: int = 0, schema: Any = None, progress: Progress = None) -> Table:
+               group_rows: int = 0, group_bytes: int = 0, kind: str | None = None, schema: Any = None,
+               progress: Progress = None) -> Table:
         """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
 
-        `place`, `nodes` and `replicas` are those of the table's `put()` unless given; `info` of a snapshot tells the
-        smallest number of replicas. Only the owner of the table and root append, whatever its mode.
+        `place`, `nodes`, `replicas` and `kind` are those of the table's `put()` unless given; `info` of a snapshot
+        tells the smallest number of replicas. Only the owner of the table and root append, whatever its mode.
 
         The columns must be the table's, but for the width of dictionaries' indices; rows of a packed table are packed
         too. Raises also: NotFound, Permission (says whose the table is), TooLarge (a dictionary has more values than
         the table's index can number).
         """
-        self._store(_core.table_append, data, schema, progress, place, nodes, replicas, 0, group_rows, group_bytes,
-                    compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK | remote * _core.TABLE_REMOTE)
+        self._store(_core.table_append, data, schema, progress, place, nodes, kind, replicas, 0, group_rows,
+                    group_bytes, compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK |
+                    remote * _core.TABLE_REMOTE)
         return self
 
     def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str | None,
-               nodes: str | Iterable[str] | None, replicas: int | None, *options: int) -> None:
+               nodes: str | Iterable[str] | None, kind: str | None, replicas: int | None, *options: int) -> None:
+        if kind is not None and kind not in KINDS:
+            raise InvalidArgument(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
         if place is not None and place not in PLACEMENTS:
             raise InvalidArgument(f"place is one of {', '.join(PLACEMENTS)}, not {place!r}")
         if (replicas is not None and replicas < 1) or min(options) < 0:
@@ -105,7 +114,7 @@ class Table(Readable):
         with _reporting(progress, self.name) as report:
             try:
                 store(self.session, self.name, stream, PLACEMENT_DEFAULT if place is None else PLACEMENTS[place], names,
-                      replicas or 0, *options, report)
+                      replicas or 0, *options, KIND_DEFAULT if kind is None else KINDS[kind], report)
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error from raised.error.__cause__  # as it was raised, without ours

@@ -135,7 +135,7 @@ using Store = int (*)(ocm_session*, const char*, ArrowArrayStream*, const ocm_ta
 template <Store kStore>
 void store(const Session& self, const Text& name, nb::handle stream, int placement,
            const std::vector<Text>& nodes, uint32_t replicas, uint32_t mode, uint64_t group_rows,
-           uint64_t group_bytes, uint32_t flags, nb::object progress) {
+           uint64_t group_bytes, uint32_t flags, int32_t kind, nb::object progress) {
   const std::shared_ptr<SessionHandle> session = self.handle();
   const char* table = name.c_str();
   std::vector<const char*> node_names;
@@ -151,6 +151,7 @@ void store(const Session& self, const Text& name, nb::handle stream, int placeme
   options.group_rows = group_rows;
   options.group_bytes = group_bytes;
   options.flags = flags;
+  options.kind = kind;
   options.progress = on_progress;
   options.context = load.get();
   ArrowArrayStream source = interruptible(take_stream(stream), load);
@@ -275,6 +276,7 @@ nb::dict info(const OpenTable& self) {
   out["replicas"] = info.replicas;
   out["placement"] = static_cast<int>(info.placement);
   out["id"] = info.id;
+  out["kind"] = static_cast<int>(info.kind);
   return out;
 }
 
@@ -447,7 +449,8 @@ template <Store kStore>
 void define_store(nb::module_& module, const char* name) {
   module.def(name, store<kStore>, nb::arg("session"), nb::arg("name"), nb::arg("stream"),
              nb::arg("placement"), nb::arg("nodes"), nb::arg("replicas"), nb::arg("mode"),
-             nb::arg("group_rows"), nb::arg("group_bytes"), nb::arg("flags"), nb::arg("progress").none());
+             nb::arg("group_rows"), nb::arg("group_bytes"), nb::arg("flags"), nb::arg("kind"),
+             nb::arg("progress").none());
 }
 
 }  // namespace

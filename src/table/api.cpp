@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/kinds.h"
 #include "capi/call.h"
 #include "table/fork.h"
 #include "table/scan.h"
@@ -39,6 +40,8 @@ Status read_options(const ocm_table_options* given, ocm_table_options& options) 
   if (options.nodes_count > 0 && options.nodes == nullptr)
     return Status(Code::kInvalidArgument, "`nodes` is null");
   if ((options.mode & ~0666u) != 0) return Status(Code::kInvalidArgument, "`mode` has bits other than 0666");
+  if (options.kind != -1 && (options.kind < 0 || !is_kind(static_cast<uint32_t>(options.kind))))
+    return Status(Code::kInvalidArgument, "an unknown `kind`: -1 or an ocm_kind");
   if (options.replicas > 64) return Status(Code::kInvalidArgument, "at most 64 replicas");
   return {};
 }
@@ -202,6 +205,7 @@ int ocm_table_query(const ocm_table* table, ocm_table_info* info) {
     out.replicas = object->replicas();
     out.placement = object->segments().front().catalogue.placement;
     out.id = object->id();
+    out.kind = static_cast<ocm_kind>(object->segments().front().catalogue.kind);
     return finish(capi::write_sized(out, info));
   });
 }

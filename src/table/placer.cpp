@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/kinds.h"
 #include "base/units.h"
 
 namespace ocm::table {
@@ -10,6 +11,10 @@ namespace {
 bool collect(const ocm_node_info* info, void* context) {
   static_cast<std::vector<ocm_node_info>*>(context)->push_back(*info);
   return true;
+}
+
+uint64_t offered(const ocm_node_info& node, ocm_kind kind) {
+  return kind < std::size(node.pool_bytes) ? node.pool_bytes[kind] : 0;
 }
 
 /// Worth asking another node instead.
@@ -26,6 +31,7 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
   OCM_TRY(status_of(ocm_node_list(session, collect, &nodes)));
   Placer placer;
   placer.session_ = session;
+  placer.kind_ = static_cast<ocm_kind>(options.kind);
   placer.replicas_ = std::max(1u, options.replicas);
   placer.fixed_ = options.placement == OCM_TABLE_WHOLE && options.nodes_count > 0;
   for (size_t i = 0; i < options.nodes_count; ++i) {
@@ -49,15 +55,19 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
     const auto own = std::find_if(nodes.begin(), nodes.end(), [](const auto& node) { return node.self; });
     if (own != nodes.end()) std::rotate(nodes.begin(), own, nodes.end());
     for (const ocm_node_info& node : nodes) {
-      const bool wanted = node.state == OCM_NODE_ALIVE && node.pool_bytes[OCM_KIND_DRAM] > 0 &&
+      const bool wanted = node.state == OCM_NODE_ALIVE && offered(node, placer.kind_) > 0 &&
                           ((options.flags & OCM_TABLE_REMOTE) == 0 || !node.self);
       if (wanted) placer.ring_.emplace_back(node.name);
     }
   }
   if (placer.ring_.size() < placer.replicas_ || placer.ring_.empty()) {
+    const std::string kind = std::string(" memory of kind ") + kind_name(static_cast<Kind>(placer.kind_));
+    const bool offers = std::any_of(nodes.begin(), nodes.end(),
+                                    [&](const auto& node) { return offered(node, placer.kind_) > 0; });
+    if (!offers) return Status(Code::kUnsupported, "no node offers" + kind);
     return Status(Code::kPoolFull, std::to_string(placer.replicas_) + " replicas need as many nodes, and " +
-                                       std::to_string(placer.ring_.size()) +
-                                       " can be used: start more, or name others");
+                                       std::to_string(placer.ring_.size()) + " can be used for" + kind +
+                                       ": start more, or name others");
   }
   return placer;
 }
@@ -93,6 +103,7 @@ Result<Allocation> Placer::allocate_on_or_near(const std::vector<std::string>& w
 
 Result<Allocation> Placer::allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const {
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.kind = kind_;
   options.layout = replicas_ > 1 ? OCM_LAYOUT_REPLICATED : OCM_LAYOUT_SINGLE;
   options.extents = replicas_;
   options.nodes = nodes.data();
@@ -108,8 +119,9 @@ std::string Placer::room() const {
   if (ocm_node_list(session_, collect, &nodes) != OCM_OK) return "the nodes' room is unknown";
   std::string text;
   for (const ocm_node_info& node : nodes) {
-    const uint64_t pool = node.pool_bytes[OCM_KIND_DRAM],
-                   used = std::min(pool, node.used_bytes[OCM_KIND_DRAM]);
+    const uint64_t pool = offered(node, kind_);
+    if (pool == 0) continue;
+    const uint64_t used = std::min(pool, node.used_bytes[kind_]);
     text += (text.empty() ? "" : ", ") + std::string(node.name) + " has " + format_bytes(pool - used) +
             " free of " + format_bytes(pool);
   }

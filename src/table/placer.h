@@ -12,7 +12,7 @@ namespace ocm::table {
 
 class Placer {
  public:
-  /// `inherited`: the nodes to use, as far as they are alive, where the options name none; empty: all.
+  /// `options.kind` is one. `inherited`: the nodes to use, as far as they are alive, where the options name none; empty: all.
   /// Errors: kUnknownNode, kPoolFull (no node, or fewer than replicas), those of ocm_node_list.
   static Result<Placer> make(ocm_session* session, const ocm_table_options& options,
                              const std::vector<std::string>& inherited = {});
@@ -24,6 +24,7 @@ class Placer {
   /// On `wanted` first, as many of them as there are replicas; where they have no room, as allocate() of turn 0.
   Result<Allocation> allocate_on_or_near(const std::vector<std::string>& wanted, uint64_t bytes) const;
 
+  ocm_kind kind() const { return kind_; }
   size_t nodes() const { return ring_.size(); }
   const std::vector<std::string>& ring() const { return ring_; }
   uint32_t replicas() const { return replicas_; }
@@ -34,6 +35,7 @@ class Placer {
   Result<Allocation> allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const;
 
   ocm_session* session_ = nullptr;
+  ocm_kind kind_ = OCM_KIND_DRAM;
   std::vector<std::string> ring_;
   uint32_t replicas_ = 1;
   bool fixed_ = false;

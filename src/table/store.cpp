@@ -95,8 +95,10 @@ Result<std::string> publish_appended(ocm_session* session, const std::string& na
 }  // namespace
 
 Status create_table(ocm_session* session, const char* name, ArrowArrayStream* stream,
-                    const ocm_table_options& options) {
+                    const ocm_table_options& given_options) {
   Source source(stream);
+  ocm_table_options options = given_options;
+  if (options.kind == -1) options.kind = OCM_KIND_DRAM;
   OCM_TRY(check_table_name(name));
   OCM_TRY_ASSIGN(const std::optional<Published> taken, find_name(session, name));
   if (taken && (options.flags & OCM_TABLE_REPLACE) == 0)
@@ -130,6 +132,7 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   ocm_table_options options = given_options;  // what it leaves open is the table's
   if (options.placement == OCM_TABLE_BY_DEFAULT) options.placement = catalogue.placement;
   if (options.replicas == 0) options.replicas = catalogue.replicas;
+  if (options.kind == -1) options.kind = static_cast<int32_t>(catalogue.kind);
   OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options, catalogue.nodes));
   LoadOptions load = load_options(options);
   load.nodes = catalogue.nodes;

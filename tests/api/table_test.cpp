@@ -433,6 +433,13 @@ TEST_F(Table, BadArgumentsAreRefused) {
   options = OCM_TABLE_OPTIONS_INIT;
   options.replicas = 2;
   EXPECT_EQ(create("t", stream, options), OCM_POOL_FULL);
+  options = OCM_TABLE_OPTIONS_INIT;
+  for (const int32_t none : {-2, 3, 99}) {
+    options.kind = none;
+    EXPECT_EQ(create("t", stream, options), OCM_INVALID_ARGUMENT) << none;
+  }
+  options.kind = OCM_KIND_GPU;  // which this node does not offer
+  EXPECT_EQ(create("t", stream, options), OCM_UNSUPPORTED);
   EXPECT_EQ(ocm_table_create(session, "t", nullptr, nullptr), OCM_INVALID_ARGUMENT);
   ocm_table_info info = OCM_TABLE_INFO_INIT;
   EXPECT_EQ(ocm_table_query(nullptr, &info), OCM_INVALID_ARGUMENT);

@@ -35,6 +35,7 @@ Catalogue good() {
        field_of("c", "color", {}, {field_of("u", "")})});
   catalogue.parts = {kPartBytes, kPartBytes};
   catalogue.nodes = {"n2", "n1"};
+  catalogue.kind = Kind::kNvme;
   Group group;
   group.rows = 10;
   Bounds bounds;
@@ -74,6 +75,7 @@ TEST(TableCatalogue, ComesBackAsItWas) {
   EXPECT_EQ(decoded.value().table, 42u);
   EXPECT_EQ(decoded.value().schema.children[2].children[0].name, "item");
   EXPECT_EQ(decoded.value().nodes, (std::vector<std::string>{"n2", "n1"}));
+  EXPECT_EQ(decoded.value().kind, Kind::kNvme);
   EXPECT_EQ(decoded.value().groups[0].columns[0].bounds.minimum.integer, -3);
   EXPECT_EQ(decoded.value().groups[0].columns[1].chunk.buffers, (std::vector<uint64_t>{0, 44, 100}));
   EXPECT_EQ(encode_catalogue(decoded.value()).value(), bytes);

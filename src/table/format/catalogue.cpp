@@ -251,6 +251,7 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   out.set_placement(catalogue.placement);
   out.set_replicas(catalogue.replicas);
   out.set_packed(catalogue.packed);
+  out.set_kind(static_cast<uint32_t>(catalogue.kind));
   for (const std::string& node : catalogue.nodes) out.add_nodes(node);
   field_to(catalogue.schema, *out.mutable_schema());
   out.mutable_parts()->Add(catalogue.parts.begin(), catalogue.parts.end());
@@ -310,6 +311,8 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.placement = static_cast<ocm_table_placement>(in.placement());
   catalogue.replicas = in.replicas();
   catalogue.packed = in.packed();
+  if (!is_kind(in.kind())) return bad("its kind");
+  catalogue.kind = static_cast<Kind>(in.kind());
   if (in.nodes_size() > kNodesMax) return bad("more nodes than a cluster can have");
   catalogue.nodes.assign(in.nodes().begin(), in.nodes().end());
   OCM_TRY(field_from(in.schema(), catalogue.schema, 0));

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 
+#include "base/kinds.h"
 #include "table/format/bounds.h"
 #include "table/format/chunk.h"
 #include "table/format/schema.h"
@@ -43,6 +44,7 @@ struct Catalogue {
   ocm_table_placement placement = OCM_TABLE_BY_ROWS;
   uint32_t replicas = 1;
   bool packed = false;             // was asked for; chunks say what became of it
+  Kind kind = kDefaultKind;        // of this segment
   std::vector<std::string> nodes;  // where rows that are appended go too, in that order; empty: anywhere
   Field schema;
   std::vector<uint64_t> parts;  // bytes of each data part
