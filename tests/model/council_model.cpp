@@ -147,12 +147,10 @@ class Checker : public Walk<State> {
   }
 
   void push(State state) {
+    if (has_failed() || !is_new(digest(state))) return;
     check(state);
-    if (has_failed()) return;
-    if (is_new(digest(state))) {
-      check_recovers(state);
-      keep(std::move(state));
-    }
+    check_recovers(state);
+    keep(std::move(state));
   }
 
   Digest digest(const State& s) const {

@@ -234,8 +234,9 @@ class Checker : public Walk<State> {
     return digest_of(out);
   }
   void push(State state) {
+    if (!is_new(digest(state))) return;
     check(state);
-    if (is_new(digest(state))) keep(std::move(state));
+    keep(std::move(state));
   }
 
   // ---- what must hold

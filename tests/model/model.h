@@ -74,6 +74,46 @@ class Text {
   size_t size_ = 0;
 };
 
+/// `kCount` values that copies have in common until one of them changes its own: a step changes one or two.
+template <class T, size_t kCount>
+class SharedValues {
+ public:
+  SharedValues() {
+    for (Box*& box : boxes_) box = new Box{1, T()};
+  }
+  SharedValues(const SharedValues& other) : boxes_(other.boxes_) {
+    for (Box* box : boxes_) ++box->users;
+  }
+  SharedValues& operator=(SharedValues other) {
+    boxes_.swap(other.boxes_);
+    return *this;
+  }
+  ~SharedValues() {
+    for (Box* box : boxes_) drop(box);
+  }
+  const T& operator[](size_t i) const { return boxes_[i]->value; }
+  /// This copy's own. What operator[] gave before may be of another copy from now on.
+  T& change(size_t i) {
+    Box*& box = boxes_[i];
+    if (box->users != 1) {
+      Box* own = new Box{1, box->value};
+      drop(std::exchange(box, own));
+    }
+    return box->value;
+  }
+
+ private:
+  struct Box {
+    uint32_t users;
+    T value;
+  };
+  static void drop(Box* box) {
+    if (--box->users == 0) delete box;
+  }
+
+  std::array<Box*, kCount> boxes_;
+};
+
 /// Tens of millions of digests, 16 to 43 bytes each and no allocation of its own for any.
 class DigestSet {
  public:

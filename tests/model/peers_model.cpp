@@ -109,10 +109,10 @@ class Checker : public Walk<State> {
  private:
   void push(const State& state) {
     if (std::memcmp(&state, &from_, sizeof(State)) == 0) return;  // nothing happened
-    check(state);
     ++successors_;
-    const Digest digest = digest_of({reinterpret_cast<const char*>(&state), sizeof(State)});
-    if (is_new(digest)) keep(state);
+    if (!is_new(digest_of({reinterpret_cast<const char*>(&state), sizeof(State)}))) return;
+    check(state);
+    keep(state);
   }
   template <class Change>
   void then(const State& s, Change change) {

@@ -85,12 +85,13 @@ class Checker {
   }
 
   void push(State state) {
-    check(state);
     const auto [known, fresh] = nodes_.try_emplace(digest(state), static_cast<uint32_t>(nodes_.size()));
     if (known->second == from_ && !fresh) return;  // nothing happened
     ++successors_;
     if (from_ != ~0u) edges_.emplace_back(from_, known->second);
-    if (fresh) stack_.emplace_back(std::move(state), known->second);
+    if (!fresh) return;
+    check(state);
+    stack_.emplace_back(std::move(state), known->second);
   }
 
   // ---- what must hold

@@ -83,7 +83,7 @@ struct Node {
 struct State {
   uint64_t now = 1000;
   std::vector<Council> councils{1};  // by id; 0 is none
-  std::array<Node, kNodes> nodes;
+  SharedValues<Node, kNodes> nodes;
   uint8_t attempts = 0, deaths = 0, lost = 0, ticks = 0;
 };
 
@@ -96,14 +96,14 @@ class Checker : public Walk<State> {
     s.attempts = world_.attempts, s.deaths = world_.deaths, s.lost = world_.lost_max, s.ticks = world_.ticks;
     s.councils.push_back({kA | kB | kC, 0, 1, 0, {}, true});
     for (uint8_t v = 0; v < kNodes; ++v) {
-      Node& node = s.nodes[v];
+      Node& node = s.nodes.change(v);
       node.known = 1;
       if (v == 3) continue;
       node.council = 1;
       node.votes.install(s.now, {});
     }
     hear_votes(s, kA | kB | kC);
-    s.nodes[0].dead = world_.a_died;
+    s.nodes.change(0).dead = world_.a_died;
     push(std::move(s));
     return walk([this](const State& state) { expand(state); });
   }
@@ -128,12 +128,10 @@ class Checker : public Walk<State> {
   }
 
   void push(State state) {
+    if (has_failed() || !is_new(digest(state))) return;
     check(state);
-    if (has_failed()) return;
-    if (is_new(digest(state))) {
-      check_recovers(state);
-      keep(std::move(state));
-    }
+    check_recovers(state);
+    keep(std::move(state));
   }
 
   static Digest digest(const State& s) {
@@ -198,8 +196,8 @@ class Checker : public Walk<State> {
     for (uint8_t n = 0; n < kNodes; ++n) acting += acts(s, n) ? 1 : 0;
     if (acting > 1) fail("S2: two coordinators act");
     if (world_.steady && !acts(s, 0)) fail("S3: a coordinator that hears of a majority does not act");
-    for (const Node& node : s.nodes) {
-      if (!node.votes.is_valid()) fail("votes for the seat are not valid");
+    for (uint8_t n = 0; n < kNodes; ++n) {
+      if (!s.nodes[n].votes.is_valid()) fail("votes for the seat are not valid");
     }
   }
 
@@ -228,14 +226,14 @@ class Checker : public Walk<State> {
       }
       for (uint8_t n = 0; n < kNodes; ++n) finish(s, n);
       for (uint8_t n = 0; n < kNodes; ++n) {
-        Node& node = s.nodes[n];
+        const Node& node = s.nodes[n];
         if (node.dead || node.resigned || node.council == 0) continue;
         // Its coordinator is one when it has lost the seat, for a voter may have promised to another.
         const bool is_own = s.councils[node.council].coordinator == n && s.now >= node.held.until_ns();
         if (!is_own && s.now < node.votes.candidate_at_ns(place_of(s, n), 0)) continue;
         if (s.councils.size() >= kCouncilsMax) return;  // as far as this model goes
-        node.stage = Stage::kIdle;
-        node.attempt.clear();
+        s.nodes.change(n).stage = Stage::kIdle;
+        s.nodes.change(n).attempt.clear();
         if (begin(s, n)) finish(s, n);
       }
       s.now += kTick;
@@ -251,8 +249,7 @@ class Checker : public Walk<State> {
   }
   /// The rest of an attempt, with nothing lost.
   void finish(State& s, uint8_t n) {
-    Node& node = s.nodes[n];
-    if (node.dead || node.stage == Stage::kIdle) return;
+    if (s.nodes[n].dead || s.nodes[n].stage == Stage::kIdle) return;
     for (int again = 0; again < 3; ++again) {
       for (uint8_t v = 0; v < kNodes; ++v) (void)seal(s, n, v, true);
       for (uint8_t c = 1; c < s.councils.size(); ++c) {
@@ -260,15 +257,16 @@ class Checker : public Walk<State> {
       }
     }
     uint8_t others = 0;
-    if (!node.attempt.empty()) {
-      node.attempt.front().visit([&](uint64_t, const std::set<std::string>& promised, const auto&) {
+    if (!s.nodes[n].attempt.empty()) {
+      s.nodes[n].attempt.front().visit([&](uint64_t, const std::set<std::string>& promised, const auto&) {
         for (uint8_t v = 0; v < kNodes; ++v) others |= v != n && promised.contains(name_of(v)) ? bit(v) : 0;
       });
     }
     if (std::popcount(others) % 2 != 0) others &= static_cast<uint8_t>(others - 1);
     (void)settle(s, n, others);
     for (uint8_t v = 0; v < kNodes; ++v) (void)accept(s, n, v, true);
-    for (uint8_t v = 0; v < kNodes && node.stage == Stage::kInstalling; ++v) (void)install(s, n, v, true);
+    for (uint8_t v = 0; v < kNodes && s.nodes[n].stage == Stage::kInstalling; ++v)
+      (void)install(s, n, v, true);
   }
 
   // ---- votes for the seat
@@ -284,8 +282,8 @@ class Checker : public Walk<State> {
     }
   }
   bool ask(State& s, uint8_t n) const {
-    Node& node = s.nodes[n];
-    if (node.dead || node.resigned || !is_coordinator(s, n)) return false;
+    if (s.nodes[n].dead || s.nodes[n].resigned || !is_coordinator(s, n)) return false;
+    Node& node = s.nodes.change(n);
     bool asked = false;
     for (uint8_t v = 0; v < kNodes; ++v) {
       Mail& mail = node.requests[v];
@@ -297,25 +295,25 @@ class Checker : public Walk<State> {
     return asked;
   }
   bool answer(State& s, uint8_t n, uint8_t v) const {
-    Node &node = s.nodes[n], &voter = s.nodes[v];
-    const Mail mail = std::exchange(node.requests[v], Mail{});
-    if (mail.council == 0) return false;
+    if (s.nodes[n].requests[v].council == 0) return false;
+    const Mail mail = std::exchange(s.nodes.change(n).requests[v], Mail{});
+    const Node& voter = s.nodes[v];
     if (voter.dead || voter.council != mail.council || voter.end.is_sealed()) return true;
-    if (voter.votes.grant(s.now, name_of(n))) node.answers[v] = mail;
+    if (s.nodes.change(v).votes.grant(s.now, name_of(n))) s.nodes.change(n).answers[v] = mail;
     return true;
   }
   bool heard(State& s, uint8_t n, uint8_t v) const {
-    Node& node = s.nodes[n];
+    if (s.nodes[n].answers[v].council == 0 || s.nodes[n].dead) return false;
+    Node& node = s.nodes.change(n);
     const Mail mail = std::exchange(node.answers[v], Mail{});
-    if (mail.council == 0 || node.dead) return false;
     if (mail.council == node.known) node.held.granted(name_of(v), mail.asked_ns, majority(s, node.known));
     return true;
   }
   /// A node hears of a council that was installed somewhere.
   bool learn(State& s, uint8_t n, uint8_t council) const {
-    Node& node = s.nodes[n];
-    if (node.dead || !s.councils[council].installed) return false;
-    if (s.councils[council].number <= s.councils[node.known].number) return false;
+    if (s.nodes[n].dead || !s.councils[council].installed) return false;
+    if (s.councils[council].number <= s.councils[s.nodes[n].known].number) return false;
+    Node& node = s.nodes.change(n);
     node.known = council;
     node.held.change_voters();
     return true;
@@ -324,8 +322,9 @@ class Checker : public Walk<State> {
   // ---- a council follows another
 
   bool begin(State& s, uint8_t n) const {
-    Node& node = s.nodes[n];
-    if (node.dead || node.resigned || node.council == 0 || node.stage != Stage::kIdle) return false;
+    const Node& idle = s.nodes[n];
+    if (idle.dead || idle.resigned || idle.council == 0 || idle.stage != Stage::kIdle) return false;
+    Node& node = s.nodes.change(n);
     node.base = node.council;
     node.round = std::max(node.round, s.councils[node.base].number);
     node.round = std::max(node.round, static_cast<uint8_t>(node.end.promised().round));
@@ -338,9 +337,10 @@ class Checker : public Walk<State> {
     return true;
   }
   bool seal(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    Node &node = s.nodes[n], &voter = s.nodes[v];
-    if (node.stage != Stage::kSealing || voter.dead || voter.council != node.base) return false;
-    if (!voter.votes.allows_end(s.now, name_of(n))) return false;
+    const Node& asked = s.nodes[v];
+    if (s.nodes[n].stage != Stage::kSealing || asked.dead || asked.council != s.nodes[n].base) return false;
+    if (!asked.votes.allows_end(s.now, name_of(n))) return false;
+    Node &node = s.nodes.change(n), &voter = s.nodes.change(v);
     const bool agreed = voter.end.promise(node.attempt.front().ballot());
     if (!is_heard) return true;
     if (!agreed) {
@@ -353,15 +353,15 @@ class Checker : public Walk<State> {
     return true;
   }
   bool teach(State& s, uint8_t n, uint8_t council, uint8_t v) {
-    Node& node = s.nodes[n];
+    const Node& node = s.nodes[n];
     if (node.stage != Stage::kSealing || (node.learned & bit(council)) == 0) return false;
     return enter(s, council, v);
   }
   static bool enter(State& s, uint8_t council, uint8_t v) {
-    Node& voter = s.nodes[v];
     Council& to = s.councils[council];
-    if (voter.dead || (to.voters & bit(v)) == 0 || to.number <= s.councils[voter.council].number)
+    if (s.nodes[v].dead || (to.voters & bit(v)) == 0 || to.number <= s.councils[s.nodes[v].council].number)
       return false;
+    Node& voter = s.nodes.change(v);
     voter.council = council;
     voter.end = {};
     voter.votes.install(s.now, to.left);
@@ -373,8 +373,9 @@ class Checker : public Walk<State> {
     return true;
   }
   bool settle(State& s, uint8_t n, uint8_t others) {
-    Node& node = s.nodes[n];
-    if (node.stage != Stage::kSealing || !node.attempt.front().is_sealed(node.base)) return false;
+    const Node& sealing = s.nodes[n];
+    if (sealing.stage != Stage::kSealing || !sealing.attempt.front().is_sealed(sealing.base)) return false;
+    Node& node = s.nodes.change(n);
     Succession<Value>& attempt = node.attempt.front();
     if (const Value* old = attempt.to_finish()) {
       ++finished_;
@@ -390,8 +391,9 @@ class Checker : public Walk<State> {
     return true;
   }
   bool accept(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    Node &node = s.nodes[n], &voter = s.nodes[v];
-    if (node.stage != Stage::kAccepting || voter.dead || voter.council != node.base) return false;
+    const Node& asked = s.nodes[v];
+    if (s.nodes[n].stage != Stage::kAccepting || asked.dead || asked.council != s.nodes[n].base) return false;
+    Node &node = s.nodes.change(n), &voter = s.nodes.change(v);
     Succession<Value>& attempt = node.attempt.front();
     const bool agreed = voter.end.accept(attempt.ballot(), *attempt.value());
     if (!is_heard) return true;
@@ -408,9 +410,9 @@ class Checker : public Walk<State> {
     return true;
   }
   bool install(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    Node& node = s.nodes[n];
-    if (node.stage != Stage::kInstalling || (s.councils[node.installing].voters & bit(v)) == 0) return false;
-    if (s.nodes[v].dead) return false;
+    if (s.nodes[n].stage != Stage::kInstalling || s.nodes[v].dead) return false;
+    if ((s.councils[s.nodes[n].installing].voters & bit(v)) == 0) return false;
+    Node& node = s.nodes.change(n);
     const bool entered = enter(s, node.installing, v);
     if (entered && s.councils[node.installing].left.size() > 0) ++waited_;
     if (!is_heard) return entered;
@@ -459,7 +461,7 @@ class Checker : public Walk<State> {
           Node dead;
           dead.dead = true;
           dead.council = t.nodes[n].council;
-          t.nodes[n] = dead;
+          t.nodes.change(n) = dead;
           return true;
         });
       }
@@ -473,7 +475,7 @@ class Checker : public Walk<State> {
         if (!is_coordinator(t, n)) return false;
         const uint8_t known = t.nodes[n].known;
         if ((t.councils[known].voters & bit(v)) == 0) return false;
-        t.nodes[n].requests[v] = {known, t.now};
+        t.nodes.change(n).requests[v] = {known, t.now};
         if (world_.asks_late) return true;
         return answer(t, n, v) && (!world_.prompt || heard(t, n, v));
       });
@@ -486,15 +488,15 @@ class Checker : public Walk<State> {
     if (!world_.resigns || n != 0) return;
     then(s, [&](State& t) {
       if (t.nodes[n].resigned) return false;
-      t.nodes[n].resigned = true;
-      if (!OCM_MUTATION("resign-but-act")) t.nodes[n].held.drop();
+      t.nodes.change(n).resigned = true;
+      if (!OCM_MUTATION("resign-but-act")) t.nodes.change(n).held.drop();
       return true;
     });
     for (uint8_t v = 0; v < kNodes; ++v) {
       then(s, [&](State& t) {
         const bool told = t.nodes[n].resigned || OCM_MUTATION("release-before-the-end");
         if (!told || t.nodes[v].dead || t.nodes[v].council != t.nodes[n].known) return false;
-        t.nodes[v].votes.release(t.now, name_of(n));
+        t.nodes.change(v).votes.release(t.now, name_of(n));
         return true;
       });
     }
