@@ -65,6 +65,7 @@ namespace ocm::fault {
   X(kSealedStays, "mutation.sealed")          /* E5 of seat.h: who promised in vain never votes again */     \
   X(kLoneFoundsAtOnce, "mutation.lone")    /* P2 of quorum.h: who voted alone does not ask what followed */  \
   X(kLoneFollowsItself, "mutation.lonely") /* P5: who voted alone goes by the council of its former run */   \
+  X(kNotAskedAgain, "mutation.not_asked")  /* A3: what a lone voter decided is not asked of its next run */  \
   X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */
 
 #define OCM_FAULT_STATES(X)                                                                      \

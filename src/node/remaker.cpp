@@ -639,8 +639,13 @@ Task<void> Remaker::give_up_the_gone() {
   const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
   const std::pair view(run, cluster_.view().epoch());
   const std::map<std::string, uint32_t> freed = freed_their_replicas();
-  if (view == looked_at_ && gone_since_ns_.empty() && !again_ && freed.empty()) co_return;
+  if (view == looked_at_ && gone_since_ns_.empty() && !again_ && !asks_lost_ && freed.empty()) co_return;
   control::Shortage away;
+  // A voter that was alone took what was decided with it, and homes may not have heard of it: the next is asked for all.
+  if (view.first != looked_at_.first && !fault::at(fault::Point::kNotAskedAgain)) {
+    given_up_.clear();
+    asks_lost_ = true;
+  }
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
@@ -653,7 +658,9 @@ Task<void> Remaker::give_up_the_gone() {
   const auto look_at = [&](const wire::Allocation& allocation, bool own) {
     if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
     for (const auto& extent : allocation.extents()) {
-      const bool is_gone = !given_up_.contains(id_of(extent)) && gone_for_long(extent, gone_since_ns);
+      const bool was_lost = own && asks_lost_ && extent.lost() && !extent.vacant();
+      const bool is_gone =
+          !given_up_.contains(id_of(extent)) && (was_lost || gone_for_long(extent, gone_since_ns));
       const bool may_be = !extent.lost() && freed.contains(extent.node()) && !there_.contains(id_of(extent));
       if (!is_gone && !may_be) continue;
       if (gone.size() >= kGivenUpAtOnceMax) {
@@ -711,6 +718,7 @@ Task<void> Remaker::give_up_the_gone() {
     }
   }
   if (again_ || unheard) co_return;
+  asks_lost_ = false;
   there_.clear();
   std::erase_if(freed_seen_, [this](const auto& one) { return !cluster_.find_partition(one.first); });
   for (const auto& [name, count] : freed) {

@@ -228,6 +228,7 @@ class Remaker {
       freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
+  bool asks_lost_ = false;                     // for replicas, too, of which it knows that they were given up
   SideThread side_;                            // last
 };
 

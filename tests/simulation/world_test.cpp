@@ -175,6 +175,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kSealedStays, "two voters hear nothing"},
     {fault::Point::kLoneFoundsAtOnce, "who voted alone dies as it makes a council"},
     {fault::Point::kLoneFollowsItself, "who founds anew dies"},
+    {fault::Point::kNotAskedAgain, "who decided alone is gone"},
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
 };
 
