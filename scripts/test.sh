@@ -33,7 +33,7 @@ run_ctest() {  # preset
 
 run_cluster() {  # pytest's arguments
   # A short path (Unix sockets), removed whole at the end.
-  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" "${together[@]}" --dist worksteal --basetemp="$scratch/t" "$@"
+  OCM_BIN_DIR=${OCM_BIN_DIR:-$PWD/build/release} "${as_root[@]}" "${pytest[@]}" --dist worksteal --basetemp="$scratch/t" "$@"
 }
 
 run_python() {  # a folder or a file of tests: each has fixtures of its own; pytest's arguments
@@ -55,7 +55,7 @@ run_sanitizer() {  # preset
   suite "ctest: $1" run_ctest "$1"
   # The same cluster tests against this build's daemons.
   export OCM_DAEMON_DIR=$PWD/build/$1
-  suite "pytest: cluster, $1" run_cluster \
+  suite "pytest: cluster, $1" run_cluster "${together[@]}" \
     tests/cluster/test_memory.py tests/cluster/test_failures.py tests/cluster/test_hostile.py tests/cluster/test_soak.py \
     tests/cluster/test_sequence.py
   unset OCM_DAEMON_DIR
@@ -77,12 +77,12 @@ fi
 case "$what" in
   style) suite "style" scripts/lint.sh style ;;
   unit) suite "ctest: release" run_ctest release ;;
-  cluster) suite "pytest: cluster" run_cluster tests/cluster ;;
+  cluster) suite "pytest: cluster" run_cluster -n $((3 * jobs)) tests/cluster ;;
   python) all_of_python ;;
   all)
     suite "style" scripts/lint.sh style
     suite "ctest: release" run_ctest release
-    suite "pytest: cluster" run_cluster tests/cluster
+    suite "pytest: cluster" run_cluster -n $((3 * jobs)) tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
