@@ -77,12 +77,12 @@ fi
 case "$what" in
   style) suite "style" scripts/lint.sh style ;;
   unit) suite "ctest: release" run_ctest release ;;
-  cluster) suite "pytest: cluster" run_cluster -n $((3 * jobs)) tests/cluster ;;
+  cluster) suite "pytest: cluster" run_cluster "${together[@]}" tests/cluster ;;
   python) all_of_python ;;
   all)
     suite "style" scripts/lint.sh style
     suite "ctest: release" run_ctest release
-    suite "pytest: cluster" run_cluster -n $((3 * jobs)) tests/cluster
+    suite "pytest: cluster" run_cluster "${together[@]}" tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;

@@ -66,6 +66,7 @@ namespace ocm::fault {
   X(kLoneFoundsAtOnce, "mutation.lone")    /* P2 of quorum.h: who voted alone does not ask what followed */  \
   X(kLoneFollowsItself, "mutation.lonely") /* P5: who voted alone goes by the council of its former run */   \
   X(kNotAskedAgain, "mutation.not_asked")  /* A3: what a lone voter decided is not asked of its next run */  \
+  X(kGivesFirst, "mutation.gives_first")   /* a part waits for the homes of another one that are silent */   \
   X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */
 
 #define OCM_FAULT_STATES(X)                                                                      \
@@ -114,6 +115,7 @@ namespace ocm::fault {
   X(kReplicaFrozen, "a last replica was frozen to be made again")                                \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                             \
   X(kRemadeShort, "a part was made again with fewer replicas than wanted")                       \
+  X(kGivenLater, "a part was made again while a home of it was silent")                          \
   X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")              \
   X(kHoldFollowed, "a home heard of a hold with a part that was made again")                     \
   X(kReplicaRemade, "a part was made again")                                                     \

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/fault.h"
 #include "control/parts.h"
@@ -135,6 +136,7 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
   job_ = job;
   job->session = with_uid(core_.env.random_id<SessionId>(), 0);
   job->allocation = core_.env.random_id<AllocationId>();
+  Remake::Step failed = Remake::Step::kOver;  // the last that did
   while (job->steps.next() != Remake::Step::kDone && job->steps.next() != Remake::Step::kOver) {
     const Remake::Step now = job->steps.next();
     uint64_t changed_bytes = 0;
@@ -143,7 +145,12 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
     if (job->steps.next() == now) {
       if (good) {
         job->steps.done(changed_bytes);
+      } else if (now == Remake::Step::kGive && job->steps.is_switched() &&
+                 !fault::at(fault::Point::kGivesFirst)) {
+        core_.env.spawn(give_on(job));  // others need not wait for a home that is silent
+        break;
       } else {
+        if (now != Remake::Step::kRelease) failed = now;
         job->steps.failed();
         if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
       }
@@ -151,8 +158,21 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
   }
   if (job->steps.next() == Remake::Step::kOver) {
     not_before_ns_[job->was] = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
+    if (home_.has(job->was) && !job->no_room) tell_failed(job->was, failed);
   }
   job_.reset();
+}
+
+Task<void> Remaker::give_on(std::shared_ptr<Job> job) {
+  fault::reached(fault::State::kGivenLater);
+  while (job->steps.next() == Remake::Step::kGive) {
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    // Made again once more, without those who are silent: what is given up is dropped where it is.
+    if (home_.remade(id_of(job->now)) != nullptr) co_return;
+    uint64_t changed_bytes = 0;
+    const bool good = co_await step(job, changed_bytes);
+    if (good && job->steps.next() == Remake::Step::kGive) job->steps.done();
+  }
 }
 
 Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
@@ -169,8 +189,10 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
         co_return false;
       }
       const bool given = co_await give(job);
-      const auto heard = [this](const Spare& home) {
-        return home.given || cluster_.find(home.node) == nullptr ||
+      std::vector<ExtentId> lost = home_.lost_of(id_of(job->now));
+      if (fault::at(fault::Point::kGivesFirst)) lost.clear();
+      const auto heard = [&](const Spare& home) {
+        return home.given || cluster_.find(home.node) == nullptr || is_in(lost, id_of(home.extent)) ||
                homes_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
@@ -286,6 +308,16 @@ void Remaker::tell_waiting(const std::string& node, const Status& why) {
   if (why.code() != Code::kLimit && why.code() != Code::kPoolFull) return;
   if (const auto left_out = core_.limiter.admit("replica_waits", node, core_.now_ns(), why.message()))
     log::warn("replica_waits", {{"node", node}, {"why", why.message()}, {"left_out", *left_out}});
+}
+
+void Remaker::tell_failed(ExtentId id, Remake::Step step) {
+  static constexpr std::array kSteps{"reserving room", "copying",  "comparing",
+                                     "freezing",       "deciding", "giving"};
+  const auto at = static_cast<size_t>(step);
+  const std::string why = at < kSteps.size() ? kSteps[at] : "its end";
+  if (const auto left_out = core_.limiter.admit("replica_not_made", core_.name, core_.now_ns(), why))
+    log::warn("replica_not_made",
+              {{"extent", id.address.to_string()}, {"failed", why}, {"left_out", *left_out}});
 }
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.

@@ -117,6 +117,8 @@ class Remaker {
 
   control::Task<void> run();
   control::Task<void> make_again(std::shared_ptr<Job> job);
+  /// Of a part that was made again: to homes that have not heard of it yet.
+  control::Task<void> give_on(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   /// The nodes that have room and none of the part: the most room first, those that failed a moment ago last.
   std::vector<Spare> rooms_for(const Job& job);
@@ -137,6 +139,7 @@ class Remaker {
   control::Task<bool> share_at(Spare& home);
   /// A home of the part has no room for the second id that it needs until the part is made again.
   void tell_waiting(const std::string& node, const Status& why);
+  void tell_failed(ExtentId id, control::Remake::Step step);
   control::Task<bool> decide(std::shared_ptr<Job> job);
   control::Task<bool> give_to(Spare& home, wire::GiveReplica request);
   /// As it goes to each home of the part that follows; empty if nobody owns it any more.

@@ -476,47 +476,6 @@ std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& bro
   return pair.end(reached);
 }
 
-/// The coordinator votes alone, decides that a replica is lost and is gone before the home of the other one hears of it. Who
-/// asked knows; the next run does not, and two replicas are there again.
-std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
-  Script script(seed, broken);
-  World& world = script.world;
-  const bool is_published = seed % 2 == 1;
-  const auto x = world.add_program(2);
-  std::shared_ptr<Handle> handle;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
-    if (!is_published) co_return;
-    const Status published = co_await x->publish(*handle, "r");
-    script.must(published, "publish");
-  });
-  world.kill(1, false);
-  bool decided = false;
-  world.on_state = [&](fault::State state) {
-    if (state != fault::State::kLossAccepted || std::exchange(decided, true)) return;
-    world.clock().in((1 + 9 * seed % 100) * kMs, [&] { world.kill(0, false); });
-  };
-  script.run_for_ms(4000);  // 0 votes alone
-  if (!is_published) script.start(x, [&]() -> Task<void> { (void)co_await x->put(handle, 1); });
-  for (int i = 0; i < 600 && !decided; ++i) script.run_for_ms(100);
-  script.run_for_ms(500);
-  world.on_state = nullptr;
-  if (!decided) world.violate("nobody gave the replica up");
-  for (const size_t node : {0, 1}) world.restart(node);
-  script.run_for_ms(60'000);
-  script.run(x, [&]() -> Task<void> {
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what is whole again");
-  });
-  world.check_made_again(*handle->memory);
-  return script.end(reached);
-}
-
 /// The coordinator gives up a replica alone, the part is made again, and both forget that; then its node is back.
 std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point>& broken,
                                       std::set<fault::State>* reached) {
@@ -771,7 +730,6 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"the coordinator ends in a change", coordinator_ends_in_a_change, 8},
       {"the coordinator restarts out of reach", coordinator_restarts_out_of_reach, 8},
       {"a lone voter restarts", lone_voter_restarts, 12},
-      {"who decided alone is gone", decided_alone_and_gone, 12},
       {"a former replica comes back", former_replica_comes_back, 16},
       {"the coordinator is cut off", coordinator_is_cut_off, 8},
       {"a part is made again", made_again, 8},

@@ -120,6 +120,9 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
 }
 
 TEST_F(Simulation, ASchedule) {
+  const uint64_t rule = number_from("OCM_SIM_MUTATION", ~uint64_t{0});
+  const std::set<fault::Point> broken =
+      rule == ~uint64_t{0} ? std::set<fault::Point>() : std::set{static_cast<fault::Point>(rule)};
   const char* name = std::getenv("OCM_SIM_SCHEDULE");
   if (name == nullptr) GTEST_SKIP() << "runs the one that OCM_SIM_SCHEDULE names";
   const uint64_t only = number_from("OCM_SIM_SEED", 0);
@@ -128,7 +131,7 @@ TEST_F(Simulation, ASchedule) {
                                      [&](const Schedule& one) { return one.name == std::string(name); });
   ASSERT_NE(schedule, schedules().end()) << "there is no schedule \"" << name << "\"";
   for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : schedule->seeds); ++seed)
-    EXPECT_EQ(schedule->run(seed, {}, nullptr), "") << "OCM_SIM_SEED=" << seed;
+    EXPECT_EQ(schedule->run(seed, broken, nullptr), "") << "OCM_SIM_SEED=" << seed;
 }
 
 /// The schedule that saw it last is tried first; where it does not, or none is named, all are.
@@ -176,6 +179,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kLoneFoundsAtOnce, "who voted alone dies as it makes a council"},
     {fault::Point::kLoneFollowsItself, "who founds anew dies"},
     {fault::Point::kNotAskedAgain, "who decided alone is gone"},
+    {fault::Point::kGivesFirst, "a peer dies before it is given"},
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
 };
 
