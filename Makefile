@@ -21,7 +21,7 @@ demo: setup ## the main job: TPC-H in the memory of three nodes, queried, with a
 	  "from nothing at most $$(budget_of 'make demo: set up and built') s on two cores"
 	@PYTHONPATH=$(OCM_BIN_DIR)/python:$(CURDIR) build/venv/bin/python -B -m demo.main $(ARGS)
 
-test: ## every suite in Release: style, units, models, simulation, real daemons, Python (25 minutes from nothing)
+test: ## every suite in Release: style, units, models, simulation, real daemons, Python (20 minutes from nothing)
 	@scripts/test.sh all
 
 test-style: ## clang-format, ruff and mypy, over what git tracks
