@@ -6,6 +6,30 @@
 namespace ocm::simulation {
 namespace {
 
+/// Six nodes; a program on node 0 with three replicas on nodes 1 to 3.
+struct Three : Script {
+  Three(uint64_t seed, const std::set<fault::Point>& broken) : Script(seed, broken, 6) {
+    x = world.add_program(0);
+    run(x, [this]() -> Task<void> {
+      auto made = co_await x->allocate(Layout::kReplicated, on(1, 2, 3));
+      must(made.status(), "allocate");
+      handle = made.value();
+      const Status put = co_await x->put(handle, 1);
+      must(put, "put");
+    });
+  }
+  void check_whole() {
+    run(x, [this]() -> Task<void> {
+      const Status put = co_await x->put(handle, 1);
+      must(put, "put to what is whole again");
+    });
+    world.check_made_again(*handle->memory);
+    if (handle->memory->newest.size() != 3) world.violate("there are not three again");
+  }
+  std::shared_ptr<Program> x;
+  std::shared_ptr<Handle> handle;
+};
+
 /// The coordinator votes alone, decides that a replica is lost and is gone before the home of the other one hears of it. Who
 /// asked knows; the next run does not, and two replicas are there again.
 std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& broken,
@@ -50,17 +74,10 @@ std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& 
 /// One of three replicas is lost and, while or after the part is made again, another: the home that leads, or not.
 std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point>& broken,
                                       std::set<fault::State>* reached) {
-  Script script(seed, broken, 6);
+  Three script(seed, broken);
   World& world = script.world;
-  const auto x = world.add_program(0);
-  std::shared_ptr<Handle> handle;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2, 3));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
-  });
+  const auto x = script.x;
+  const auto handle = script.handle;
   const size_t first = 1 + seed % 3, second = 1 + (seed + 1 + seed / 3 % 2) % 3;
   world.kill(first, false);
   script.start(x, [&]() -> Task<void> { (void)co_await x->put(handle, 1); });
@@ -68,12 +85,7 @@ std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point
   world.run_for(seed * 107 * kMs % (2500 * kMs));
   world.kill(second, false);
   script.run_for_ms(40'000);
-  script.run(x, [&]() -> Task<void> {
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what is whole again");
-  });
-  world.check_made_again(*handle->memory);
-  if (handle->memory->newest.size() != 3) world.violate("there are not three again");
+  script.check_whole();
   return script.end(reached);
 }
 
@@ -81,17 +93,10 @@ std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point
 /// who leads does not wait for it with what else is to be made again.
 std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>& broken,
                                     std::set<fault::State>* reached) {
-  Script script(seed, broken, 6);
+  Three script(seed, broken);
   World& world = script.world;
-  const auto x = world.add_program(0);
-  std::shared_ptr<Handle> handle;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2, 3));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
-  });
+  const auto x = script.x;
+  const auto handle = script.handle;
   const size_t first = 1 + seed % 3;
   std::map<ExtentId, size_t> left;  // the home of the first of them leads
   for (const Memory::Piece& piece : handle->memory->pieces) {
@@ -114,12 +119,7 @@ std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>&
   world.on_state = nullptr;
   script.run(x, [&]() -> Task<void> { (void)co_await x->put(handle, 1); });
   script.run_for_ms(50'000);  // also what nobody writes is given up
-  script.run(x, [&]() -> Task<void> {
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what is whole again");
-  });
-  world.check_made_again(*handle->memory);
-  if (handle->memory->newest.size() != 3) world.violate("there are not three again");
+  script.check_whole();
   return script.end(reached);
 }
 
