@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .core.errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
 from .core.footer import has_footer
-from .core.nodes import KINDS
+from .core.nodes import KINDS, number_of
 from .engines.duckdb import changes
 from .snapshot import PLACEMENT_DEFAULT, PLACEMENTS, Column, Readable, Snapshot
 from .tables.streams import Raised, capsule_of
@@ -102,10 +102,8 @@ class Table(Readable):
 
     def _store(self, store: Callable[..., None], data: Any, schema: Any, progress: Progress, place: str | None,
                nodes: str | Iterable[str] | None, kind: str | None, replicas: int | None, *options: int) -> None:
-        if kind is not None and kind not in KINDS:
-            raise InvalidArgument(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
-        if place is not None and place not in PLACEMENTS:
-            raise InvalidArgument(f"place is one of {', '.join(PLACEMENTS)}, not {place!r}")
+        kind_number = KIND_DEFAULT if kind is None else number_of("kind", kind, KINDS)
+        placement = PLACEMENT_DEFAULT if place is None else number_of("place", place, PLACEMENTS)
         if (replicas is not None and replicas < 1) or min(options) < 0:
             raise InvalidArgument("replicas is at least 1, and mode, group_rows and group_bytes are not negative")
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
@@ -113,8 +111,8 @@ class Table(Readable):
         stream = capsule_of(data, schema, raised)
         with _reporting(progress, self.name) as report:
             try:
-                store(self.session, self.name, stream, PLACEMENT_DEFAULT if place is None else PLACEMENTS[place], names,
-                      replicas or 0, *options, KIND_DEFAULT if kind is None else KINDS[kind], report)
+                store(self.session, self.name, stream, placement, names,
+                      replicas or 0, *options, kind_number, report)
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error from raised.error.__cause__  # as it was raised, without ours

@@ -4,14 +4,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import _core
+from .errors import InvalidArgument
 from .shown import shown_in
 
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
 KINDS = {"dram": 0, "nvme": 1, "gpu": 2}
+KIND_NAMES = {number: name for name, number in KINDS.items()}
 LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
 LAYOUT_NAMES = {**{number: name for name, number in LAYOUTS.items()}, 3: "sequence"}
 FABRICS = {"any": 0, **_core.FABRICS}
 FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
+
+
+
+def number_of(what: str, name: str, names: dict[str, int]) -> int:
+    """The number of `name`, which the caller gave as `what`. Raises InvalidArgument."""
+    if name not in names:
+        raise InvalidArgument(f"{what} is one of {', '.join(names)}, not {name!r}")
+    return names[name]
 
 
 class Node(NamedTuple):
@@ -95,8 +105,7 @@ def extent_from(row: tuple) -> Extent:
 
 def info_from(row: tuple) -> AllocationInfo:
     """An AllocationInfo of what the C++ part gives."""
-    kinds = {number: name for name, number in KINDS.items()}
-    return AllocationInfo(row[0], kinds.get(row[1], "unknown"), LAYOUT_NAMES.get(row[2], "unknown"), *row[3:])
+    return AllocationInfo(row[0], KIND_NAMES.get(row[1], "unknown"), LAYOUT_NAMES.get(row[2], "unknown"), *row[3:])
 
 
 shown_in("oncilla.nodes", Node, Name, Extent, AllocationInfo)

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from .. import _core
 from .allocation import Allocation
 from .errors import Error, InvalidArgument
-from .nodes import FABRICS, KINDS, LAYOUTS, Name, Node, name_from, node_from
+from .nodes import FABRICS, KINDS, LAYOUTS, Name, Node, name_from, node_from, number_of
 
 if TYPE_CHECKING:
     from typing import Self
 
 _BAR_STEP_BYTES = 128 << 20
 _EMBEDDED = {False: 0, True: 1, "fallback": 2}
-
-
-def _number(what: str, name: str, names: dict[str, int]) -> int:
-    if name not in names:
-        raise InvalidArgument(f"{what} is one of {', '.join(names)}, not {name!r}")
-    return names[name]
 
 
 class Session(_core.Session):
@@ -42,7 +36,7 @@ class Session(_core.Session):
         self._threads: Any = None  # of aio: (process, executor)
         self.socket = None if socket is None else os.fspath(socket)
         super().__init__(self.socket, program, _EMBEDDED[embedded],
-                         _number("fabric", fabric, FABRICS), int((deadline_s or 0) * 1e9), embedded_bytes)
+                         number_of("fabric", fabric, FABRICS), int((deadline_s or 0) * 1e9), embedded_bytes)
 
     def __enter__(self) -> Self:
         return self
@@ -95,8 +89,8 @@ class Session(_core.Session):
         flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum))
                     if on)
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
-        return Allocation(self, nbytes, _number("kind", kind, KINDS), _number("layout", layout, LAYOUTS), extents,
-                          chunk_bytes, names, _number("fabric", fabric, FABRICS), flags)
+        return Allocation(self, nbytes, number_of("kind", kind, KINDS), number_of("layout", layout, LAYOUTS), extents,
+                          chunk_bytes, names, number_of("fabric", fabric, FABRICS), flags)
 
     def attach(self, name: str, *, write: bool = False, hold: bool = False) -> Allocation:
         """Attaches a published allocation, for reading unless `write`.

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..core.html import size
-from ..core.nodes import KINDS
+from ..core.nodes import KIND_NAMES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -91,8 +91,7 @@ def table_html(name: str, snapshot: Snapshot) -> str:
                     f'<td style="text-align:left">{_cells(chunks, colors)}</td></tr>' for column, chunks in shown)
     more = "" if info["columns"] <= _COLUMNS_SHOWN else f"<p>and {info['columns'] - _COLUMNS_SHOWN:,} more columns</p>"
     replicas = f", {info['replicas']} replicas" if info["replicas"] > 1 else ""
-    kinds = {number: f", on {name}" for name, number in KINDS.items() if name != "dram"}
-    kind = kinds.get(info["kind"], "")
+    kind = f", on {KIND_NAMES.get(info['kind'], 'unknown')}" if info["kind"] != 0 else ""
     return (f"<b>oncilla table {escape(name)}</b>: {info['rows']:,} rows, {info['columns']} columns, "
             f"{info['groups']} row groups, {size(info['bytes'])}{replicas}{kind}<br>{legend}"
             f"<table><tbody>{lines}</tbody></table>{more}")
