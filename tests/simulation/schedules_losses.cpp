@@ -6,12 +6,14 @@
 namespace ocm::simulation {
 namespace {
 
-/// Six nodes; a program on node 0 with three replicas on nodes 1 to 3.
-struct Three : Script {
-  Three(uint64_t seed, const std::set<fault::Point>& broken) : Script(seed, broken, 6) {
-    x = world.add_program(0);
-    run(x, [this]() -> Task<void> {
-      auto made = co_await x->allocate(Layout::kReplicated, on(1, 2, 3));
+/// A program with replicas on other nodes than the coordinator's.
+struct Replicas : Script {
+  Replicas(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes, size_t program,
+           std::vector<size_t> homes)
+      : Script(seed, broken, nodes), count(homes.size()) {
+    x = world.add_program(program);
+    run(x, [&]() -> Task<void> {
+      auto made = co_await x->allocate(Layout::kReplicated, homes);
       must(made.status(), "allocate");
       handle = made.value();
       const Status put = co_await x->put(handle, 1);
@@ -24,8 +26,9 @@ struct Three : Script {
       must(put, "put to what is whole again");
     });
     world.check_made_again(*handle->memory);
-    if (handle->memory->newest.size() != 3) world.violate("there are not three again");
+    if (handle->memory->newest.size() != count) world.violate("there are not as many again");
   }
+  const size_t count;
   std::shared_ptr<Program> x;
   std::shared_ptr<Handle> handle;
 };
@@ -34,17 +37,12 @@ struct Three : Script {
 /// asked knows; the next run does not, and two replicas are there again.
 std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& broken,
                                    std::set<fault::State>* reached) {
-  Script script(seed, broken);
+  Replicas script(seed, broken, 3, 2, on(1, 2));
   World& world = script.world;
+  const auto x = script.x;
+  const auto handle = script.handle;
   const bool is_published = seed % 2 == 1;
-  const auto x = world.add_program(2);
-  std::shared_ptr<Handle> handle;
   script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(1, 2));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
     if (!is_published) co_return;
     const Status published = co_await x->publish(*handle, "r");
     script.must(published, "publish");
@@ -63,18 +61,14 @@ std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& 
   if (!decided) world.violate("nobody gave the replica up");
   for (const size_t node : {0, 1}) world.restart(node);
   script.run_for_ms(60'000);
-  script.run(x, [&]() -> Task<void> {
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what is whole again");
-  });
-  world.check_made_again(*handle->memory);
+  script.check_whole();
   return script.end(reached);
 }
 
 /// One of three replicas is lost and, while or after the part is made again, another: the home that leads, or not.
 std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point>& broken,
                                       std::set<fault::State>* reached) {
-  Three script(seed, broken);
+  Replicas script(seed, broken, 6, 0, on(1, 2, 3));
   World& world = script.world;
   const auto x = script.x;
   const auto handle = script.handle;
@@ -93,7 +87,7 @@ std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point
 /// who leads does not wait for it with what else is to be made again.
 std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>& broken,
                                     std::set<fault::State>* reached) {
-  Three script(seed, broken);
+  Replicas script(seed, broken, 6, 0, on(1, 2, 3));
   World& world = script.world;
   const auto x = script.x;
   const auto handle = script.handle;
