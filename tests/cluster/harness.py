@@ -388,6 +388,19 @@ class Cluster:
         finally:
             session.close()
 
+    def wait_votes(self, name: str):
+        """Until this run of a voter has its vote. Before that its former run counts as a silent voter: were another
+        one of three killed then, a majority would be gone (CAVEATS.md)."""
+        def lines(node, event):
+            return [line for line in self[node].log().splitlines() if f" {event} " in line]
+
+        def votes():
+            councils = lines("n1", "council")
+            since = max(lines(name, "started") + [line for line in lines("n1", "node_heard") if f"node={name} " in line])
+            return councils and councils[-1] > since and name in councils[-1].split("voters=")[1]
+
+        wait_for(f"{name} votes", votes)
+
     def __getitem__(self, name: str) -> Node:
         return next(n for n in self.nodes if n.name == name)
 
