@@ -396,7 +396,8 @@ class Cluster:
 
         def votes():
             councils = lines("n1", "council")
-            since = max(lines(name, "started") + [line for line in lines("n1", "node_heard") if f"node={name} " in line])
+            heard = [line for line in lines("n1", "node_heard") if f"node={name} " in line]
+            since = max(lines(name, "started") + heard)
             return councils and councils[-1] > since and name in councils[-1].split("voters=")[1]
 
         wait_for(f"{name} votes", votes)
