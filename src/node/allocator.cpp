@@ -192,7 +192,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     // Another node may do, if the program did not name this one.
     const bool elsewhere = last.code() == Code::kPeerLost || last.code() == Code::kDraining ||
                            last.code() == Code::kNoMemory || last.code() == Code::kNoFds ||
-                           last.code() == Code::kLimit;
+                           last.code() == Code::kLimit || last.code() == Code::kIo;
     if (!elsewhere || !wanted.nodes.empty() || session->ended) break;
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].status.is_ok()) failed.insert(nodes[i]);

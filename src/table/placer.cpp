@@ -20,7 +20,8 @@ uint64_t offered(const ocm_node_info& node, ocm_kind kind) {
 /// Worth asking another node instead.
 bool try_another(Code code) {
   return code == Code::kPoolFull || code == Code::kPeerLost || code == Code::kDraining ||
-         code == Code::kDeadline || code == Code::kUnknownNode || code == Code::kLimit;
+         code == Code::kDeadline || code == Code::kUnknownNode || code == Code::kLimit ||
+         code == Code::kNoMemory || code == Code::kNoFds || code == Code::kIo;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import random
+import resource
 import subprocess
 
 import pytest
@@ -122,6 +123,22 @@ def test_a_device_that_loses_pages_is_told(nvme):
     os.truncate(pool, 0)
     assert outcome(lambda: allocation.get(0, PAGE)) == "LOST"
     assert "nvme_pages_lost pages=1" in nvme["n2"].log()
+    program.close()
+
+
+def test_a_device_that_takes_no_more_keeps_what_it_has_and_others_are_used(nvme):
+    program = nvme.program(nvme["n1"])
+    kept = program.alloc(4 * PAGE, nodes=["n1"], kind=NVME)
+    kept.fill(0, 1, 4 * PAGE)
+    program.alloc(8 * MIB, nodes=["n2"], kind=NVME)  # n1 has more room
+    resource.prlimit(nvme["n1"].process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    assert outcome(lambda: kept.put(100, b"x")) == "IO"
+    assert kept.holds(0, 1, 4 * PAGE)
+    for _ in range(3):
+        elsewhere = program.alloc(MIB, kind=NVME)
+        elsewhere.fill(0, 2, MIB)
+        assert [extent["node"] for extent in elsewhere.extents()] == ["n2"]
+    assert outcome(lambda: program.alloc(MIB, nodes=["n1"], kind=NVME)) == "IO"
     program.close()
 
 

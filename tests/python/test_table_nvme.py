@@ -1,6 +1,8 @@
 """Tables on devices: larger than all memory of the nodes, and read as others are."""
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -70,6 +72,19 @@ def test_appended_rows_go_where_the_tables_are_unless_told(pool, small):
     assert used(small["n2"], "dram") > 0
     assert_same(table.to_arrow(), numbered(300))
     table.drop()
+
+
+def test_where_a_device_takes_no_more_tables_go_elsewhere(pool, small):
+    first = pool.table("first").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
+    resource.prlimit(small["n1"].process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    with pytest.raises(oncilla.errors.IoError):
+        pool.table("there").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
+    for i in range(3):
+        table = pool.table(f"elsewhere{i}").put(wide(i), kind="nvme")
+        assert_same(table.to_arrow(), wide(i))
+        table.drop()
+    assert_same(first.to_arrow(), numbered(100))
+    first.drop()
 
 
 def test_copies_on_devices_are_refused_with_nothing_left(pool, small):

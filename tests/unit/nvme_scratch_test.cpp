@@ -44,7 +44,7 @@ class LateQueue final : public Queue {
     const bool fails = fail_next > 0 || broken.contains(request.offset) || (writes && all_writes_fail);
     if (fail_next > 0) --fail_next;
     if (writes && !fails) std::memcpy(there, request.bytes, request.length);
-    if (writes && fails) std::memcpy(there, request.bytes, request.length / 2);  // torn
+    if (writes && fails && tears) std::memcpy(there, request.bytes, request.length / 2);
     if (!writes) std::memcpy(request.bytes, there, request.length);
     request.done(fails ? Status(Code::kIo, "the test's device fails") : Status());
   }
@@ -58,6 +58,7 @@ class LateQueue final : public Queue {
   uint64_t carried_out = 0;
   int fail_next = 0;
   bool all_writes_fail = false;
+  bool tears = true;          // a write that fails is carried out in half
   std::set<uint64_t> broken;  // offsets that fail
 };
 
@@ -246,6 +247,20 @@ TEST_F(NvmeScratch, ADeviceThatTakesNoMoreIsReadOnly) {
   std::vector<std::byte> byte(1);
   EXPECT_EQ(get(*backing, 0, byte).code(), Code::kLost)
       << "nobody knows what is left of the page: never old bytes";
+}
+
+TEST_F(NvmeScratch, AWriteThatFailsBeforeItBeginsLeavesThePageAsItWas) {
+  const auto backing = made(2 * kPage);
+  ASSERT_TRUE(put(*backing, 0, of(kPage, 5)).is_ok());
+  queue.all_writes_fail = true;
+  queue.tears = false;
+  EXPECT_EQ(put(*backing, 100, of(1, 7)).code(), Code::kIo);
+  EXPECT_EQ(put(*backing, kPage, of(kPage, 7)).code(), Code::kIo);
+  EXPECT_EQ(at(*backing, 0), 5);
+  EXPECT_EQ(at(*backing, 100), 5);
+  EXPECT_EQ(at(*backing, kPage), 0) << "never written";
+  EXPECT_EQ(pool.state().lost_pages, 0);
+  EXPECT_EQ(pool.state().bad_slots, ScratchPool::kTries) << "the page is in its own slot as before";
 }
 
 /// Thousands of calls wait for a buffer when the pool stops: each is told, on a stack that does not grow.

@@ -228,15 +228,17 @@ class ScratchPool::Pages final : public Backing, public Staged {
   }
   Outcome written(Part& part, uint32_t slot, uint32_t crc, const Status& status) {
     Entry& entry = entries_[part.page];
+    const bool is_elsewhere =
+        entry.is_in_slot() && entry.slot() != slot;  // the page's own slot failed before
     if (status.is_ok()) {
+      if (is_elsewhere) pool_.slot_is_bad();
       entry.set(slot, crc);
       return Status();
     }
-    pool_.slot_is_bad();
-    if (entry.is_in_slot()) entry.lose();  // what is in it now nobody knows
+    if (is_elsewhere || !entry.is_in_slot()) pool_.slot_is_bad();
     auto next = ++part.failed <= kTries ? pool_.take_slot() : Result<uint32_t>(status);
     if (next.is_ok()) return write_to(part, *next, crc);
-    if (entry.is_lost()) pool_.page_is_lost();
+    // What the first write left in the page's own slot nobody knows; the checksum of before tells (X2).
     return pool_.stop_writes(status);
   }
 

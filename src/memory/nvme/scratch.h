@@ -9,7 +9,7 @@
 //   X1 A slot is in use by one page, or free, or bad; a bad one is not used again.
 //   X2 What is read had the checksum that it was written with: never old bytes, never zeros in their place.
 //   X3 A write that failed went to another slot, kTries of them; where all fail the pool takes no more writes and makes no
-//      more extents, and what it has can be read.
+//      more extents, and what it has can be read: also the page whose write failed, where its slot is as it was.
 //   X4 At most buffers() pages are between memory and device.
 // Threads: any. The pool outlives its backings; its queue's threads call.
 #pragma once
