@@ -81,8 +81,8 @@ class Remake {
   /// Nobody will hear kGive or kRelease any more: the node of the spare home is gone, or the replica there is.
   void spare_is_gone();
 
-  /// B answers REVOKED or may do so already: who asks for it waits.
   bool is_switched() const { return switched_; }
+  /// B answers REVOKED or may do so already: who asks for it waits.
   bool is_frozen() const { return frozen_ || step_ == Step::kFreeze || step_ == Step::kThaw; }
   /// The spare home may have heard that C is given (M3).
   bool may_be_given() const { return may_be_given_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/another_node.h"
 #include "base/fault.h"
 #include "control/parts.h"
 #include "fabric/registry/registry.h"
@@ -189,11 +190,8 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
       if (m.status.is_ok()) co_await release(session, Extents(1, std::move(m.extent)));
     }
     if (last.code() == Code::kPoolFull) continue;
-    // Another node may do, if the program did not name this one.
-    const bool elsewhere = last.code() == Code::kPeerLost || last.code() == Code::kDraining ||
-                           last.code() == Code::kNoMemory || last.code() == Code::kNoFds ||
-                           last.code() == Code::kLimit || last.code() == Code::kIo;
-    if (!elsewhere || !wanted.nodes.empty() || session->ended) break;
+    // If the program did not name this one.
+    if (!another_node_may_do(last.code()) || !wanted.nodes.empty() || session->ended) break;
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].status.is_ok()) failed.insert(nodes[i]);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/another_node.h"
 #include "base/kinds.h"
 #include "base/units.h"
 
@@ -19,9 +20,8 @@ uint64_t offered(const ocm_node_info& node, ocm_kind kind) {
 
 /// Worth asking another node instead.
 bool try_another(Code code) {
-  return code == Code::kPoolFull || code == Code::kPeerLost || code == Code::kDraining ||
-         code == Code::kDeadline || code == Code::kUnknownNode || code == Code::kLimit ||
-         code == Code::kNoMemory || code == Code::kNoFds || code == Code::kIo;
+  return another_node_may_do(code) || code == Code::kPoolFull || code == Code::kDeadline ||
+         code == Code::kUnknownNode;
 }
 
 }  // namespace

@@ -388,17 +388,21 @@ class Cluster:
         finally:
             session.close()
 
+    def councils(self) -> list[tuple[str, list[str]]]:
+        """Those that the coordinator, n1, made: when, as its log says, and who votes."""
+        return [(line.split()[0], line.split("voters=")[1].strip('"').split())
+                for line in self["n1"].log().splitlines() if " council number=" in line]
+
     def wait_votes(self, name: str):
         """Until this run of a voter has its vote. Before that its former run counts as a silent voter: were another
         one of three killed then, a majority would be gone (CAVEATS.md)."""
-        def lines(node, event):
-            return [line for line in self[node].log().splitlines() if f" {event} " in line]
+        def when(node, event):
+            return [line.split()[0] for line in self[node].log().splitlines() if event in f"{line} "]
 
         def votes():
-            councils = lines("n1", "council")
-            heard = [line for line in lines("n1", "node_heard") if f"node={name} " in line]
-            since = max(lines(name, "started") + heard)
-            return councils and councils[-1] > since and name in councils[-1].split("voters=")[1]
+            since = max(when(name, " started ") + when("n1", f" node_heard node={name} "))
+            made, voters = (self.councils() or [("", [])])[-1]
+            return made > since and name in voters
 
         wait_for(f"{name} votes", votes)
 

@@ -207,8 +207,7 @@ def test_the_coordinator_killed_and_started_again_loses_nothing(cluster):
 
 def council_of(cluster, size):
     """Waits until as many nodes vote; the coordinator's log says so."""
-    wait_for(f"{size} voters", lambda: [line for line in cluster["n1"].log().splitlines() if "council" in line
-                                        and len(line.split("voters=")[-1].strip().strip('"').split()) == size])
+    wait_for(f"{size} voters", lambda: any(len(voters) == size for _, voters in cluster.councils()))
 
 
 def test_replicas_go_on_when_the_coordinator_is_killed_for_good(cluster):

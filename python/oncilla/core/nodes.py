@@ -16,7 +16,6 @@ FABRICS = {"any": 0, **_core.FABRICS}
 FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
 
 
-
 def number_of(what: str, name: str, names: dict[str, int]) -> int:
     """The number of `name`, which the caller gave as `what`. Raises InvalidArgument."""
     if name not in names:

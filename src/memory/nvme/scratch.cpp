@@ -228,14 +228,13 @@ class ScratchPool::Pages final : public Backing, public Staged {
   }
   Outcome written(Part& part, uint32_t slot, uint32_t crc, const Status& status) {
     Entry& entry = entries_[part.page];
-    const bool is_elsewhere =
-        entry.is_in_slot() && entry.slot() != slot;  // the page's own slot failed before
+    const bool is_its_own = entry.is_in_slot() && entry.slot() == slot;
     if (status.is_ok()) {
-      if (is_elsewhere) pool_.slot_is_bad();
+      if (entry.is_in_slot() && !is_its_own) pool_.slot_is_bad();  // the one that it had failed before
       entry.set(slot, crc);
       return Status();
     }
-    if (is_elsewhere || !entry.is_in_slot()) pool_.slot_is_bad();
+    if (!is_its_own) pool_.slot_is_bad();
     auto next = ++part.failed <= kTries ? pool_.take_slot() : Result<uint32_t>(status);
     if (next.is_ok()) return write_to(part, *next, crc);
     // What the first write left in the page's own slot nobody knows; the checksum of before tells (X2).
