@@ -392,7 +392,7 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
  * if that name was removed since), PERMISSION, REVOKED (a publish whose answer was not heard was done, and the name
  * removed), NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON: the name may be there all the same, or a moment later. Publish
  * again under the same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR and PEER_LOST
- * also if you end. */
+ * also if you end. PEER_LOST again and again: a home restarted, and the bytes that it had are gone. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however

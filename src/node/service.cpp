@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "control/parts.h"
@@ -187,8 +188,10 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const bool in_doubt = std::exchange(asked.may_be_named, true);
   asked.publishing = true;
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), begun_ns = core_.now_ns();
-  // Who asks waits for two deadlines: a vote for a daemon that has just restarted runs for one.
-  const uint64_t lose_until_ns = begun_ns + deadline_ns + deadline_ns / 4;
+  // Who asks waits for two deadlines. The coordinator may be silent for most of one, and a home that restarts meanwhile is
+  // known half of one after that: the time for it counts from the first answer that tells of it.
+  const uint64_t lose_until_ns = begun_ns + deadline_ns + deadline_ns / 2;
+  std::optional<uint64_t> known_until_ns;
   (void)co_await give_up_gone(session, id, false, lose_until_ns);
   Result<wire::Envelope> reply = Code::kNotFound;
   bool unanswered =
@@ -209,8 +212,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     if (moved && first) changed = co_await remaker_.follow(session, id);
     const bool given_up = co_await give_up_gone(session, id, true, lose_until_ns);
     if (changed || given_up) continue;
-    // A daemon that restarted just now is known soon.
-    if (!replicas || code == Code::kRevoked || core_.now_ns() >= begun_ns + deadline_ns / 2) break;
+    if (!known_until_ns) known_until_ns = std::min(core_.now_ns() + deadline_ns / 2, lose_until_ns);
+    if (!replicas || code == Code::kRevoked || core_.now_ns() >= *known_until_ns) break;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
   const auto again = session->allocations.find(id);
@@ -223,6 +226,10 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     co_return reply.status()
         .with_code(Code::kPeerLost)
         .with_message("a home did not answer before: " + std::string(reply.status().message()));
+  if (reply.status().code() == Code::kNotFound)
+    co_return reply.status()
+        .with_code(Code::kPeerLost)
+        .with_message("a home restarted: " + std::string(reply.status().message()));
   if (!reply.is_ok()) co_return reply.status();
   again->second.owned = false;
   again->second.named = true;

@@ -121,5 +121,35 @@ def test_what_lost_all_replicas_is_not_published_and_says_so_in_time(make_cluste
         wait_for("the deaths are known", lambda: sum(
             node["state"] == "dead" for node in cluster["n1"].status()["nodes"]) == 2)
     begin = time.monotonic()
-    assert outcome(lambda: a.publish("x", 0o606)) in ("PEER_LOST", "NOT_FOUND", "LOST")
+    assert outcome(lambda: a.publish("x", 0o606)) in ("PEER_LOST", "LOST")
     assert time.monotonic() - begin < 2 * FAILURE_DEADLINE_S + 2
+
+
+@pytest.mark.parametrize("still", [0.6, 0.75])
+def test_a_home_restarts_while_the_coordinator_is_silent_and_the_name_is_given(cluster, still):
+    n1, n2, n3 = cluster.nodes
+    program, other = cluster.program(n3), cluster.program(n1)
+    a = program.alloc(MIB, layout="replicated", nodes=["n3", "n2"], flags=DEDICATED)
+    a.fill(0, 5, MIB)
+    n1.signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    program.start(a.command("publish", "x", 0o606))
+    n2.kill()
+    n2.start()
+    time.sleep(max(0, begin + still * FAILURE_DEADLINE_S - time.monotonic()))
+    n1.signal(signal.SIGCONT)
+    program.finish()
+    assert other.attach("x", "r").holds(0, 5, MIB)
+
+
+@pytest.mark.parametrize("layout, nodes", [("single", ["n2"]), ("striped", ["n2", "n3"])])
+def test_what_its_home_lost_by_a_restart_is_not_published_and_the_error_tells_why(cluster, layout, nodes):
+    program = cluster.program(cluster["n1"])
+    a = program.alloc(MIB, layout=layout, nodes=nodes, flags=DEDICATED)
+    cluster["n2"].kill()
+    cluster["n2"].start().wait_ready()
+    cluster.wait_members(at=cluster["n1"])
+    with pytest.raises(OcmError, match="restarted") as failed:
+        a.publish("x", 0o606)
+    assert failed.value.name == "PEER_LOST"
+    assert outcome(lambda: cluster.program(cluster["n3"]).attach("x")) == "NOT_FOUND"

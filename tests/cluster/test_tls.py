@@ -1,5 +1,6 @@
 """TLS: daemons prove themselves by certificate and token, programs by their session's key alone."""
 import contextlib
+import ctypes
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ from harness import wait_for
 from ocmlib import OcmError, find_binary
 
 MIB = 1 << 20
+SO_ATTACH_FILTER = 26
 
 
 def openssl(*arguments):
@@ -86,6 +88,48 @@ def moves_bytes(cluster, at=("n1", "n3")):
     assert q.attach("shown").holds(0, 1, 3 * MIB)
     for program in (p, q):
         program.close()
+
+
+@contextlib.contextmanager
+def overheard(cluster):
+    """What the daemons' ports say and are told meanwhile, a list of packets: as who reads their network."""
+    ports = [int(address.rsplit(":", 1)[1]) for node in cluster.nodes for address in (node.control, node.data)]
+    rules = []  # classic BPF: IPv4 on Ethernet, no options; all of a packet of one of the ports, else nothing
+    for offset in (34, 36):
+        rules.append((0x28, 0, 0, offset))
+        rules += [(0x15, 0, 0, port) for port in ports]
+    rules = [(code, len(rules) - i if code == 0x15 else 0, 0, k) for i, (code, _, _, k) in enumerate(rules)]
+    rules += [(6, 0, 0, 0), (6, 0, 0, 1 << 18)]
+    program = b"".join(struct.pack("HBBI", *rule) for rule in rules)
+    buffer = ctypes.create_string_buffer(program)
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap:
+        tap.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(rules), ctypes.addressof(buffer)))
+        tap.bind(("lo", 0))
+        heard = []
+        yield heard
+        tap.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                heard.append(tap.recv(1 << 18))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_who_reads_the_network_learns_capabilities_names_and_bytes_only_without_tls(make_cluster, certificates, tls):
+    cluster = start(make_cluster(start=False), certificates) if tls else make_cluster()
+    raw = rawprogram.RawProgram(cluster["n3"])
+    raw.hello()
+    program = cluster.program(cluster["n3"])
+    with overheard(cluster) as heard:
+        made = rawprogram.done(raw.call("allocate", bytes_total=MIB, nodes=["n2"]))["allocation"]
+        a = program.alloc(4096, nodes=["n2"])
+        a.put(0, b"some-bytes-of-a-program")
+        a.publish("a-name-of-a-program")
+    raw.close()
+    traffic = b"|".join(heard)
+    assert len(traffic) > 1000
+    secrets = {"capability": made["extents"][0]["capability"], "name": b"a-name-of-a-program",
+               "bytes": b"some-bytes-of-a-program"}
+    assert {what: secret in traffic for what, secret in secrets.items()} == dict.fromkeys(secrets, not tls)
 
 
 def test_programs_without_a_key_put_get_copy_and_attach(tls_cluster):
