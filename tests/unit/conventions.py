@@ -28,7 +28,7 @@ ARROWS = {
     "wire": {"base"},
     "fabric": {"base", "os", "wire"},
     "memory": {"base", "os"},
-    "cache": {"base"},  # so far its protocol alone, which stays pure
+    "cache": {"base"},  # so far what decides, which stays pure
     "control": {"base", "os", "wire"},
     "node": {"base", "os", "wire", "fabric", "memory", "control"},
     "client": {"base", "os", "wire", "fabric", "memory"},
