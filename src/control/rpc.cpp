@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "os/rights.h"
 
 namespace ocm::control {
 namespace {
@@ -36,6 +37,7 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
       stream_(loop.context()),
       fd_(socket.get()),
       options_(std::move(options)),
+      passes_rights_(options_.server && os::passes_rights(fd_)),
       bytes_max_(options_.untrusted_bytes_max),
       in_charge_(options_.allowance) {
   ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
@@ -43,7 +45,9 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
   if (options_.tls) tls_ = std::make_unique<TlsFilter>(options_.tls, options_.server);
 }
 
-Connection::~Connection() = default;
+Connection::~Connection() {
+  if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
+}
 
 void Connection::start(Handler handler, Closed closed) {
   handler_ = std::move(handler);
@@ -84,10 +88,12 @@ Status Connection::receive() {
   }
   // One read for each readiness: no connection keeps the others waiting.
   char piece[kReadBytes];
-  const ssize_t n = ::recv(fd_, piece, sizeof(piece), MSG_DONTWAIT);
+  const ssize_t n = passes_rights_ ? os::receive_without_rights(fd_, piece, sizeof(piece))
+                                   : ::recv(fd_, piece, sizeof(piece), MSG_DONTWAIT);
   if (n == 0) return Status(Code::kPeerLost, end_of_stream());
   if (n < 0) {
     if (errno == EAGAIN || errno == EINTR) return {};
+    if (errno == EBADMSG) return Status(Code::kProtocol, "descriptors, which no request has");
     return Status(Code::kPeerLost, std::string("recv: ") + std::strerror(errno));
   }
   heard_ = true;
@@ -377,8 +383,7 @@ void Connection::close(const Status& why) {
   if (!open_) return;
   open_ = false;
   const std::shared_ptr<Connection> self = shared_from_this();
-  asio::error_code ignored;
-  stream_.close(ignored);
+  os::close_unread(os::Fd(stream_.release()));
   out_.clear();
   queued_bytes_ = 0;
   for (auto& [id, call] : calls_) {

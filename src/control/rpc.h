@@ -127,6 +127,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   asio::posix::stream_descriptor stream_;
   const int fd_;
   const Options options_;
+  const bool passes_rights_;  // os/rights.h
   std::unique_ptr<TlsFilter> tls_;
   size_t bytes_max_;
   bool open_ = true;

@@ -13,6 +13,7 @@
 
 #include "os/address.h"
 #include "os/lookup.h"
+#include "os/rights.h"
 
 namespace ocm::control {
 namespace {
@@ -116,6 +117,7 @@ Result<os::Fd> listen_unix(const std::string& path) {
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return Status::from_errno(errno, "socket");
+  os::refuse_rights(fd.get());
   if (::bind(fd.get(), where, sizeof(address)) != 0) {
     if (errno != EADDRINUSE) return Status::from_errno(errno, "binding " + path);
     os::Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -184,8 +186,7 @@ void Acceptor::start(std::function<void(os::Fd)> accepted) {
 
 void Acceptor::stop() {
   stopped_ = true;
-  asio::error_code ignored;
-  stream_.close(ignored);
+  if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
 }
 
 Task<void> Acceptor::run([[maybe_unused]] std::shared_ptr<Acceptor> self) {

@@ -6,6 +6,7 @@
 #include "base/share.h"
 #include "os/address.h"
 #include "os/fd_reserve.h"
+#include "os/rights.h"
 
 namespace ocm::node {
 
@@ -83,7 +84,8 @@ Task<void> Doors::close_unproved() {
 void Doors::accept_program(os::Fd socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return os::close_unread(std::move(socket));
   const uint32_t uid = peer.uid;
   const size_t mine = connections_by_uid_[uid];
   const bool trusted = is_privileged(uid);
@@ -93,6 +95,7 @@ void Doors::accept_program(os::Fd socket) {
       used_up_share(trusted, mine, of_users(connections_by_uid_), most) != Share::kOk ||
       (!trusted && !os::fd_is_for(socket.get(), os::FdUse::kConnection))) {
     if (mine == 0) connections_by_uid_.erase(uid);
+    os::close_unread(std::move(socket));
     return refuse(who);
   }
   auto program = std::make_shared<Program>();

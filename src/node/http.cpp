@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 #include "node/core.h"
 #include "os/fd_reserve.h"
+#include "os/rights.h"
 
 namespace ocm::node {
 namespace {
@@ -44,16 +47,50 @@ std::string format(const HttpServer::Answer& answer, bool with_body) {
 }
 
 using control::Task;
-using Socket = asio::posix::stream_descriptor;
+
+}  // namespace
+
+class HttpServer::Peer {
+ public:
+  Peer(control::Loop& loop, os::Fd socket)
+      : passes_rights_(os::passes_rights(socket.get())), stream_(loop.context(), socket.release()) {}
+  ~Peer() { close(); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  bool is_open() const { return stream_.is_open(); }
+  int fd() { return stream_.native_handle(); }
+  void close() {
+    if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
+  }
+  /// False: it was closed.
+  Task<bool> ready(asio::posix::stream_descriptor::wait_type what) {
+    const asio::error_code error =
+        co_await control::completed([&](auto done) { stream_.async_wait(what, done); });
+    co_return !error;
+  }
+  /// As recv(2). Errors: EBADMSG too, see os/rights.h.
+  ssize_t receive(void* to, size_t bytes) {
+    return passes_rights_ ? os::receive_without_rights(fd(), to, bytes)
+                          : ::recv(fd(), to, bytes, MSG_DONTWAIT);
+  }
+
+ private:
+  const bool passes_rights_;
+  asio::posix::stream_descriptor stream_;
+};
+
+namespace {
+
+using Wait = asio::posix::stream_descriptor::wait_type;
 
 /// Until the end of the request's head, or too much. False at the end of the connection.
-Task<bool> receive(Socket& socket, std::string& request) {
+template <class Peer>
+Task<bool> receive(Peer& peer, std::string& request) {
   while (request.find("\r\n\r\n") == std::string::npos && request.size() <= kRequestBytesMax) {
-    const asio::error_code error =
-        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_read, done); });
-    if (error) co_return false;
+    if (!co_await peer.ready(Wait::wait_read)) co_return false;
     char piece[1024];
-    const ssize_t n = ::recv(socket.native_handle(), piece, sizeof(piece), MSG_DONTWAIT);
+    const ssize_t n = peer.receive(piece, sizeof(piece));
     if (n > 0) {
       request.append(piece, static_cast<size_t>(n));
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -64,34 +101,33 @@ Task<bool> receive(Socket& socket, std::string& request) {
 }
 
 /// Neither has the peer closed it, nor who waits too long.
-bool is_waited_for(Socket& socket) {
-  if (!socket.is_open()) return false;
-  pollfd one{socket.native_handle(), 0, 0};
+template <class Peer>
+bool is_waited_for(Peer& peer) {
+  if (!peer.is_open()) return false;
+  pollfd one{peer.fd(), 0, 0};
   return ::poll(&one, 1, 0) == 0;
 }
 
 /// Until the peer closes: unread bytes would make the kernel reset the connection, and the answer with it.
-Task<void> ignore_the_rest(Socket& socket) {
-  ::shutdown(socket.native_handle(), SHUT_WR);
+template <class Peer>
+Task<void> ignore_the_rest(Peer& peer) {
+  ::shutdown(peer.fd(), SHUT_WR);
   for (size_t ignored = 0; ignored < kIgnoredBytesMax;) {
-    const asio::error_code error =
-        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_read, done); });
-    if (error) co_return;
+    if (!co_await peer.ready(Wait::wait_read)) co_return;
     char piece[4096];
-    const ssize_t n = ::recv(socket.native_handle(), piece, sizeof(piece), MSG_DONTWAIT);
+    const ssize_t n = peer.receive(piece, sizeof(piece));
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) co_return;
     if (n > 0) ignored += static_cast<size_t>(n);
   }
 }
 
 /// As much as the peer takes.
-Task<void> send(Socket& socket, std::string bytes) {
+template <class Peer>
+Task<void> send(Peer& peer, std::string bytes) {
   for (size_t sent = 0; sent < bytes.size();) {
-    const asio::error_code error =
-        co_await control::completed([&](auto done) { socket.async_wait(Socket::wait_write, done); });
-    if (error) co_return;
+    if (!co_await peer.ready(Wait::wait_write)) co_return;
     const ssize_t n =
-        ::send(socket.native_handle(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ::send(peer.fd(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n >= 0) {
       sent += static_cast<size_t>(n);
     } else if (errno != EAGAIN && errno != EINTR) {
@@ -116,8 +152,7 @@ bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const O
     return which(one) && (!one.asked || !is_waited_for(*one.stream));
   });
   if (oldest == open.end()) return false;
-  asio::error_code ignored;
-  oldest->stream->close(ignored);
+  oldest->stream->close();
   open.erase(oldest);
   return true;
 }
@@ -129,21 +164,20 @@ HttpServer::Open* HttpServer::Shared::find(const Stream& stream) {
 }
 
 void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
-  if (!os::fd_is_for(socket.get(), os::FdUse::kHttp)) return;
+  if (!os::fd_is_for(socket.get(), os::FdUse::kHttp)) return os::close_unread(std::move(socket));
   ucred peer{};
   socklen_t length = sizeof(peer);
   std::optional<uint32_t> uid;
   const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
   if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
   const auto is_trusted = [](const Open& one) { return one.uid && is_privileged(*one.uid); };
-  const Open fresh{std::make_shared<asio::posix::stream_descriptor>(shared->loop.context()), uid};
+  const Open fresh{std::make_shared<Peer>(shared->loop, std::move(socket)), uid};
   if (uid && !is_trusted(fresh)) {
     if (!shared->make_room(kConnectionsMax / 2, [&](const Open& one) { return one.uid == uid; })) return;
     if (!shared->make_room(kConnectionsMax / 4 * 3, [&](const Open& one) { return !is_trusted(one); }))
       return;
   }
   if (!shared->make_room(kConnectionsMax, [](const Open&) { return true; })) return;
-  fresh.stream->assign(socket.release());
   shared->open.push_back(fresh);
   shared->loop.spawn(serve(shared, fresh.stream));
 }
@@ -154,8 +188,7 @@ control::Task<void> HttpServer::serve(std::shared_ptr<Shared> shared, Stream str
   // The timer's handler may run after this frame is gone.
   asio::steady_timer timer(shared->loop.context(), kPatience);
   timer.async_wait([stream](const asio::error_code& cancelled) {
-    asio::error_code ignored;
-    if (!cancelled) stream->close(ignored);
+    if (!cancelled) stream->close();
   });
   std::string request;
   const bool whole = co_await receive(*stream, request);

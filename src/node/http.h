@@ -39,7 +39,8 @@ class HttpServer {
   void stop();
 
  private:
-  using Stream = std::shared_ptr<asio::posix::stream_descriptor>;
+  class Peer;
+  using Stream = std::shared_ptr<Peer>;
   struct Open {
     Stream stream;
     std::optional<uint32_t> uid;

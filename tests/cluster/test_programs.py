@@ -2,10 +2,12 @@
 import errno
 import fcntl
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -190,3 +192,79 @@ def test_a_replica_that_was_dropped_stays_for_who_reads_it_through_a_pointer(net
     assert late.holds(0, 2, MIB)
     held.free()
     wait_for("its pages are back", lambda: used(n3) == before - MIB)
+
+
+# ---- descriptors that nobody asked for
+
+
+HELD_UP = r"""
+import array, os, socket, struct, sys, time
+os.chdir(os.path.dirname(sys.argv[1]))
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+sender = socket.socket()
+sender.connect(listener.getsockname())
+kept = listener.accept()
+sender.setblocking(False)
+try:
+    while True:
+        sender.send(bytes(65536))
+except BlockingIOError:
+    pass
+sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))  # its last close waits for 600 s
+daemon = socket.socket(socket.AF_UNIX)
+daemon.connect(os.path.basename(sys.argv[1]))
+print(flush=True)
+sys.stdin.readline()
+try:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sender.fileno()]))]
+    daemon.sendmsg([b"\x10"], rights, socket.MSG_OOB if sys.argv[2] == "urgent" else 0)
+    daemon.send(b"\0\0\0")
+    sender.close()
+except PermissionError:  # the kernel refuses it
+    pass
+print(flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def older_kernel(tmp_path_factory):
+    library = tmp_path_factory.mktemp("kernel") / "older_kernel.so"
+    library.parent.chmod(0o755)
+    source = pathlib.Path(__file__).with_name("older_kernel.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, timeout=60)
+    return library
+
+
+@pytest.mark.parametrize("how", ["plain", "urgent"])
+@pytest.mark.parametrize("kernel", ["this one", "older"])
+@pytest.mark.parametrize("door", ["oncillad.sock", "http.sock"])
+def test_a_descriptor_that_is_slow_to_close_holds_up_nobody(make_cluster, older_kernel, door, kernel, how):
+    cluster = make_cluster(names=("n1", "n2"), start=False, extra=("--failure-deadline-ms", "3000"))
+    cluster["n1"].start().wait_ready()
+    cluster["n2"].start(prefix=["env", f"LD_PRELOAD={older_kernel}"] if kernel == "older" else []).wait_ready()
+    cluster.wait_members(2)
+    program = cluster.program(cluster["n2"])
+    cluster.let_others_in()
+    with subprocess.Popen([sys.executable, "-c", HELD_UP, str(cluster["n2"].run_dir / door), how],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as hostile:
+        try:
+            assert hostile.stdout.readline() == b"\n"
+            cluster["n2"].signal(signal.SIGSTOP)  # so that the daemon has the last reference
+            hostile.stdin.write(b"\n")
+            hostile.stdin.flush()
+            assert hostile.stdout.readline() == b"\n"
+            cluster["n2"].signal(signal.SIGCONT)
+            end = time.monotonic() + 2 * FAILURE_DEADLINE_S
+            while time.monotonic() < end:
+                program.alloc(MIB, nodes=["n2"], flags=DEDICATED).free()
+                cluster["n2"].local_get("/status")
+        finally:
+            os.killpg(hostile.pid, signal.SIGKILL)
+    assert "node_dead" not in cluster["n1"].log_path.read_text()
