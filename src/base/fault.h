@@ -67,7 +67,9 @@ namespace ocm::fault {
   X(kLoneFollowsItself, "mutation.lonely") /* P5: who voted alone goes by the council of its former run */   \
   X(kNotAskedAgain, "mutation.not_asked")  /* A3: what a lone voter decided is not asked of its next run */  \
   X(kGivesFirst, "mutation.gives_first")   /* a part waits for the homes of another one that are silent */   \
-  X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */
+  X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */   \
+  X(kGoneIsAwaited, "mutation.gone")       /* P6: nor is one over whose only voter is gone */                \
+  X(kFormerStays, "mutation.former_stays") /* P6: its next run goes by the council before */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

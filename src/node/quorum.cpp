@@ -101,14 +101,18 @@ bool Quorum::acts() const {
          core_.now_ns() < seat_.until_ns();
 }
 
-bool Quorum::is_over(const wire::Council& council) const {
+bool Quorum::has_ended(const wire::Council& council) const {
   const auto ended =
       std::count_if(council.voters().begin(), council.voters().end(), [this](const wire::Voter& voter) {
         if (is_self(voter)) return voter.incarnation() != self_.incarnation();
         const auto run = runs_.find(voter.name());
         return run != runs_.end() && run->second != voter.incarnation();
       });
-  return council.voters_size() > 1 && 2 * (council.voters_size() - ended) <= council.voters_size();
+  return 2 * (council.voters_size() - ended) <= council.voters_size();
+}
+
+bool Quorum::is_over(const wire::Council& council) const {
+  return council.voters_size() > 1 && (has_ended(council) || council.id() == before_own_);
 }
 
 wire::Council Quorum::known() const {
@@ -335,7 +339,11 @@ bool Quorum::come_to(const wire::Council& council) {
 }
 
 void Quorum::saw(const wire::Council& council) {
-  if (is_dead(council)) return;
+  if (is_dead(council)) {
+    if (control::continues(council, holder_.council()) && !fault::at(fault::Point::kFormerStays))
+      before_own_ = holder_.council().id();
+    return;
+  }
   if (come_to(council)) ask_round();
   const uint64_t now = core_.now_ns();
   if (!holder_.is_stranger(council)) {
@@ -610,6 +618,8 @@ Task<void> Quorum::install() {
   if (convener_->chosen().bases_size() > 1) fault::reached(fault::State::kCouncilContinued);
   bool acts = false;
   for (const auto& [voter, answer] : answers) acts = convener_->installed(voter) || acts;
+  if (!acts && core_.passes_on() && has_ended(next) && !fault::at(fault::Point::kGoneIsAwaited))
+    (void)come_to(next);  // P6
   if (!acts) co_return;
   if (convener_->council().id() != next.id()) co_return;  // of an earlier run: it is continued next
   sealing_ = telling_ = false;

@@ -14,6 +14,9 @@
 //   P5 a daemon does not go by a council that a former run of its own was the only voter of: nobody can act in it, or make
 //      another of it. It tells nobody of one, and another council that it knows, also one that is over, changes nothing.
 //   P3 a council of several voters of which no majority runs any more is not told of: it is over, and another is founded.
+//   P6 a council that was chosen and that nobody can install, for no majority of its voters runs any more, is gone to all the
+//      same: it may have acted, and those who promised it can have no other one chosen. Then it is over (P3), or its only
+//      voter's next run hears of it, and that nothing is left of the one before it (P2).
 //
 // Threads: the loop's.
 #pragma once
@@ -118,7 +121,9 @@ class Quorum {
   control::Task<bool> others_agree(wire::Council base);
   bool is_dead(const wire::Council& council) const;  // P5
   wire::Council without_self(wire::Council council) const;
-  bool is_over(const wire::Council& council) const;
+  /// No majority of its voters runs any more.
+  bool has_ended(const wire::Council& council) const;
+  bool is_over(const wire::Council& council) const;  // P3
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
                const wire::LeaseGranted& vote);
@@ -178,7 +183,8 @@ class Quorum {
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;
-  uint64_t told_over_ = 0;  // a council's id
+  uint64_t told_over_ = 0;   // a council's id
+  uint64_t before_own_ = 0;  // P6: of the council that one of a former run of this daemon alone followed
   std::function<void()> on_leader_;
   std::function<void(const ExtentId&)> on_dropped_;
   std::map<std::string, std::string> runs_;  // by node: of voters, as heard last

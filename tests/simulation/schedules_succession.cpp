@@ -382,6 +382,41 @@ std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& br
   return finish(script, reached, {keeper, one, other});
 }
 
+/// The coordinator stands still, and another one, which has a council of itself alone chosen, dies before it told anybody.
+/// When all of them run again, those who promised that council know that it is over, and the next run of its voter goes on.
+std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
+                            std::set<fault::State>* reached) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  const auto one = world.add_program(seed % 3), other = world.add_program((seed + 1) % 3);
+  const auto x = give_name(script, one, "x", on(0, 1 + seed % 2));
+  script.run_for_ms(2 * kDeadlineMs);
+  world.stop(0);
+  size_t maker = 0;
+  for (uint64_t us = 0; us < 8 * kDeadlineMs * 1000 && maker == 0; us += 20) {
+    world.run_for(20'000);
+    for (const size_t node : {1, 2}) {
+      if (world.daemon(node)->cluster->quorum().voter().council().voters_size() == 1) maker = node;
+    }
+  }
+  if (maker == 0) world.violate("no council was made");
+  world.run_for(seed % 4 * 100'000);
+  world.kill(maker, false);
+  const uint64_t back_ms = seed % 5 * 200, on_ms = seed / 5 % 3 * 1000;
+  script.run_for_ms(std::min(back_ms, on_ms));
+  on_ms <= back_ms ? world.resume(0) : world.restart(maker);
+  script.run_for_ms(std::max(back_ms, on_ms) - std::min(back_ms, on_ms));
+  on_ms <= back_ms ? world.restart(maker) : world.resume(0);
+  script.run_for_ms(5 * kDeadlineMs);
+  if (!world.coordinator()) world.violate("no node is the coordinator, and all of them run");
+  script.run_for_ms(3 * kDeadlineMs);
+  take_name(script, other, "x");
+  const auto y = give_name(script, other, "y", on(1, 2));
+  take_name(script, one, "y");
+  for (const char* name : {"x", "y"}) remove_name(script, other, name);
+  return finish(script, reached, {one, other});
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_succession() {
@@ -397,6 +432,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"two voters hear nothing", two_voters_hear_nothing, 12},
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
       {"who founds anew dies", founds_anew_and_dies, 24},
+      {"the only new voter dies", only_voter_dies, 24},
   };
   return all;
 }

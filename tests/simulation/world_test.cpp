@@ -181,6 +181,8 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kNotAskedAgain, "who decided alone is gone"},
     {fault::Point::kGivesFirst, "a peer dies before it is given"},
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
+    {fault::Point::kGoneIsAwaited, "the only new voter dies"},
+    {fault::Point::kFormerStays, "the only new voter dies"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {
