@@ -321,6 +321,9 @@ Status Home::release(const wire::ReleaseRequest& request) {
   if (remade(id) != nullptr) return free_part_of(id) ? Status() : Status(Code::kPermission);
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
+  // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
+  const bool of_program = named && request.allocation_id().empty();
+  if (of_program && !leases_.end_name(id)) return {};
   return leave_out(id);
 }
 

@@ -158,3 +158,24 @@ def test_what_its_home_lost_by_a_restart_is_not_published_and_the_error_tells_wh
         a.publish("x", 0o606)
     assert failed.value.name == "PEER_LOST"
     assert outcome(lambda: cluster.program(cluster["n3"]).attach("x")) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("nodes", [["n3"], ["n1", "n3"]])
+def test_who_holds_what_was_published_without_an_answer_keeps_it_when_it_is_freed(netns_cluster, nodes):
+    cluster = netns_cluster
+    n1, n2, n3 = cluster.nodes
+    publisher, reader = cluster.program(n2), cluster.program(n3)
+    layout = "single" if len(nodes) == 1 else "replicated"
+    a = publisher.alloc(MIB, layout=layout, nodes=nodes, flags=DEDICATED)
+    a.fill(0, 9, MIB)
+    cluster.cut_one_way(n1, n2)
+    publisher.start(a.command("publish", "x", 0o606))
+    wait_for("the name is there", lambda: "x" in reader.session("names"))
+    held = reader.attach("x", "r+hold")
+    assert outcome(publisher.finish) in ("NO_COORDINATOR", "PEER_LOST", "NO_DAEMON", "DEADLINE")
+    cluster.restore_one_way(n1, n2)
+    a.free()
+    wait_for("the name is gone", lambda: "x" not in reader.session("names"))
+    assert held.holds(0, 9, MIB)
+    held.free()
+    wait_for("nobody has it", lambda: all(used(node) == 0 for node in cluster.nodes))
