@@ -133,7 +133,8 @@ OCM_API int ocm_table_create(ocm_session* session, const char* name, struct Arro
 OCM_API int ocm_table_append(ocm_session* session, const char* name, struct ArrowArrayStream* source,
                              const ocm_table_options* options);
 /* Removes the table. Its memory comes back when the last reader that holds it has closed it.
- * Errors: NOT_FOUND, PERMISSION. */
+ * Errors: NOT_FOUND, PERMISSION, INVALID_ARGUMENT (it is no table), NO_DAEMON, NO_COORDINATOR, PEER_LOST, DEADLINE: its name
+ * may be gone and names of rows that were appended still be there, which dropping it again removes. */
 OCM_API int ocm_table_drop(ocm_session* session, const char* name);
 
 /* Opens the table as it is now.

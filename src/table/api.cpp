@@ -161,7 +161,8 @@ int ocm_table_drop(ocm_session* session, const char* name) {
   return capi::guarded([&] {
     if (const auto state = state_of(session); !state.is_ok()) return fail(state.status());
     if (const Status status = check_table_name(name); !status.is_ok()) return fail(status);
-    return finish(about_table(name, remove_table(session, name)));
+    const RemovedTable removed = remove_table(session, name);
+    return finish(about_table(name, removed.name.is_ok() ? removed.appended : removed.name));
   });
 }
 

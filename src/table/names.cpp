@@ -97,7 +97,9 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   }
   std::byte footer[kFooterBytes];
   OCM_TRY(status_of(ocm_get(handle, bytes - kFooterBytes, footer, kFooterBytes)));
-  OCM_TRY_ASSIGN(segment.footer, decode_footer(footer, bytes));
+  const Result<Footer> decoded = decode_footer(footer, bytes);
+  if (!decoded.is_ok()) return decoded.status().with_subject(Subject::kAllocation, published);
+  segment.footer = decoded.value();
   return segment;
 }
 
@@ -120,32 +122,62 @@ Result<Catalogue> read_catalogue(const HeldSegment& segment) {
   return decode_catalogue(catalogue, footer, bytes);
 }
 
-std::vector<std::string> appended_names(ocm_session* session, const std::string& name) {
+Result<std::vector<std::string>> appended_names(ocm_session* session, const std::string& name) {
+  OCM_TRY_ASSIGN(const std::vector<Published> listed, list_names(session, name + "~"));
   std::vector<std::string> names;
-  const Result<std::vector<Published>> listed = list_names(session, name + "~");
-  if (!listed.is_ok()) return names;
-  for (const Published& one : listed.value()) {
+  for (const Published& one : listed) {
     if (parse_segment_name(name, one.name)) names.push_back(one.name);
   }
   return names;
 }
 
-Status remove_table(ocm_session* session, const std::string& name) {
+namespace {
+
+/// Not: no home could be asked.
+bool is_no_table(const Status& status) {
+  return status.code() == Code::kProtocol && status.subject_kind() == Subject::kAllocation &&
+         status.node().empty();
+}
+
+/// The appended segments of tables `ids`; those of a table that took the name meanwhile stay. `all` of them are gone if it
+/// is kOk. `any`: one was there.
+Status remove_appended(ocm_session* session, const std::string& name, const std::set<uint64_t>& ids,
+                       bool& any) {
+  const auto stay = [](const std::string& which, const Status& why) {
+    return why.with_message(which + " (drop it again): " + std::string(why.message()));
+  };
+  const Result<std::vector<std::string>> names = appended_names(session, name);
+  if (!names.is_ok()) return stay("its appended segments may stay", names.status());
+  Status first;
+  size_t left = 0;
+  for (const std::string& one : names.value()) {
+    if (!ids.contains(parse_segment_name(name, one)->table)) continue;
+    any = true;
+    const Status removed = status_of(ocm_name_remove(session, one.c_str()));
+    if (removed.is_ok() || removed.code() == Code::kNotFound) continue;
+    if (left++ == 0) first = removed;
+  }
+  return left == 0 ? Status() : stay(std::to_string(left) + " of its appended segments stay", first);
+}
+
+}  // namespace
+
+RemovedTable remove_table(ocm_session* session, const std::string& name) {
   std::set<uint64_t> ids;
   if (const Result<HeldSegment> held = hold_segment(session, name); held.is_ok()) {
     ids.insert(held.value().footer.table);
-  } else if (held.status().code() == Code::kProtocol) {
-    return Status(Code::kInvalidArgument, "`" + name + "` is not a table: remove it as an allocation");
+  } else if (is_no_table(held.status())) {
+    return {Status(Code::kInvalidArgument, "`" + name + "` is not a table: remove it as an allocation"), {}};
   }
-  const std::vector<std::string> before = appended_names(session, name);
-  for (const std::string& one : before) ids.insert(parse_segment_name(name, one)->table);
-  const Status removed = status_of(ocm_name_remove(session, name.c_str()));
-  if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
-  // Not those of a table that took the name meanwhile.
-  for (const std::string& one : appended_names(session, name)) {
-    if (ids.contains(parse_segment_name(name, one)->table)) (void)ocm_name_remove(session, one.c_str());
-  }
-  return removed;
+  const Result<std::vector<std::string>> before = appended_names(session, name);
+  if (!before.is_ok()) return {before.status(), {}};
+  for (const std::string& one : before.value()) ids.insert(parse_segment_name(name, one)->table);
+  RemovedTable out{status_of(ocm_name_remove(session, name.c_str())), {}};
+  if (!out.name.is_ok() && out.name.code() != Code::kNotFound) return out;
+  bool any = false;
+  out.appended = remove_appended(session, name, ids, any);
+  if (any) out.name = {};  // what a former attempt left was dropped
+  return out;
 }
 
 }  // namespace ocm::table

@@ -70,10 +70,14 @@ Result<Owners> owners_of_appended(ocm_session* session, const std::string& name,
 /// Reads and checks its catalogue.
 Result<Catalogue> read_catalogue(const HeldSegment& segment);
 
-/// Removes what the name has, first the name. Errors: kNotFound, kPermission, kInvalidArgument (it is no
-/// table).
-Status remove_table(ocm_session* session, const std::string& name);
+struct RemovedTable {
+  Status
+      name;  // that of the table. kNotFound, kPermission, kInvalidArgument (it is no table): nothing was removed
+  Status appended;  // then those of its appended segments: why some are left
+};
+/// Removes what the name has, first the name.
+RemovedTable remove_table(ocm_session* session, const std::string& name);
 /// Appended segments that are published now, of whichever tables had or have the name.
-std::vector<std::string> appended_names(ocm_session* session, const std::string& name);
+Result<std::vector<std::string>> appended_names(ocm_session* session, const std::string& name);
 
 }  // namespace ocm::table

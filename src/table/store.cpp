@@ -35,7 +35,7 @@ Status publish_first(ocm_session* session, const std::string& name, const Alloca
   for (int tried = 0; tried < kPublishTriesMax; ++tried) {
     const Status status = status_of(ocm_publish(segment.get(), name.c_str(), options.mode));
     if (status.code() != Code::kExists || (options.flags & OCM_TABLE_REPLACE) == 0) return status;
-    const Status removed = remove_table(session, name);
+    const Status removed = remove_table(session, name).name;
     if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
   }
   return Status(Code::kExists, "the name is taken again and again");
@@ -115,7 +115,7 @@ Status create_table(ocm_session* session, const char* name, ArrowArrayStream* st
   OCM_TRY(loader.load(given, nullptr, table));
   OCM_TRY_ASSIGN(const Allocation segment, loader.finish());
   // They had the name before it is published here: nobody can have it again.
-  const std::vector<std::string> leftovers = appended_names(session, name);
+  OCM_TRY_ASSIGN(const std::vector<std::string> leftovers, appended_names(session, name));
   OCM_TRY(publish_first(session, name, segment, options));
   for (const std::string& one : leftovers) (void)ocm_name_remove(session, one.c_str());
   return {};

@@ -407,3 +407,46 @@ def test_a_source_that_never_ends_is_stopped_by_no_room(make_cluster):
         with pytest.raises(oncilla.PoolFull):
             pool.table(fresh()).put(endless(), group_rows=10_000)
         assert pool.tables() == []
+
+
+def test_a_drop_whose_daemon_dies_says_so_and_the_next_one_drops_the_rest(make_cluster):
+    cluster = make_cluster(3, budget=64 * MIB)
+    with oncilla.connect(cluster["n2"].socket_path) as pool, oncilla.connect(cluster["n3"].socket_path) as other:
+        before = settled(lambda: used_bytes(other))
+        table = pool.table("t").put(numbered(100), nodes=["n1"])
+        for _ in range(60):
+            table.append(numbered(100))
+        failed = []
+
+        def drop():
+            try:
+                table.drop()
+            except oncilla.Error as error:
+                failed.append(error)
+
+        dropping = threading.Thread(target=drop)
+        dropping.start()
+        while any(one.name == "t" for one in other.names("t")):
+            pass
+        cluster["n2"].kill()
+        dropping.join(WAIT_S)
+        assert not dropping.is_alive()
+        cluster.start_node(cluster["n2"], 64 * MIB).wait_ready()
+        cluster.wait_members()
+        if any(one.name.startswith("t~") for one in other.names("t")):  # else all was done before
+            assert [type(error) for error in failed] == [oncilla.NoDaemon]
+
+        def dropped():
+            try:
+                table.drop()
+            except oncilla.NoDaemon:  # not yet reconnected
+                return False
+            except oncilla.NotFound:
+                pass
+            return True
+
+        wait_for("the rest is dropped", dropped)
+        assert other.names("t") == []
+        wait_for("the memory is back", lambda: used_bytes(other) <= before)
+        with pytest.raises(oncilla.NotFound):
+            table.drop()
