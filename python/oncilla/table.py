@@ -151,8 +151,8 @@ class Table(Readable):
     def drop(self, missing_ok: bool = False) -> None:
         """Removes the table. Its memory comes back when the last reader has let go.
 
-        Raises: NotFound, Permission, InvalidArgument (it is no table); NoDaemon, NoCoordinator, PeerLost, Deadline: drop
-        it again, rows that were appended may be left.
+        Raises: NotFound, Permission, InvalidArgument (it is no table); NoDaemon, NoCoordinator, PeerLost, Deadline:
+        drop it again, rows that were appended may be left.
         """
         self.release()
         try:
