@@ -10,7 +10,7 @@ namespace ocm::cache {
 uint64_t Courier::send(uint64_t now_ns) {
   OCM_ASSERT(can_send());
   if (next_ == first_) progress_ns_ = now_ns;
-  sent(next_) = {now_ns + limits_.again_ns, limits_.again_ns, false};
+  sent(next_) = {now_ns, now_ns + limits_.again_ns, limits_.again_ns, false};
   return next_++;
 }
 
@@ -44,6 +44,7 @@ Courier::Outcome Courier::receive(const CourierHeader& header, uint64_t now_ns,
     if (sent(one).acknowledged || !is_told(header, one)) continue;
     sent(one).acknowledged = true;
     progress_ns_ = now_ns;
+    heard_since_ns_ = std::max(heard_since_ns_, sent(one).first_ns);
     acknowledged.push_back(one);
   }
   while (first_ < next_ && (sent(first_).acknowledged || OCM_MUTATION("slide-over-a-gap"))) ++first_;

@@ -59,6 +59,9 @@ class Courier {
   /// `acknowledged`: the messages that the caller need keep no longer are added.
   Outcome receive(const CourierHeader& header, uint64_t now_ns, std::vector<uint64_t>& acknowledged);
 
+  /// When the newest message that was acknowledged was sent first: the other end was there at that time or later.
+  uint64_t heard_since_ns() const { return heard_since_ns_; }
+
   /// What is due: `again`, the messages to be sent once more, is added to. True if a frame is to leave in any case, to
   /// acknowledge.
   bool due(uint64_t now_ns, std::vector<uint64_t>& again);
@@ -75,7 +78,7 @@ class Courier {
   friend struct CourierName;  // of tests/model: what two of them are told apart by
   static constexpr uint64_t kNever = ~uint64_t{0};
   struct Sent {
-    uint64_t again_ns = 0, wait_ns = 0;
+    uint64_t first_ns = 0, again_ns = 0, wait_ns = 0;
     bool acknowledged = false;
   };
   Sent& sent(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
@@ -87,6 +90,7 @@ class Courier {
   CourierLimits limits_;
   uint64_t first_ = 1, next_ = 1;  // [first_, next_) are under way; the first is not acknowledged
   std::array<Sent, CourierLimits::kWindowMost> sent_{};
+  uint64_t heard_since_ns_ = 0;
   uint64_t progress_ns_ = 0;              // of what is under way: begun, or acknowledged
   uint64_t all_before_ = 1, beyond_ = 0;  // as in a header: of what arrived here
   uint64_t acknowledge_ns_ = kNever;      // by when
