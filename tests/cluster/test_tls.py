@@ -16,7 +16,7 @@ from harness import wait_for
 from ocmlib import OcmError, find_binary
 
 MIB = 1 << 20
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SO_RCVBUFFORCE = 26, 33
 
 
 def openssl(*arguments):
@@ -104,6 +104,7 @@ def overheard(cluster):
     buffer = ctypes.create_string_buffer(program)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap:
         tap.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(rules), ctypes.addressof(buffer)))
+        tap.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 * MIB)  # heartbeats meanwhile would fill the usual one
         tap.bind(("lo", 0))
         heard = []
         yield heard
