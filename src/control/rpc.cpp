@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "control/sockets.h"
 #include "os/rights.h"
 
 namespace ocm::control {
@@ -45,9 +46,7 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
   if (options_.tls) tls_ = std::make_unique<TlsFilter>(options_.tls, options_.server);
 }
 
-Connection::~Connection() {
-  if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
-}
+Connection::~Connection() { close_unread(stream_); }
 
 void Connection::start(Handler handler, Closed closed) {
   handler_ = std::move(handler);
@@ -383,7 +382,7 @@ void Connection::close(const Status& why) {
   if (!open_) return;
   open_ = false;
   const std::shared_ptr<Connection> self = shared_from_this();
-  os::close_unread(os::Fd(stream_.release()));
+  close_unread(stream_);
   out_.clear();
   queued_bytes_ = 0;
   for (auto& [id, call] : calls_) {

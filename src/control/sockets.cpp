@@ -179,6 +179,10 @@ Task<Result<os::Fd>> connect_tcp(Loop& loop, std::string address, uint64_t deadl
   co_return std::move(fd);
 }
 
+void close_unread(asio::posix::stream_descriptor& stream) {
+  if (stream.is_open()) os::close_unread(os::Fd(stream.release()));
+}
+
 void Acceptor::start(std::function<void(os::Fd)> accepted) {
   accepted_ = std::move(accepted);
   loop_.spawn(run(shared_from_this()));
@@ -186,7 +190,7 @@ void Acceptor::start(std::function<void(os::Fd)> accepted) {
 
 void Acceptor::stop() {
   stopped_ = true;
-  if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
+  close_unread(stream_);
 }
 
 Task<void> Acceptor::run([[maybe_unused]] std::shared_ptr<Acceptor> self) {

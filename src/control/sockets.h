@@ -34,6 +34,9 @@ Result<os::Fd> listen_tcp(const std::string& address, std::string& bound);
 /// Errors: kPeerLost, kDeadline, kInvalidArgument, kNoFds.
 Task<Result<os::Fd>> connect_tcp(Loop& loop, std::string address, uint64_t deadline_ns);
 
+/// Closes it if it is open: see os::close_unread().
+void close_unread(asio::posix::stream_descriptor& stream);
+
 /// Calls `accepted` for each connection until stop(). At kNoFds it waits and goes on.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:

@@ -323,8 +323,8 @@ Status Home::release(const wire::ReleaseRequest& request) {
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation_id().empty();
-  if (of_program && !leases_.end_name(id)) return {};
-  return leave_out(id);
+  if (!of_program) return leave_out(id);
+  return leases_.end_name(id) ? remove(id) : Status();
 }
 
 void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {

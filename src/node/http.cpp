@@ -50,19 +50,17 @@ using control::Task;
 
 }  // namespace
 
-class HttpServer::Peer {
+class HttpPeer {
  public:
-  Peer(control::Loop& loop, os::Fd socket)
+  HttpPeer(control::Loop& loop, os::Fd socket)
       : passes_rights_(os::passes_rights(socket.get())), stream_(loop.context(), socket.release()) {}
-  ~Peer() { close(); }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
+  ~HttpPeer() { close(); }
+  HttpPeer(const HttpPeer&) = delete;
+  HttpPeer& operator=(const HttpPeer&) = delete;
 
   bool is_open() const { return stream_.is_open(); }
   int fd() { return stream_.native_handle(); }
-  void close() {
-    if (stream_.is_open()) os::close_unread(os::Fd(stream_.release()));
-  }
+  void close() { control::close_unread(stream_); }
   /// False: it was closed.
   Task<bool> ready(asio::posix::stream_descriptor::wait_type what) {
     const asio::error_code error =
@@ -85,8 +83,7 @@ namespace {
 using Wait = asio::posix::stream_descriptor::wait_type;
 
 /// Until the end of the request's head, or too much. False at the end of the connection.
-template <class Peer>
-Task<bool> receive(Peer& peer, std::string& request) {
+Task<bool> receive(HttpPeer& peer, std::string& request) {
   while (request.find("\r\n\r\n") == std::string::npos && request.size() <= kRequestBytesMax) {
     if (!co_await peer.ready(Wait::wait_read)) co_return false;
     char piece[1024];
@@ -101,16 +98,14 @@ Task<bool> receive(Peer& peer, std::string& request) {
 }
 
 /// Neither has the peer closed it, nor who waits too long.
-template <class Peer>
-bool is_waited_for(Peer& peer) {
+bool is_waited_for(HttpPeer& peer) {
   if (!peer.is_open()) return false;
   pollfd one{peer.fd(), 0, 0};
   return ::poll(&one, 1, 0) == 0;
 }
 
 /// Until the peer closes: unread bytes would make the kernel reset the connection, and the answer with it.
-template <class Peer>
-Task<void> ignore_the_rest(Peer& peer) {
+Task<void> ignore_the_rest(HttpPeer& peer) {
   ::shutdown(peer.fd(), SHUT_WR);
   for (size_t ignored = 0; ignored < kIgnoredBytesMax;) {
     if (!co_await peer.ready(Wait::wait_read)) co_return;
@@ -122,8 +117,7 @@ Task<void> ignore_the_rest(Peer& peer) {
 }
 
 /// As much as the peer takes.
-template <class Peer>
-Task<void> send(Peer& peer, std::string bytes) {
+Task<void> send(HttpPeer& peer, std::string bytes) {
   for (size_t sent = 0; sent < bytes.size();) {
     if (!co_await peer.ready(Wait::wait_write)) co_return;
     const ssize_t n =
@@ -171,7 +165,7 @@ void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
   const bool local = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
   if (local && peer.uid != ~uid_t{0}) uid = peer.uid;  // over TCP nobody
   const auto is_trusted = [](const Open& one) { return one.uid && is_privileged(*one.uid); };
-  const Open fresh{std::make_shared<Peer>(shared->loop, std::move(socket)), uid};
+  const Open fresh{std::make_shared<HttpPeer>(shared->loop, std::move(socket)), uid};
   if (uid && !is_trusted(fresh)) {
     if (!shared->make_room(kConnectionsMax / 2, [&](const Open& one) { return one.uid == uid; })) return;
     if (!shared->make_room(kConnectionsMax / 4 * 3, [&](const Open& one) { return !is_trusted(one); }))

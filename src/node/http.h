@@ -21,6 +21,9 @@
 
 namespace ocm::node {
 
+/// Who asks: a connection.
+class HttpPeer;
+
 class HttpServer {
  public:
   struct Answer {
@@ -39,8 +42,7 @@ class HttpServer {
   void stop();
 
  private:
-  class Peer;
-  using Stream = std::shared_ptr<Peer>;
+  using Stream = std::shared_ptr<HttpPeer>;
   struct Open {
     Stream stream;
     std::optional<uint32_t> uid;

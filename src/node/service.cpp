@@ -222,15 +222,16 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered);
   const bool is_told =
       reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kNoCoordinator;
-  if (!reply.is_ok() && unanswered && !is_told)
+  if (!reply.is_ok()) {
+    const bool has_restarted = reply.status().code() == Code::kNotFound;
+    const char* const why = unanswered && !is_told ? "a home did not answer before: "
+                            : has_restarted        ? "a home restarted: "
+                                                   : nullptr;
+    if (why == nullptr) co_return reply.status();
     co_return reply.status()
         .with_code(Code::kPeerLost)
-        .with_message("a home did not answer before: " + std::string(reply.status().message()));
-  if (reply.status().code() == Code::kNotFound)
-    co_return reply.status()
-        .with_code(Code::kPeerLost)
-        .with_message("a home restarted: " + std::string(reply.status().message()));
-  if (!reply.is_ok()) co_return reply.status();
+        .with_message(why + std::string(reply.status().message()));
+  }
   again->second.owned = false;
   again->second.named = true;
   again->second.record = std::move(charged).value();  // it is in nobody's pool once the name is removed

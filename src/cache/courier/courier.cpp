@@ -1,6 +1,7 @@
 #include "cache/courier/courier.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/assert.h"
 #include "base/mutation.h"
@@ -30,9 +31,8 @@ bool Courier::is_told(const CourierHeader& header, uint64_t sequence) {
 bool Courier::is_correct(const CourierHeader& header) const {
   if (header.all_before == 0 || header.all_before > next_) return false;
   // The highest that it tells of was sent.
-  for (uint64_t rest = header.beyond, at = header.all_before + 1; rest != 0; rest >>= 1, ++at) {
-    if ((rest & 1) != 0 && at >= next_) return false;
-  }
+  if (header.beyond != 0 && header.all_before + static_cast<uint64_t>(std::bit_width(header.beyond)) >= next_)
+    return false;
   return header.sequence < all_before_ + limits_.window;
 }
 
