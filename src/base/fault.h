@@ -69,7 +69,8 @@ namespace ocm::fault {
   X(kGivesFirst, "mutation.gives_first")   /* a part waits for the homes of another one that are silent */   \
   X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */   \
   X(kGoneIsAwaited, "mutation.gone")       /* P6: nor is one over whose only voter is gone */                \
-  X(kFormerStays, "mutation.former_stays") /* P6: its next run goes by the council before */
+  X(kFormerStays, "mutation.former_stays") /* P6: its next run goes by the council before */                 \
+  X(kMemoryOfLosses, "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \
@@ -125,6 +126,9 @@ namespace ocm::fault {
   X(kPlanSettled, "a home that led ended before others knew what was decided")                   \
   X(kPlanFollowed, "a replica followed a part that another home made again")                     \
   X(kSeatSought, "a voter stood for the seat of a silent coordinator")                           \
+  X(kVoterRemembered, "a voter's next run remembered its council")                               \
+  X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
+  X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
   X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \
   X(kOfficeTaken, "a node took up the coordinator's role")                                       \

@@ -81,6 +81,9 @@ void merge(LossState& into, const LossState& from) {
       mine.accepted = theirs.accepted;
     }
     for (size_t i = mine.lost.size(); i < theirs.lost.size(); ++i) mine.lost.push_back(theirs.lost[i]);
+    for (const ExtentId& id : theirs.gone) {
+      if (!has(mine.gone, id)) mine.gone.push_back(id);
+    }
     if (theirs.ended && !OCM_MUTATION("merge-without-the-end")) mine.ended = theirs.ended;
     for (const LossState::Lost& lost : theirs.lost) {
       for (LossState::Lost& known : mine.lost)
@@ -106,6 +109,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
       return a.second.until_ns < b.second.until_ns;
     }));
   }
+  ++version_;
   return homes_[partition];
 }
 
@@ -116,8 +120,11 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       const auto of = part_of_.find(id);
       if (id.address.partition() != partition || of == part_of_.end()) continue;
       const auto part = parts_.find(of->second);
-      for (Lost& lost : part->second.lost) lost.freed = lost.freed || lost.id == id;
-      if (is_gone && !has(part->second.gone, id)) part->second.gone.push_back(id);
+      for (Lost& lost : part->second.lost) {
+        version_ += lost.id == id && !lost.freed ? 1 : 0;
+        lost.freed = lost.freed || lost.id == id;
+      }
+      if (is_gone) leave(part->second, id);
       forget_if_over(part);
     }
   }
@@ -206,6 +213,7 @@ void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>&
                        const std::optional<ExtentId>& ended) {
   const bool ends = ended && !part.ended;
   if (lost.size() <= part.lost.size() && !ends) return;
+  ++version_;
   if (ends) part.ended = ended;
   for (size_t i = part.lost.size(); i < lost.size(); ++i) {
     const auto voted = homes_.find(lost[i].address.partition());
@@ -227,6 +235,9 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
                          (request.ended && part->ended && *request.ended != *part->ended);
   if (after_end) return Status(Code::kInvalidArgument, "another end was decided of the part");
   learn(now_ns, *part, request.lost, request.ended);
+  for (const ExtentId& id : request.over) {
+    if (has(part->replicas, id)) leave(*part, id);
+  }
   LossAnswer out;
   out.at_ns = now_ns;
   // The instance is the present one.
@@ -251,6 +262,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       part->promised = part->accepted_at = request.ballot;
       part->promised_ns = now_ns;
       part->accepted = request.replica;
+      ++version_;
       out.agreed = true;
       break;
     }
@@ -272,6 +284,12 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   return out;
 }
 
+void LossLedger::leave(Part& part, const ExtentId& replica) {
+  if (has(part.gone, replica)) return;
+  part.gone.push_back(replica);
+  ++version_;
+}
+
 void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
   const Part& part = it->second;
   for (const ExtentId& id : part.replicas) {
@@ -281,6 +299,7 @@ void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
   }
   for (const ExtentId& id : part.replicas) part_of_.erase(id);
   parts_.erase(it);
+  ++version_;
 }
 
 LossState LossLedger::state(uint64_t now_ns) const {
@@ -290,6 +309,7 @@ LossState LossLedger::state(uint64_t now_ns) const {
     copy.replicas = part.replicas;
     for (const Lost& lost : part.lost) copy.lost.push_back({lost.id, lost.freed});
     copy.ended = part.ended;
+    copy.gone = part.gone;
     copy.accepted_at = part.accepted_at;
     copy.accepted = part.accepted;
   }
@@ -317,6 +337,7 @@ bool LossLedger::may_be(const LossState::Part& part) const {
 }
 
 void LossLedger::install(uint64_t now_ns, const LossState& state) {
+  ++version_;
   for (const auto& [partition, left_ns] : state.votes_ns) {
     HomeVotes& votes = home(partition);
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
@@ -327,6 +348,9 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     part.replicas = theirs.replicas;
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
     learn(now_ns, part, ids_of(theirs.lost), theirs.ended);
+    for (const ExtentId& id : theirs.gone) {
+      if (has(part.replicas, id)) leave(part, id);
+    }
     const bool same = theirs.lost.size() == part.lost.size() && theirs.ended == part.ended;
     if (same && theirs.accepted_at > part.accepted_at && !OCM_MUTATION("install-without-accepted")) {
       part.accepted_at = theirs.accepted_at;
@@ -349,6 +373,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
 }
 
 void LossLedger::clear() {
+  ++version_;
   parts_.clear();
   part_of_.clear();
   homes_.clear();

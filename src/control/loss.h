@@ -25,7 +25,7 @@
 //      of its name that somebody has because one did (N8 of names.h).
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
-//   R8 what is decided about a part is remembered until each replica is freed or gone.
+//   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
 //   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
@@ -84,6 +84,7 @@ struct LossState {
     std::vector<ExtentId> replicas;
     std::vector<Lost> lost;
     std::optional<ExtentId> ended;
+    std::vector<ExtentId> gone;
     Ballot accepted_at;
     ExtentId accepted;
   };
@@ -131,6 +132,8 @@ class LossLedger {
   void clear();
 
   size_t parts() const { return parts_.size(); }
+  /// Another number whenever what must be remembered is another: all of state(), of votes only that there was one.
+  uint64_t version() const { return version_; }
   /// Until when the last vote for the home runs; 0: there was none.
   uint64_t vote_until_ns(uint32_t partition) const {
     const auto votes = homes_.find(partition);
@@ -165,6 +168,8 @@ class LossLedger {
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
   void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost,
              const std::optional<ExtentId>& ended);
+  /// No home has the replica any more.
+  void leave(Part& part, const ExtentId& replica);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
   /// Well-formed, and no other part has a replica of it.
   bool may_be(const LossState::Part& part) const;
@@ -172,6 +177,7 @@ class LossLedger {
   HomeVotes& home(uint32_t partition);
 
   uint64_t lease_ns_;
+  uint64_t version_ = 0;
   std::map<ExtentId, Part> parts_;        // by the first replica
   std::map<ExtentId, ExtentId> part_of_;  // replica -> first replica
   std::map<uint32_t, HomeVotes> homes_;   // also of votes that are over

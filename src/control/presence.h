@@ -5,7 +5,7 @@
 // Invariants
 //   E1 a voter is missed only if another run of its daemon was heard, or if it was silent for a failure
 //      deadline in which a majority of the council was heard all the time.
-//   E2 a council is over only if no majority of the runs that vote in it lives: silence alone ends none.
+//   E2 a council is over only if no majority of the runs that vote in it lives or is remembered: silence alone ends none.
 //   E3 none of its voters is asked for its end while no majority of them is near: who promised it votes no more, and the
 //      others, which went on without the coordinator, may be too few then.
 #pragma once
@@ -15,23 +15,50 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/fault.h"
 #include "control.pb.h"
 
 namespace ocm::control {
 
+/// A run of a daemon, and the former ones that it remembers as voters (Q9 of quorum.h).
+struct VoterRun {
+  static constexpr int kRememberedMax = 8;
+
+  std::string incarnation;
+  std::vector<wire::RememberedRun> remembered;
+
+  VoterRun() = default;
+  VoterRun(std::string run, std::vector<wire::RememberedRun> former = {})
+      : incarnation(std::move(run)), remembered(std::move(former)) {}
+  /// As a message tells it.
+  template <class Runs>
+  static VoterRun of(const std::string& run, const Runs& former) {
+    VoterRun out(run);
+    for (int i = 0; i < std::min(former.size(), kRememberedMax); ++i) out.remembered.push_back(former.Get(i));
+    return out;
+  }
+  bool votes(const wire::Voter& voter) const { return voter.incarnation() == incarnation; }
+  /// Remembered: what is of a later council promises an earlier one no more.
+  bool may_promise(const wire::Voter& voter, const wire::Council& council) const {
+    return votes(voter) || std::any_of(remembered.begin(), remembered.end(), [&](const auto& former) {
+             return former.incarnation() == voter.incarnation() && former.council() <= council.number();
+           });
+  }
+};
+
 class Presence {
  public:
   explicit Presence(uint64_t failure_deadline_ns) : deadline_ns_(failure_deadline_ns) {}
 
-  void heard(uint64_t now_ns, const std::string& name, const std::string& incarnation) {
-    heard_[name] = {incarnation, now_ns};
+  void heard(uint64_t now_ns, const std::string& name, VoterRun run) {
+    heard_[name] = {std::move(run), now_ns};
   }
   /// To be called often. is_near()
   bool look(uint64_t now_ns, const wire::Council& council, const std::string& self) {
     std::erase_if(heard_, [&](const auto& one) {
-      return one.second.second + 4 * deadline_ns_ < now_ns &&
+      return one.second.at_ns + 4 * deadline_ns_ < now_ns &&
              std::none_of(council.voters().begin(), council.voters().end(),
                           [&](const wire::Voter& voter) { return voter.name() == one.first; });
     });
@@ -39,16 +66,20 @@ class Presence {
     if (!in_touch && !fault::at(fault::Point::kShrinksAlone)) since_ns_ = now_ns;
     return in_touch;
   }
-  /// A majority of its voters was heard within half a deadline; `self` counts unheard.
+  /// A majority of its voters was heard within half a deadline; `self` counts unheard. Those that are remembered count where
+  /// no majority of the others runs any more.
   bool is_near(uint64_t now_ns, const wire::Council& council, const std::string& self = {}) const {
-    const auto lives = [&](const wire::Voter& voter) {
+    int running = 0, near = 0, near_or_remembered = 0;
+    for (const wire::Voter& voter : council.voters()) {
       const auto it = heard_.find(voter.name());
-      return it != heard_.end() && it->second.first == voter.incarnation() &&
-             now_ns < it->second.second + deadline_ns_ / 2;
-    };
-    const auto near = std::count_if(council.voters().begin(), council.voters().end(),
-                                    [&](const auto& voter) { return voter.name() == self || lives(voter); });
-    return 2 * near > council.voters_size();
+      const bool is_self = voter.name() == self;
+      const bool runs = it == heard_.end() || it->second.run.incarnation == voter.incarnation();
+      const bool heard = is_self || (it != heard_.end() && now_ns < it->second.at_ns + deadline_ns_ / 2);
+      running += runs ? 1 : 0;
+      near += heard && (runs || is_self) ? 1 : 0;
+      near_or_remembered += heard && (runs || is_self || it->second.run.may_promise(voter, council)) ? 1 : 0;
+    }
+    return 2 * (2 * running > council.voters_size() ? near : near_or_remembered) > council.voters_size();
   }
   /// True if so many of its voters were followed by another run of their daemon that no majority can be made:
   /// nobody can ask or change it any more.
@@ -56,21 +87,30 @@ class Presence {
     const auto ended =
         std::count_if(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
           const auto it = heard_.find(voter.name());
-          return it != heard_.end() && it->second.first != voter.incarnation();
+          return it != heard_.end() && !it->second.run.may_promise(voter, council);
         });
     return council.voters_size() > 0 && 2 * (council.voters_size() - ended) <= council.voters_size();
   }
+  bool heard_lately(uint64_t now_ns, const wire::Voter& node) const {
+    const auto it = heard_.find(node.name());
+    return it != heard_.end() && it->second.run.incarnation == node.incarnation() &&
+           now_ns < it->second.at_ns + deadline_ns_;
+  }
   bool misses(uint64_t now_ns, const wire::Voter& voter) const {
     const auto it = heard_.find(voter.name());
-    if (it != heard_.end() && it->second.first != voter.incarnation()) return true;
-    const uint64_t last_ns = it == heard_.end() ? 0 : it->second.second;
+    if (it != heard_.end() && it->second.run.incarnation != voter.incarnation()) return true;
+    const uint64_t last_ns = it == heard_.end() ? 0 : it->second.at_ns;
     return now_ns >= std::max(last_ns, since_ns_) + deadline_ns_;
   }
 
  private:
   const uint64_t deadline_ns_;
-  std::map<std::string, std::pair<std::string, uint64_t>> heard_;  // by name: the run, and when
-  uint64_t since_ns_ = 0;                                          // in touch
+  struct Heard {
+    VoterRun run;
+    uint64_t at_ns = 0;
+  };
+  std::map<std::string, Heard> heard_;  // by name
+  uint64_t since_ns_ = 0;               // in touch
 };
 
 }  // namespace ocm::control

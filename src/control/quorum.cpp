@@ -51,6 +51,7 @@ wire::VoterState to_wire(const LossState& from) {
       copy.add_freed(lost.freed);
     }
     if (part.ended) set_ref(*part.ended, *copy.mutable_ended());
+    for (const ExtentId& id : part.gone) set_ref(id, *copy.add_gone());
     set_ballot(part.accepted_at, *copy.mutable_accepted_at());
     set_ref(part.accepted, *copy.mutable_accepted());
   }
@@ -68,6 +69,7 @@ LossState from_wire(const wire::VoterState& from) {
     copy.replicas = ids_of(part.replicas());
     for (int i = 0; i < part.lost_size(); ++i) copy.lost.push_back({id_of(part.lost(i)), part.freed(i)});
     if (part.has_ended()) copy.ended = id_of(part.ended());
+    copy.gone = ids_of(part.gone());
     copy.accepted_at = ballot_of(part.accepted_at());
     copy.accepted = id_of(part.accepted());
   }
@@ -282,6 +284,46 @@ void Voter::leave() {
   seat_.clear();
 }
 
+Voter::MemoryKey Voter::memory_key() const {
+  return {council_.id(), home_in_.id(), end_.promised(), end_.accepted_at(), ledger_.version()};
+}
+
+wire::VoterMemory Voter::memory() const {
+  wire::VoterMemory out;
+  out.set_name(name_);
+  out.set_incarnation(incarnation_);
+  if (home_in_.id() != 0) *out.mutable_home_in() = home_in_;
+  if (council_.id() == 0) return out;
+  *out.mutable_made_of() = made_of_;
+  set_ballot(end_.promised(), *out.mutable_promised());
+  set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
+  if (end_.accepted()) *out.mutable_accepted() = end_.accepted()->install;
+  if (fault::at(fault::Point::kMemoryOfLosses)) return out;
+  *out.mutable_state() = to_wire(ledger_.state(0));
+  for (auto& vote : *out.mutable_state()->mutable_votes()) vote.clear_left_ns();
+  return out;
+}
+
+std::optional<Voter> Voter::remembered(uint64_t now_ns, const std::string& name,
+                                       const wire::VoterMemory& memory, uint64_t lease_ns) {
+  if (memory.name() != name || memory.incarnation().size() != 16) return std::nullopt;
+  std::optional<Voter> out(std::in_place, name, memory.incarnation(), lease_ns);
+  out->home_in_ = memory.home_in();
+  if (!memory.has_made_of()) return out;
+  const wire::Council& council = memory.made_of().council();
+  if (!is_council(council) || !has(council, name, memory.incarnation())) return std::nullopt;
+  std::optional<NextCouncil> accepted;
+  if (memory.accepted_at().round() != 0) {
+    if (!check_next(memory.accepted(), council.id()).is_ok()) return std::nullopt;
+    accepted = NextCouncil{memory.accepted()};
+  }
+  out->council_ = council;
+  out->made_of_ = memory.made_of();
+  out->end_.remember(ballot_of(memory.promised()), ballot_of(memory.accepted_at()), std::move(accepted));
+  out->ledger_.install(now_ns, from_wire(memory.state()));
+  return out;
+}
+
 void merge(wire::VoterState& into, const wire::VoterState& from) {
   LossState state = from_wire(into);
   merge(state, from_wire(from));
@@ -341,7 +383,7 @@ void Convener::take_up(const wire::InstallCouncil& made_of) {
   council_ = made_of.council();
   made_of_ = made_of;
   heard_ = {self_.name()};
-  foreign_.erase(council_.id());
+  drop_continued();
   chosen_.Clear();
 }
 
@@ -365,6 +407,16 @@ void Convener::reported(const wire::Council& council) {
       ++it;
   }
   if (foreign_.size() < kForeignMax) foreign_[council.id()] = council;
+}
+
+bool Convener::is_continued(const wire::Council& council) const {
+  return std::any_of(foreign_.begin(), foreign_.end(), [&](const auto& one) {
+    return one.second.number() > council.number() && continues(one.second, council);
+  });
+}
+
+void Convener::drop_continued() {
+  std::erase_if(foreign_, [this](const auto& one) { return continues(council_, one.second); });
 }
 
 void Convener::drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed) {
@@ -397,6 +449,7 @@ void Convener::begin(bool all_heard) {
   for (const auto& [id, council] : foreign_) round_ = std::max(round_, council.number());
   bases_.clear();
   knowledge_.clear();
+  remembered_.clear();
   attempt_.emplace(Ballot{++round_, run_}, [this](uint64_t base) { return is_past(base); });
   add_base(council_, true);
   for (const auto& [id, council] : foreign_) add_base(council, all_heard);
@@ -425,6 +478,7 @@ bool Convener::promised(const wire::Council& base, const std::string& voter,
   round_ = std::max(round_, promise.promised().round());
   if (!attempt_ || !promise.agreed()) return false;
   merge(knowledge_[base.id()], promise.state());
+  if (promise.remembered()) remembered_.emplace(base.id(), voter);
   std::optional<NextCouncil> accepted;
   if (promise.accepted_at().round() != 0 && check_next(promise.accepted(), base.id()).is_ok()) {
     accepted = NextCouncil{promise.accepted()};
@@ -475,7 +529,7 @@ std::vector<wire::Voter> Convener::promisers() const {
   attempt_->visit([&](uint64_t id, const std::set<std::string>& promised, const std::set<std::string>&) {
     if (std::find(free.begin(), free.end(), id) == free.end()) return;
     for (const wire::Voter& voter : bases_.at(id).voters()) {
-      if (promised.contains(voter.name())) out.push_back(voter);
+      if (promised.contains(voter.name()) && !remembered_.contains({id, voter.name()})) out.push_back(voter);
     }
   });
   return out;
@@ -531,6 +585,7 @@ bool Convener::end() {
   attempt_.reset();
   bases_.clear();
   knowledge_.clear();
+  remembered_.clear();
   return chosen;
 }
 
@@ -544,6 +599,7 @@ void Convener::adopt_chosen() {
     council_ = chosen_.council();
     made_of_ = chosen_;
     heard_ = installed_;
+    drop_continued();
   } else {
     foreign_[chosen_.council().id()] = chosen_.council();
   }

@@ -25,6 +25,11 @@
 //      (nobody could promise its end), and a voter that stayed would refuse it.
 //   Q8 a voter that left a council never comes back to it, nor to one before it: it has forgotten what it promised there, and
 //      what installs it may have lain in a socket.
+//   Q9 a voter is remembered by the next runs of its daemon: its council, what it promised and accepted of the council's end,
+//      and what it decided and accepted about replicas are where they find them before the voter answers; or nothing is
+//      there. What remembers it votes no more, and once every vote of the former run is over it installs what was chosen
+//      with that run, and promises and accepts the end of its council. So where a majority restarts, once or again and
+//      again, the council after it is made of it, and the homes go on.
 #pragma once
 
 #include <cstdint>
@@ -91,11 +96,25 @@ class Voter {
   /// eighth of a lease length.
   uint64_t candidate_at_ns(uint64_t jitter_ns) const;
   const SeatVotes& seat() const { return seat_; }
+  wire::VoterMemory memory() const;  // Q9
+  /// What tells two memories apart.
+  struct MemoryKey {
+    uint64_t council = 0, home_in = 0;
+    Ballot promised, accepted_at;
+    uint64_t ledger = 0;
+    bool operator==(const MemoryKey&) const = default;
+  };
+  MemoryKey memory_key() const;
+  /// The voter of a former run. It may answer seal(), accept() and install() alone, and those not before the votes that the
+  /// run gave are over. Nothing: it is no memory, or another node's.
+  static std::optional<Voter> remembered(uint64_t now_ns, const std::string& name,
+                                         const wire::VoterMemory& memory, uint64_t lease_ns);
+  const std::string& incarnation() const { return incarnation_; }
   bool votes() const { return council_.id() != 0 && !end_.is_sealed(); }
   const LossLedger& ledger() const { return ledger_; }
 
  private:
-  const std::string name_, incarnation_;
+  std::string name_, incarnation_;
   wire::Council council_, home_in_;  // home_in_: the newest that this node's home came to
   wire::InstallCouncil made_of_;
   SuccessionVoter<NextCouncil> end_;
@@ -154,6 +173,8 @@ class Convener {
   /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
   void reported(const wire::Council& council);
   bool has_foreign() const { return !foreign_.empty(); }
+  /// One that was reported continues it.
+  bool is_continued(const wire::Council& council) const;
   /// Forgets what was reported of councils that nobody can seal any more, for too few of their voters live. Who still
   /// knows such a one starts over.
   void drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed);
@@ -200,6 +221,8 @@ class Convener {
   /// Lets `next` continue a sealed council of an earlier run.
   void join(wire::Council& next, const wire::Council& base) const;
   void adopt_chosen();
+  /// Of foreign_, what its own council continues.
+  void drop_continued();
 
   const uint64_t run_;
   const wire::Voter self_;
@@ -211,6 +234,8 @@ class Convener {
   std::optional<Succession<NextCouncil>> attempt_;
   std::map<uint64_t, wire::Council> bases_;         // of the attempt, and those that it heard of
   std::map<uint64_t, wire::VoterState> knowledge_;  // by base
+  std::set<std::pair<uint64_t, std::string>>
+      remembered_;  // by base: voters of former runs that promised (Q9)
   wire::InstallCouncil chosen_;
   std::set<std::string> installed_;  // voters of chosen_
 };

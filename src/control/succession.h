@@ -13,8 +13,8 @@
 //   S1 of the values that name a base one is chosen at most.
 //   S2 a council acts only after a majority of each of its bases was sealed, and what those knew is in it.
 //   S3 whoever seals a council learns what it was made of, so it can install it where the run before could not.
-//   S4 a voter is one run of a daemon, so it never forgets what it promised or accepted; any later run of the
-//      coordinator may finish what one began.
+//   S4 a voter never forgets what it promised or accepted: it is one run of a daemon, or remembered by the next one. Any
+//      later run of the coordinator may finish what one began.
 #pragma once
 
 #include <algorithm>
@@ -51,6 +51,12 @@ class SuccessionVoter {
     promised_ = accepted_at_ = ballot;
     accepted_ = std::move(value);
     return true;
+  }
+  /// What a former run promised and accepted.
+  void remember(const Ballot& promised, const Ballot& accepted_at, std::optional<Value> accepted) {
+    promised_ = promised;
+    accepted_at_ = accepted_at;
+    accepted_ = std::move(accepted);
   }
   void start_over() {
     promised_ = accepted_at_ = Ballot{};

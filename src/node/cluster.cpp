@@ -59,6 +59,7 @@ wire::NodeView Cluster::self_view() const {
   out.set_version(kVersion);
   out.set_failure_deadline_ms(core_.config.failure_deadline_ms);
   out.set_passes_on(core_.passes_on());
+  for (wire::RememberedRun& run : quorum_.own_run().remembered) *out.add_remembered() = std::move(run);
   for (const auto& address : core_.addresses) *out.add_addresses() = address;
   add_figures(out);
   return out;
@@ -249,6 +250,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     beat.set_epoch_known(view_.epoch());
     beat.set_coordinator_run(heard_of_.run());
     *beat.mutable_council() = quorum_.newest();
+    for (wire::Council& council : quorum_.remembered_councils()) *beat.add_remembered() = std::move(council);
     if (more) more = !add_published(beat, next);
     ++core_.metrics.heartbeats_sent;
     auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience_ns());
@@ -529,7 +531,8 @@ Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
 
 Reply Cluster::not_here(const wire::Envelope& request) {
   if (core_.passes_on() && request.has_heartbeat()) {
-    quorum_.heard_run(request.heartbeat().self().name(), request.heartbeat().self().incarnation());
+    const wire::NodeView& self = request.heartbeat().self();
+    quorum_.heard_run(self.name(), control::VoterRun::of(self.incarnation(), self.remembered()));
     quorum_.told_of(request.heartbeat().council());
   }
   if (core_.passes_on() && request.has_leader()) {

@@ -183,7 +183,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   const uint64_t now = core_.now_ns();
   const auto heard = membership_.heard(now, beat.self());
   if (!heard.is_ok()) return heard.status();
-  quorum_.reported(beat.self(), beat.council());
+  quorum_.reported(beat);
   const auto& what = heard.value();
   const std::string& name = beat.self().name();
   if (what.joined || what.restarted || what.returned) {

@@ -41,6 +41,18 @@ uint64_t of_users(const ByUid& by_uid) {
 inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE_TEXT(
     OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);
 
+/// Where what a voter knows outlives its daemon (Q9 of control/quorum.h). What is saved is there before save() returns, or
+/// nothing is.
+class VoterStore {
+ public:
+  enum class Of { kThisRun, kFormerRuns };
+  virtual ~VoterStore() = default;
+  /// What was saved last, also by a former run; empty: nothing.
+  virtual std::string load(Of of) = 0;
+  /// Empty: nothing is there afterwards.
+  virtual void save(Of of, const std::string& bytes) = 0;
+};
+
 struct Core {
   Core(Config c, control::Env& environment) : config(std::move(c)), env(environment) {}
 
@@ -52,6 +64,7 @@ struct Core {
   std::string host_id;
   os::Secret token;
   std::shared_ptr<control::TlsContext> tls;  // null: plain
+  std::unique_ptr<VoterStore> voter_store;   // null: none
   std::string control_address;               // as others reach it; empty when embedded
   std::string http_address;
   bool coordinates = false;                    // [cluster] coordinator stands for this node

@@ -16,6 +16,7 @@
 #include "control/sockets.h"
 #include "node/doors.h"
 #include "node/remaker.h"
+#include "node/voter_file.h"
 #include "os/address.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
@@ -37,10 +38,15 @@ void raise_nofile() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::string boot_id() {
+  std::string out;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> out;
+  return out;
+}
+
 /// Equal for daemons that could share a socket directory: one boot, one network namespace.
 std::string host_id() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::string boot = boot_id();
   struct stat ns {};
   if (::stat("/proc/self/ns/net", &ns) == 0) boot += ":" + std::to_string(ns.st_ino);
   return boot;
@@ -170,6 +176,7 @@ Status Node::Impl::prepare() {
   if (!config.embedded) {
     OCM_TRY(make_run_dir(config.run_dir));
     OCM_TRY_ASSIGN(lock, take_lock(config.run_dir));
+    core.voter_store = std::make_unique<VoterFiles>(config.run_dir, boot_id());
   }
   if (config.tls()) {
     OCM_TRY_ASSIGN(core.tls, control::TlsContext::load(config.tls_ca, config.tls_cert, config.tls_key));

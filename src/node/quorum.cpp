@@ -17,6 +17,7 @@ Quorum::Quorum(Core& core, Home& home, Peers& peers)
       home_(home),
       peers_(peers),
       holder_(core.config.failure_deadline_ns()),
+      memory_(core),
       seat_(core.config.failure_deadline_ns()),
       presence_(core.config.failure_deadline_ns()) {}
 
@@ -25,6 +26,7 @@ void Quorum::start(uint64_t coordinator_run) {
   self_.set_incarnation(id_field(core_.incarnation));
   self_.set_address(core_.control_address);
   voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
+  memory_.start(*voter_);
   if (coordinator_run != 0) found(coordinator_run);
   ask_round();
   core_.env.spawn(keep_lease());
@@ -36,6 +38,7 @@ void Quorum::found(uint64_t run) {
   convener_.emplace(run, self_);
   const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
   OCM_ASSERT(alone.is_ok());
+  memory_.keep(*voter_);
 }
 
 void Quorum::enter(PeerHandlers& handlers) {
@@ -49,12 +52,20 @@ void Quorum::enter(PeerHandlers& handlers) {
 /// For who asks voters that vote no more, or not yet: it may know an old council only.
 void Quorum::answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const {
   out.set_run(self_.incarnation());
+  for (wire::RememberedRun& run : memory_.runs()) *out.add_remembered() = std::move(run);
   if (out.granted() || out.has_council()) return;
   const wire::Council council = known();
   if (council.id() != 0 && council.id() != request.council_id()) *out.mutable_council() = council;
 }
 
 Reply Quorum::answer(const wire::Envelope& request) {
+  if (auto out = memory_.answer(request)) return std::move(*out);
+  Reply out = answer_as_voter(request);
+  memory_.keep(*voter_);
+  return out;
+}
+
+Reply Quorum::answer_as_voter(const wire::Envelope& request) {
   const uint64_t now = core_.now_ns();
   wire::Envelope out;
   switch (request.body_case()) {
@@ -89,6 +100,7 @@ Task<void> Quorum::keep_lease() {
   while (!core_.draining) {
     co_await core_.env.sleep_ns(pause_ns);
     ask_round();
+    memory_.keep(*voter_);
     if (core_.passes_on()) seek_seat();
   }
 }
@@ -102,13 +114,21 @@ bool Quorum::acts() const {
 }
 
 bool Quorum::has_ended(const wire::Council& council) const {
-  const auto ended =
-      std::count_if(council.voters().begin(), council.voters().end(), [this](const wire::Voter& voter) {
-        if (is_self(voter)) return voter.incarnation() != self_.incarnation();
-        const auto run = runs_.find(voter.name());
-        return run != runs_.end() && run->second != voter.incarnation();
-      });
-  return 2 * (council.voters_size() - ended) <= council.voters_size();
+  const uint64_t lately_ns = core_.now_ns() - 2 * core_.config.failure_deadline_ns();
+  int run = 0, may_promise = 0;
+  bool one_heard = false;  // of those that run
+  for (const wire::Voter& voter : council.voters()) {
+    const auto it = runs_.find(voter.name());
+    const Heard known = is_self(voter)      ? Heard{own_run(), core_.now_ns()}
+                        : it != runs_.end() ? it->second
+                                            : Heard{control::VoterRun(voter.incarnation()), 0};
+    const bool runs = known.run.votes(voter);
+    run += runs ? 1 : 0;
+    one_heard = one_heard || (runs && known.at_ns > lately_ns);
+    may_promise += known.run.may_promise(voter, council) ? 1 : 0;
+  }
+  // Those that remember it stand for no seat: one that runs must.
+  return 2 * (one_heard ? may_promise : run) <= council.voters_size();
 }
 
 bool Quorum::is_over(const wire::Council& council) const {
@@ -121,14 +141,14 @@ wire::Council Quorum::known() const {
   return is_over(stranger_) ? wire::Council() : stranger_;
 }
 
-void Quorum::heard_run(const std::string& node, const std::string& incarnation) {
+void Quorum::heard_run(const std::string& node, control::VoterRun run) {
   const auto& voters = holder_.council().voters();
-  if (incarnation.size() == 16 && std::any_of(voters.begin(), voters.end(), [&](const wire::Voter& voter) {
-        return voter.name() == node;
-      })) {
+  if (run.incarnation.size() == 16 &&
+      std::any_of(voters.begin(), voters.end(),
+                  [&](const wire::Voter& voter) { return voter.name() == node; })) {
     constexpr size_t kRunsMax = 64;
     if (runs_.size() >= kRunsMax) runs_.clear();
-    runs_[node] = incarnation;
+    runs_[node] = {std::move(run), core_.now_ns()};
   }
 }
 
@@ -241,6 +261,7 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
     const uint64_t sent_ns = core_.now_ns();
     wire::LeaseGranted out;
     voter_->grant(sent_ns, vote, out);
+    memory_.keep(*voter_);
     granted(voter.name(), vote.council_id(), sent_ns, out);
   } else if (asking_.emplace(council.id(), voter.name()).second) {
     core_.env.spawn(ask(voter, std::move(request)));
@@ -294,7 +315,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     else if (watched.has_in_doubt())
       settle_doubt(std::move(part), std::move(lost), id_of(watched.in_doubt()));
   }
-  heard_run(voter, vote.run());
+  heard_run(voter, control::VoterRun::of(vote.run(), vote.remembered()));
   if (vote.seat()) {
     follow_seat();
     if (council_id == seat_in_.id()) seat_.granted(voter, sent_ns, control::majority(seat_in_));
@@ -334,6 +355,8 @@ bool Quorum::come_to(const wire::Council& council) {
   if (is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
+  if (is_new) memory_.keep(*voter_);
+  if (is_new) memory_.home_came_to(council);
   if (is_new) leader_changed();
   return is_new;
 }
@@ -370,6 +393,7 @@ void Quorum::start_over(const wire::Council& council) {
   }
   for (const ExtentId& id : replicas) home_.drop(id);
   if (!control::continues(council, voter_->council())) voter_->leave();
+  memory_.keep(*voter_);
   holder_.start_over(council);
   stranger_.Clear();
   stranger_since_ns_ = 0;
@@ -388,13 +412,16 @@ const wire::Council& Quorum::newest() const {
   return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
 }
 
-void Quorum::reported(const wire::NodeView& node, const wire::Council& council) {
-  presence_.heard(core_.now_ns(), node.name(), node.incarnation());
-  if (cannot_be_sealed(council))
-    tell_over(council);
-  else
-    convener_->reported(council);
-  reported_[node.name()] = {node.incarnation(), council};
+void Quorum::reported(const wire::Heartbeat& beat) {
+  const wire::NodeView& node = beat.self();
+  presence_.heard(core_.now_ns(), node.name(), control::VoterRun::of(node.incarnation(), node.remembered()));
+  if (!cannot_be_sealed(beat.council()))
+    convener_->reported(beat.council());
+  else if (!convener_->is_continued(beat.council()))
+    tell_over(beat.council());
+  reported_[node.name()] = {node.incarnation(), beat.council()};
+  for (int i = 0; i < std::min(beat.remembered_size(), control::VoterRun::kRememberedMax); ++i)
+    remembered(beat.remembered(i));
   // Whoever knew it, or one that it followed, has come to this one since.
   convener_->drop_foreign([this](const wire::Council& one) {
     return std::none_of(reported_.begin(), reported_.end(), [&](const auto& last) {
@@ -416,7 +443,8 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
   const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message,
                       std::shared_ptr<Round> out) -> Task<void> {
     if (quorum.is_self(voter)) {
-      if (voter.incarnation() == quorum.self_.incarnation()) {
+      if (voter.incarnation() == quorum.self_.incarnation() ||
+          quorum.memory_.remembers(voter.incarnation())) {
         Reply reply = quorum.answer(message);
         if (control::reply_status(reply.message).is_ok())
           out->answers.emplace_back(voter.name(), std::move(reply.message));
@@ -461,7 +489,10 @@ std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& node
     if (!presence_.misses(now, voter)) add_reported(voter);
   }
   for (const wire::Voter& voter : convener_->promisers()) add(voter);
-  for (const wire::Voter& node : nodes) add_reported(node);
+  for (const wire::Voter& node : nodes) {
+    if (presence_.heard_lately(now, node))
+      add_reported(node);  // what was reported before this term may be over
+  }
   return out;
 }
 
@@ -470,7 +501,8 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   // Its council was chosen by another voter: seek_seat() takes it up.
   const bool is_past = core_.passes_on() && !convening_ && convener_->council().id() != newest().id();
   if (is_past && !convener_->has_chosen()) co_return;
-  presence_.heard(core_.now_ns(), self_.name(), self_.incarnation());  // its former runs are over
+  presence_.heard(core_.now_ns(), self_.name(), own_run());  // its former runs are over
+  for (const wire::Council& council : memory_.councils()) remembered(council);
   const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
   if (convening_) co_return;
   convening_ = true;
@@ -489,6 +521,16 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
 bool Quorum::cannot_be_sealed(const wire::Council& council) const {
   const bool alone = council.voters_size() == 1 && is_self(council.voters(0));
   return !alone && presence_.is_over(council);
+}
+
+void Quorum::remembered(const wire::Council& council) {
+  const auto may_come = [&](const wire::Council& known) {
+    return known.id() != 0 && (known.id() == council.id() || control::continues(council, known));
+  };
+  const bool is_needed = may_come(holder_.council()) ||
+                         std::any_of(reported_.begin(), reported_.end(),
+                                     [&](const auto& last) { return may_come(last.second.second); });
+  if (is_needed && control::is_council(council) && !cannot_be_sealed(council)) convener_->reported(council);
 }
 
 void Quorum::tell_over(const wire::Council& council) {

@@ -34,6 +34,7 @@
 #include "node/handlers.h"
 #include "node/home.h"
 #include "node/peers.h"
+#include "node/voter_memory.h"
 
 namespace ocm::node {
 
@@ -56,7 +57,10 @@ class Quorum {
   /// A council of this node alone (P2), unless it knows one.
   void found_first();
   /// The run of a node's daemon, as heard.
-  void heard_run(const std::string& node, const std::string& incarnation);
+  void heard_run(const std::string& node, control::VoterRun run);
+  /// This run, and those that it remembers.
+  control::VoterRun own_run() const { return {self_.incarnation(), memory_.runs()}; }
+  std::vector<wire::Council> remembered_councils() const { return memory_.councils(); }
   /// This node stops: another voter may take the seat at once (E6 of control/seat.h).
   control::Task<void> resign();
   /// Called when a vote has this node's home drop a replica.
@@ -75,7 +79,7 @@ class Quorum {
   const wire::Council& newest() const;
 
   /// Of a heartbeat. The coordinator only, as the next.
-  void reported(const wire::NodeView& node, const wire::Council& council);
+  void reported(const wire::Heartbeat& beat);
   /// Looks after the council; `nodes` are the living ones, this one among them; those that are `leaving`
   /// said so.
   control::Task<void> convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving);
@@ -111,6 +115,7 @@ class Quorum {
   void follow_seat();
   void leader_changed();
   control::Reply answer(const wire::Envelope& request);
+  control::Reply answer_as_voter(const wire::Envelope& request);
   void answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const;
   /// Stands for the seat if it is time to.
   void seek_seat();
@@ -121,7 +126,7 @@ class Quorum {
   control::Task<bool> others_agree(wire::Council base);
   bool is_dead(const wire::Council& council) const;  // P5
   wire::Council without_self(wire::Council council) const;
-  /// No majority of its voters runs any more.
+  /// No majority of its voters runs; nor runs or is remembered (Q9), where one that runs was heard lately.
   bool has_ended(const wire::Council& council) const;
   bool is_over(const wire::Council& council) const;  // P3
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
@@ -143,6 +148,8 @@ class Quorum {
   /// As a restarted coordinator would: what the voters before knew is gone.
   void found_anew(const wire::Council& former);
   /// Too few of its voters live. Never one of this coordinator alone: Convener::begin() needs nobody's promise there.
+  /// By a former run of a daemon. Some home may know an older one only, which ended with that of its voters.
+  void remembered(const wire::Council& council);
   bool cannot_be_sealed(const wire::Council& council) const;
   void tell_over(const wire::Council& council);
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
@@ -167,6 +174,7 @@ class Quorum {
   wire::Voter self_;
   std::optional<control::Voter> voter_;
   control::LeaseHolder holder_;
+  VoterMemory memory_;  // Q9
   control::HeldVotes seat_;
   wire::Council seat_in_;  // the council that seat_ is of
   std::optional<control::Convener> convener_;
@@ -187,8 +195,12 @@ class Quorum {
   uint64_t before_own_ = 0;  // P6: of the council that one of a former run of this daemon alone followed
   std::function<void()> on_leader_;
   std::function<void(const ExtentId&)> on_dropped_;
-  std::map<std::string, std::string> runs_;  // by node: of voters, as heard last
-  uint64_t leader_of_ = 0, voter_of_ = 0;    // councils' ids
+  struct Heard {
+    control::VoterRun run;
+    uint64_t at_ns = 0;
+  };
+  std::map<std::string, Heard> runs_;      // by node: of voters, as heard last
+  uint64_t leader_of_ = 0, voter_of_ = 0;  // councils' ids
   uint64_t voter_since_ns_ = 0, stand_next_ns_ = 0, jitter_ns_ = 0;
   bool convening_ = false, telling_ = false, resigned_ = false;
   bool sealing_ = false;  // a voter may be sealed for a council that was not made yet

@@ -379,7 +379,7 @@ def test_check_config_warns_of_huge_pages_that_nobody_reserved(tmp_path):
 
 def test_the_unit_keeps_the_token_and_locks_memory():
     unit = (pathlib.Path(__file__).resolve().parents[2] / "packaging/oncillad.service").read_text().splitlines()
-    for line in ("RuntimeDirectoryPreserve=restart", "LimitMEMLOCK=infinity", "LimitCORE=0", "CapabilityBoundingSet=",
+    for line in ("RuntimeDirectoryPreserve=yes", "LimitMEMLOCK=infinity", "LimitCORE=0", "CapabilityBoundingSet=",
                  "SystemCallFilter=@system-service", "RestrictNamespaces=yes", "UMask=0077"):
         assert line in unit, line
 

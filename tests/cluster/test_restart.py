@@ -68,12 +68,13 @@ def test_a_replica_on_the_programs_own_node_is_lost_and_made_again_after_a_resta
 
 
 def test_replicas_are_made_again_after_a_majority_of_voters_restarted_at_once(cluster):
-    """And the coordinator went on: nobody knows what they decided, and nobody but it can say so."""
+    """And the coordinator went on: without their files nobody knows what they decided, and nobody but it can say so."""
     n1, n2, n3 = cluster.nodes
     wait_for("three vote", lambda: "number=2" in n1.log() or "number=3" in n1.log())
     program = cluster.program(n1)
     for node in (n2, n3):
         node.kill()
+        (node.run_dir / "voter").unlink()
     for node in (n2, n3):
         node.start().wait_ready()
     cluster.wait_members(at=n1)
@@ -87,6 +88,59 @@ def test_replicas_are_made_again_after_a_majority_of_voters_restarted_at_once(cl
     wait_for("replicas are made", lambda: outcome(new_ones) is None, 30 * FAILURE_DEADLINE_S)
     assert n1.log().count("council_over") == 1
     wait_for("nothing is used", lambda: used(n2) == used(n3) == 0)
+
+
+@pytest.mark.parametrize("role", ["fixed", "passes on"])
+@pytest.mark.parametrize("gone", [("n2", "n3"), ("n1", "n2"), ("n1", "n3")])
+def test_a_majority_of_voters_restarts_and_the_copy_that_is_left_is_kept(make_cluster, role, gone):
+    cluster = make_cluster(seeds=role == "passes on")
+    left = next(node for node in cluster.nodes if node.name not in gone)
+    wait_for("three vote", lambda: any('voters="n' in node.log() for node in cluster.nodes))
+    a = cluster.program(left).alloc(MIB, layout="replicated", nodes=[left.name, gone[1]], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("kept", 0o606)
+    for name in gone:
+        cluster[name].kill()
+    for name in gone:
+        cluster[name].start()
+    for name in gone:
+        cluster[name].wait_ready()
+    wait_for("it is written", lambda: outcome(lambda: a.fill(0, 2, MIB)) is None, 8 * FAILURE_DEADLINE_S)
+    assert a.holds(0, 2, MIB)
+    reader = cluster.program(cluster[gone[0]])
+    wait_for("its name is there", lambda: outcome(lambda: reader.attach("kept").holds(0, 2, MIB)) is True,
+             8 * FAILURE_DEADLINE_S)
+    wait_for("two copies again", lambda: any("replica_made_again" in node.log() for node in cluster.nodes),
+             20 * FAILURE_DEADLINE_S)
+    assert not any("replicas_freed" in node.log() for node in cluster.nodes)
+
+
+@pytest.mark.parametrize("role", ["fixed", "passes on"])
+def test_a_loss_is_remembered_where_all_who_decided_it_restart(make_netns_cluster, role):
+    """n5 is cut off and its replica is given up; the voters restart; n5 is back, and must not serve what is old."""
+    cluster = make_netns_cluster(names=[f"n{i}" for i in range(1, 6)], seeds=role == "passes on",
+                                 extra=["--replicas-again-after-ms", "60000"])
+    n4, n5 = cluster["n4"], cluster["n5"]
+    wait_for("five vote", lambda: any(len(voters) == 5 for _, voters in cluster.councils()))
+    a = cluster.program(n4).alloc(MIB, layout="replicated", nodes=["n4", "n5"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("kept", 0o606)
+    old = cluster.program(n5).attach("kept")
+    cluster.cut(n5)
+    writes(a, 2)
+    wait_for("three vote", lambda: len(cluster.councils()[-1][1]) == 3)
+    voters = [cluster[name] for name in cluster.councils()[-1][1] if name != "n4"]
+    for node in voters:
+        node.kill()
+    cluster.restore(n5)
+    for node in voters:
+        node.start()
+    for node in voters:
+        node.wait_ready()
+    time.sleep(2 * FAILURE_DEADLINE_S)  # the leases of before are over
+    writes(a, 3)
+    wait_for("n5 reads it", lambda: outcome(lambda: old.holds(0, 3, MIB)) is True, 10 * FAILURE_DEADLINE_S)
+    assert not any("replicas_freed" in node.log() for node in cluster.nodes)
 
 
 def test_an_attached_name_is_written_after_a_restart_and_a_loss(cluster):

@@ -139,6 +139,20 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
 std::string address_of(size_t node) { return std::to_string(node) + ":1"; }
 size_t node_of(const std::string& address) { return std::stoul(address); }
 
+namespace {
+
+class Store final : public node::VoterStore {
+ public:
+  explicit Store(std::shared_ptr<Daemon::Memory> memory) : memory_(std::move(memory)) {}
+  std::string load(Of of) override { return (*memory_)[of]; }
+  void save(Of of, const std::string& bytes) override { (*memory_)[of] = bytes; }
+
+ private:
+  const std::shared_ptr<Daemon::Memory> memory_;
+};
+
+}  // namespace
+
 Daemon::Daemon(Network& network, const Options& options) : network_(network), options_(options) {
   env = std::make_shared<SimEnv>(network.clock(), options.seed, options.drift_ppm);
   node::Config config;
@@ -154,6 +168,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   config.slab_bytes = 0;
   core = std::make_unique<node::Core>(std::move(config), *env);
   core->name = name_of(options.node);
+  if (options.memory) core->voter_store = std::make_unique<Store>(options.memory);
   core->incarnation = env->random_id<control::Incarnation>();
   core->partition = static_cast<uint32_t>(env->random_number()) % GlobalAddress::kPartitionMax + 1;
   const std::vector<std::byte> token(32, std::byte{7});

@@ -53,9 +53,12 @@ struct WordResult {
 
 class Daemon : public std::enable_shared_from_this<Daemon> {
  public:
+  /// What of a node's voter outlives its daemon.
+  using Memory = std::map<node::VoterStore::Of, std::string>;
   struct Options {
     size_t node = 0;
-    uint64_t run = 0;  // of all runs of daemons in this world
+    std::shared_ptr<Memory> memory;  // null: none
+    uint64_t run = 0;                // of all runs of daemons in this world
     uint64_t seed = 0;
     int64_t drift_ppm = 0;
     uint64_t failure_deadline_ms = 1500, heartbeat_ms = 250, orphan_grace_ms = 4000;

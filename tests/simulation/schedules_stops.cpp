@@ -63,14 +63,18 @@ std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(reached);
 }
 
-/// A majority of the voters restarts at once, and the coordinator goes on: nobody knows any more which
-/// replicas are old. Those that are left are given up (CAVEATS.md), their names are listed as lost, and new ones are as good
-/// as ever.
+/// A majority of the voters restarts at once, and the coordinator goes on. With their memory (Q9) the replicas that are left
+/// go on. Where their machines lost power nobody knows any more which are old: they are given up (CAVEATS.md), their names
+/// are listed as lost, and new ones are as good as ever.
 std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken,
                               std::set<fault::State>* reached) {
   Script script(seed, broken, 4);
-  const auto x = script.world.add_program(3);
+  const auto x = script.world.add_program(3), elsewhere = script.world.add_program(0);
   std::shared_ptr<Handle> before;
+  script.run(elsewhere, [&]() -> Task<void> {
+    auto made = co_await elsewhere->allocate(Layout::kReplicated, on(0, 3));
+    script.must(made.status(), "allocate elsewhere");
+  });
   script.run(x, [&]() -> Task<void> {
     auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
     script.must(made.status(), "allocate");
@@ -89,8 +93,15 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
   script.world.restart(1);
   script.run_for_ms(seed % 4 * 500);
   script.world.restart(2);
-  script.run_for_ms(25'000);
+  const bool remembered = seed % 2 != 0;
+  script.run_for_ms(remembered ? 6000 : 25'000);
   script.run(x, [&]() -> Task<void> {
+    if (remembered) {
+      const Status kept = co_await x->get(before, 1);
+      script.must(kept, "get of what one home still has");
+      const Status put = co_await x->put(before, 1);
+      script.must(put, "put to what one home still has");
+    }
     auto made = co_await x->allocate(Layout::kReplicated, on(1, 3));
     script.must(made.status(), "allocate afterwards");
     if (!made.is_ok()) co_return;
@@ -101,10 +112,184 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
     const bool lost = co_await x->is_lost("x");
     const bool served =
         script.world.daemon(3)->home->directory().replicas().size() > 1;  // not only the new one
-    if (lost == served)
+    if (lost == served || (lost && remembered))
       script.world.violate("a name is listed as lost that is there, or not as lost that is not");
   });
   script.world.check_settled();
+  return script.end(reached);
+}
+
+/// A replica is decided lost while its home is cut off, a majority of the voters or all of them restart, and the home is back:
+/// what the other one has is kept, and what is old is not read.
+std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::Point>& broken,
+                                           std::set<fault::State>* reached) {
+  const size_t nodes = 4 + seed % 2;  // three vote, or all
+  Script script(seed, broken, nodes, seed % 3 == 0 ? nodes : 0);
+  World& world = script.world;
+  const size_t cut = nodes - 1, left = nodes - 2;
+  const auto x = world.add_program(left), y = world.add_program(cut);
+  std::shared_ptr<Handle> of_x, of_y;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(left, cut));
+    script.must(made.status(), "allocate");
+    of_x = made.value();
+    const Status put = co_await x->put(of_x, 1);
+    script.must(put, "put");
+    const Status published = co_await x->publish(*of_x, "x");
+    script.must(published, "publish");
+  });
+  script.run(y, [&]() -> Task<void> {
+    auto attached = co_await y->attach("x", false);
+    script.must(attached.status(), "attach");
+    of_y = attached.value();
+  });
+  world.cut_node(cut);
+  const auto write = [&](const char* what, uint64_t for_ms) {
+    const uint64_t until_ns = world.clock().now_ns() + for_ms * kMs;
+    script.run(x, [&]() -> Task<void> {
+      Status put = Code::kDeadline;
+      while (!put.is_ok() && world.clock().now_ns() < until_ns) {
+        put = co_await x->put(of_x, 1);
+        if (!put.is_ok()) co_await x->env->sleep_ns(10 * kMs);
+      }
+      script.must(put, what);
+    });
+  };
+  write("put while a home is cut off", 8000);
+  if (seed % 2 == 0) script.run_for_ms(700 * (seed % 5));  // else before the part is made again
+  const auto council = world.daemon(0)->cluster->quorum().holder().council();
+  const auto votes = [&](size_t node) {
+    return std::any_of(council.voters().begin(), council.voters().end(),
+                       [&](const auto& voter) { return voter.name() == name_of(node); });
+  };
+  std::vector<size_t> restarted;
+  bool another_knows = false;  // the council, and not of the loss
+  for (size_t node = 0; node < left; ++node) {
+    if (votes(node))
+      restarted.push_back(node);
+    else
+      another_knows = true;
+  }
+  if (restarted.size() > 2 && seed % 4 < 2) restarted.erase(restarted.begin());  // the coordinator goes on
+  for (const size_t node : restarted) world.kill(node, false);
+  script.run_for_ms(300 * (seed % 3));
+  // Who has the newest record of the name is cut off then, too: the older one is all that the others hear.
+  const bool both = another_knows && seed % 2 == 1;
+  if (both) world.cut_node(left);
+  if (seed % 4 < 2) world.restore_node(cut);
+  for (const size_t node : restarted) world.restart(node);
+  if (seed % 4 >= 2) world.restore_node(cut);
+  script.start(y, [&]() -> Task<void> {
+    for (int i = 0; i < 400; ++i) {
+      (void)co_await y->get(of_y, 1);
+      auto again = co_await y->attach("x", false);
+      if (again.is_ok()) (void)co_await y->get(again.value(), 1);
+      co_await y->env->sleep_ns(20 * kMs);
+    }
+  });
+  if (both) {
+    script.run_for_ms(8000);
+    world.restore_node(left);
+  }
+  write("put after the restarts", 12'000);
+  script.run_for_ms(8000);
+  for (const auto& program : {x, y}) {
+    script.run(program, [&, program]() -> Task<void> {
+      const Status got = co_await program->get(program == x ? of_x : of_y, 1);
+      script.must(got, "get of what one home kept");
+    });
+  }
+  return script.end(reached);
+}
+
+/// All nodes but one restart, and again while what they remember is just being gone on with, or before.
+std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point>& broken,
+                                      std::set<fault::State>* reached) {
+  const size_t nodes = 3 + seed % 2, left = seed / 2 % nodes,
+               other = (left + 1 + seed / 8 % (nodes - 1)) % nodes;
+  Script script(seed, broken, nodes, seed % 3 == 0 ? 0 : nodes);
+  World& world = script.world;
+  const auto x = world.add_program(left);
+  std::shared_ptr<Handle> handle;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(left, other));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put");
+    const Status published = co_await x->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  for (uint64_t again = 0; again < 2 + seed % 3; ++again) {
+    if (again > 0) script.run_for_ms(700 + (151 * seed + 397 * again) % 1200);
+    for (size_t node = 0; node < nodes; ++node) {
+      if (node != left) world.kill(node, false);
+    }
+    script.run_for_ms(seed / 3 % 4 * 1250);
+    for (size_t node = 0; node < nodes; ++node) {
+      if (node != left) world.restart(node);
+    }
+  }
+  script.run_for_ms(20'000);
+  script.run(x, [&]() -> Task<void> {
+    const Status got = co_await x->get(handle, 1);
+    script.must(got, "get of what one home kept");
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put to what one home kept");
+    const bool lost = co_await x->is_lost("x");
+    if (lost) world.violate("the name of what one home kept is listed as lost");
+  });
+  world.check_settled();
+  return script.end(reached);
+}
+
+/// All voters die, and one of them for good: the others go on with the home that does not vote.
+std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& broken,
+                                 std::set<fault::State>* reached) {
+  Script script(seed, broken, 4, seed % 2 == 0 ? 4 : 0);
+  World& world = script.world;
+  script.run_for_ms(1000);
+  const auto council = world.daemon(0)->cluster->quorum().holder().council();
+  std::vector<size_t> voters;
+  size_t left = 0;
+  for (const size_t node : {0, 1, 2, 3}) {
+    const bool votes = std::any_of(council.voters().begin(), council.voters().end(),
+                                   [&](const auto& voter) { return voter.name() == name_of(node); });
+    if (votes)
+      voters.push_back(node);
+    else
+      left = node;
+  }
+  if (voters.size() != 3 || voters[0] != 0) return "the council has other voters than this is about";
+  const size_t dead = voters[1 + seed / 2 % 2];
+  const auto x = world.add_program(left);
+  std::shared_ptr<Handle> handle;
+  script.run(x, [&]() -> Task<void> {
+    auto made = co_await x->allocate(Layout::kReplicated, on(left, dead));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put");
+    const Status published = co_await x->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  for (const size_t node : voters) world.kill(node, false);
+  script.run_for_ms(seed % 5 * 700);
+  for (const size_t node : voters) {
+    if (node != dead) world.restart(node);
+  }
+  script.run_for_ms(15'000);
+  script.run(x, [&]() -> Task<void> {
+    const Status put = co_await x->put(handle, 1);
+    script.must(put, "put to what one home kept");
+    const Status got = co_await x->get(handle, 1);
+    script.must(got, "get of it");
+    const bool lost = co_await x->is_lost("x");
+    if (lost) world.violate("the name of what one home kept is listed as lost");
+  });
+  world.restart(dead);
+  script.run_for_ms(12'000);
+  world.check_settled();
   return script.end(reached);
 }
 
@@ -134,6 +319,9 @@ const std::vector<Schedule>& schedules_of_stops() {
   static const std::vector<Schedule> all = {
       {"a frozen replica is the last", frozen_is_the_last, 12},
       {"a majority restarts", majority_restarts, 12},
+      {"a majority restarts after a loss", majority_restarts_after_a_loss, 24},
+      {"all but one restart again", all_but_one_restart_again, 24},
+      {"one voter stays dead", one_voter_stays_dead, 20},
       {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
   };
   return all;

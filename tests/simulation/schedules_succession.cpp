@@ -341,6 +341,7 @@ std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Poin
   if (!alone || !made) world.violate("no council was made");
   world.run_for(seed % 8 * 100'000);
   world.kill(maker, false);
+  if (seed % 2 == 0) world.empty_run_dir(maker);
   script.run_for_ms(seed % 3 * 1000);
   world.restart(maker);
   script.run_for_ms(5 * kDeadlineMs);
@@ -350,6 +351,63 @@ std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Poin
   remove_name(script, other, "y");
   if (maker != 2) remove_name(script, one, "x");
   return finish(script, reached, {one, other});
+}
+
+/// Who voted alone made a council with two others, and dies; its next run, which remembers nothing, reaches nobody but a node
+/// that knows no newer council than the one of it alone. The two others go on, and it must not found another cluster.
+std::string lone_voter_is_told_of_itself(uint64_t seed, const std::set<fault::Point>& broken,
+                                         std::set<fault::State>* reached) {
+  Script script(seed, broken, 4, 4);
+  World& world = script.world;
+  const auto council = world.daemon(0)->cluster->quorum().holder().council();
+  const auto votes = [&](size_t node) {
+    return std::any_of(council.voters().begin(), council.voters().end(),
+                       [&](const auto& voter) { return voter.name() == name_of(node); });
+  };
+  size_t lags = 1;  // a voter; of the others one does not vote
+  while (!votes(lags)) ++lags;
+  std::vector<size_t> others;
+  for (const size_t node : {1, 2, 3}) {
+    if (node != lags) others.insert(votes(node) ? others.end() : others.begin(), node);
+  }
+  for (const size_t node : others) {
+    world.kill(node, false);
+    script.run_for_ms(3 * kDeadlineMs);
+  }
+  const auto voters_of = [&](size_t node) {
+    const auto daemon = world.daemon(node);
+    return daemon ? daemon->cluster->quorum().voter().council().voters_size() : 0;
+  };
+  const auto until = [&](auto what) {
+    for (uint64_t ms = 0; ms < 8 * kDeadlineMs && !what(); ++ms) script.run_for_ms(1);
+    return what();
+  };
+  const bool alone = until([&] { return voters_of(0) == 1 && world.daemon(0)->cluster->is_coordinator(); });
+  script.run_for_ms(kDeadlineMs);
+  world.cut_node(lags);
+  for (const size_t node : others) world.restart(node);
+  const bool made = until([&] { return voters_of(others[0]) == 3 && voters_of(others[1]) == 3; });
+  if (!alone || !made) world.violate("no council was made");
+  world.kill(0, false);
+  world.empty_run_dir(0);
+  for (const size_t node : others) world.cut_link(0, node), world.cut_link(lags, node);
+  world.restore_node(lags);
+  script.run_for_ms(seed % 4 * 200);
+  world.restart(0);
+  script.run_for_ms(4 * kDeadlineMs);
+  const auto here = world.add_program(others[0]), there = world.add_program(0);
+  const auto x = give_name(script, here, "x", on(others[0]));
+  script.run(there, [&]() -> Task<void> {
+    auto made_too = co_await there->allocate(Layout::kSingle, on(0));
+    if (!made_too.is_ok()) co_return;
+    const Status published = co_await there->publish(*made_too.value(), "x");
+    if (published.is_ok()) world.violate("one name was published twice");
+  });
+  for (const size_t node : others) world.restore_link(0, node), world.restore_link(lags, node);
+  script.run_for_ms(6 * kDeadlineMs);
+  take_name(script, there, "x");
+  remove_name(script, here, "x");
+  return finish(script, reached, {here, there});
 }
 
 /// A majority of the voters restarts and a council of one node is founded, to which a home with replicas of the council
@@ -365,6 +423,7 @@ std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& br
     script.must(made.status(), "allocate");
   });
   for (const size_t node : {0, 1}) world.kill(node, false);
+  if (seed % 4 != 3) world.empty_run_dir(0), world.empty_run_dir(1);
   for (const size_t node : {0, 1}) world.restart(node);
   for (uint64_t dies = 0; dies < 1 + seed / 2 % 2; ++dies) {
     script.run_for_ms(4 * kDeadlineMs + 331 * seed % (6 * kDeadlineMs));
@@ -402,6 +461,7 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   if (maker == 0) world.violate("no council was made");
   world.run_for(seed % 4 * 100'000);
   world.kill(maker, false);
+  if (seed % 2 == 0) world.empty_run_dir(maker);
   const uint64_t back_ms = seed % 5 * 200, on_ms = seed / 5 % 3 * 1000;
   script.run_for_ms(std::min(back_ms, on_ms));
   on_ms <= back_ms ? world.resume(0) : world.restart(maker);
@@ -430,6 +490,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"told of a past council", told_of_a_past_council, 48},
       {"told too late", told_too_late, 12},
       {"two voters hear nothing", two_voters_hear_nothing, 12},
+      {"who voted alone is told of itself", lone_voter_is_told_of_itself, 8},
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
       {"who founds anew dies", founds_anew_and_dies, 24},
       {"the only new voter dies", only_voter_dies, 24},

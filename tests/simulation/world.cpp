@@ -136,6 +136,7 @@ void World::kill(size_t node, bool power_too) {
   slot.daemon.reset();
   killed_ns_ = clock_.now_ns();
   if (!power_too) return;
+  *slot.memory = {};
   for (const auto& program : programs_) {
     if (program->node() == node) end_program(*program);
   }
@@ -169,6 +170,7 @@ void World::restart(size_t node) {
 void World::start_daemon(size_t node) {
   Daemon::Options options;
   options.node = node;
+  options.memory = nodes_[node].memory;
   options.run = ++runs_;
   options.seed = random_();
   options.drift_ppm = nodes_[node].drift_ppm;

@@ -132,6 +132,8 @@ class World final : public Network, public fault::Hook {
   void stop(size_t node);
   void resume(size_t node);
   void kill(size_t node, bool power_too);
+  /// The next run of the node's daemon finds nothing of what its voter knew.
+  void empty_run_dir(size_t node) { nodes_[node].memory->clear(); }
   /// Told to stop; killed once it is ready, or when it is not soon.
   void shut_down(size_t node);
   void restart(size_t node);
@@ -205,6 +207,7 @@ class World final : public Network, public fault::Hook {
  private:
   struct Slot {
     std::shared_ptr<Daemon> daemon;
+    std::shared_ptr<Daemon::Memory> memory = std::make_shared<Daemon::Memory>();
     bool power = true;
     uint64_t life = 0;
     int stops = 0;

@@ -176,13 +176,14 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kNamesNotAwaited, "the coordinator dies"},
     {fault::Point::kOwnNamesForgotten, "the coordinator dies"},
     {fault::Point::kSealedStays, "two voters hear nothing"},
-    {fault::Point::kLoneFoundsAtOnce, "who voted alone dies as it makes a council"},
+    {fault::Point::kLoneFoundsAtOnce, "who voted alone is told of itself"},
     {fault::Point::kLoneFollowsItself, "who founds anew dies"},
     {fault::Point::kNotAskedAgain, "who decided alone is gone"},
     {fault::Point::kGivesFirst, "a peer dies before it is given"},
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
     {fault::Point::kGoneIsAwaited, "the only new voter dies"},
     {fault::Point::kFormerStays, "the only new voter dies"},
+    {fault::Point::kMemoryOfLosses, "a majority restarts after a loss"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {

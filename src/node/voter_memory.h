@@ -1,0 +1,54 @@
+// What this node's voter knows, kept for the next run of the daemon, and what former runs knew, answered for them: Q9 of
+// control/quorum.h.
+//
+//   run 1   [council 4: decided, promised]         restarts
+//   run 2   remembers run 1                        council 5, chosen with run 2, was not heard of here; restarts
+//   run 3   remembers runs 1 and 2: ends council 4 again, installs 5 for run 2, and ends it
+//
+// A run is forgotten when its council is over and the home came to one in which this run votes, or for newer ones.
+// Threads: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/quorum.h"
+#include "control/rpc.h"
+#include "node/core.h"
+
+namespace ocm::node {
+
+class VoterMemory {
+ public:
+  explicit VoterMemory(Core& core) : core_(core) {}
+
+  /// What former runs left. `voter`: of this run.
+  void start(const control::Voter& voter);
+  /// Before `voter` answers, and often. What is large and changes is removed, and saved when it rests.
+  void keep(const control::Voter& voter);
+  /// The former runs, the newest last.
+  std::vector<wire::RememberedRun> runs() const;
+  bool remembers(const std::string& incarnation) const;
+  /// In which they vote.
+  std::vector<wire::Council> councils() const;
+  /// Nothing: it is for the voter of this run.
+  std::optional<control::Reply> answer(const wire::Envelope& request);
+  void home_came_to(const wire::Council& council);
+
+ private:
+  control::Voter* asked(const wire::Envelope& request);
+  void keep_former();
+
+  Core& core_;
+  uint64_t started_ns_ = 0;
+  std::vector<control::Voter> former_;  // the newest last
+  std::vector<control::Voter::MemoryKey> saved_former_;
+  control::Voter::MemoryKey saved_;
+  uint64_t changed_ns_ = 0;  // saved_
+  bool unsaved_ = false;     // it was removed
+};
+
+}  // namespace ocm::node
