@@ -15,9 +15,24 @@ std::string nonce() {
   return out;
 }
 
-os::Digest proof(const Core& core, const control::Connection& connection, std::string_view role,
-                 const std::string& node, const std::string& client, const std::string& server) {
-  const std::string binding = connection.tls() == nullptr ? std::string() : connection.tls()->binding();
+/// Of the connection: what nobody between its ends can have on another one.
+std::string binding_of(const control::Connection& connection, const wire::NodeHello& hello) {
+  return connection.tls() == nullptr ? hello.dialed() + " " + hello.end() : connection.tls()->binding();
+}
+
+/// Whether who connected wanted to get here, and not to another node in whose place somebody listens.
+Status check_dialed(const Core& core, const control::Connection& connection, const wire::NodeHello& hello) {
+  if (connection.tls() != nullptr) return {};
+  const std::string here = os::own_end(connection.fd());
+  if (!hello.end().empty() && hello.end() == here) return {};
+  if (!core.control_address.empty() && hello.dialed() == core.control_address) return {};
+  return Status(Code::kAuth, "node " + hello.node() + " wanted to get to " + hello.dialed() +
+                                 ", which is not " + core.control_address +
+                                 ": without TLS [node] advertise must be what others use");
+}
+
+os::Digest proof(const Core& core, std::string_view role, const std::string& node, const std::string& client,
+                 const std::string& server, const std::string& binding) {
   return os::hmac_sha256(core.token, {os::bytes_of(role), os::bytes_of(node), os::bytes_of(client),
                                       os::bytes_of(server), os::bytes_of(binding)});
 }
@@ -48,7 +63,14 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
     }
     OCM_TRY(control::check_node_name(hello.node()));
     if (hello.nonce().size() != kNonceBytes) return Status(Code::kProtocol, "a nonce is 16 bytes");
+    const auto is_end = [](const std::string& text) {
+      return text.size() <= 300 && text.find(' ') == std::string::npos;
+    };
+    if (!is_end(hello.dialed()) || !is_end(hello.end()))
+      return Status(Code::kProtocol, "an address is host:port");
     OCM_TRY(check_certificate(connection, hello.node(), os::peer_host(connection.fd())));
+    OCM_TRY(check_dialed(core, connection, hello));
+    binding_ = binding_of(connection, hello);
     node_ = hello.node();
     client_nonce_ = hello.nonce();
     server_nonce_ = nonce();
@@ -57,11 +79,11 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
     challenge.set_node(core.name);
     challenge.set_incarnation(id_field(core.incarnation));
     challenge.set_proof(
-        field(proof(core, connection, "oncilla server", core.name, client_nonce_, server_nonce_)));
+        field(proof(core, "oncilla server", core.name, client_nonce_, server_nonce_, binding_)));
     return out;
   }
   if (request.has_node_proof() && !node_.empty() && !proven_) {
-    const os::Digest want = proof(core, connection, "oncilla client", node_, client_nonce_, server_nonce_);
+    const os::Digest want = proof(core, "oncilla client", node_, client_nonce_, server_nonce_, binding_);
     if (!os::equal_secrets(want, os::bytes_of(request.node_proof().proof()))) {
       return Status(Code::kAuth, "its cluster token is another than this node's");
     }
@@ -86,12 +108,15 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
   hello.mutable_node_hello()->set_node(core.name);
   hello.mutable_node_hello()->set_nonce(mine);
   hello.mutable_node_hello()->set_incarnation(id_field(core.incarnation));
+  hello.mutable_node_hello()->set_dialed(address);
+  hello.mutable_node_hello()->set_end(os::peer_end(connection->fd()));
+  const wire::NodeHello said = hello.node_hello();
   auto answer = co_await connection->call(std::move(hello), deadline_ns);
   Status status = answer.is_ok() ? control::reply_status(answer.value()) : answer.status();
   if (status.is_ok()) {
     const auto& challenge = answer.value().node_challenge();
-    const os::Digest want =
-        proof(core, *connection, "oncilla server", challenge.node(), mine, challenge.nonce());
+    const std::string binding = binding_of(*connection, said);  // of TLS: known now
+    const os::Digest want = proof(core, "oncilla server", challenge.node(), mine, challenge.nonce(), binding);
     if (challenge.nonce().size() != kNonceBytes ||
         !os::equal_secrets(want, os::bytes_of(challenge.proof()))) {
       status = Status(Code::kAuth,
@@ -106,7 +131,7 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
     if (status.is_ok()) {
       wire::Envelope last;
       last.mutable_node_proof()->set_proof(
-          field(proof(core, *connection, "oncilla client", core.name, mine, challenge.nonce())));
+          field(proof(core, "oncilla client", core.name, mine, challenge.nonce(), binding)));
       auto done = co_await connection->call(std::move(last), deadline_ns);
       status = done.is_ok() ? control::reply_status(done.value()) : done.status();
     }

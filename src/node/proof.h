@@ -1,9 +1,12 @@
 // How two daemons prove to each other that they know the cluster token, once for each connection.
 //
 //   NodeHello{nonce} -> NodeChallenge{nonce, proof} -> NodeProof{proof} -> OK
-//   proof = HMAC(token, role || own name || both nonces || binding of the TLS channel, without TLS nothing).
+//   proof = HMAC(token, role || own name || both nonces || binding)
+//   binding: of the TLS channel; without TLS where the client wanted to get.
 //
-// With TLS the certificate must be of the node that proves itself: it carries its name or its address.
+// With TLS the certificate must be of the node that proves itself: it carries its name or its address. Without, a node
+// answers only who wanted to get to it: to the address at which the connection ended, or the one that it advertises. So who listens in the place of another node, as any user of its machine can while its
+// daemon is down, cannot hand the proofs on and speak as either of them.
 // Threads: the loop's.
 #pragma once
 
@@ -32,7 +35,7 @@ class PeerGate {
 
  private:
   std::string node_;
-  std::string client_nonce_, server_nonce_;
+  std::string client_nonce_, server_nonce_, binding_;
   bool proven_ = false;
 };
 

@@ -22,7 +22,7 @@ inline constexpr uint32_t kControlFdsMax = 16;
 inline constexpr size_t kDetailBytesMax = 4096;
 /// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another
 /// one is refused.
-inline constexpr uint32_t kControlVersion = 7;
+inline constexpr uint32_t kControlVersion = 8;
 
 /// Appends header and message to `out`. Errors: kTooLarge.
 Status append_control(const Envelope& message, std::string& out);

@@ -203,7 +203,8 @@ class RawNode(RawProgram):
         self._take(socket.create_connection((host, int(port))), deadline_s)
         nonce = os.urandom(16)
         challenge = self.call("node_hello", version=CONTROL_VERSION, node=name, nonce=nonce,
-                              incarnation=os.urandom(16))["node_challenge"]
-        said = b"oncilla client" + name.encode() + nonce + challenge["nonce"]
+                              incarnation=os.urandom(16), dialed=node.control, end=node.control)["node_challenge"]
+        binding = f"{node.control} {node.control}".encode()
+        said = b"oncilla client" + name.encode() + nonce + challenge["nonce"] + binding
         reply = self.call("node_proof", proof=hmac.digest(token, said, "sha256"))
         assert reply["code"] == 0, reply

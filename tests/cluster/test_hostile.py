@@ -15,7 +15,7 @@ import pytest
 
 from harness import wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, RawProgram, acting_as
+from rawprogram import CONTROL_VERSION, RawProgram, acting_as, decode
 
 MIB = 1 << 20
 
@@ -475,3 +475,43 @@ def test_what_follows_an_http_request_does_not_reset_its_answer(make_cluster):
         answer = b"".join(iter(lambda: asker.recv(MIB), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert int(re.search(rb"Content-Length: (\d+)", head).group(1)) == len(body) > 1000
+
+
+@pytest.mark.parametrize("relayed_to", ["n1", "n3"])
+def test_who_listens_in_the_place_of_a_node_is_none(cluster, relayed_to):
+    """n2 is down, and a user of its machine takes its port: a proof that he hands on is refused."""
+    n2 = cluster["n2"]
+    n2.kill()
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(socket.create_server(address_of(n2.control)))
+        place.settimeout(20)
+        said = ""
+        while "wanted to get to" not in said:
+            victim, _ = place.accept()
+            stack.enter_context(victim)
+            target = stack.enter_context(socket.create_connection(address_of(cluster[relayed_to].control)))
+            for end in (victim, target):
+                end.settimeout(5)
+            with contextlib.suppress(OSError):
+                target.sendall(read_message(victim))
+                reply = read_message(target)
+                said = decode("Envelope", reply[4:])["detail"]
+                assert decode("Envelope", reply[4:])["node_challenge"] is None
+        assert n2.control in said
+    n2.start().wait_ready()
+    cluster.wait_members()
+
+
+def read_message(connection: socket.socket) -> bytes:
+    head = receive(connection, 4)
+    return head + receive(connection, struct.unpack("<I", head)[0])
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    out = b""
+    while len(out) < count:
+        piece = connection.recv(count - len(out))
+        if not piece:
+            raise ConnectionResetError
+        out += piece
+    return out
