@@ -121,8 +121,9 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       if (id.address.partition() != partition || of == part_of_.end()) continue;
       const auto part = parts_.find(of->second);
       for (Lost& lost : part->second.lost) {
-        version_ += lost.id == id && !lost.freed ? 1 : 0;
-        lost.freed = lost.freed || lost.id == id;
+        if (lost.id != id || lost.freed) continue;
+        lost.freed = true;
+        ++version_;
       }
       if (is_gone) leave(part->second, id);
       forget_if_over(part);
@@ -235,9 +236,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
                          (request.ended && part->ended && *request.ended != *part->ended);
   if (after_end) return Status(Code::kInvalidArgument, "another end was decided of the part");
   learn(now_ns, *part, request.lost, request.ended);
-  for (const ExtentId& id : request.over) {
-    if (has(part->replicas, id)) leave(*part, id);
-  }
+  for (const ExtentId& id : request.over) leave(*part, id);
   LossAnswer out;
   out.at_ns = now_ns;
   // The instance is the present one.
@@ -285,7 +284,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
 }
 
 void LossLedger::leave(Part& part, const ExtentId& replica) {
-  if (has(part.gone, replica)) return;
+  if (!has(part.replicas, replica) || has(part.gone, replica)) return;
   part.gone.push_back(replica);
   ++version_;
 }
@@ -348,9 +347,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     part.replicas = theirs.replicas;
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
     learn(now_ns, part, ids_of(theirs.lost), theirs.ended);
-    for (const ExtentId& id : theirs.gone) {
-      if (has(part.replicas, id)) leave(part, id);
-    }
+    for (const ExtentId& id : theirs.gone) leave(part, id);
     const bool same = theirs.lost.size() == part.lost.size() && theirs.ended == part.ended;
     if (same && theirs.accepted_at > part.accepted_at && !OCM_MUTATION("install-without-accepted")) {
       part.accepted_at = theirs.accepted_at;

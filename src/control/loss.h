@@ -168,7 +168,7 @@ class LossLedger {
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
   void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost,
              const std::optional<ExtentId>& ended);
-  /// No home has the replica any more.
+  /// No home has the replica any more. Of another part: nothing.
   void leave(Part& part, const ExtentId& replica);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
   /// Well-formed, and no other part has a replica of it.

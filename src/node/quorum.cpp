@@ -114,7 +114,9 @@ bool Quorum::acts() const {
 }
 
 bool Quorum::has_ended(const wire::Council& council) const {
-  const uint64_t lately_ns = core_.now_ns() - 2 * core_.config.failure_deadline_ns();
+  const auto lately = [&](uint64_t at_ns) {
+    return at_ns != 0 && core_.now_ns() < at_ns + 2 * core_.config.failure_deadline_ns();
+  };
   int run = 0, may_promise = 0;
   bool one_heard = false;  // of those that run
   for (const wire::Voter& voter : council.voters()) {
@@ -124,7 +126,7 @@ bool Quorum::has_ended(const wire::Council& council) const {
                                             : Heard{control::VoterRun(voter.incarnation()), 0};
     const bool runs = known.run.votes(voter);
     run += runs ? 1 : 0;
-    one_heard = one_heard || (runs && known.at_ns > lately_ns);
+    one_heard = one_heard || (runs && lately(known.at_ns));
     may_promise += known.run.may_promise(voter, council) ? 1 : 0;
   }
   // Those that remember it stand for no seat: one that runs must.
@@ -355,10 +357,11 @@ bool Quorum::come_to(const wire::Council& council) {
   if (is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
-  if (is_new) memory_.keep(*voter_);
-  if (is_new) memory_.home_came_to(council);
-  if (is_new) leader_changed();
-  return is_new;
+  if (!is_new) return false;
+  memory_.keep(*voter_);
+  memory_.home_came_to(council);
+  leader_changed();
+  return true;
 }
 
 void Quorum::saw(const wire::Council& council) {

@@ -147,9 +147,9 @@ class Quorum {
   void found(uint64_t run);
   /// As a restarted coordinator would: what the voters before knew is gone.
   void found_anew(const wire::Council& former);
-  /// Too few of its voters live. Never one of this coordinator alone: Convener::begin() needs nobody's promise there.
   /// By a former run of a daemon. Some home may know an older one only, which ended with that of its voters.
   void remembered(const wire::Council& council);
+  /// Too few of its voters live. Never one of this coordinator alone: Convener::begin() needs nobody's promise there.
   bool cannot_be_sealed(const wire::Council& council) const;
   void tell_over(const wire::Council& council);
   control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);

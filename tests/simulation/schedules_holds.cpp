@@ -22,11 +22,10 @@ std::string held_as_a_home_starts_over(uint64_t seed, const std::set<fault::Poin
   std::vector<size_t> voters;  // but for the coordinator
   size_t home = 0;
   for (const size_t node : {1, 2, 3}) {
-    const auto council = world.daemon(0)->cluster->quorum().holder().council();
-    const bool votes = std::any_of(council.voters().begin(), council.voters().end(),
-                                   [&](const auto& voter) { return voter.name() == name_of(node); });
-    if (votes) voters.push_back(node);
-    if (!votes) home = node;
+    if (script.votes(node))
+      voters.push_back(node);
+    else
+      home = node;
   }
   if (voters.size() != 2) return "the council has other voters than this is about";
   const auto owner = world.add_program(home), near = world.add_program(home), far = world.add_program(0);

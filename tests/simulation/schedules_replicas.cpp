@@ -289,16 +289,8 @@ std::string loss_is_not_learned(uint64_t seed, const std::set<fault::Point>& bro
   Script script(seed, broken, 5);
   World& world = script.world;
   const auto y = world.add_program(0), x = world.add_program(4);
-  std::shared_ptr<Handle> of_y, of_x;
-  script.run(y, [&]() -> Task<void> {
-    auto made = co_await y->allocate(Layout::kReplicated, on(1, 2));
-    script.must(made.status(), "allocate");
-    of_y = made.value();
-    const Status put = co_await y->put(of_y, 1);
-    script.must(put, "put");
-    const Status published = co_await y->publish(*of_y, "r");
-    script.must(published, "publish");
-  });
+  const std::shared_ptr<Handle> of_y = script.make_named(y, on(1, 2), "r");
+  std::shared_ptr<Handle> of_x;
   script.run(x, [&]() -> Task<void> {
     auto found = co_await x->attach("r", false);
     script.must(found.status(), "attach");

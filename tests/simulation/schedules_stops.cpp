@@ -128,16 +128,8 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
   World& world = script.world;
   const size_t cut = nodes - 1, left = nodes - 2;
   const auto x = world.add_program(left), y = world.add_program(cut);
-  std::shared_ptr<Handle> of_x, of_y;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(left, cut));
-    script.must(made.status(), "allocate");
-    of_x = made.value();
-    const Status put = co_await x->put(of_x, 1);
-    script.must(put, "put");
-    const Status published = co_await x->publish(*of_x, "x");
-    script.must(published, "publish");
-  });
+  const std::shared_ptr<Handle> of_x = script.make_named(x, on(left, cut), "x");
+  std::shared_ptr<Handle> of_y;
   script.run(y, [&]() -> Task<void> {
     auto attached = co_await y->attach("x", false);
     script.must(attached.status(), "attach");
@@ -157,15 +149,10 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
   };
   write("put while a home is cut off", 8000);
   if (seed % 2 == 0) script.run_for_ms(700 * (seed % 5));  // else before the part is made again
-  const auto council = world.daemon(0)->cluster->quorum().holder().council();
-  const auto votes = [&](size_t node) {
-    return std::any_of(council.voters().begin(), council.voters().end(),
-                       [&](const auto& voter) { return voter.name() == name_of(node); });
-  };
   std::vector<size_t> restarted;
   bool another_knows = false;  // the council, and not of the loss
   for (size_t node = 0; node < left; ++node) {
-    if (votes(node))
+    if (script.votes(node))
       restarted.push_back(node);
     else
       another_knows = true;
@@ -202,6 +189,20 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
   return script.end(reached);
 }
 
+/// What one home kept, published as "x", is as before.
+void is_kept(Script& script, const std::shared_ptr<Program>& program, const std::shared_ptr<Handle>& handle) {
+  script.run(program, [&]() -> Task<void> {
+    const Status got = co_await program->get(handle, 1);
+    script.must(got, "get of what one home kept");
+    const Status put = co_await program->put(handle, 1);
+    script.must(put, "put to what one home kept");
+    const Status again = co_await program->get(handle, 1);
+    script.must(again, "get of what was put to it");
+    const bool lost = co_await program->is_lost("x");
+    if (lost) script.world.violate("the name of what one home kept is listed as lost");
+  });
+}
+
 /// All nodes but one restart, and again while what they remember is just being gone on with, or before.
 std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point>& broken,
                                       std::set<fault::State>* reached) {
@@ -210,16 +211,7 @@ std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point
   Script script(seed, broken, nodes, seed % 3 == 0 ? 0 : nodes);
   World& world = script.world;
   const auto x = world.add_program(left);
-  std::shared_ptr<Handle> handle;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(left, other));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
-    const Status published = co_await x->publish(*handle, "x");
-    script.must(published, "publish");
-  });
+  const std::shared_ptr<Handle> handle = script.make_named(x, on(left, other), "x");
   for (uint64_t again = 0; again < 2 + seed % 3; ++again) {
     if (again > 0) script.run_for_ms(700 + (151 * seed + 397 * again) % 1200);
     for (size_t node = 0; node < nodes; ++node) {
@@ -231,14 +223,7 @@ std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point
     }
   }
   script.run_for_ms(20'000);
-  script.run(x, [&]() -> Task<void> {
-    const Status got = co_await x->get(handle, 1);
-    script.must(got, "get of what one home kept");
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what one home kept");
-    const bool lost = co_await x->is_lost("x");
-    if (lost) world.violate("the name of what one home kept is listed as lost");
-  });
+  is_kept(script, x, handle);
   world.check_settled();
   return script.end(reached);
 }
@@ -249,13 +234,10 @@ std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& br
   Script script(seed, broken, 4, seed % 2 == 0 ? 4 : 0);
   World& world = script.world;
   script.run_for_ms(1000);
-  const auto council = world.daemon(0)->cluster->quorum().holder().council();
   std::vector<size_t> voters;
   size_t left = 0;
   for (const size_t node : {0, 1, 2, 3}) {
-    const bool votes = std::any_of(council.voters().begin(), council.voters().end(),
-                                   [&](const auto& voter) { return voter.name() == name_of(node); });
-    if (votes)
+    if (script.votes(node))
       voters.push_back(node);
     else
       left = node;
@@ -263,30 +245,14 @@ std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& br
   if (voters.size() != 3 || voters[0] != 0) return "the council has other voters than this is about";
   const size_t dead = voters[1 + seed / 2 % 2];
   const auto x = world.add_program(left);
-  std::shared_ptr<Handle> handle;
-  script.run(x, [&]() -> Task<void> {
-    auto made = co_await x->allocate(Layout::kReplicated, on(left, dead));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put");
-    const Status published = co_await x->publish(*handle, "x");
-    script.must(published, "publish");
-  });
+  const std::shared_ptr<Handle> handle = script.make_named(x, on(left, dead), "x");
   for (const size_t node : voters) world.kill(node, false);
   script.run_for_ms(seed % 5 * 700);
   for (const size_t node : voters) {
     if (node != dead) world.restart(node);
   }
   script.run_for_ms(15'000);
-  script.run(x, [&]() -> Task<void> {
-    const Status put = co_await x->put(handle, 1);
-    script.must(put, "put to what one home kept");
-    const Status got = co_await x->get(handle, 1);
-    script.must(got, "get of it");
-    const bool lost = co_await x->is_lost("x");
-    if (lost) world.violate("the name of what one home kept is listed as lost");
-  });
+  is_kept(script, x, handle);
   world.restart(dead);
   script.run_for_ms(12'000);
   world.check_settled();

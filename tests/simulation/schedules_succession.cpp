@@ -359,16 +359,11 @@ std::string lone_voter_is_told_of_itself(uint64_t seed, const std::set<fault::Po
                                          std::set<fault::State>* reached) {
   Script script(seed, broken, 4, 4);
   World& world = script.world;
-  const auto council = world.daemon(0)->cluster->quorum().holder().council();
-  const auto votes = [&](size_t node) {
-    return std::any_of(council.voters().begin(), council.voters().end(),
-                       [&](const auto& voter) { return voter.name() == name_of(node); });
-  };
   size_t lags = 1;  // a voter; of the others one does not vote
-  while (!votes(lags)) ++lags;
+  while (!script.votes(lags)) ++lags;
   std::vector<size_t> others;
   for (const size_t node : {1, 2, 3}) {
-    if (node != lags) others.insert(votes(node) ? others.end() : others.begin(), node);
+    if (node != lags) others.insert(script.votes(node) ? others.end() : others.begin(), node);
   }
   for (const size_t node : others) {
     world.kill(node, false);

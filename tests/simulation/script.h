@@ -1,6 +1,7 @@
 // A few nodes of the simulated cluster without random faults, and steps of programs: what schedules are written in.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -50,6 +51,27 @@ struct Script {
   void run_for_ms(uint64_t ms) { world.run_for(ms * kMs); }
   void must(const Status& status, const char* what) {
     if (!status.is_ok()) world.violate(std::string(what) + ": " + std::string(status.to_string()));
+  }
+  /// In the council that node 0 knows, which runs.
+  bool votes(size_t node) {
+    const wire::Council& council = world.daemon(0)->cluster->quorum().holder().council();
+    return std::any_of(council.voters().begin(), council.voters().end(),
+                       [&](const auto& voter) { return voter.name() == name_of(node); });
+  }
+  /// Replicated on `nodes`, its second cell written, published.
+  std::shared_ptr<Handle> make_named(const std::shared_ptr<Program>& program, std::vector<size_t> nodes,
+                                     const char* name) {
+    std::shared_ptr<Handle> out;
+    run(program, [&]() -> Task<void> {
+      auto made = co_await program->allocate(Layout::kReplicated, nodes);
+      must(made.status(), "allocate");
+      out = made.value();
+      const Status put = co_await program->put(out, 1);
+      must(put, "put");
+      const Status published = co_await program->publish(*out, name);
+      must(published, "publish");
+    });
+    return out;
   }
   std::string end(std::set<fault::State>* reached) {
     if (reached != nullptr) reached->insert(world.reached().begin(), world.reached().end());
