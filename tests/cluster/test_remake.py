@@ -137,6 +137,9 @@ def test_a_copy_keeps_to_its_rate_and_ocm_status_shows_it(make_cluster):
     a.fill(0, 2, 4096)
     wait_for("ocm status tells",
              lambda: re.search(r"replicas: 1 of 2 in 1 part, copying [1-9]\d* % \(on n3\)", status()), PATIENCE_S)
+    # The program's daemon tells of a replica that is away until it hears that the home gave it up.
+    wait_for("the home alone tells",
+             lambda: [one["node"] for one in json.loads(status("--json"))["replicas_missing"]] == ["n3"], PATIENCE_S)
     missing, = json.loads(status("--json"))["replicas_missing"]
     assert (missing["node"], missing["parts"], missing["replica_copy_bytes"]) == ("n3", 1, 32 * MIB)
     assert (missing["replicas_left"], missing["replicas_wanted"]) == (1, 2)
