@@ -48,7 +48,7 @@ namespace ocm::fault {
   X(kUndoByName, "mutation.undo_by_name")     /* a failed publish takes another's name */                    \
   X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */                      \
   X(kOrphansStay, "mutation.orphans_stay")    /* L2: a dead daemon's extents stay */                         \
-  X(kOrphanNotAsked, "mutation.not_asked")    /* L2: a session that goes on is taken for ended */            \
+  X(kOrphanNotAsked, "mutation.orphan_asked") /* L2: a session that goes on is taken for ended */            \
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                            \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                   \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */  \

@@ -17,8 +17,8 @@
 //      (control/succession.h).
 //   Q4 a council acts only after a majority of the council before it was sealed, and what those voters knew
 //      (decisions, what they accepted, running votes) is with every voter of the new one.
-//   Q5 a voter is one run of a daemon: a restarted one remembers nothing, so it votes only in a council that was made
-//      with it.
+//   Q5 a voter is one run of a daemon: another one does not know which votes it gave, so it votes only in a council that was
+//      made with it.
 //   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
 //   Q7 a voter leaves its council when its home comes to one that follows it and has one voter, another node. Its vote is
 //      not missed: a majority promised the end. If that node restarts, the council after it continues nothing but that one

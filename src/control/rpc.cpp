@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -171,7 +172,8 @@ Status Connection::dispatch() {
     if (!tls_ && !trusted && os::looks_like_tls({in_.data() + in_begin_, wire::kControlHeaderBytes})) {
       return Status(Code::kAuth, "the peer speaks TLS, and this node has no tls_ca, tls_cert and tls_key");
     }
-    OCM_TRY_ASSIGN(const uint32_t length, wire::control_length({at, wire::kControlHeaderBytes}));
+    OCM_TRY_ASSIGN(const uint32_t length,
+                   wire::control_length({at, wire::kControlHeaderBytes}, wire::kNodeBytesMax));
     if (length > bytes_max_) return Status(Code::kProtocol, "a control message longer than allowed");
     if (in_.size() - in_begin_ < wire::kControlHeaderBytes + length) break;
     rest_ns_ = taken == kAtOnceMax ? kNextPassNs : rest_ns(length);
@@ -285,7 +287,7 @@ Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t d
 Status Connection::send(const wire::Envelope& message, std::vector<os::Fd> fds) {
   OCM_ASSERT(fds.size() <= wire::kControlFdsMax);
   Outgoing piece;
-  OCM_TRY(wire::append_control(message, piece.bytes));
+  OCM_TRY(wire::append_control(message, piece.bytes, std::max(bytes_max_, wire::kControlBytesMax)));
   if (queued_bytes_ + piece.bytes.size() > options_.queued_bytes_max) {
     return Status(Code::kQueueFull, "the peer does not read its replies");
   }

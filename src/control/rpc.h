@@ -80,7 +80,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   /// Calls under way get kPeerLost, or kAuth if that is why.
   void close(const Status& why) override;
 
-  void trust() { bytes_max_ = wire::kControlBytesMax; }
+  void trust(size_t bytes_max = wire::kControlBytesMax) { bytes_max_ = bytes_max; }
   bool is_open() const override { return open_; }
   int fd() const { return fd_; }
   /// Null without TLS.

@@ -41,16 +41,15 @@ uint64_t of_users(const ByUid& by_uid) {
 inline constexpr char kVersion[] = OCM_NODE_TEXT(OCM_VERSION_MAJOR) "." OCM_NODE_TEXT(
     OCM_VERSION_MINOR) "." OCM_NODE_TEXT(OCM_VERSION_PATCH);
 
-/// Where what a voter knows outlives its daemon (Q9 of control/quorum.h). What is saved is there before save() returns, or
-/// nothing is.
+/// Where what a voter knows outlives its daemon (Q9 of control/quorum.h).
 class VoterStore {
  public:
   enum class Of { kThisRun, kFormerRuns };
   virtual ~VoterStore() = default;
   /// What was saved last, also by a former run; empty: nothing.
   virtual std::string load(Of of) = 0;
-  /// Empty: nothing is there afterwards.
-  virtual void save(Of of, const std::string& bytes) = 0;
+  /// It is there when this returns. Empty, or false: nothing is.
+  virtual bool save(Of of, const std::string& bytes) = 0;
 };
 
 struct Core {

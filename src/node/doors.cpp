@@ -156,7 +156,7 @@ Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connect
                          std::string peer, wire::Envelope request) {
   auto step = gate->step(core_, *connection, request);
   if (gate->proven()) {
-    connection->trust();
+    connection->trust(wire::kNodeBytesMax);
     proved(connection.get());
   }
   if (step.is_ok()) co_return std::move(step).value();

@@ -147,7 +147,7 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
     }
     co_return status;
   }
-  connection->trust();
+  connection->trust(wire::kNodeBytesMax);
   co_return std::shared_ptr<control::Link>(connection);
 }
 

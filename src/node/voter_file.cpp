@@ -55,7 +55,7 @@ std::string VoterFiles::load(Of of) {
   return whole && of_this_boot ? bytes.substr(kHeadBytes) : std::string();
 }
 
-void VoterFiles::save(Of of, const std::string& saying) {
+bool VoterFiles::save(Of of, const std::string& saying) {
   const std::string at = path(of), fresh = at + ".new";
   bool saved = false;
   if (!saying.empty() && saying.size() <= kBytesMax - kHeadBytes && boot_id_.size() == kBootBytes) {
@@ -67,9 +67,9 @@ void VoterFiles::save(Of of, const std::string& saying) {
     saved = fd.is_open() && is_written(fd.get(), bytes) && ::rename(fresh.c_str(), at.c_str()) == 0;
     if (!saved) log::warn("voter_not_remembered", {{"file", at}, {"error", std::strerror(errno)}});
   }
-  if (saved) return;
+  if (saved) return true;
   ::unlink(fresh.c_str());
-  if (::unlink(at.c_str()) == 0 || errno == ENOENT) return;
+  if (::unlink(at.c_str()) == 0 || errno == ENOENT) return false;
   log::error("voter_file",
              {{"file", at},
               {"error", std::strerror(errno)},

@@ -20,7 +20,7 @@ class VoterFiles final : public VoterStore {
   /// `boot_id`: of /proc/sys/kernel/random.
   VoterFiles(std::string run_dir, std::string boot_id);
   std::string load(Of of) override;
-  void save(Of of, const std::string& bytes) override;
+  bool save(Of of, const std::string& bytes) override;
 
  private:
   std::string path(Of of) const { return run_dir_ + (of == Of::kThisRun ? "/voter" : "/voter.former"); }

@@ -31,8 +31,9 @@ void VoterMemory::start(const Voter& voter) {
     former_.erase(blank == former_.end() ? former_.begin() : blank);
   }
   keep_former();
-  core_.voter_store->save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
+  unsaved_ = !core_.voter_store->save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
   saved_ = voter.memory_key();
+  changed_ns_ = core_.now_ns();
 }
 
 void VoterMemory::keep(const Voter& voter) {
@@ -42,10 +43,10 @@ void VoterMemory::keep(const Voter& voter) {
   const bool changed = key != saved_;
   const bool quiet = core_.now_ns() >= changed_ns_ + core_.config.failure_deadline_ns();
   if (!changed && !(unsaved_ && quiet)) return;
-  if (changed) changed_ns_ = core_.now_ns();
-  unsaved_ = changed && voter.ledger().parts() > kSmall;
-  core_.voter_store->save(VoterStore::Of::kThisRun,
-                          unsaved_ ? std::string() : voter.memory().SerializeAsString());
+  changed_ns_ = core_.now_ns();
+  const bool waits = changed && voter.ledger().parts() > kSmall;
+  unsaved_ = !core_.voter_store->save(VoterStore::Of::kThisRun,
+                                      waits ? std::string() : voter.memory().SerializeAsString());
   saved_ = key;
 }
 
@@ -55,8 +56,10 @@ void VoterMemory::keep_former() {
   if (!core_.voter_store || keys == saved_former_) return;
   wire::VoterMemories memories;
   for (const Voter& one : former_) *memories.add_memories() = one.memory();
-  core_.voter_store->save(VoterStore::Of::kFormerRuns, memories.SerializeAsString());
-  saved_former_ = std::move(keys);
+  if (core_.voter_store->save(VoterStore::Of::kFormerRuns,
+                              former_.empty() ? std::string() : memories.SerializeAsString()) ||
+      former_.empty())
+    saved_former_ = std::move(keys);
 }
 
 std::vector<wire::RememberedRun> VoterMemory::runs() const {

@@ -27,7 +27,8 @@ class VoterMemory {
 
   /// What former runs left. `voter`: of this run.
   void start(const control::Voter& voter);
-  /// Before `voter` answers, and often. What is large and changes is removed, and saved when it rests.
+  /// Before `voter` answers, and often. What is large and changes is removed, and saved when it rests, as is what could not
+  /// be saved.
   void keep(const control::Voter& voter);
   /// The former runs, the newest last.
   std::vector<wire::RememberedRun> runs() const;
@@ -47,8 +48,8 @@ class VoterMemory {
   std::vector<control::Voter> former_;  // the newest last
   std::vector<control::Voter::MemoryKey> saved_former_;
   control::Voter::MemoryKey saved_;
-  uint64_t changed_ns_ = 0;  // saved_
-  bool unsaved_ = false;     // it was removed
+  uint64_t changed_ns_ = 0;  // saved_, or that was tried
+  bool unsaved_ = false;     // nothing is there
 };
 
 }  // namespace ocm::node

@@ -18,11 +18,11 @@ bool is_sendable(std::string_view name) {
 
 }  // namespace
 
-Status append_control(const Envelope& message, std::string& out) {
+Status append_control(const Envelope& message, std::string& out, size_t bytes_max) {
   const size_t bytes = message.ByteSizeLong();
-  if (bytes == 0 || bytes > kControlBytesMax) {
+  if (bytes == 0 || bytes > bytes_max) {
     return Status(Code::kTooLarge, "control message of " + std::to_string(bytes) + " bytes; at most " +
-                                       std::to_string(kControlBytesMax));
+                                       std::to_string(bytes_max));
   }
   const auto length = static_cast<uint32_t>(bytes);
   const size_t start = out.size();
@@ -33,19 +33,18 @@ Status append_control(const Envelope& message, std::string& out) {
   return {};
 }
 
-Result<uint32_t> control_length(std::span<const std::byte> header) {
+Result<uint32_t> control_length(std::span<const std::byte> header, size_t bytes_max) {
   OCM_ASSERT(header.size() >= kControlHeaderBytes);
   uint32_t length = 0;
   std::memcpy(&length, header.data(), sizeof(length));
-  if (length == 0 || length > kControlBytesMax) return Status(Code::kProtocol, "control message length");
+  if (length == 0 || length > bytes_max) return Status(Code::kProtocol, "control message length");
   return length;
 }
 
 Status parse_control(std::span<const std::byte> bytes, Envelope& message) {
   // Malformed text makes protobuf write to stderr; a hostile peer must not fill it, nor a program's own.
   const google::protobuf::LogSilencer silence;
-  if (bytes.size() > kControlBytesMax ||
-      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (bytes.size() > kNodeBytesMax || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Status(Code::kProtocol, "malformed control message");
   }
   return {};

@@ -15,7 +15,7 @@ import pytest
 
 from harness import wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, RawProgram, acting_as, decode
+from rawprogram import CONTROL_VERSION, RawNode, RawProgram, acting_as, decode, encode
 
 MIB = 1 << 20
 
@@ -500,6 +500,32 @@ def test_who_listens_in_the_place_of_a_node_is_none(cluster, relayed_to):
         assert n2.control in said
     n2.start().wait_ready()
     cluster.wait_members()
+
+
+def test_only_a_node_sends_what_is_longer_than_a_program_may(cluster):
+    """A voter tells what it decided about many parts in one message."""
+    n1 = cluster["n1"]
+    program = RawProgram(n1)
+    program.hello()
+    node = RawNode(n1, "n9", cluster.token_file.read_bytes())
+    for connection, unknown, refused in ((program, 3 * MIB, False), (node, 20 * MIB, False),
+                                         (program, 5 * MIB, True), (node, 29 * MIB, True)):
+        padding = varint(15 << 10 | 2) + varint(unknown) + bytes(unknown)  # a field that no version has
+        message = encode("Envelope", {"id": 7, "name_list": {}}) + padding
+        try:
+            connection.send_bytes(struct.pack("<I", len(message)) + message)
+            assert connection.receive()["id"] == 7 and not refused
+        except ConnectionError:
+            assert refused
+    works(cluster)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out + bytes([value]))
 
 
 def read_message(connection: socket.socket) -> bytes:

@@ -139,7 +139,12 @@ def test_a_loss_is_remembered_where_all_who_decided_it_restart(make_netns_cluste
         node.wait_ready()
     time.sleep(2 * FAILURE_DEADLINE_S)  # the leases of before are over
     writes(a, 3)
-    wait_for("n5 reads it", lambda: outcome(lambda: old.holds(0, 3, MIB)) is True, 10 * FAILURE_DEADLINE_S)
+    def reads():
+        seen = outcome(lambda: old.holds(0, 3, MIB))
+        assert seen is not False, "what is old was read"
+        return seen is True
+
+    wait_for("n5 reads it", reads, 10 * FAILURE_DEADLINE_S)
     assert not any("replicas_freed" in node.log() for node in cluster.nodes)
 
 

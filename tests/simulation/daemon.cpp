@@ -145,7 +145,10 @@ class Store final : public node::VoterStore {
  public:
   explicit Store(std::shared_ptr<Daemon::Memory> memory) : memory_(std::move(memory)) {}
   std::string load(Of of) override { return (*memory_)[of]; }
-  void save(Of of, const std::string& bytes) override { (*memory_)[of] = bytes; }
+  bool save(Of of, const std::string& bytes) override {
+    (*memory_)[of] = bytes;
+    return !bytes.empty();
+  }
 
  private:
   const std::shared_ptr<Daemon::Memory> memory_;

@@ -7,7 +7,8 @@
 // tests/unit/extent_table_test.cpp beyond. N5 and N7 are about one request: tests/unit/names_test.cpp, and the schedule "a failed
 // publish leaks". G1 and G3 are about threads, of which the simulation has none: tests/unit/tcp_fence_test.cpp, under
 // ThreadSanitizer. P1 to P6 of client/operation.h are the library's, which tests/simulation/hour_test.cpp runs with a
-// shadow of every byte. L3 is a cost, not a state.
+// shadow of every byte. L3 is a cost, not a state. Q9 is about what is found after a restart: the schedules of restarts, and
+// tests/unit/voter_test.cpp and voter_memory_test.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,207 @@
+// What a voter knows, over the runs of its daemon: kept when, answered for whom, forgotten when.
+#include "node/voter_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/presence.h"
+#include "council_fixture.h"
+
+namespace ocm::node {
+namespace {
+
+namespace council_of = control::test;
+using control::Voter;
+
+class GivenEnv final : public control::Env {
+ public:
+  uint64_t now_ns() const override { return at_ns; }
+  control::Task<void> sleep_ns(uint64_t) override { co_return; }
+  void fill_random(std::span<std::byte> out) override {
+    for (std::byte& one : out) one = std::byte{next_++};
+  }
+  void post(std::function<void()> what) override { what(); }
+  uint64_t at_ns = council_of::kWorldStart;
+
+ private:
+  uint8_t next_ = 1;
+};
+
+struct VoterMemoryTest : testing::Test {
+  using Files = std::map<VoterStore::Of, std::string>;
+  class Store final : public VoterStore {
+   public:
+    Store(Files& files, bool& full) : files_(files), full_(full) {}
+    std::string load(Of of) override { return files_[of]; }
+    bool save(Of of, const std::string& bytes) override {
+      files_[of] = full_ ? std::string() : bytes;
+      return !files_[of].empty();
+    }
+
+   private:
+    Files& files_;
+    bool& full_;
+  };
+  /// A run of the daemon of node "a".
+  struct Run {
+    explicit Run(VoterMemoryTest& of) : core(config(), of.env), memory(core) {
+      core.name = "a";
+      core.incarnation = of.env.random_id<control::Incarnation>();
+      core.voter_store = std::make_unique<Store>(of.files, of.full);
+      voter.emplace("a", id_field(core.incarnation), core.config.failure_deadline_ns());
+      memory.start(*voter);
+    }
+    wire::Voter self() const {
+      wire::Voter out;
+      out.set_name("a");
+      out.set_incarnation(id_field(core.incarnation));
+      return out;
+    }
+    /// The voter has a council of this run, b and c.
+    wire::Council install(uint64_t now_ns, uint64_t number) {
+      const auto next = council_of::council(number, {self(), council_of::voter("b"), council_of::voter("c")});
+      EXPECT_TRUE(voter->install(now_ns, next).is_ok());
+      memory.keep(*voter);
+      return next.council();
+    }
+    Core core;
+    VoterMemory memory;
+    std::optional<Voter> voter;
+  };
+  static Config config() {
+    Config out;
+    out.failure_deadline_ms = kDeadlineNs / 1'000'000;
+    return out;
+  }
+  static wire::Envelope sealing(const wire::Council& in, uint64_t number) {
+    wire::Envelope out;
+    *out.mutable_seal_council() = council_of::sealing(in, number);
+    return out;
+  }
+  Code answer(Run& run, const wire::Envelope& request) {
+    const auto reply = run.memory.answer(request);
+    return reply ? control::reply_status(reply->message).code() : Code::kUnsupported;
+  }
+  /// Of a part of its own: the replica at kHome was decided lost.
+  void lose(Run& run, const wire::Council& in, uint64_t part) {
+    control::LossRequest request;
+    request.phase = control::LossRequest::Phase::kLearn;
+    request.part = {council_of::replica(council_of::kHome, part << 12),
+                    council_of::replica(council_of::kSibling, part << 12)};
+    request.replica = request.part.front();
+    request.lost = {request.replica};
+    EXPECT_TRUE(run.voter->lose(env.at_ns, control::to_wire(request, in.id())).is_ok());
+    run.memory.keep(*run.voter);
+  }
+  bool is_kept() const { return !files.at(VoterStore::Of::kThisRun).empty(); }
+
+  static constexpr uint64_t kDeadlineNs = council_of::kLease;
+  GivenEnv env;
+  Files files;
+  bool full = false;
+};
+
+TEST_F(VoterMemoryTest, TheNextRunPromisesOnceTheVotesAreOver) {
+  Run first(*this);
+  const auto in = first.install(env.at_ns, 2);
+  Run second(*this);
+  ASSERT_EQ(second.memory.runs().size(), 1u);
+  EXPECT_EQ(second.memory.runs()[0].incarnation(), first.self().incarnation());
+  EXPECT_EQ(second.memory.runs()[0].council(), 2u);
+  EXPECT_EQ(second.memory.councils()[0].id(), in.id());
+  EXPECT_EQ(answer(second, sealing(in, 3)), Code::kPeerLost) << "a vote may run";
+  env.at_ns += kDeadlineNs;
+  const auto reply = second.memory.answer(sealing(in, 3));
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->message.council_promise().agreed());
+  EXPECT_TRUE(reply->message.council_promise().remembered());
+  Run third(*this);  // which promised 3 at least
+  env.at_ns += kDeadlineNs;
+  EXPECT_FALSE(third.memory.answer(sealing(in, 2))->message.council_promise().agreed());
+}
+
+TEST_F(VoterMemoryTest, ACouncilThatWasChosenWithAFormerRunIsInstalledForIt) {
+  Run first(*this);
+  const auto in = first.install(env.at_ns, 2);
+  Run second(*this);  // is chosen for the next council, and does not hear of it
+  wire::Envelope chosen;
+  *chosen.mutable_install_council() =
+      council_of::council(3, {second.self(), council_of::voter("b"), council_of::voter("c")});
+  EXPECT_EQ(answer(second, chosen), Code::kUnsupported) << "for the voter of this run";
+  Run third(*this);
+  ASSERT_EQ(third.memory.runs().size(), 2u);
+  env.at_ns += kDeadlineNs;
+  EXPECT_EQ(answer(third, chosen), Code::kOk);
+  EXPECT_EQ(answer(third, sealing(chosen.install_council().council(), 4)), Code::kOk);
+  third.memory.home_came_to(chosen.install_council().council());
+  EXPECT_EQ(answer(third, sealing(in, 5)), Code::kUnsupported) << "it ended";
+}
+
+TEST_F(VoterMemoryTest, FormerRunsAreForgottenWhenACouncilKnowsThisOne) {
+  Run first(*this);
+  (void)first.install(env.at_ns, 2);
+  Run second(*this);
+  second.memory.home_came_to(
+      council_of::council(3, {council_of::voter("b"), council_of::voter("c"), council_of::voter("d")})
+          .council());
+  EXPECT_EQ(second.memory.runs().size(), 1u) << "who made it may not know this run";
+  second.memory.home_came_to(
+      council_of::council(4, {second.self(), council_of::voter("b"), council_of::voter("c")}).council());
+  EXPECT_TRUE(second.memory.runs().empty());
+  EXPECT_TRUE(files[VoterStore::Of::kFormerRuns].empty());
+}
+
+TEST_F(VoterMemoryTest, OfManyRunsThoseThatVotedAreKept) {
+  Run first(*this);
+  (void)first.install(env.at_ns, 2);
+  std::unique_ptr<Run> last;
+  for (int i = 0; i < 2 * control::VoterRun::kRememberedMax; ++i) last = std::make_unique<Run>(*this);
+  ASSERT_EQ(last->memory.runs().size(), size_t{control::VoterRun::kRememberedMax});
+  EXPECT_TRUE(last->memory.remembers(first.self().incarnation()));
+}
+
+TEST_F(VoterMemoryTest, ManyDecisionsAreKeptWhenTheyRest) {
+  constexpr uint64_t kFew = 256;
+  Run run(*this);
+  const auto in = run.install(env.at_ns, 2);
+  wire::LeaseGranted granted;
+  for (const uint32_t home : {council_of::kHome, council_of::kSibling})
+    run.voter->grant(env.at_ns, council_of::vote(in, home), granted);
+  for (uint64_t part = 1; part <= kFew; ++part) lose(run, in, part);
+  EXPECT_TRUE(is_kept());
+  lose(run, in, kFew + 1);
+  EXPECT_FALSE(is_kept()) << "an older one would be wrong";
+  env.at_ns += kDeadlineNs / 2;
+  lose(run, in, kFew + 2);
+  env.at_ns += kDeadlineNs - 1;
+  run.memory.keep(*run.voter);
+  EXPECT_FALSE(is_kept());
+  env.at_ns += 1;
+  run.memory.keep(*run.voter);
+  ASSERT_TRUE(is_kept());
+  Run next(*this);
+  env.at_ns += kDeadlineNs;
+  EXPECT_EQ(next.memory.answer(sealing(in, 3))->message.council_promise().state().parts_size(),
+            static_cast<int>(kFew + 2));
+}
+
+TEST_F(VoterMemoryTest, WhatCouldNotBeKeptIsTriedAgain) {
+  full = true;
+  Run run(*this);
+  const auto in = run.install(env.at_ns, 2);
+  EXPECT_FALSE(is_kept());
+  full = false;
+  run.memory.keep(*run.voter);
+  EXPECT_FALSE(is_kept()) << "not with every answer";
+  env.at_ns += kDeadlineNs;
+  run.memory.keep(*run.voter);
+  EXPECT_TRUE(is_kept());
+  EXPECT_EQ(Run(*this).memory.councils()[0].id(), in.id());
+}
+
+}  // namespace
+}  // namespace ocm::node
