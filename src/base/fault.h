@@ -19,6 +19,7 @@ namespace ocm::fault {
   X(kSessionNoFds, "session.no_fds")       /* a session's tables cannot be made or shared */                 \
   X(kPeerNoFds, "peer.no_fds")             /* another daemon cannot be dialled */                            \
   X(kServeNoMemory, "serve.no_memory")     /* an extent cannot be mapped to be served */                     \
+  X(kVoterDiskFull, "voter.disk_full")     /* what a voter knows cannot be saved */                          \
   X(kHandlerThrows, "handler.throws")      /* who answers a request has a fault of its own */                \
   X(kHelloNoMemory, "data.no_memory")      /* a data connection cannot be served */                          \
   X(kCouncilUnsealed, "mutation.unsealed") /* Q4: a council acts without sealing the former */               \
@@ -128,6 +129,7 @@ namespace ocm::fault {
   X(kSeatSought, "a voter stood for the seat of a silent coordinator")                           \
   X(kVoterRemembered, "a voter's next run remembered its council")                               \
   X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
+  X(kVoterSavedLater, "what a voter knew was saved once its disk took it")                       \
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
   X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \

@@ -5,8 +5,7 @@ namespace ocm::simulation {
 namespace {
 
 /// Finding 5a: a home stands while its extents are published, and the program ends meanwhile.
-std::string failed_publish_leaks(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string failed_publish_leaks(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -24,12 +23,12 @@ std::string failed_publish_leaks(uint64_t seed, const std::set<fault::Point>& br
   world.resume(2);
   script.run_for_ms(15'000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Finding 5b: the name of a publish that fails is removed and taken by another meanwhile.
 std::string failed_publish_takes_a_name(uint64_t seed, const std::set<fault::Point>& broken,
-                                        std::set<fault::State>* reached) {
+                                        Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto first = world.add_program(1), second = world.add_program(0);
@@ -58,13 +57,12 @@ std::string failed_publish_takes_a_name(uint64_t seed, const std::set<fault::Poi
     const auto attached = co_await second->attach("x", false);
     script.must(attached.status(), "attach");
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Finding 14: a session resumes under a new run of its daemon, and its program ends before the homes'
 /// answers came.
-std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -85,12 +83,11 @@ std::string resuming_session_ends(uint64_t seed, const std::set<fault::Point>& b
   world.ways().restore(2, 1);
   script.run_for_ms(15'000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A daemon stands still as soon as it is back; its program gives up its hello, comes again, and has what it had.
-std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -126,13 +123,12 @@ std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broke
   world.end_program(*program);
   script.run_for_ms(15'000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// The program's daemon ends before a home has heard of a free (0), before the answer to an allocation (1), or in its next
 /// run after the program has shown what was freed meanwhile (2): nothing stays while the program goes on.
-std::string daemon_ends_with_news(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string daemon_ends_with_news(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -179,12 +175,11 @@ std::string daemon_ends_with_news(uint64_t seed, const std::set<fault::Point>& b
   });
   script.run_for_ms(3000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A session's resumption lies in a stream until the session has ended, and another connection told that.
-std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -216,12 +211,11 @@ std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& b
   world.ways().restore(1, 2);
   script.run_for_ms(15'000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A session resumes, and a home that it cannot reach hears of that late, or is asked for it before.
-std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
-                                    std::set<fault::State>* reached) {
+std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -254,7 +248,7 @@ std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>&
   script.run_for_ms(4500);
   if (freed) {
     world.check_unused();
-    return script.end(reached);
+    return script.end(outcome);
   }
   script.run(program, [&]() -> Task<void> {
     const Status put = co_await program->put(handles[0], 0);
@@ -266,13 +260,13 @@ std::string resumption_is_not_heard(uint64_t seed, const std::set<fault::Point>&
   world.end_program(*program);
   script.run_for_ms(9000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// One node cannot reach the coordinator, or a new run of it that does not know the node, for longer than the grace, and
 /// works with the others as before.
 std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<fault::Point>& broken,
-                                                 std::set<fault::State>* reached) {
+                                                 Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -302,13 +296,12 @@ std::string only_the_coordinator_is_out_of_reach(uint64_t seed, const std::set<f
   world.end_program(*program);
   script.run_for_ms(9000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A home is cut off from all others, and a new run of the coordinator does not know it: what is given up meanwhile on
 /// it is freed when it is back, for it lives.
-std::string home_is_unknown(uint64_t seed, const std::set<fault::Point>& broken,
-                            std::set<fault::State>* reached) {
+std::string home_is_unknown(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -365,12 +358,11 @@ std::string home_is_unknown(uint64_t seed, const std::set<fault::Point>& broken,
     script.run_for_ms(2000);
   }
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// P1: a daemon is told to stop and started again. Its programs have what they had on other nodes, and no more than that.
-std::string daemon_shuts_down(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string daemon_shuts_down(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const size_t at = seed % 3, other = (at + 1) % 3, third = (at + 2) % 3;
@@ -430,12 +422,11 @@ std::string daemon_shuts_down(uint64_t seed, const std::set<fault::Point>& broke
   world.end_program(*owner);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// N2: a new run of the coordinator hears of a name after it was removed.
-std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -462,12 +453,11 @@ std::string removed_name_is_reported(uint64_t seed, const std::set<fault::Point>
   world.end_program(*program);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A reservation lies in a stream until its session has ended.
-std::string reservation_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
+std::string reservation_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -483,12 +473,11 @@ std::string reservation_comes_late(uint64_t seed, const std::set<fault::Point>& 
   world.ways().restore(1, 2);
   script.run_for_ms(15'000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// An extent was made, and the answer came too late: its maker lives on.
-std::string answer_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string answer_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -509,12 +498,11 @@ std::string answer_comes_late(uint64_t seed, const std::set<fault::Point>& broke
   });
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A publish lies in a stream that is given up, and its undoing comes over another.
-std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -542,13 +530,12 @@ std::string publish_comes_late(uint64_t seed, const std::set<fault::Point>& brok
   world.end_program(*program);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// The coordinator stands still while a request to publish is repeated, until its caller was told that it failed. When it
 /// goes on they all wait for one another there, and so does the request that is answered.
-std::string publish_is_overtaken(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string publish_is_overtaken(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -570,12 +557,11 @@ std::string publish_is_overtaken(uint64_t seed, const std::set<fault::Point>& br
     script.must(published, "publish");
   });
   script.run_for_ms(2000);
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A removal lies in a stream until its caller was told that it failed, and the name is another's by then.
-std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto first = world.add_program(1), second = world.add_program(2);
@@ -602,12 +588,11 @@ std::string removal_comes_late(uint64_t seed, const std::set<fault::Point>& brok
     const auto attached = co_await second->attach("x", false);
     script.must(attached.status(), "attach what was published after the removal had failed");
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// P2: a home is told of a session's end on a connection that breaks.
-std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
-                             std::set<fault::State>* reached) {
+std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -623,12 +608,11 @@ std::string end_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken
   world.restore_link(1, 2);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// G2: a put that was given up arrives after the next one, which took another connection.
-std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
-                           std::set<fault::State>* reached) {
+std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -653,12 +637,11 @@ std::string put_comes_late(uint64_t seed, const std::set<fault::Point>& broken,
     const Status read = co_await program->get(handle, 1);  // W1
     script.must(read, "get");
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A daemon has no descriptor for the connection on which it would tell a home what ended.
-std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -685,13 +668,13 @@ std::string no_descriptor_to_tell(uint64_t seed, const std::set<fault::Point>& b
   });
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Both homes of an idle program's part end, one after the other, and then its daemon, which knows the part from a receipt
 /// only. The part is whole all the same, and is freed whole.
 std::string receipt_is_older_than_its_part(uint64_t seed, const std::set<fault::Point>& broken,
-                                           std::set<fault::State>* reached) {
+                                           Outcome* outcome) {
   Script script(seed, broken, 5);
   World& world = script.world;
   const auto program = world.add_program(3);
@@ -729,7 +712,7 @@ std::string receipt_is_older_than_its_part(uint64_t seed, const std::set<fault::
   script.run(program, [&]() -> Task<void> { (void)co_await program->free(handle); });
   script.run_for_ms(6000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

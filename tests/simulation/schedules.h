@@ -10,10 +10,16 @@
 
 namespace ocm::simulation {
 
+/// What else than promises a run of a schedule shows.
+struct Outcome {
+  std::set<fault::State> reached;
+  uint64_t digest = 0;  // the same for the same seed
+};
 struct Schedule {
   const char* name;
-  /// What did not hold, a line each. `broken`: rules that do not hold in this cluster.
-  std::string (*run)(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached);
+  /// What did not hold, a line each. `broken`: rules that do not hold in this cluster. `outcome`: null,
+  /// or added to.
+  std::string (*run)(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome);
   uint64_t seeds;
 };
 const std::vector<Schedule>& schedules_of_sessions();

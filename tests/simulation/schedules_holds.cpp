@@ -16,7 +16,7 @@ bool reads_zeros(const os::Mapping& pages) {
 /// any more which are old. All the time programs take holds on one, also on the node that frees it. What they read through
 /// pointers stays as it was, and with the holds the last of it goes.
 std::string held_as_a_home_starts_over(uint64_t seed, const std::set<fault::Point>& broken,
-                                       std::set<fault::State>* reached) {
+                                       Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   std::vector<size_t> voters;  // but for the coordinator
@@ -70,7 +70,7 @@ std::string held_as_a_home_starts_over(uint64_t seed, const std::set<fault::Poin
   world.end_program(*owner);
   script.run_for_ms(15'000);
   world.check_unused();  // the holders go on
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

@@ -35,8 +35,7 @@ struct Replicas : Script {
 
 /// The coordinator votes alone, decides that a replica is lost and is gone before the home of the other one hears of it. Who
 /// asked knows; the next run does not, and two replicas are there again.
-std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
+std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Replicas script(seed, broken, 3, 2, on(1, 2));
   World& world = script.world;
   const auto x = script.x;
@@ -62,12 +61,11 @@ std::string decided_alone_and_gone(uint64_t seed, const std::set<fault::Point>& 
   for (const size_t node : {0, 1}) world.restart(node);
   script.run_for_ms(60'000);
   script.check_whole();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// One of three replicas is lost and, while or after the part is made again, another: the home that leads, or not.
-std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point>& broken,
-                                      std::set<fault::State>* reached) {
+std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Replicas script(seed, broken, 6, 0, on(1, 2, 3));
   World& world = script.world;
   const auto x = script.x;
@@ -80,13 +78,12 @@ std::string another_is_lost_meanwhile(uint64_t seed, const std::set<fault::Point
   world.kill(second, false);
   script.run_for_ms(40'000);
   script.check_whole();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A part of three is made again, and the home of another replica dies just when it need not agree any more and has not heard:
 /// who leads does not wait for it with what else is to be made again.
-std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>& broken,
-                                    std::set<fault::State>* reached) {
+std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Replicas script(seed, broken, 6, 0, on(1, 2, 3));
   World& world = script.world;
   const auto x = script.x;
@@ -114,7 +111,7 @@ std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>&
   script.run(x, [&]() -> Task<void> { (void)co_await x->put(handle, 1); });
   script.run_for_ms(50'000);  // also what nobody writes is given up
   script.check_whole();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ struct Unanswered {
 };
 
 /// N7: the program ends, or frees what it published.
-std::string nobody_knows_of_a_name(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
+std::string nobody_knows_of_a_name(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Unanswered with(seed, broken);
   World& world = with.script.world;
   const bool well = with.told.is_ok();
@@ -69,17 +68,16 @@ std::string nobody_knows_of_a_name(uint64_t seed, const std::set<fault::Point>& 
   with.script.run_for_ms(8000);
   if (well) {
     with.script.must(with.attached(), "attach what was published");
-    return with.script.end(reached);
+    return with.script.end(outcome);
   }
   with.script.must(with.attached().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
                    "no name of which nobody was told");
   world.check_unused();
-  return with.script.end(reached);
+  return with.script.end(outcome);
 }
 
 /// N7: it publishes again, under the same name.
-std::string published_again(uint64_t seed, const std::set<fault::Point>& broken,
-                            std::set<fault::State>* reached) {
+std::string published_again(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Unanswered with(seed, broken);
   Script& script = with.script;
   end_silence(script.world, with.how);
@@ -100,12 +98,11 @@ std::string published_again(uint64_t seed, const std::set<fault::Point>& broken,
   });
   script.run_for_ms(3000);
   script.world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// N7: it frees what it publishes before it has an answer, or its daemon is another run when it does, or it joins it.
-std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -157,12 +154,11 @@ std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& brok
   world.end_program(*program);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// N7: one home of two has heard of the name, then the coordinator and the program end.
-std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken,
-                        std::set<fault::State>* reached) {
+std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -190,13 +186,12 @@ std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken,
   world.end_program(*last);
   script.run_for_ms(3000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// One home frees its part before it hears of a hold, and the other one seems dead, and is (odd seeds) or is not reached:
 /// what is not held must not seem so.
-std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken,
-                            std::set<fault::State>* reached) {
+std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto owner = world.add_program(0), reader = world.add_program(3);
@@ -237,12 +232,11 @@ std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken,
   world.end_program(*owner);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A name is attached while it is published, which fails: the memory is its owner's again, and was nobody else's.
-std::string attached_while_published(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string attached_while_published(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const bool fails = seed % 3 != 0;
@@ -285,12 +279,11 @@ std::string attached_while_published(uint64_t seed, const std::set<fault::Point>
   world.end_program(*last);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// What has replicas is published although one of their homes died, or runs another daemon (odd seeds).
-std::string published_without_a_home(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string published_without_a_home(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto program = world.add_program(1), other = world.add_program(0);
@@ -323,13 +316,12 @@ std::string published_without_a_home(uint64_t seed, const std::set<fault::Point>
   if (seed % 2 == 0) world.restart(3);
   script.run_for_ms(8000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// N2: one home has freed its part, another one is away, the coordinator starts anew, and nobody asks again. Or the
 /// only home is away (odd seeds), and the next run does not know the name when it is asked again.
-std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const bool one_home = seed % 2 == 1;
@@ -361,12 +353,12 @@ std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& br
   if (one_home) script.must(told, "remove");
   script.run_for_ms(1000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A part is made again while its allocation is published, which fails in the end.
 std::string made_again_while_published(uint64_t seed, const std::set<fault::Point>& broken,
-                                       std::set<fault::State>* reached) {
+                                       Outcome* outcome) {
   Script script(seed, broken, 6);
   World& world = script.world;
   const auto program = world.add_program(1);
@@ -413,12 +405,11 @@ std::string made_again_while_published(uint64_t seed, const std::set<fault::Poin
   world.restart(3);
   script.run_for_ms(1000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A home stands still while the coordinator starts anew and another allocation gets its name.
-std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken,
-                            std::set<fault::State>* reached) {
+std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto first = world.add_program(1), second = world.add_program(2);
@@ -467,13 +458,12 @@ std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken,
   world.end_program(*second);
   script.run_for_ms(3000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// L4: whoever coordinates is cut off, takes all homes for dead, and holds a name: it is held at a home, or refused.
 /// Or one home is cut off: what it has is held from when it is back.
-std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto owner = world.add_program(1), holder = world.add_program(0);
@@ -513,12 +503,11 @@ std::string held_while_cut_off(uint64_t seed, const std::set<fault::Point>& brok
   world.end_program(*owner);
   script.run_for_ms(3000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// L4: a held handle is freed while its daemon is away, or when the next run of it has not heard all homes.
-std::string hold_ends_unheard(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string hold_ends_unheard(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto owner = world.add_program(1), holder = world.add_program(3);
@@ -556,12 +545,11 @@ std::string hold_ends_unheard(uint64_t seed, const std::set<fault::Point>& broke
   world.restore_link(2, 3);
   script.run_for_ms(8000);
   world.check_unused();  // the program goes on
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// L4: every replica is made again on another node, one after another; then the name is removed.
-std::string held_through_restarts(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string held_through_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 5);
   World& world = script.world;
   const auto owner = world.add_program(0), holder = world.add_program(4);
@@ -629,12 +617,11 @@ std::string held_through_restarts(uint64_t seed, const std::set<fault::Point>& b
   world.end_program(*owner);
   script.run_for_ms(6000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// L4: one home is out of the holder's reach, and nobody else's.
-std::string hold_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string hold_is_not_heard(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto owner = world.add_program(1), holder = world.add_program(3);
@@ -681,7 +668,7 @@ std::string hold_is_not_heard(uint64_t seed, const std::set<fault::Point>& broke
   world.end_program(*owner);
   script.run_for_ms(4000);
   world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

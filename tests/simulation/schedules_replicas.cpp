@@ -74,8 +74,7 @@ struct Pair : Script {
 };
 
 /// Finding 1a: both write while one node is cut off, and is restored while requests lie in the streams.
-std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
-                         std::set<fault::State>* reached) {
+std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken);
   pair.world.cut_node(1);
   pair.both_put();
@@ -83,12 +82,11 @@ std::string one_node_cut(uint64_t seed, const std::set<fault::Point>& broken,
   pair.world.restore_node(1);
   pair.run_for_ms(8000);
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// Finding 1b: one link is cut, and both its ends write.
-std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken,
-                         std::set<fault::State>* reached) {
+std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken);
   pair.world.cut_link(1, 2);
   pair.both_put();
@@ -96,12 +94,11 @@ std::string one_link_cut(uint64_t seed, const std::set<fault::Point>& broken,
   pair.world.restore_link(1, 2);
   pair.run_for_ms(5000);
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// Finding 2: a copy on a home that is cut off from the voters, of a replica there that others overwrote.
-std::string copy_without_a_lease(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string copy_without_a_lease(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   World& world = script.world;
   const auto writer = world.add_program(0), copier = world.add_program(3);
@@ -133,12 +130,11 @@ std::string copy_without_a_lease(uint64_t seed, const std::set<fault::Point>& br
   script.run(copier, [&]() -> Task<void> {
     for (int i = 0; i < 8; ++i) (void)co_await copier->copy(seen, target, 1);
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Q1: one voter has not heard of a home for long; the others gave it votes that run.
-std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken, 5);
   pair.world.cut_link(2, 3);
   pair.run_for_ms(4000);
@@ -146,12 +142,11 @@ std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>
   // The put fails a deadline later; until shortly before, the home has had votes.
   pair.world.clock().in(1350 * kMs, [&pair] { pair.world.cut_node(2); });
   pair.write_and_read(6000);
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// Q4: a replica is lost while its home is cut off, and then the council changes.
-std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken, 5);
   pair.world.cut_node(2);
   pair.write_and_read(6000);
@@ -159,12 +154,12 @@ std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>
   pair.run_for_ms(4000);
   pair.world.restore_node(2);
   pair.write_and_read(6000);
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// A3: the coordinator restarts at once, and what it held is made again, though nobody writes.
 std::string coordinator_restarts_at_once(uint64_t seed, const std::set<fault::Point>& broken,
-                                         std::set<fault::State>* reached) {
+                                         Outcome* outcome) {
   Script script(seed, broken, 3 + seed % 2);
   const auto x = script.world.add_program(1);
   script.run(x, [&]() -> Task<void> {
@@ -182,12 +177,11 @@ std::string coordinator_restarts_at_once(uint64_t seed, const std::set<fault::Po
   script.world.restart(0);
   script.run_for_ms(20'000);
   script.world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Two of three replicas are lost at once, and there is room for one only; then there is more.
-std::string room_comes_later(uint64_t seed, const std::set<fault::Point>& broken,
-                             std::set<fault::State>* reached) {
+std::string room_comes_later(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   constexpr size_t kFullAt = 255;  // pages of a node, but one
   Script script(seed, broken, 6);
   const auto x = script.world.add_program(0);
@@ -227,12 +221,12 @@ std::string room_comes_later(uint64_t seed, const std::set<fault::Point>& broken
     script.must(put, "put");
   });
   script.world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// The coordinator is one of a majority that restarts: the former council is over, and nobody asks for it any more.
 std::string coordinator_and_a_voter_restart(uint64_t seed, const std::set<fault::Point>& broken,
-                                            std::set<fault::State>* reached) {
+                                            Outcome* outcome) {
   Script script(seed, broken, 4);
   const auto x = script.world.add_program(3);
   script.run(x, [&]() -> Task<void> {
@@ -246,12 +240,11 @@ std::string coordinator_and_a_voter_restart(uint64_t seed, const std::set<fault:
   script.world.restart(1 + seed % 2);
   script.run_for_ms(25'000);
   script.world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Parts that nobody has room for keep no other one from being made again.
-std::string no_room_for_others(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string no_room_for_others(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3);
   const auto x = script.world.add_program(0);
   std::shared_ptr<Handle> waits;
@@ -279,13 +272,12 @@ std::string no_room_for_others(uint64_t seed, const std::set<fault::Point>& brok
     script.must(put, "put to what is whole again");
   });
   script.world.check_made_again(*waits->memory);
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// R10: whoever asks for a loss dies between its acceptance and its answer, and all is well again; later the home of the
 /// other replica is started again.
-std::string loss_is_not_learned(uint64_t seed, const std::set<fault::Point>& broken,
-                                std::set<fault::State>* reached) {
+std::string loss_is_not_learned(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 5);
   World& world = script.world;
   const auto y = world.add_program(0), x = world.add_program(4);
@@ -321,12 +313,12 @@ std::string loss_is_not_learned(uint64_t seed, const std::set<fault::Point>& bro
   });
   script.run_for_ms(5000);
   world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A program frees a part, or ends, while its daemon waits for what becomes of a replica of it.
 std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Point>& broken,
-                                       std::set<fault::State>* reached) {
+                                       Outcome* outcome) {
   Script script(seed, broken, 4);
   const auto x = script.world.add_program(0);
   std::shared_ptr<Handle> handle;
@@ -354,24 +346,24 @@ std::string freed_while_its_loss_waits(uint64_t seed, const std::set<fault::Poin
   script.world.resume(2);
   script.run_for_ms(12'000);
   script.world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// Q4: the coordinator is on the small side of a cut, the home and the majority on the other.
 std::string small_side_decides_nothing(uint64_t seed, const std::set<fault::Point>& broken,
-                                       std::set<fault::State>* reached) {
+                                       Outcome* outcome) {
   Pair pair(seed, broken, 5);
   for (size_t small = 0; small < 2; ++small) {
     for (size_t large = 2; large < 5; ++large) pair.world.cut_link(small, large);
   }
   pair.write_and_read(10'000);
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// Q4, S1: the coordinator ends between the steps that change the council, because a voter died; the homes go
 /// on.
 std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Point>& broken,
-                                         std::set<fault::State>* reached) {
+                                         Outcome* outcome) {
   Pair pair(seed, broken, 5);
   pair.run_for_ms(2000);  // all five vote
   const size_t when = 1 + seed % 4;
@@ -393,12 +385,11 @@ std::string coordinator_ends_in_a_change(uint64_t seed, const std::set<fault::Po
     pair.must(put, "a put after the coordinator was restarted");
   });
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// E1: the coordinator is cut off for some deadlines, and all the others live: it never decides alone.
-std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
+std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken);
   pair.run_for_ms(1000);
   pair.world.cut_node(0);
@@ -411,12 +402,12 @@ std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& 
   }
   pair.both_put();
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// E3: the coordinator starts anew and does not reach one of the two other voters, which go on.
 std::string coordinator_restarts_out_of_reach(uint64_t seed, const std::set<fault::Point>& broken,
-                                              std::set<fault::State>* reached) {
+                                              Outcome* outcome) {
   Pair pair(seed, broken);
   pair.run_for_ms(1000);
   pair.world.cut_link(0, 1 + seed % 2);
@@ -432,13 +423,12 @@ std::string coordinator_restarts_out_of_reach(uint64_t seed, const std::set<faul
   pair.world.check_settled();
   pair.both_must_put();
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// A voter is cut off from the coordinator, or its node is down. The coordinator votes alone then, and starts anew; all is
 /// well again; some time later it starts anew once more.
-std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& broken,
-                                std::set<fault::State>* reached) {
+std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken);
   pair.run_for_ms(1000);
   const size_t lost = 1 + seed % 2;
@@ -465,12 +455,11 @@ std::string lone_voter_restarts(uint64_t seed, const std::set<fault::Point>& bro
   pair.run_for_ms(3000);
   pair.both_must_put();
   pair.look();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// The coordinator gives up a replica alone, the part is made again, and both forget that; then its node is back.
-std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point>& broken,
-                                      std::set<fault::State>* reached) {
+std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken);
   pair.world.voters_forget = true;
   pair.run_for_ms(1000);
@@ -491,7 +480,7 @@ std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point
   for (const auto& program : {pair.x, pair.y}) pair.world.end_program(*program);
   pair.run_for_ms(10'000);
   pair.world.check_unused();
-  return pair.end(reached);
+  return pair.end(outcome);
 }
 
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
@@ -553,7 +542,7 @@ struct Remaking : Script {
 };
 
 /// Each node of a replica is lost once, one after the other, as in a restart of all.
-std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Remaking part(seed, broken);
   part.world.on_state = [&](fault::State state) {  // no later put hides one that was missed
     part.stopped = part.stopped || (state == fault::State::kReplicaRemade && seed % 2 == 0);
@@ -567,12 +556,11 @@ std::string made_again(uint64_t seed, const std::set<fault::Point>& broken, std:
     part.look(part.reader, part.read);
     part.look(part.writer, part.written);
   }
-  return part.end(reached);
+  return part.end(outcome);
 }
 
 /// The home that leads is cut off while its replica is frozen: it answers again, and the copy is made later.
-std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken,
-                             std::set<fault::State>* reached) {
+std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Remaking part(seed, broken);
   bool was_cut = false;
   part.world.on_state = [&](fault::State state) {
@@ -591,13 +579,12 @@ std::string cut_while_frozen(uint64_t seed, const std::set<fault::Point>& broken
   part.lose(2);
   part.run_for_ms(12000);
   part.look(part.reader, part.read);
-  return part.end(reached);
+  return part.end(outcome);
 }
 
 /// One of three is lost, and the home that leads dies around the decision: whatever was decided, the other
 /// one and the spare home find out.
-std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Remaking part(seed, broken, {1, 2, 5});
   const auto id_at = [&](size_t node) {
     ExtentId found;
@@ -622,12 +609,11 @@ std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& br
   part.run_for_ms(20'000);
   part.look(part.reader, part.read);
   part.look(part.writer, part.written);
-  return part.end(reached);
+  return part.end(outcome);
 }
 
 /// The home that leads is lost right after the switch, before it has told anybody.
-std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Remaking part(seed, broken);
   bool remade = false;
   part.world.on_state = [&](fault::State state) {
@@ -644,13 +630,12 @@ std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& b
   if (remade) part.look(part.reader, part.read);
   part.world.restart(2);
   part.run_for_ms(6000);
-  return part.end(reached);
+  return part.end(outcome);
 }
 
 /// A put reaches one of three replicas, and waits for another beyond a cut link while the part is made again. When its
 /// program gives that one up, the voters have forgotten the part, whose successor has that home's replica.
-std::string put_outlasts_its_part(uint64_t seed, const std::set<fault::Point>& broken,
-                                  std::set<fault::State>* reached) {
+std::string put_outlasts_its_part(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 6);
   World& world = script.world;
   const auto writer = world.add_program(5), other = world.add_program(2);
@@ -700,7 +685,7 @@ std::string put_outlasts_its_part(uint64_t seed, const std::set<fault::Point>& b
     });
   }
   script.run_for_ms(3000);
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

@@ -9,8 +9,7 @@ namespace {
 
 /// One of three homes is lost, and another one while the replica of the home that leads is frozen: when the last one calls
 /// its stop safe, it may be killed, and the bytes are there.
-std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& broken,
-                               std::set<fault::State>* reached) {
+std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   bool frozen = false, is_safe = false;
   std::optional<wire::StopCheck> answer;
   Script script(seed, broken, 6);
@@ -60,14 +59,13 @@ std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& brok
     const Status got = co_await reader->get(read, 1);
     script.must(got, "a get of what one home had left");
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A majority of the voters restarts at once, and the coordinator goes on. With their memory (Q9) the replicas that are left
 /// go on. Where their machines lost power nobody knows any more which are old: they are given up (CAVEATS.md), their names
 /// are listed as lost, and new ones are as good as ever.
-std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
   const auto x = script.world.add_program(3), elsewhere = script.world.add_program(0);
   std::shared_ptr<Handle> before;
@@ -116,13 +114,13 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
       script.world.violate("a name is listed as lost that is there, or not as lost that is not");
   });
   script.world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// A replica is decided lost while its home is cut off, a majority of the voters or all of them restart, and the home is back:
 /// what the other one has is kept, and what is old is not read.
 std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::Point>& broken,
-                                           std::set<fault::State>* reached) {
+                                           Outcome* outcome) {
   const size_t nodes = 4 + seed % 2;  // three vote, or all
   Script script(seed, broken, nodes, seed % 3 == 0 ? nodes : 0);
   World& world = script.world;
@@ -186,7 +184,7 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
       script.must(got, "get of what one home kept");
     });
   }
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// What one home kept, published as "x", is as before.
@@ -204,8 +202,7 @@ void is_kept(Script& script, const std::shared_ptr<Program>& program, const std:
 }
 
 /// All nodes but one restart, and again while what they remember is just being gone on with, or before.
-std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point>& broken,
-                                      std::set<fault::State>* reached) {
+std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   const size_t nodes = 3 + seed % 2, left = seed / 2 % nodes,
                other = (left + 1 + seed / 8 % (nodes - 1)) % nodes;
   Script script(seed, broken, nodes, seed % 3 == 0 ? 0 : nodes);
@@ -225,12 +222,11 @@ std::string all_but_one_restart_again(uint64_t seed, const std::set<fault::Point
   script.run_for_ms(20'000);
   is_kept(script, x, handle);
   world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// All voters die, and one of them for good: the others go on with the home that does not vote.
-std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4, seed % 2 == 0 ? 4 : 0);
   World& world = script.world;
   script.run_for_ms(1000);
@@ -256,12 +252,12 @@ std::string one_voter_stays_dead(uint64_t seed, const std::set<fault::Point>& br
   world.restart(dead);
   script.run_for_ms(12'000);
   world.check_settled();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// The same where nobody has replicas: nothing is lost, so new ones need not wait.
 std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fault::Point>& broken,
-                                               std::set<fault::State>* reached) {
+                                               Outcome* outcome) {
   Script script(seed, broken, 4);
   const auto x = script.world.add_program(3);
   script.run_for_ms(3000);
@@ -276,7 +272,7 @@ std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fau
     const Status put = co_await x->put(made.value(), 1);
     script.must(put, "put");
   });
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 }  // namespace

@@ -42,19 +42,17 @@ void remove_name(Script& script, const std::shared_ptr<Program>& program, const 
   });
 }
 
-std::string finish(Script& script, std::set<fault::State>* reached,
-                   const std::vector<std::shared_ptr<Program>>& programs) {
+std::string finish(Script& script, Outcome* outcome, const std::vector<std::shared_ptr<Program>>& programs) {
   script.run_for_ms(8000);
   script.world.check_settled();
   for (const auto& program : programs) script.world.end_program(*program);
   script.run_for_ms(8000);
   script.world.check_unused();
-  return script.end(reached);
+  return script.end(outcome);
 }
 
 /// It dies, with its machine or without, and comes back later as a member.
-std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken,
-                             std::set<fault::State>* reached) {
+std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, seed % 2 == 0 ? 3 : 5, 3);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(2);
@@ -85,12 +83,11 @@ std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken
   take_name(script, late, "z");
   const auto v = give_name(script, late, "v", on(0, 1));
   for (const char* name : {"x", "z", "v", "w1", "w2"}) remove_name(script, other, name);
-  return finish(script, reached, {one, other, late});
+  return finish(script, outcome, {one, other, late});
 }
 
 /// It is cut off, for longer than the others wait; what its own node asks fails, and works again afterwards.
-std::string coordinator_cut_off(uint64_t seed, const std::set<fault::Point>& broken,
-                                std::set<fault::State>* reached) {
+std::string coordinator_cut_off(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   const auto near = world.add_program(0), far = world.add_program(1);
@@ -110,12 +107,11 @@ std::string coordinator_cut_off(uint64_t seed, const std::set<fault::Point>& bro
   script.run_for_ms(3 * kDeadlineMs);
   take_name(script, near, "y");
   remove_name(script, near, "y");
-  return finish(script, reached, {near, far});
+  return finish(script, outcome, {near, far});
 }
 
 /// It stands still in the middle of a publish or a removal, and goes on when another one has the role.
-std::string coordinator_stands_still(uint64_t seed, const std::set<fault::Point>& broken,
-                                     std::set<fault::State>* reached) {
+std::string coordinator_stands_still(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4, 3);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(2);
@@ -143,12 +139,11 @@ std::string coordinator_stands_still(uint64_t seed, const std::set<fault::Point>
       if (!removed.is_ok() && removed.code() != Code::kNotFound) script.must(removed, "remove");
     });
   }
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// One after the other dies; the last time the coordinator votes alone, and comes back as another run.
-std::string each_dies_in_turn(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string each_dies_in_turn(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(2);
@@ -177,12 +172,12 @@ std::string each_dies_in_turn(uint64_t seed, const std::set<fault::Point>& broke
   const auto x = give_name(script, one, "x", on(0, 1));
   take_name(script, other, "x");
   remove_name(script, other, "x");
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// The seeds start one after the other, the one that founds the cluster last or in the middle; or a majority of the voters
 /// restarts at once.
-std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, std::set<fault::State>* reached) {
+std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4, 3);
   World& world = script.world;
   const auto wait = [&] { script.run_for_ms(100 + 211 * seed % 1900); };
@@ -202,12 +197,11 @@ std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, std:
   const auto x = give_name(script, one, "x", on(0, 2));
   take_name(script, other, "x");
   remove_name(script, other, "x");
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// It is told to stop: another one has the role long before the failure deadline.
-std::string coordinator_stops(uint64_t seed, const std::set<fault::Point>& broken,
-                              std::set<fault::State>* reached) {
+std::string coordinator_stops(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, seed % 2 == 0 ? 3 : 5, 3);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(2);
@@ -221,13 +215,12 @@ std::string coordinator_stops(uint64_t seed, const std::set<fault::Point>& broke
   world.restart(0);
   script.run_for_ms(3 * kDeadlineMs);
   for (const char* name : {"x", "y"}) remove_name(script, other, name);
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// A coordinator tells a third voter of their council, is cut off, and is heard when the others have another: the voter,
 /// which left that council, does not come back to it.
-std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& broken,
-                                   std::set<fault::State>* reached) {
+std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   const auto one = world.add_program(1);
@@ -252,12 +245,11 @@ std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& 
   script.run_for_ms(3 * kDeadlineMs);
   const auto x = give_name(script, one, "x", on(0, 2));
   remove_name(script, one, "x");
-  return finish(script, reached, {one});
+  return finish(script, outcome, {one});
 }
 
 /// What it told a home lies in a socket until another node has the role, and the home has said what it has.
-std::string told_too_late(uint64_t seed, const std::set<fault::Point>& broken,
-                          std::set<fault::State>* reached) {
+std::string told_too_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4, 3);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(3);
@@ -283,13 +275,12 @@ std::string told_too_late(uint64_t seed, const std::set<fault::Point>& broken,
   script.run_for_ms(3 * kDeadlineMs);
   if (published.is_ok()) take_name(script, other, "x");
   script.run(other, [&]() -> Task<void> { (void)co_await other->remove("x"); });
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// Two voters of five do not hear the coordinator, which hears them: each promises the other, and that is no majority. When
 /// they hear it again, they vote again.
-std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>& broken,
-                                    std::set<fault::State>* reached) {
+std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 5, 3);
   World& world = script.world;
   const auto one = world.add_program(1);
@@ -309,13 +300,13 @@ std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>&
         !daemon->cluster->quorum().voter().votes())
       world.violate("E5: " + name_of(node) + " votes no more in its council");
   }
-  return finish(script, reached, {one});
+  return finish(script, outcome, {one});
 }
 
 /// One node dies and another, which votes alone, dies as it takes that one and a third into the next council: some may
 /// have it, or only have heard of it. Its next run, or they without it, go on.
 std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Point>& broken,
-                                       std::set<fault::State>* reached) {
+                                       Outcome* outcome) {
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   const auto one = world.add_program(2);
@@ -350,13 +341,13 @@ std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Poin
   take_name(script, other, "y");
   remove_name(script, other, "y");
   if (maker != 2) remove_name(script, one, "x");
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 /// Who voted alone made a council with two others, and dies; its next run, which remembers nothing, reaches nobody but a node
 /// that knows no newer council than the one of it alone. The two others go on, and it must not found another cluster.
 std::string lone_voter_is_told_of_itself(uint64_t seed, const std::set<fault::Point>& broken,
-                                         std::set<fault::State>* reached) {
+                                         Outcome* outcome) {
   Script script(seed, broken, 4, 4);
   World& world = script.world;
   size_t lags = 1;  // a voter; of the others one does not vote
@@ -402,14 +393,13 @@ std::string lone_voter_is_told_of_itself(uint64_t seed, const std::set<fault::Po
   script.run_for_ms(6 * kDeadlineMs);
   take_name(script, there, "x");
   remove_name(script, here, "x");
-  return finish(script, reached, {here, there});
+  return finish(script, outcome, {here, there});
 }
 
 /// A majority of the voters restarts and a council of one node is founded, to which a home with replicas of the council
 /// before does not come yet. That node dies once or twice more: what the home tells it of the council before keeps it from
 /// nothing.
-std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& broken,
-                                 std::set<fault::State>* reached) {
+std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3 + seed % 2, 3);
   World& world = script.world;
   const auto keeper = world.add_program(2);
@@ -433,13 +423,12 @@ std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& br
   const auto x = give_name(script, one, "x", on(0, 2));
   take_name(script, other, "x");
   remove_name(script, other, "x");
-  return finish(script, reached, {keeper, one, other});
+  return finish(script, outcome, {keeper, one, other});
 }
 
 /// The coordinator stands still, and another one, which has a council of itself alone chosen, dies before it told anybody.
 /// When all of them run again, those who promised that council know that it is over, and the next run of its voter goes on.
-std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
-                            std::set<fault::State>* reached) {
+std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   const auto one = world.add_program(seed % 3), other = world.add_program((seed + 1) % 3);
@@ -469,7 +458,7 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   const auto y = give_name(script, other, "y", on(1, 2));
   take_name(script, one, "y");
   for (const char* name : {"x", "y"}) remove_name(script, other, name);
-  return finish(script, reached, {one, other});
+  return finish(script, outcome, {one, other});
 }
 
 }  // namespace

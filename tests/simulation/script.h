@@ -73,8 +73,11 @@ struct Script {
     });
     return out;
   }
-  std::string end(std::set<fault::State>* reached) {
-    if (reached != nullptr) reached->insert(world.reached().begin(), world.reached().end());
+  std::string end(Outcome* outcome) {
+    if (outcome != nullptr) {
+      outcome->reached.insert(world.reached().begin(), world.reached().end());
+      outcome->digest = world.digest();
+    }
     std::string out;
     for (const std::string& what : world.violations()) out += what + "\n";
     return out;

@@ -76,7 +76,7 @@ bool World::happens(fault::Point point) {
   if (options_.always.contains(point)) return true;
   const auto refused = refused_until_ns_.find(point);
   if (refused != refused_until_ns_.end() && clock_.now_ns() < refused->second) return true;
-  const bool refusal = point <= fault::Point::kServeNoMemory;
+  const bool refusal = point <= fault::Point::kVoterDiskFull;
   return refusal && clock_.now_ns() < refuse_until_ns_ && below(3) == 0;
 }
 
