@@ -13,8 +13,10 @@ if [ "$(id -u)" -ne 0 ] && sudo -n true 2>/dev/null; then as_root=(sudo -E env "
 
 # Who runs this in the background ignores Ctrl-C, and so would all programs of the tests, which send it.
 pytest=(env --default-signal=INT build/venv/bin/python -B -m pytest -p no:cacheprovider -q)
-# Tests with daemons wait more than they compute: for failure deadlines, for connections.
+# Tests with daemons wait more than they compute: for failure deadlines, for connections. Those of a Release build leave
+# half of the processors idle at two a core.
 together=(-n $((2 * jobs)))
+many=(-n $((3 * jobs)))
 
 scratch=$(mktemp -d /tmp/ocm-test-XXXXXX)
 export PYTHONPYCACHEPREFIX=$scratch/pycache  # programs that tests start as root leave nothing in the tree
@@ -77,12 +79,12 @@ fi
 case "$what" in
   style) suite "style" scripts/lint.sh style ;;
   unit) suite "ctest: release" run_ctest release ;;
-  cluster) suite "pytest: cluster" run_cluster "${together[@]}" tests/cluster ;;
+  cluster) suite "pytest: cluster" run_cluster "${many[@]}" tests/cluster ;;
   python) all_of_python ;;
   all)
     suite "style" scripts/lint.sh style
     suite "ctest: release" run_ctest release
-    suite "pytest: cluster" run_cluster "${together[@]}" tests/cluster
+    suite "pytest: cluster" run_cluster "${many[@]}" tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
