@@ -223,6 +223,10 @@ bool ends_part(Code known) {
 }
 
 Status after_resolve(const Status& failure, Code known) {
+  if (failure.code() == Code::kPeerLost && known == Code::kRevoked) {
+    return failure.with_code(Code::kRevoked)
+        .with_message("nothing of it is left: it was freed or removed, or its nodes restarted");
+  }
   if (failure.code() != Code::kRevoked || ends_part(known)) return failure;
   return failure.with_code(Code::kPeerLost)
       .with_message(std::string(failure.message()) + "; nothing of it answers now, and it was not freed");

@@ -111,7 +111,7 @@ wire::Envelope resolve_request(const AllocationId& id, ExtentId extent, bool sil
 /// True if the daemon's answer to it says that the part is gone, or that it cannot be followed.
 bool ends_part(Code known);
 /// What an operation ends with whose extents answered `failure`; `known`: what the daemon said of their part.
-/// kRevoked is final, so it is told only where that ends it. A frozen replica answers it, too.
+/// kRevoked is final, so it is told only where that ends it, and always there. A frozen replica answers it, too.
 Status after_resolve(const Status& failure, Code known);
 /// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
 /// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing

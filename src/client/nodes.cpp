@@ -19,8 +19,7 @@ void Nodes::read(const Page& page) {
   seen_.store(version, std::memory_order_release);
 }
 
-bool Nodes::is(const Page& page, uint32_t partition, bool dead_only) {
-  if (all_live(page)) return false;
+bool Nodes::is_told(uint32_t partition, bool dead_only) {
   const std::lock_guard lock(mutex_);
   return std::any_of(nodes_.begin(), nodes_.end(), [&](const fabric::shm::NodeWord& node) {
     return node.partition == partition && (node.kind == Kind::kDead || !dead_only);

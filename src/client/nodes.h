@@ -29,7 +29,10 @@ class Nodes {
   bool is_leaving(const Page& page, uint32_t partition) { return is(page, partition, /*dead_only=*/false); }
 
  private:
-  bool is(const Page& page, uint32_t partition, bool dead_only);
+  bool is(const Page& page, uint32_t partition, bool dead_only) {
+    return !all_live(page) && is_told(partition, dead_only);
+  }
+  bool is_told(uint32_t partition, bool dead_only);
   void look(const Page& page) {
     if (page.nodes_version.load(std::memory_order_acquire) != seen_.load(std::memory_order_acquire))
       read(page);

@@ -31,7 +31,7 @@ void VoterMemory::start(const Voter& voter) {
     former_.erase(blank == former_.end() ? former_.begin() : blank);
   }
   keep_former();
-  unsaved_ = !core_.voter_store->save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
+  unsaved_ = !save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
   saved_ = voter.memory_key();
   changed_ns_ = core_.now_ns();
 }
@@ -45,9 +45,16 @@ void VoterMemory::keep(const Voter& voter) {
   if (!changed && !(unsaved_ && quiet)) return;
   changed_ns_ = core_.now_ns();
   const bool waits = changed && voter.ledger().parts() > kSmall;
-  unsaved_ = !core_.voter_store->save(VoterStore::Of::kThisRun,
-                                      waits ? std::string() : voter.memory().SerializeAsString());
+  unsaved_ = !save(VoterStore::Of::kThisRun, waits ? std::string() : voter.memory().SerializeAsString());
   saved_ = key;
+}
+
+bool VoterMemory::save(VoterStore::Of of, const std::string& bytes) {
+  const bool refused = fault::at(fault::Point::kVoterDiskFull);
+  const bool saved = core_.voter_store->save(of, refused ? std::string() : bytes);
+  if (saved && refused_) fault::reached(fault::State::kVoterSavedLater);
+  refused_ = refused;
+  return saved;
 }
 
 void VoterMemory::keep_former() {
@@ -56,8 +63,7 @@ void VoterMemory::keep_former() {
   if (!core_.voter_store || keys == saved_former_) return;
   wire::VoterMemories memories;
   for (const Voter& one : former_) *memories.add_memories() = one.memory();
-  if (core_.voter_store->save(VoterStore::Of::kFormerRuns,
-                              former_.empty() ? std::string() : memories.SerializeAsString()) ||
+  if (save(VoterStore::Of::kFormerRuns, former_.empty() ? std::string() : memories.SerializeAsString()) ||
       former_.empty())
     saved_former_ = std::move(keys);
 }

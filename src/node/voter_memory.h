@@ -42,6 +42,8 @@ class VoterMemory {
  private:
   control::Voter* asked(const wire::Envelope& request);
   void keep_former();
+  /// True: it is there. False: nothing is.
+  bool save(VoterStore::Of of, const std::string& bytes);
 
   Core& core_;
   uint64_t started_ns_ = 0;
@@ -50,6 +52,7 @@ class VoterMemory {
   control::Voter::MemoryKey saved_;
   uint64_t changed_ns_ = 0;  // saved_, or that was tried
   bool unsaved_ = false;     // nothing is there
+  bool refused_ = false;     // the disk took nothing
 };
 
 }  // namespace ocm::node

@@ -50,6 +50,18 @@ def test_a_loss_is_confirmed_and_a_name_given_after_a_restart(cluster, own):
     assert cluster.program(cluster[own]).attach("kept").holds(0, 3, MIB)
 
 
+@pytest.mark.parametrize("own", ["n1", "n2", "n3"])
+def test_what_all_homes_lost_is_revoked_also_for_a_program_of_one_of_them(cluster, own):
+    a = cluster.program(cluster[own]).alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    a.fill(0, 1, 4096)
+    for name in ("n2", "n3"):
+        cluster[name].kill()
+    for name in ("n2", "n3"):
+        cluster[name].start().wait_ready()
+    for use in (lambda: a.get(0, 8), lambda: a.put(0, b"x")):
+        wait_for("it is known as gone", lambda use=use: outcome(use) == "REVOKED", 5 * FAILURE_DEADLINE_S)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("own, other", [("n1", "n2"), ("n2", "n1")])
 def test_a_replica_on_the_programs_own_node_is_lost_and_made_again_after_a_restart(cluster, own, other, how):

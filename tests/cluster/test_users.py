@@ -437,6 +437,22 @@ def test_a_user_has_half_of_the_extents_of_a_home(make_cluster):
     assert error_of(alloc, root) == "LIMIT"  # they are all taken
 
 
+def test_two_users_leave_a_sixteenth_of_the_extents_for_root(make_cluster):
+    cluster = make_cluster(names=("n1",), extra=["--limit-extents", "32"])
+    alice, bob, root = (cluster.program(cluster["n1"], uid=uid) for uid in (ALICE, BOB, None))
+
+    def alloc(program):
+        return program.alloc(4096, flags=DEDICATED)
+    held = [alloc(program) for program in (alice, bob) for _ in range(15)]
+    for program in (alice, bob):
+        with pytest.raises(OcmError) as caught:
+            alloc(program)
+        assert caught.value.name == "LIMIT"
+        assert "keeps its last extents for root" in caught.value.detail and "30 of 32" in caught.value.detail
+    held += [alloc(root) for _ in range(2)]
+    assert error_of(alloc, root) == "LIMIT"
+
+
 def test_a_user_has_half_of_the_names(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), extra=["--limit-names", "4"])
     alice, bob, root = (cluster.program(cluster["n2"], uid=uid) for uid in (ALICE, BOB, None))

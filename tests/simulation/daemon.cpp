@@ -146,16 +146,12 @@ class Store final : public node::VoterStore {
   explicit Store(std::shared_ptr<Daemon::Memory> memory) : memory_(std::move(memory)) {}
   std::string load(Of of) override { return (*memory_)[of]; }
   bool save(Of of, const std::string& bytes) override {
-    const bool saved = !bytes.empty() && !fault::at(fault::Point::kVoterDiskFull);
-    (*memory_)[of] = saved ? bytes : std::string();
-    if (saved && refused_) fault::reached(fault::State::kVoterSavedLater);
-    refused_ = !saved && !bytes.empty();
-    return saved;
+    (*memory_)[of] = bytes;
+    return !bytes.empty();
   }
 
  private:
   const std::shared_ptr<Daemon::Memory> memory_;
-  bool refused_ = false;
 };
 
 }  // namespace
