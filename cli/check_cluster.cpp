@@ -56,9 +56,10 @@ Check check_free_ports() {
     }
   }
   if (taken.empty()) return {"ports", Verdict::kOk, "7600 to 7602 are free", ""};
-  return {"ports", Verdict::kWarn, "in use: " + taken,
-          "see who with `ss -ltnp`, or give the daemon other ports (--control-listen, --data-listen, "
-          "--http-listen)"};
+  return {
+      "ports", Verdict::kWarn, "in use: " + taken,
+      "see which program with `ss -ltnp`, or give the daemon other ports (--control-listen, --data-listen, "
+      "--http-listen)"};
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -232,7 +233,7 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
     checks.push_back(check_nofile(0, 0));
     checks.push_back(
         {"daemon", Verdict::kFail, std::string(session.status().message()),
-         "the socket is there and nobody answers: look at the daemon's log, then start it again"});
+         "the socket exists and no daemon answers: look at the daemon's log, then start it again"});
     return checks;
   }
   checks.push_back({"daemon", Verdict::kOk, "answers", ""});

@@ -28,7 +28,8 @@ int run(int argc, char** argv) {
     add_completion(line);
     return line.run(argc, argv);
   } catch (const std::bad_alloc&) {
-    return fail(Status(Code::kNoMemory, "this program gets no memory for that: ask for less at once"));
+    return fail(
+        Status(Code::kNoMemory, "the system gives this program no memory for that: request less at once"));
   } catch (const std::exception& error) {  // of the standard library
     print_error(error.what());
     return kExitFailure;

@@ -48,7 +48,7 @@ Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) 
   if (info.layout == OCM_LAYOUT_SEQUENCE) {
     return Status(Code::kUnsupported,
                   "the name is a sequence of extents, which `put` does not make: give --replace "
-                  "to place the file anew, or --in-place");
+                  "to place the file again, or --in-place");
   }
   Placement placement;
   placement.layout = layout_name(static_cast<Layout>(info.layout));

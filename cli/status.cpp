@@ -144,7 +144,7 @@ int run_status(const Globals& globals, bool json) {
     if (lost != 0) printf("%zu lost: bytes were on a node that is gone (ocm ls shows which)\n", lost);
   } else {
     printf("\n");
-    print_error("the published names cannot be told now: " + std::string(names.status().message()));
+    print_error("the published names cannot be listed now: " + std::string(names.status().message()));
   }
   for (const PeerView& node : missing) printf("%s\n", missing_replicas_text(node).c_str());
   if (coordinator == nullptr) {

@@ -117,7 +117,7 @@ int run_stop_check(const Globals& globals, const StopCheckOptions& options) {
 void add_stop_check(CommandLine& line) {
   auto options = std::make_shared<StopCheckOptions>();
   const Globals& globals = line.globals();
-  line.add("stop-check", "Tell what a stop of a node's daemon would take")
+  line.add("stop-check", "Show what stopping a node's daemon would take away")
       .required_text("NODE", options->node, "The node")
       .text("--http", options->http, "PATH", "The local daemon's HTTP socket [http.sock beside its own]")
       .flag("--all", options->all, "Also what is not replicated makes it unsafe")

@@ -70,7 +70,7 @@ class Options {
     number("--limit-connections", "connections at once", &Config::connections);
     number("--limit-extents", "extents at once; 0: as many as there are descriptors for", &Config::extents);
     number("--limit-names", "published names (coordinator)", &Config::names);
-    number("--replicas-again-after-ms", "a node is gone so long: its replicas are made elsewhere",
+    number("--replicas-again-after-ms", "time after which the replicas of a lost node are made elsewhere",
            &Config::replica_again_after_ms);
     length("--replicas-bytes-per-second", "of copies that this node leads; 0: no limit",
            &Config::replica_bytes_per_second);

@@ -214,7 +214,7 @@ int fence_result(std::atomic<int>& deferred) {
   const int number = deferred.exchange(0);
   if (number == OCM_OK) return OCM_OK;
   return fail(static_cast<Code>(number),
-              "an operation failed whose handle was freed without a look at its status");
+              "an operation failed, and its handle was freed before its status was read");
 }
 
 }  // namespace

@@ -305,9 +305,9 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
       return held->second.claimed_quota_bytes ? unsettled()
                                               : Status(Code::kInvalidArgument, "a part is published");
     if (held->second.may_be_named) {
-      return Status(
-          Code::kInvalidArgument,
-          "a part may be published, for nothing was heard of that: publish it under the same name to know");
+      return Status(Code::kInvalidArgument,
+                    "a part may be published, because that request was not answered: publish it again under "
+                    "the same name to find out");
     }
     if (!held->second.is_whole()) {
       return Status(Code::kUnsupported, "the daemon restarted and does not know the layout of a part");

@@ -457,7 +457,7 @@ Result<os::Secret> read_token(const std::string& path) {
   if (!fd.is_open() || ::fstat(fd.get(), &file) != 0) {
     return Status(Code::kAuth, "cannot read token_file " + path + ": " + std::strerror(errno));
   }
-  if (!S_ISREG(file.st_mode)) return Status(Code::kAuth, "token_file " + path + " is no regular file");
+  if (!S_ISREG(file.st_mode)) return Status(Code::kAuth, "token_file " + path + " is not a regular file");
   OCM_TRY(os::check_kept_secret("token_file", path, file));
   std::string text(kTokenBytesMax + 64, '\0');
   const ssize_t bytes = ::read(fd.get(), text.data(), text.size());

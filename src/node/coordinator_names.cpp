@@ -92,7 +92,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     }
     co_await core_.env.join(std::move(tasks));
     // Until then another run of the coordinator would have the former mode from that home.
-    if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its mode yet");
+    if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not received its mode yet");
     co_return is_published(allocation);
   }
   publishing_.insert(allocation.allocation_id());

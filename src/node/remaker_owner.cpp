@@ -68,7 +68,7 @@ Status Remaker::note_hold(Session& session, const std::string& id, const std::st
   if (!read_id(id, hold)) return Code::kInvalidArgument;
   const bool known = session.holds.contains(hold) || session.holds_shown.contains(hold);
   if (!known && session.resumed && (session.resuming || !session.complete))
-    return Status(Code::kPeerLost, "the program has not said yet what it holds");
+    return Status(Code::kPeerLost, "the program has not reported yet what it holds");
   if (!known) return Status(Code::kNotFound, "the session has no such hold");
   session.holds[hold].insert(node);
   if (node != core_.name) session.homes.insert(node);

@@ -126,7 +126,7 @@ Status Fetch::explain(const Status& status) const {
   const bool gone = status.code() == Code::kPeerLost || status.code() == Code::kLost;
   text = "node " + text + (gone ? " does not answer (" : " refused (") +
          std::string(code_name(status.code())) + "): " + std::string(status.message());
-  if (gone) text += "; load the table anew, or keep it with replicas";
+  if (gone) text += "; load the table again, or keep it with replicas";
   return status.with_message(std::move(text)).with_node(nodes.empty() ? "" : nodes.front());
 }
 

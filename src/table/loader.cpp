@@ -164,7 +164,7 @@ Status Loader::store_group(uint64_t rows) {
       return explained.with_code(Code::kTooLarge)
           .with_message(
               std::string(explained.message()) +
-              ": create the table anew with a wider index, without OCM_TABLE_COMPACT if that was given");
+              ": create the table again with a wider index, without OCM_TABLE_COMPACT if that was given");
     }
     if (rows == 1) return explained;
     rows = cut.rows > 0 && cut.rows < rows ? cut.rows : rows / 2;

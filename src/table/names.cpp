@@ -92,7 +92,7 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   segment.reader_uid = info.own_uid;
   const uint64_t bytes = info.bytes;
   if (bytes < kFooterBytes) {
-    return Status(Code::kProtocol, "it is no table, but another published allocation")
+    return Status(Code::kProtocol, "it is not a table, but another published allocation")
         .with_subject(Subject::kAllocation, published);
   }
   std::byte footer[kFooterBytes];

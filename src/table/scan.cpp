@@ -219,7 +219,7 @@ class Scan {
     *out = {};
     if (born_ != fork_generation())
       return Status(Code::kInvalidArgument,
-                    "a scan of the parent process: open a session and the table anew");
+                    "a scan of the parent process: open a session and the table again");
     if (!failure_.is_ok()) return failure_;
     if (ahead_->table().state().threads.stopping())
       return Status(Code::kCancelled, "the session was closed under the scan");

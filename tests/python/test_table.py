@@ -99,7 +99,7 @@ def test_another_table_and_a_selection_go_in(pool, table):
 
 @pytest.mark.parametrize("wrong", [5, "file.parquet", b"bytes", None])
 def test_what_is_no_arrow_data_is_refused(table, wrong):
-    with pytest.raises(TypeError, match="no Arrow data"):
+    with pytest.raises(TypeError, match="not Arrow data"):
         table.put(wrong)
 
 
@@ -138,7 +138,7 @@ def test_batches_are_made_alike_or_refused(table):
         with pytest.raises(oncilla.InvalidArgument, match="other columns"):
             table.put([large, other])
     for items in ([1, 2], np.arange(3), [large, 1]):
-        with pytest.raises(TypeError, match="no Arrow data"):
+        with pytest.raises(TypeError, match="not Arrow data"):
             table.put(items)
     assert not table.exists
 

@@ -110,7 +110,7 @@ def _batches(items: Iterable) -> Iterator:
         elif hasattr(item, "__arrow_c_stream__"):
             yield from pyarrow.table(item).to_batches()
         else:
-            raise TypeError(f"an iterable of {type(item).__name__} is no Arrow data: its items are record batches")
+            raise TypeError(f"an iterable of {type(item).__name__} is not Arrow data: its items must be record batches")
 
 
 def _alike(batches: Iterable, schema: Any) -> Iterator:
@@ -164,5 +164,5 @@ def capsule_of(data: Any, schema: Any, raised: Raised) -> Any:
         return _from_batches([data], schema, raised)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return _from_batches(data, schema, raised)
-    raise TypeError(f"{type(data).__name__} is no Arrow data: give a table, a data frame, a reader or an iterable of "
+    raise TypeError(f"{type(data).__name__} is not Arrow data: give a table, a data frame, a reader or an iterable of "
                     "record batches; for files, oncilla.parquet.read(path)")

@@ -20,7 +20,7 @@ Result<enum ocm_kind> checked_kind(const ocm_alloc_params& params) {
   static_assert(sizeof(number) == sizeof(params.kind));
   std::memcpy(&number, &params.kind, sizeof(number));
   if (number < OCM_LOCAL_HOST || number > OCM_REMOTE_GPU)
-    return Status(Code::kInvalidArgument, std::to_string(number) + " is no kind of enum ocm_kind");
+    return Status(Code::kInvalidArgument, std::to_string(number) + " is not a value of enum ocm_kind");
   return params.kind;
 }
 

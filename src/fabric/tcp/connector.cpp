@@ -62,7 +62,7 @@ class Talk {
                   "this user has " + std::to_string(share) +
                       " data connections, all that one user may have of the home's ([limits] connections)");
   }
-  static Status not_ours() { return Status(Code::kProtocol, "the peer is no Oncilla data server"); }
+  static Status not_ours() { return Status(Code::kProtocol, "the peer is not an Oncilla data server"); }
   Status lost(ssize_t n) const {
     if (n == -EPROTO) return Status(Code::kAuth, "TLS: " + stream_.refusal());
     return Status(Code::kPeerLost, "connection lost while connecting");

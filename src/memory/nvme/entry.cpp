@@ -20,8 +20,7 @@ constexpr Kind kSelf = Kind::kNvme;
 constexpr Setting kOwnSettings[] = {
     {kBytes.data(), Setting::Type::kBytes, 0, 0, GlobalAddress::kOffsetMask, false,
      "bytes of storage offered, such as 100GiB"},
-    {"path", Setting::Type::kPath, 0, 0, 0, false, "directory for them, on the device that is meant",
-     "/var/tmp"},
+    {"path", Setting::Type::kPath, 0, 0, 0, false, "directory for them, on the device to use", "/var/tmp"},
     {"page_bytes", Setting::Type::kBytes, 64 * kKiB, 4 * kKiB, 4 * kMiB, false,
      "what is read and written at once: a power of two"},
 };

@@ -163,7 +163,7 @@ Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view clus
     starts = block->sequence;
     identity = {block->pool, text_of(block->payload.subspan(sizeof(super))), super.partition};
   }
-  if (!found) return Status(Code::kNotFound, "there is no pool: neither superblock is one");
+  if (!found) return Status(Code::kNotFound, "there is no pool: neither superblock is valid");
   if (found->device_bytes != device.bytes()) {
     return Status(Code::kInvalidArgument, "the pool was made for " + std::to_string(found->device_bytes) +
                                               " bytes, and the device has " + std::to_string(device.bytes()));

@@ -288,7 +288,7 @@ Result<Footer> decode_footer(std::span<const std::byte> bytes, uint64_t segment_
   if (bytes.size() != kFooterBytes || segment_bytes < kFooterBytes) return bad("it is too short");
   std::memcpy(&raw, bytes.data(), sizeof(raw));
   if (std::memcmp(raw.magic, kMagic, sizeof(kMagic)) != 0)
-    return Status(Code::kProtocol, "it is no table, but another published allocation");
+    return Status(Code::kProtocol, "it is not a table, but another published allocation");
   if (raw.version != kVersion) return Status(Code::kProtocol, "it was written by another version of Oncilla");
   if (raw.footer_crc != crc32c(0, &raw, offsetof(RawFooter, footer_crc))) return bad("the footer's checksum");
   if (raw.catalogue_bytes > kCatalogueBytesMax || last_part_bytes(raw.catalogue_bytes) > segment_bytes)
@@ -317,7 +317,7 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.nodes.assign(in.nodes().begin(), in.nodes().end());
   OCM_TRY(field_from(in.schema(), catalogue.schema, 0));
   if (catalogue.schema.format != "+s" || catalogue.schema.has_dictionary())
-    return bad("its schema is no struct");
+    return bad("its schema is not a struct");
   OCM_TRY(check_schema(catalogue.schema));
   OCM_TRY(read_parts(in, footer.catalogue_bytes, segment_bytes, catalogue.parts));
   for (const wire::Dictionary& from : in.dictionaries()) {

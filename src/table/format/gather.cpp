@@ -434,7 +434,7 @@ Status check_array(const ArrowArray& array, const Field& field) {
   const Type& type = field.type;
   if (array.release == nullptr) return malformed("it was released");
   if (array.length < 0 || array.offset < 0 || array.length > kRowsMax || array.offset > kRowsMax)
-    return malformed("its length or offset is no count");
+    return malformed("its length or offset is not a count");
   const int64_t end = array.length + array.offset;
   if (type.width_bytes > 0 && end > INT64_MAX / type.width_bytes) return malformed("it is too long");
   const bool buffers_fit = type.form == Form::kView
