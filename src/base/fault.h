@@ -71,6 +71,8 @@ namespace ocm::fault {
   X(kNotTaughtAgain, "mutation.taught")    /* P4: voters wait for a council that its maker did not tell */   \
   X(kGoneIsAwaited, "mutation.gone")       /* P6: nor is one over whose only voter is gone */                \
   X(kFormerStays, "mutation.former_stays") /* P6: its next run goes by the council before */                 \
+  X(kNoWitness, "mutation.no_witness")     /* R12: one that just died is counted on */                       \
+  X(kEndNotTold, "mutation.end_not_told") /* R11: a home ends that voters count on for the loss of others */ \
   X(kMemoryOfLosses, "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */
 
 #define OCM_FAULT_STATES(X)                                                                      \
@@ -109,6 +111,8 @@ namespace ocm::fault {
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")                 \
   X(kFreedAskedFor, "a replica was asked for that its home freed with all others")               \
   X(kLossAccepted, "a voter accepted that a replica is lost")                                    \
+  X(kNoWitness, "a loss was not proposed, for no other home of its part answered")               \
+  X(kEndTakenBack, "a home that had said it ends found that it has a last copy")                 \
   X(kDoubtSettled, "a loss that was accepted and not learned was finished")                      \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                  \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")            \

@@ -66,6 +66,9 @@ void merge(LossState& into, const LossState& from) {
     uint64_t& mine = into.votes_ns.try_emplace(partition, 0).first->second;
     mine = std::max(mine, left_ns);
   }
+  for (const auto& [partition, end] : from.ends) {
+    if (!OCM_MUTATION("merge-without-who-leaves")) into.ends[partition].merge(end);
+  }
   for (const auto& [first, theirs] : from.parts) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
@@ -114,7 +117,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
 }
 
 LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
-                                   std::span<const ExtentId> gone) {
+                                   std::span<const ExtentId> gone, const HomeEnd& end, bool tell_all) {
   for (const bool is_gone : {false, true}) {
     for (const ExtentId& id : is_gone ? gone : freed) {
       const auto of = part_of_.find(id);
@@ -131,6 +134,9 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   }
   Vote out;
   HomeVotes& votes = home(partition);
+  const HomeEnd before = votes.end;
+  votes.end.merge(end);
+  if (before.leaving != votes.end.leaving || before.stays != votes.end.stays) ++version_;
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -142,13 +148,22 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
     else if (!lost->freed && !OCM_MUTATION("name-no-loss"))
       out.dropped.push_back(it->first);
   }
+  if (tell_all) {
+    std::erase_if(living, [](const auto& one) {
+      const Part& part = *one.second;
+      return part.lost.empty() && !part.ended && part.accepted_at.round == 0;
+    });
+  }
   // A few with each vote, all in turn.
+  const size_t told_max = tell_all ? living.size() : kWatchedMax;
   size_t next = 0;
   while (next < living.size() && living[next].first <= votes.watched) ++next;
-  for (size_t i = 0; i < std::min(living.size(), kWatchedMax); ++i) {
+  for (size_t i = 0; i < std::min(living.size(), told_max); ++i) {
     const auto& [id, part] = living[(next + i) % living.size()];
     out.watched.push_back({id, part->replicas, ids_of(part->lost), part->ended, {}});
-    const bool in_doubt = part->accepted_at.round != 0 && now_ns > part->promised_ns + 2 * lease_ns_;
+    const bool rests =
+        now_ns > part->promised_ns + 2 * lease_ns_ || (tell_all && !OCM_MUTATION("hide-what-is-in-doubt"));
+    const bool in_doubt = part->accepted_at.round != 0 && rests;
     if (in_doubt && part->accepted != id && has(part->replicas, part->accepted))
       out.watched.back().in_doubt = part->accepted;
     votes.watched = id;
@@ -206,7 +221,8 @@ bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const Ext
   return std::any_of(part.replicas.begin(), part.replicas.end(), [&](const ExtentId& id) {
     const auto voted = homes_.find(id.address.partition());
     return id != replica && !has(ids_of(part.lost), id) && voted != homes_.end() &&
-           now_ns < voted->second.until_ns;
+           now_ns < voted->second.until_ns &&
+           (!voted->second.end.is_near() || OCM_MUTATION("count-on-who-leaves"));  // R11
   });
 }
 
@@ -314,6 +330,9 @@ LossState LossLedger::state(uint64_t now_ns) const {
   }
   for (const auto& [partition, votes] : homes_)
     out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
+  for (const auto& [partition, votes] : homes_) {
+    if (votes.end.leaving != 0) out.ends[partition] = votes.end;
+  }
   return out;
 }
 
@@ -340,6 +359,8 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (const auto& [partition, left_ns] : state.votes_ns) {
     HomeVotes& votes = home(partition);
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
+    const auto end = state.ends.find(partition);
+    if (end != state.ends.end() && !OCM_MUTATION("install-without-who-leaves")) votes.end.merge(end->second);
   }
   for (const auto& [first, theirs] : state.parts) {
     if (!may_be(theirs)) continue;
@@ -399,6 +420,8 @@ void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
   for (const auto& [partition, votes] : homes_) {
     add_number(out, partition);
     add_number(out, left(votes.until_ns));
+    add_number(out, votes.end.leaving);
+    add_number(out, votes.end.stays);
   }
   for (const auto& [first, part] : parts_) {
     add_number(out, part.replicas.size());
@@ -547,6 +570,20 @@ void LossAsker::after_accept(size_t needed, const Answers& answers) {
   else
     lost_.push_back(value_);
   if (ends() && !refused_ && !ended_) return overtaken();
+  prepare();
+}
+
+std::vector<ExtentId> LossAsker::siblings() const {
+  std::vector<ExtentId> out;
+  if (phase_ != Phase::kAccept || !has(part_, value_)) return out;
+  for (const ExtentId& id : part_) {
+    if (id != value_ && !has(lost_, id)) out.push_back(id);
+  }
+  return out;
+}
+
+void LossAsker::not_witnessed() {
+  refused_ = true;
   prepare();
 }
 

@@ -28,10 +28,15 @@
 //   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
+//   R11 a home that is about to end says so first, with a number that grows; until it takes that back it is nobody's living
+//      sibling (R4). It ends only when a majority heard it and no majority can have accepted a loss that leaves it as the last.
+//   R12 who proposes a loss has heard from the home of another living replica after it was promised: R4 alone would count for
+//      a lease length on one that has died.
 //   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
 //      part's other replicas, which have it decided: later those may be gone, and nobody could (R4).
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -74,6 +79,17 @@ struct LossAnswer {
   uint64_t wait_ns = 0;  // kLearn: until none of its votes lets anybody read the replica (R7)
 };
 
+/// R11: whether a home is about to end.
+struct HomeEnd {
+  uint64_t leaving = 0;  // the newest attempt
+  uint64_t stays = 0;    // attempts up to this one were taken back
+  bool is_near() const { return leaving > stays; }
+  void merge(const HomeEnd& other) {
+    leaving = std::max(leaving, other.leaving);
+    stays = std::max(stays, other.stays);
+  }
+};
+
 /// What one voter hands to the voters after it.
 struct LossState {
   struct Lost {
@@ -91,6 +107,7 @@ struct LossState {
   std::map<ExtentId, Part> parts;  // by the first replica
   std::map<uint32_t, uint64_t>
       votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
+  std::map<uint32_t, HomeEnd> ends;  // of these
 };
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
@@ -121,8 +138,9 @@ class LossLedger {
     std::vector<Watched> watched;
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
+  /// `tell_all`: watches all of its replicas whose part has lost one or may have, and doubts at once.
   Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
-             std::span<const ExtentId> gone);
+             std::span<const ExtentId> gone, const HomeEnd& end = {}, bool tell_all = false);
   /// Errors: kInvalidArgument (malformed), kPeerLost (R3), kLimit.
   Result<LossAnswer> answer(uint64_t now_ns, const LossRequest& request);
 
@@ -161,6 +179,7 @@ class LossLedger {
   struct HomeVotes {
     uint64_t until_ns = 0;
     ExtentId watched;  // the last of the last vote
+    HomeEnd end;
   };
 
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);
@@ -216,6 +235,10 @@ class LossAsker {
   /// What came back of one round, where `needed` answers are a majority.
   void answered(size_t needed, const Answers& answers);
   Outcome outcome() const { return outcome_; }
+  /// R12: of which one must be heard from before the next request. Empty: it proposes no loss.
+  std::vector<ExtentId> siblings() const;
+  /// None was: it begins again.
+  void not_witnessed();
   /// After a round of learning: until a majority may be quiet. 0 otherwise.
   uint64_t wait_ns() const { return wait_ns_; }
   bool was_refused() const { return refused_; }

@@ -24,7 +24,7 @@ namespace ocm::control {
 
 /// A run of a daemon, and the former ones that it remembers as voters (Q9 of quorum.h).
 struct VoterRun {
-  static constexpr int kRememberedMax = 8;
+  static constexpr int kRememberedMax = 32;
 
   std::string incarnation;
   std::vector<wire::RememberedRun> remembered;

@@ -42,6 +42,10 @@ wire::VoterState to_wire(const LossState& from) {
     auto& vote = *out.add_votes();
     vote.set_partition(partition);
     vote.set_left_ns(left_ns);
+    const auto end = from.ends.find(partition);
+    if (end == from.ends.end()) continue;
+    vote.set_leaving(end->second.leaving);
+    vote.set_stays(end->second.stays);
   }
   for (const auto& [first, part] : from.parts) {
     auto& copy = *out.add_parts();
@@ -60,7 +64,10 @@ wire::VoterState to_wire(const LossState& from) {
 
 LossState from_wire(const wire::VoterState& from) {
   LossState out;
-  for (const auto& vote : from.votes()) out.votes_ns[vote.partition()] = vote.left_ns();
+  for (const auto& vote : from.votes()) {
+    out.votes_ns[vote.partition()] = vote.left_ns();
+    if (vote.leaving() != 0) out.ends[vote.partition()] = {vote.leaving(), vote.stays()};
+  }
   for (const auto& part : from.parts()) {
     if (part.replicas_size() < 2 || part.lost_size() >= part.replicas_size() ||
         part.freed_size() != part.lost_size())
@@ -164,7 +171,8 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   if (!votes()) return;  // Q3
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
-      ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()));
+      ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
+                    {request.leaving(), request.stays()}, request.tell_all());
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
   for (const auto& [replica, part, lost, ended, in_doubt] : vote.watched) {
     auto& watched = *out.add_watched();

@@ -33,6 +33,7 @@ void Cluster::start(std::function<void(wire::NodeView&)> fill) {
   quorum_.on_dropped([this](const ExtentId& id) {
     if (home_.published_with(id) != nullptr) note_lost(id);
   });
+  quorum_.on_witness([this](std::vector<ExtentId> replicas) { return is_witnessed(std::move(replicas)); });
   fill_ = std::move(fill);
   quorum_.start(is_coordinator() ? coordinator_->run() : 0);
   if (core_.passes_on()) quorum_.on_leader([this] { core_.env.spawn(leader_changed()); });
@@ -563,6 +564,39 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
   log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
   note_lost(replica);
   co_return Status();
+}
+
+Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
+  struct Asked {
+    explicit Asked(control::Env& env) : changed(env) {}
+    control::Signal changed;
+    size_t left = 0;
+    bool lives = false;
+  };
+  // Answers that nobody waits for any more may still come.
+  const auto asked = std::make_shared<Asked>(core_.env);
+  const auto ask = [](Cluster& cluster, std::string node, std::string run, ExtentId replica,
+                      std::shared_ptr<Asked> out) -> Task<void> {
+    wire::Envelope message;
+    message.mutable_replica_query()->set_witness(true);
+    *message.mutable_replica_query()->add_replicas() = ref_of(replica);
+    const uint64_t deadline_ns = cluster.core_.now_ns() + cluster.core_.config.failure_deadline_ns() / 3;
+    const auto reply = co_await cluster.homes_.ask(std::move(node), std::move(message), deadline_ns);
+    const bool lives = reply.is_ok() && reply.value().replica_answer().living_size() != 0 &&
+                       reply.value().replica_answer().incarnation() == run;
+    out->lives = out->lives || lives;
+    --out->left;
+    out->changed.notify();
+  };
+  for (const ExtentId& id : replicas) {
+    if (id.address.partition() == core_.partition && !core_.draining) co_return true;
+    const wire::NodeView* home = find_partition(id.address.partition());
+    if (home == nullptr || home->name() == core_.name) continue;
+    ++asked->left;
+    core_.env.spawn(ask(*this, home->name(), home->incarnation(), id, asked));
+  }
+  while (asked->left > 0 && !asked->lives) co_await asked->changed.wait();
+  co_return asked->lives;
 }
 
 void Cluster::note_lost(const ExtentId& replica) {

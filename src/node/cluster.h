@@ -111,6 +111,10 @@ class Cluster {
   /// Without names but at the coordinator.
   const control::Names& registry() const;
   const Quorum& quorum() const { return quorum_; }
+  control::Task<bool> begin_end() { co_return co_await quorum_.begin_end(); }
+  void take_back_end() { quorum_.take_back_end(); }
+  /// True if that run of the home of one of these replicas says that it goes on.
+  control::Task<bool> is_witnessed(std::vector<ExtentId> replicas);
 
   /// What is asked of the daemons of nodes.
   Homes& homes() { return homes_; }

@@ -10,7 +10,6 @@ namespace ocm::node {
 
 using control::Reply;
 using control::Task;
-using Outcome = control::LossAsker::Outcome;
 
 Quorum::Quorum(Core& core, Home& home, Peers& peers)
     : core_(core),
@@ -256,6 +255,8 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   vote.set_council_id(council.id());
   vote.set_partition(core_.partition);
   if (core_.passes_on() && !resigned_ && is_mine(council)) vote.set_seat(self_.incarnation());
+  vote.set_leaving(end_.leaving);
+  vote.set_stays(end_.stays);
   const Echo& echo = echoes_[voter.name()];
   vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
   vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
@@ -306,16 +307,10 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
   echo.gone.clear();
   for (const auto& watched : vote.watched()) {
-    const ExtentId id = id_of(watched.replica());
-    std::vector<ExtentId> part, lost;
-    for (const auto& ref : watched.part()) part.push_back(id_of(ref));
-    for (const auto& ref : watched.lost()) lost.push_back(id_of(ref));
-    std::optional<ExtentId> ended;
-    if (watched.has_ended()) ended = id_of(watched.ended());
-    if (!home_.note_lost(id, part, lost, ended))
+    if (!note(watched))
       echo.gone.push_back(watched.replica());
     else if (watched.has_in_doubt())
-      settle_doubt(std::move(part), std::move(lost), id_of(watched.in_doubt()));
+      settle_doubt(watched);
   }
   heard_run(voter, control::VoterRun::of(vote.run(), vote.remembered()));
   if (vote.seat()) {
@@ -333,22 +328,6 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   else if (vote.has_council())
     (void)come_to(vote.council());
   renew();
-}
-
-void Quorum::settle_doubt(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica) {
-  constexpr size_t kAtOnceMax = 64;
-  if (fault::at(fault::Point::kDoubtStays)) return;
-  if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
-  auto asker = std::make_shared<control::LossAsker>(control::LossAsker::finishing(
-      std::move(part), std::move(lost), replica, core_.env.random_number() | 1));
-  const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
-    const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
-    co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
-    if (of->outcome() == Outcome::kLost) fault::reached(fault::State::kDoubtSettled);
-    co_await self.core_.env.sleep_ns(deadline_ns);  // what stays in doubt is told again with each vote
-    self.settling_.erase(which);
-  };
-  core_.env.spawn(settle(*this, std::move(asker), replica));
 }
 
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
@@ -374,8 +353,14 @@ void Quorum::saw(const wire::Council& council) {
   const uint64_t now = core_.now_ns();
   if (!holder_.is_stranger(council)) {
     stranger_since_ns_ = 0;
+    strangers_.clear();
     return;
   }
+  // Who restarts again and again is not gone: each chain is waited for anew, as long as there are not too many.
+  constexpr size_t kStrangersMax = 256;
+  const bool is_next = control::continues(council, stranger_);
+  if (strangers_.size() < kStrangersMax && strangers_.insert(council.id()).second && !is_next)
+    stranger_since_ns_ = 0;
   if (std::exchange(stranger_, council).id() != council.id()) leader_changed();
   // The coordinator started anew and could not bring this node's council over: its voters are gone.
   constexpr uint64_t kPatienceDeadlines = 10;
@@ -399,6 +384,7 @@ void Quorum::start_over(const wire::Council& council) {
   memory_.keep(*voter_);
   holder_.start_over(council);
   stranger_.Clear();
+  strangers_.clear();
   stranger_since_ns_ = 0;
   renew();
   leader_changed();
@@ -681,77 +667,6 @@ Task<void> Quorum::tell(wire::Council council, wire::InstallCouncil made_of) {
   if (convener_->council().id() != council.id()) co_return;
   telling_ = false;
   for (const auto& [voter, answer] : answers) convener_->heard(voter);
-}
-
-Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
-                          std::vector<ExtentId> over) {
-  control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
-  asker.are_over(std::move(over));
-  co_return co_await outcome_of(asker, give_up_ns);
-}
-
-Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
-                                  uint64_t give_up_ns) {
-  auto asker = control::LossAsker::confirming(std::move(part), std::move(lost), replica,
-                                              core_.env.random_number() | 1);
-  co_return co_await outcome_of(asker, give_up_ns);
-}
-
-Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {
-  co_await decide(asker, give_up_ns, true);
-  switch (asker.outcome()) {
-    case Outcome::kLost: co_return Status();
-    case Outcome::kLast:
-      co_return Status(Code::kLost,
-                       "it is the last replica: the cluster gave up the others, which another "
-                       "writer could not reach");
-    case Outcome::kEnded:
-      co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
-    default:
-      if (is_cut_off())
-        co_return Status(Code::kDeadline, "this node was itself cut off from the voters: try again");
-      co_return Status(Code::kDeadline,
-                       "the voters that are reached are no majority, or the node may still serve");
-  }
-}
-
-Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
-                         uint64_t give_up_ns) {
-  auto asker =
-      control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
-  co_await decide(asker, give_up_ns, false);
-  if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
-  const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
-  co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
-}
-
-Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {
-  uint64_t asked_council = 0;
-  while (core_.now_ns() < give_up_ns) {
-    // What could not be reached meanwhile may well be reached now.
-    if (gives_up && is_cut_off()) co_return;
-    const wire::Council council = newest();
-    if (council.id() != asked_council) asker.restart();
-    asked_council = council.id();
-    const auto request = [&](const std::string& voter) {
-      wire::Envelope out;
-      *out.mutable_lose_replica() = control::to_wire(asker.request(voter), council.id());
-      return out;
-    };
-    const Answers replies = co_await ask_all(council, request);
-    control::LossAsker::Answers answers;
-    for (const auto& [voter, reply] : replies)
-      answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
-    asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
-    if (asker.outcome() != Outcome::kAsking) co_return;
-    // Attempts that were refused wait at random, so that one of two writers comes through.
-    uint64_t pause_ns = 0;
-    const uint64_t rest_ns = core_.config.failure_deadline_ns() / 16;
-    if (asker.was_refused()) pause_ns = rest_ns / 2 + core_.env.random_number() % rest_ns;
-    if (asker.wait_ns() != 0) pause_ns = std::min(rest_ns, asker.wait_ns());
-    if (pause_ns != 0 || council.id() == 0 || answers.empty())
-      co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
-  }
 }
 
 }  // namespace ocm::node

@@ -63,6 +63,13 @@ class Quorum {
   std::vector<wire::Council> remembered_councils() const { return memory_.councils(); }
   /// This node stops: another voter may take the seat at once (E6 of control/seat.h).
   control::Task<void> resign();
+  /// R11 of control/loss.h: the voters hear that this home is about to end. True: it knows all that they decided about the
+  /// parts of its replicas, and they give up no replica for its sake until take_back_end().
+  control::Task<bool> begin_end();
+  void take_back_end();
+  /// True if that run of the home of one of these replicas says that it goes on. Asked before one beside them is given up (R12 of loss.h).
+  using Witness = std::function<control::Task<bool>(std::vector<ExtentId>)>;
+  void on_witness(Witness witness) { witness_ = std::move(witness); }
   /// Called when a vote has this node's home drop a replica.
   void on_dropped(std::function<void(const ExtentId&)> dropped) { on_dropped_ = std::move(dropped); }
   /// Called when another node, or this one, is the coordinator of the newest council.
@@ -104,6 +111,8 @@ class Quorum {
 
   /// Asks until it is decided.
   /// `gives_up`: a replica; not while this node is cut off itself.
+  /// R12 of loss.h.
+  control::Task<bool> is_witnessed(const control::LossAsker& asker);
   control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
   /// Of a replica, as lose() says it.
   control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns);
@@ -132,9 +141,11 @@ class Quorum {
   control::Task<void> ask(wire::Voter voter, wire::Envelope request);
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
                const wire::LeaseGranted& vote);
+  /// What a vote tells of a replica's part. False: the home does not have the replica.
+  bool note(const wire::LeaseGranted::Watched& watched);
   void renew();
   /// R10 of control/loss.h.
-  void settle_doubt(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica);
+  void settle_doubt(const wire::LeaseGranted::Watched& watched);
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.
   bool come_to(const wire::Council& council);
@@ -185,8 +196,10 @@ class Quorum {
   };
   std::map<std::string, Echo> echoes_;
   std::set<ExtentId> settling_;
-  wire::Council stranger_;  // that this node's home cannot come to, as told last
-  uint64_t stranger_since_ns_ = 0;
+  control::HomeEnd end_;                // R11
+  wire::Council stranger_;              // that this node's home cannot come to, as told last
+  uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils
+  std::set<uint64_t> strangers_;        // those of them that were told
   uint32_t replicas_freed_before_ = 0;  // wire::NodeView
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
@@ -195,6 +208,7 @@ class Quorum {
   uint64_t before_own_ = 0;  // P6: of the council that one of a former run of this daemon alone followed
   std::function<void()> on_leader_;
   std::function<void(const ExtentId&)> on_dropped_;
+  Witness witness_;
   struct Heard {
     control::VoterRun run;
     uint64_t at_ns = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fault.h"
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
@@ -50,7 +51,8 @@ void Stopper::add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, 
 wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
   wire::ReplicaAnswer out;
   for (const auto& replica : query.replicas()) {
-    if (!core_.stopping && !core_.draining && home_.has(id_of(replica))) *out.add_living() = replica;
+    const bool lives = query.witness() || (!core_.stopping && home_.has(id_of(replica)));
+    if (lives && !core_.draining) *out.add_living() = replica;
   }
   out.set_incarnation(id_field(core_.incarnation));
   answer_owned(query, out);
@@ -361,12 +363,27 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
   return "copies are being made";
 }
 
+Task<bool> Stopper::may_end(wire::StopCheck& found) {
+  const auto takes_nothing = [&] { return found.last_parts() + found.unknown_parts() == 0; };
+  found = co_await check(0);
+  if (!takes_nothing()) co_return false;
+  if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
+  const bool told = co_await cluster_.begin_end();
+  found = co_await check(0);
+  if (told && takes_nothing()) co_return true;
+  cluster_.take_back_end();
+  if (takes_nothing())
+    found.set_waits_for("too few of the council's voters answer, or a loss is being decided");
+  fault::reached(fault::State::kEndTakenBack);
+  co_return false;
+}
+
 Task<void> Stopper::wait(std::function<void()> then) {
   core_.stopping = true;  // S1
   uint64_t log_next_ns = 0;
   while (!core_.draining) {
-    const wire::StopCheck found = co_await check(0);
-    if (found.last_parts() + found.unknown_parts() == 0) {
+    wire::StopCheck found;
+    if (co_await may_end(found)) {
       then();
       co_return;
     }

@@ -8,6 +8,8 @@
 //   S1 a daemon says that it is about to stop before it asks others: two homes of a part that are told to stop at the
 //      same time both wait, and neither counts on the other.
 //   S2 what nobody could tell is not safe: it is counted apart, and a stop waits for it.
+//   S3 a daemon ends by itself only while no voter counts on its home (R11 of control/loss.h), and after it has looked once
+//      more: what it takes for a copy elsewhere may have been given up for its sake a moment ago.
 // Threads: the loop's.
 #pragma once
 
@@ -73,6 +75,8 @@ class Stopper {
     std::vector<Named> named;
   };
   control::Task<std::shared_ptr<const Seen>> see();
+  /// S3. `found`: of the last look. True: it may end now.
+  control::Task<bool> may_end(wire::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();
   control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
   /// Why the copies are not made, or are not yet. `held`: so many of the last copies have no name any more.

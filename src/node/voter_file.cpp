@@ -63,7 +63,8 @@ bool VoterFiles::save(Of of, const std::string& saying) {
     const uint32_t crc = crc32c(0, bytes.data(), bytes.size());
     bytes.insert(0, reinterpret_cast<const char*>(&crc), sizeof(crc));
     bytes.insert(0, kMagic, sizeof(kMagic));
-    const os::Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    ::unlink(fresh.c_str());  // whatever it is: to open a pipe would wait for its reader
+    const os::Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     saved = fd.is_open() && is_written(fd.get(), bytes) && ::rename(fresh.c_str(), at.c_str()) == 0;
     if (!saved) log::warn("voter_not_remembered", {{"file", at}, {"error", std::strerror(errno)}});
   }

@@ -587,3 +587,22 @@ def test_what_is_freed_while_the_daemon_is_away_is_given_back(cluster, how):
     n3.start().wait_ready()
     wait_for("all but what was kept is free", lambda: used(n1) == 0 and used(n2) == MIB, 10 * FAILURE_DEADLINE_S)
     assert outcome(lambda: kept.holds(0, 1, MIB)) is True
+
+
+@pytest.mark.parametrize("pause_s, times", [(0.7, 12), (1.6, 10)])
+def test_voters_that_crash_again_and_again_cost_others_no_replica(make_cluster, pause_s, times):
+    """A council is chosen with each of their runs, or none is; n4 and n5 have the replicas and go on."""
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4", "n5"))
+    a = cluster.program(cluster["n5"]).alloc(MIB, layout="replicated", nodes=["n4", "n5"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    voters = [cluster[name] for name in ("n1", "n2", "n3")]
+    for _ in range(times):
+        for node in voters:
+            node.kill()
+        for node in voters:
+            node.start()
+        time.sleep(pause_s)
+    for node in voters:
+        node.wait_ready()
+    writes(a, 2)
+    assert not any("replicas_freed" in cluster[name].log() for name in ("n4", "n5"))

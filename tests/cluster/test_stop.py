@@ -1,6 +1,7 @@
 """A stop that would take a last copy says so and waits, ocm stop-check tells before, and a rolling restart keeps
 every replicated byte."""
 import functools
+import itertools
 import json
 import os
 import re
@@ -389,3 +390,71 @@ def test_two_copies_of_what_only_an_idle_reader_keeps_are_not_last(make_cluster)
     wait_for("the other is the last", lambda: stop_check(cluster["n4"], second) == UNSAFE)
     assert "handles with a hold end" in told(cluster["n4"], second)["waits_for"]
     assert reader.holds(0, 5, MIB)
+
+
+FIVE = ("n1", "n2", "n3", "n4", "n5")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("later", [0.8, 1.1])
+def test_a_home_that_ends_as_a_writer_gives_up_the_other(make_netns_cluster, how, later):
+    """n3 does not reach the writer's node, and all others; n4 ends for good before the writer's patience does."""
+    cluster = make_netns_cluster(names=FIVE, extra=NEVER)
+    cluster.wait_votes("n3")
+    a = cluster.program(cluster["n5"]).alloc(MIB, layout="replicated", nodes=["n4", "n3"], flags=DEDICATED)
+    a.fill(0, 1, 4096)
+    a.publish("kept", 0o606)
+    cluster.cut_one_way(cluster["n3"], cluster["n5"])
+    with ThreadPoolExecutor(1) as pool:
+        put = pool.submit(lambda: outcome(lambda: a.fill(0, 2, 4096)))
+        time.sleep(later)
+        cluster["n4"].process.send_signal(how)
+        cluster["n4"].process.wait(30)
+        done = put.result()
+    cluster.restore_one_way(cluster["n3"], cluster["n5"])
+
+    def is_there():
+        program = cluster.program(cluster["n2"])
+        found = [outcome(lambda seed=seed: program.attach("kept").holds(0, seed, 4096)) for seed in (1, 2)]
+        program.close()
+        return found[1] is True or (done is not None and found[0] is True)
+    wait_for("what n3 has is there", is_there, 20)
+
+
+def test_a_stop_ends_no_copy_that_a_short_cut_of_the_other_home_had_given_up(make_netns_cluster):
+    """n3 is cut off for less than the deadline, and back before it hears what was decided; n4 waits for that."""
+    cluster = make_netns_cluster(names=FIVE, extra=SOON)
+    cluster.wait_votes("n3")
+    handles = [cluster.program(cluster[own]).alloc(1 << 16, layout="replicated", nodes=["n4", "n3"], flags=DEDICATED)
+               for own in ("n5", "n1", "n2", "n5", "n1", "n2")]
+    for i, handle in enumerate(handles):
+        handle.fill(0, 1, 4096)
+        handle.publish(f"x{i}", 0o606)
+    newest, over = [1] * len(handles), threading.Event()
+
+    def write(i):
+        for seed in itertools.count(2):
+            if over.wait(0.1):
+                return
+            if outcome(functools.partial(handles[i].fill, 0, seed, 4096)) is None:
+                newest[i] = seed
+    cluster.cut(cluster["n3"])
+    with ThreadPoolExecutor(len(handles)) as pool:
+        for i in range(len(handles)):
+            pool.submit(write, i)
+        try:
+            time.sleep(0.5)
+            cluster["n4"].process.terminate()
+            time.sleep(0.8)
+            cluster.restore(cluster["n3"])
+            cluster["n4"].process.wait(40)
+            time.sleep(2)
+        finally:
+            over.set()
+    for i in range(len(handles)):
+        def is_there(i=i):
+            program = cluster.program(cluster["n2"])
+            found = outcome(lambda: program.attach(f"x{i}").holds(0, newest[i], 4096))
+            program.close()
+            return found is True
+        wait_for(f"x{i} is there", is_there, 20)

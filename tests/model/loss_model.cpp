@@ -14,6 +14,7 @@
 //      other's replica, unless it was given up before (R4)
 //   S4 no accept counts later than a lease after its promise (R5)
 //   S6 a part ends in favour of one other, and nothing is decided after it (R9)
+//   S7 a home that ended by itself was not the last (R11)
 //   S5 a voter forgets no decision while a replica of the part may be there (R8)
 #define OCM_MODEL
 #include <array>
@@ -50,6 +51,7 @@ struct World {
   bool one_each = false;  // the last writer asks the new council only, the others the old one
   bool ends = false;      // the first writer is the home of replica 0, which has the part ended
   bool crash = false;     // the home of replica 0 and its node's voter may end
+  bool stops = false;     // that home ends by itself, once it may (R11)
   bool ends_first = false;  // then: once every put was tried, and time passes only after it
   size_t late_max = 2;      // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
@@ -96,6 +98,9 @@ struct State {
   bool proposed = false;
   uint64_t crash_ns = 0;
   bool given_up = false;  // replica 1, before the crash of replica 0
+  // The end of home 0: by voter, who heard of it, and who has accepted a loss; what the home knows; that it ended.
+  uint8_t told = 0, doubted = 0;
+  bool knows_last = false, ended = false;
 };
 
 std::vector<size_t> voters_of(uint8_t council) {
@@ -168,7 +173,8 @@ class Checker : public Walk<State> {
     };
     state.voters[v].fingerprint(state.now, out);
     add(out, state.council[v]);
-    add(out, (state.sealed >> v & 1) | (state.dead >> v & 1) << 1 | (state.seals >> v & 1) << 2);
+    add(out, (state.sealed >> v & 1) | (state.dead >> v & 1) << 1 | (state.seals >> v & 1) << 2 |
+                 (state.told >> v & 1) << 3 | (state.doubted >> v & 1) << 4);
     for (const Home& home : state.homes) {
       if (world_.leases) add(out, age(home.asked_ns[v]) << 1 | (home.told >> v & 1));
       if (world_.delays) add(out, age(home.replies[v].asked_ns) << 1 | (home.replies[v].dropped ? 1 : 0));
@@ -202,8 +208,9 @@ class Checker : public Walk<State> {
     out.reserve(512);
     std::array<std::string, kVoters> voters;
     for (size_t v = 0; v < kVoters; ++v) voters[v] = voter_text(state, v);
-    if (world_.crash) std::swap(voters[1], voters[2]);  // the one that may end has a place of its own
-    std::sort(voters.begin(), voters.begin() + (world_.crash || world_.council ? 2 : 3));
+    const bool has_place = world_.crash || world_.stops;
+    if (has_place) std::swap(voters[1], voters[2]);  // the one that may end has a place of its own
+    std::sort(voters.begin(), voters.begin() + (has_place || world_.council ? 2 : 3));
     add(out, (state.now - 1000) / kTick);
     for (const std::string& text : voters) {
       add(out, text.size());
@@ -211,6 +218,7 @@ class Checker : public Walk<State> {
     }
     add(out, state.proposed);
     add(out, state.given_up);
+    add(out, (state.knows_last ? 1 : 0) | (state.ended ? 2 : 0));
     add(out, state.crash_ns == 0 ? 0 : 1 + std::min(state.now - state.crash_ns, 3 * world_.lease_ns()));
     for (const Home& home : state.homes) {
       for (const uint64_t value : {static_cast<uint64_t>(home.dropped), static_cast<uint64_t>(home.council),
@@ -233,6 +241,7 @@ class Checker : public Walk<State> {
       add(out, part.ended ? 1 : 0);
     }
     for (const auto& [partition, left] : state.merged.votes_ns) add(out, left);
+    for (const auto& [partition, end] : state.merged.ends) add(out, partition * 4 + (end.is_near() ? 1 : 2));
     return digest_of(out);
   }
   void push(State state) {
@@ -267,6 +276,7 @@ class Checker : public Walk<State> {
       if (world_.leases && serves(state, r) && !has_all) fail("S2: old bytes are served");
       whole = whole || (!home.dropped && !is_dead_home(state, r) && has_all);
     }
+    if (!whole && state.ended) fail("S7: acknowledged writes ended with a home that was not the last");
     if (!whole && !(state.crash_ns != 0 && state.given_up)) fail("S3: acknowledged writes are lost");
   }
 
@@ -292,6 +302,7 @@ class Checker : public Walk<State> {
       push(std::move(next));
     }
     if (world_.council) change_council(state);
+    if (world_.stops && !state.ended) stop(state);
     const bool are_putting = std::any_of(state.writers.begin(), state.writers.end(),
                                          [](const Writer& one) { return one.stage == Stage::kPutting; });
     if (world_.crash && state.crash_ns == 0 && !(world_.ends_first && are_putting)) {
@@ -317,6 +328,30 @@ class Checker : public Walk<State> {
 
   bool may_vote(const State& state, size_t voter, uint8_t council) const {
     return state.council[voter] == council && (state.sealed >> voter & 1) == 0 && !is_dead(state, voter);
+  }
+
+  /// Home 0 is told to stop: it tells the voters, and ends where it may.
+  void stop(const State& state) {
+    const uint8_t council = state.homes[0].council;
+    for (const size_t v : voters_of(council)) {
+      if ((state.told >> v & 1) != 0 || !may_vote(state, v, council)) continue;
+      State next = state;
+      next.told |= static_cast<uint8_t>(1u << v);
+      const auto vote = next.voters[v].grant(next.now, 1, {}, {}, {1, 0}, true);
+      for (const auto& watched : vote.watched) {
+        next.knows_last = next.knows_last || has(watched.lost, replica_id(1));
+        if (watched.in_doubt) next.doubted |= static_cast<uint8_t>(1u << v);
+      }
+      push(std::move(next));
+    }
+    const int needed = OCM_MUTATION("end-without-a-majority") ? 1 : 2, heard = std::popcount(state.told);
+    const bool in_doubt = state.doubted != 0 && std::popcount(state.doubted) + 3 - heard >= 2;
+    // It asks the other home itself.
+    if (heard < needed || in_doubt || state.knows_last || state.homes[1].dropped) return;
+    State next = state;
+    next.dead |= static_cast<uint8_t>(1u << node_of(0));
+    next.ended = true;
+    push(std::move(next));
   }
 
   /// Every voter that may votes for the home, which hears it.
@@ -592,6 +627,20 @@ const std::vector<World> kGate = {
      .crash = true,
      .ends_first = true,
      .late_max = 0},
+    {.name = "a home stops",
+     .gives_up = {1},
+     .ticks_max = 2,
+     .rounds_max = 1,
+     .leases = true,
+     .stops = true,
+     .late_max = 1},
+    {.name = "a home stops, the council changes",
+     .gives_up = {1},
+     .ticks_max = 0,
+     .rounds_max = 0,
+     .council = true,
+     .stops = true,
+     .late_max = 1},
     {.name = "leases",
      .gives_up = {0},
      .lease_ticks = 1,
@@ -688,6 +737,14 @@ const std::vector<World> kDeep = {
      .leases = true,
      .council = true,
      .late_max = 0},
+    {.name = "a home stops, the council changes, leases",
+     .gives_up = {1},
+     .ticks_max = 1,
+     .rounds_max = 0,
+     .leases = true,
+     .council = true,
+     .stops = true,
+     .late_max = 1},
     {.name = "the council changes under both",
      .gives_up = {0, 1},
      .ticks_max = 0,
@@ -714,6 +771,11 @@ constexpr Mutation kMutations[] = {
     {"hide-what-was-accepted", "two writers, late requests"},
     {"propose-ones-own", "two writers, late requests"},
     {"minority-accepts", "two writers, late requests"},
+    {"count-on-who-leaves", "a home stops"},
+    {"hide-what-is-in-doubt", "a home stops"},
+    {"end-without-a-majority", "a home stops"},
+    {"merge-without-who-leaves", "a home stops, the council changes"},
+    {"install-without-who-leaves", "a home stops, the council changes"},
     {"quiet-at-once", "a home ends"},
     {"name-no-loss", "a home ends"},
     {"minority-is-quiet", "leases"},

@@ -78,7 +78,8 @@ def test_subject_kinds_are_those_of_the_header():
     (oncilla.Exists, "table", "table t: the name is taken: drop it, or replace it", "put(replace=True)"),
     (oncilla.Exists, "segment", "table t: others append faster: try again", None),
     (oncilla.PoolFull, "table", "table t: nothing was kept. Drop tables, raise the budgets or add nodes", None),
-    (oncilla.ProtocolError, "allocation", "table t: it is not a table, but another published allocation", "pool.tables()"),
+    (oncilla.ProtocolError, "allocation", "table t: it is not a table, but another published allocation",
+     "pool.tables()"),
     (oncilla.InvalidArgument, "handle", "the session handle is not one that this process was given",
      "oncilla.connect()")])
 def test_hints_are_of_what_it_is_about(kind, subject_kind, text, says):

@@ -275,11 +275,82 @@ std::string majority_restarts_without_replicas(uint64_t seed, const std::set<fau
   return script.end(outcome);
 }
 
+/// A writer does not reach one home and has its replica given up; just then the home of the other one ends for good: it is
+/// told to stop and does so where it may (S3 of node/stopper.h), or dies (R12 of control/loss.h). The bytes are on one of them.
+std::string ends_as_another_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome,
+                                        bool stops) {
+  Script script(seed, broken, 5, seed % 3 == 0 ? 3 : 0);
+  World& world = script.world;
+  const auto writer = world.add_program(4), reader = world.add_program(0);
+  const size_t ends = 1, other = 3;
+  const std::shared_ptr<Handle> handle = script.make_named(writer, on(ends, other), "r");
+  const auto may_be_lost = [&](size_t node) {  // a voter accepted it, or knows it
+    for (size_t voter = 0; voter < 5; ++voter) {
+      const auto state =
+          world.daemon(voter)->cluster->quorum().voter().ledger().state(world.clock().now_ns());
+      for (const auto& [first, part] : state.parts) {
+        if (part.accepted_at.round != 0 || !part.lost.empty()) return true;
+      }
+    }
+    return world.daemon(node)->home->directory().replicas().empty();
+  };
+  bool accepted = false;
+  world.on_state = [&](fault::State state) { accepted = accepted || state == fault::State::kLossAccepted; };
+  script.run_for_ms(3000);
+  if (seed % 2 == 0)
+    world.cut_link(other, 4);
+  else
+    world.ways().cut(other, 4);
+  script.start(writer, [&]() -> Task<void> { (void)co_await writer->put(handle, 1); });
+  if (stops && seed % 5 == 0) {  // neither home has heard of it
+    for (int ms = 0; ms < 5000 && !accepted; ++ms) script.run_for_ms(1);
+    script.run_for_ms(seed % 3);
+  } else {
+    script.run_for_ms(60 * seed);
+  }
+  const uint64_t cut_for_ms = seed % 4 == 0 ? 200 : 20'000;
+  bool ended = !stops;
+  if (stops) {
+    const std::shared_ptr<Daemon> daemon = world.daemon(ends);
+    daemon->env->start(daemon->stopper->wait([&] { ended = true; }));
+  }
+  for (uint64_t ms = 0; ms < 20'000 && (ms < cut_for_ms || !ended); ++ms) {
+    if (ended) break;
+    if (ms == cut_for_ms) (seed % 2 == 0 ? world.restore_link(other, 4) : world.ways().restore(other, 4));
+    script.run_for_ms(1);
+  }
+  const bool was_last = !stops && may_be_lost(other);
+  if (ended) world.kill(ends, true);
+  script.run_for_ms(3000);
+  seed % 2 == 0 ? world.restore_link(other, 4) : world.ways().restore(other, 4);
+  script.run_for_ms(8000);
+  script.run(reader, [&]() -> Task<void> {
+    auto found = co_await reader->attach("r", false);
+    if (was_last) co_return;
+    script.must(found.status(), "attach what one home has");
+    if (!found.is_ok()) co_return;
+    const Status got = co_await reader->get(found.value(), 1);
+    script.must(got, "get what one home has");
+  });
+  return script.end(outcome);
+}
+
+std::string stops_as_another_is_given_up(uint64_t seed, const std::set<fault::Point>& broken,
+                                         Outcome* outcome) {
+  return ends_as_another_is_given_up(seed, broken, outcome, true);
+}
+std::string dies_as_another_is_given_up(uint64_t seed, const std::set<fault::Point>& broken,
+                                        Outcome* outcome) {
+  return ends_as_another_is_given_up(seed, broken, outcome, false);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_stops() {
   static const std::vector<Schedule> all = {
       {"a frozen replica is the last", frozen_is_the_last, 12},
+      {"a home stops as another is given up", stops_as_another_is_given_up, 40},
+      {"a home dies as another is given up", dies_as_another_is_given_up, 40},
       {"a majority restarts", majority_restarts, 12},
       {"a majority restarts after a loss", majority_restarts_after_a_loss, 24},
       {"all but one restart again", all_but_one_restart_again, 24},

@@ -191,6 +191,8 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kNotTaughtAgain, "who voted alone dies as it makes a council"},
     {fault::Point::kGoneIsAwaited, "the only new voter dies"},
     {fault::Point::kFormerStays, "the only new voter dies"},
+    {fault::Point::kNoWitness, "a home dies as another is given up"},
+    {fault::Point::kEndNotTold, "a home stops as another is given up"},
     {fault::Point::kMemoryOfLosses, "a majority restarts after a loss"},
 };
 

@@ -22,13 +22,14 @@ class GivenEnv final : public control::Env {
   uint64_t now_ns() const override { return at_ns; }
   control::Task<void> sleep_ns(uint64_t) override { co_return; }
   void fill_random(std::span<std::byte> out) override {
-    for (std::byte& one : out) one = std::byte{next_++};
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i % 2 == 0 ? next_ : next_ >> 8);
+    ++next_;
   }
   void post(std::function<void()> what) override { what(); }
   uint64_t at_ns = council_of::kWorldStart;
 
  private:
-  uint8_t next_ = 1;
+  uint16_t next_ = 1;
 };
 
 struct VoterMemoryTest : testing::Test {

@@ -183,7 +183,7 @@ class OcmFileSystem(AbstractFileSystem):
             return OcmReader(self, path)
         if mode in ("wb", "xb"):
             return OcmWriter(self, path, exclusive=mode == "xb", autocommit=autocommit)
-        raise io.UnsupportedOperation(f"mode {mode!r}: a file in cluster memory is read, or written whole; it cannot be changed in place")
+        raise io.UnsupportedOperation(f"mode {mode!r}: a file in cluster memory is read, or written whole")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes [start, end) of the file; negative ones count from its end."""

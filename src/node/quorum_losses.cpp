@@ -1,0 +1,162 @@
+// What this node asks the voters about replicas: to have one given up, or a part ended, what is in doubt, and whether its
+// own home may end (control/loss.h).
+#include <algorithm>
+
+#include "base/fault.h"
+#include "node/quorum.h"
+
+namespace ocm::node {
+
+using control::Task;
+using Outcome = control::LossAsker::Outcome;
+
+namespace {
+
+std::vector<ExtentId> ids_in(const auto& refs) {
+  std::vector<ExtentId> out;
+  for (const auto& ref : refs) out.push_back(id_of(ref));
+  return out;
+}
+
+}  // namespace
+
+bool Quorum::note(const wire::LeaseGranted::Watched& watched) {
+  std::optional<ExtentId> ended;
+  if (watched.has_ended()) ended = id_of(watched.ended());
+  return home_.note_lost(id_of(watched.replica()), ids_in(watched.part()), ids_in(watched.lost()), ended);
+}
+
+void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
+  const ExtentId replica = id_of(watched.in_doubt());
+  constexpr size_t kAtOnceMax = 64;
+  if (fault::at(fault::Point::kDoubtStays)) return;
+  if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
+  auto asker = std::make_shared<control::LossAsker>(control::LossAsker::finishing(
+      ids_in(watched.part()), ids_in(watched.lost()), replica, core_.env.random_number() | 1));
+  const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
+    const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
+    co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
+    if (of->outcome() == Outcome::kLost) fault::reached(fault::State::kDoubtSettled);
+    co_await self.core_.env.sleep_ns(deadline_ns);  // what stays in doubt is told again with each vote
+    self.settling_.erase(which);
+  };
+  core_.env.spawn(settle(*this, std::move(asker), replica));
+}
+
+Task<bool> Quorum::begin_end() {
+  ++end_.leaving;
+  const wire::Council council = newest();
+  wire::Envelope message;
+  auto& request = *message.mutable_lease_vote();
+  request.set_council_id(council.id());
+  request.set_partition(core_.partition);
+  request.set_leaving(end_.leaving);
+  request.set_stays(end_.stays);
+  request.set_tell_all(true);
+  const Answers answers = co_await ask_all(council, std::move(message));
+  size_t heard = 0;
+  std::map<ExtentId, size_t> doubted;  // by voters
+  for (const auto& [voter, answer] : answers) {
+    const wire::LeaseGranted& vote = answer.lease_granted();
+    if (!vote.granted()) continue;
+    ++heard;
+    for (const auto& watched : vote.watched()) {
+      if (note(watched) && watched.has_in_doubt()) ++doubted[id_of(watched.replica())];
+    }
+  }
+  if (council.id() == 0 || heard < control::majority(council)) co_return false;
+  const size_t unheard = static_cast<size_t>(council.voters_size()) - heard;
+  co_return std::none_of(doubted.begin(), doubted.end(),
+                         [&](const auto& one) { return one.second + unheard >= control::majority(council); });
+}
+
+void Quorum::take_back_end() {
+  end_.stays = end_.leaving;
+  ask_round();
+}
+
+Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
+                          std::vector<ExtentId> over) {
+  control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
+  asker.are_over(std::move(over));
+  co_return co_await outcome_of(asker, give_up_ns);
+}
+
+Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                                  uint64_t give_up_ns) {
+  auto asker = control::LossAsker::confirming(std::move(part), std::move(lost), replica,
+                                              core_.env.random_number() | 1);
+  co_return co_await outcome_of(asker, give_up_ns);
+}
+
+Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {
+  co_await decide(asker, give_up_ns, true);
+  switch (asker.outcome()) {
+    case Outcome::kLost: co_return Status();
+    case Outcome::kLast:
+      co_return Status(Code::kLost,
+                       "it is the last replica: the cluster gave up the others, which another "
+                       "writer could not reach");
+    case Outcome::kEnded:
+      co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
+    default:
+      if (is_cut_off())
+        co_return Status(Code::kDeadline, "this node was itself cut off from the voters: try again");
+      co_return Status(Code::kDeadline,
+                       "the voters that are reached are no majority, or the node may still serve");
+  }
+}
+
+Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
+                         uint64_t give_up_ns) {
+  auto asker =
+      control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
+  co_await decide(asker, give_up_ns, false);
+  if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
+  const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
+  co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
+}
+
+Task<bool> Quorum::is_witnessed(const control::LossAsker& asker) {
+  std::vector<ExtentId> siblings = asker.siblings();
+  if (siblings.empty() || !witness_ || fault::at(fault::Point::kNoWitness)) co_return true;
+  co_return co_await witness_(std::move(siblings));
+}
+
+Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {
+  uint64_t asked_council = 0;
+  while (core_.now_ns() < give_up_ns) {
+    // What could not be reached meanwhile may well be reached now.
+    if (gives_up && is_cut_off()) co_return;
+    const wire::Council council = newest();
+    if (council.id() != asked_council) asker.restart();
+    asked_council = council.id();
+    const bool witnessed = co_await is_witnessed(asker);
+    if (!witnessed) {
+      fault::reached(fault::State::kNoWitness);
+      asker.not_witnessed();
+      co_await core_.env.sleep_ns(core_.config.failure_deadline_ns() / 8);
+      continue;
+    }
+    const auto request = [&](const std::string& voter) {
+      wire::Envelope out;
+      *out.mutable_lose_replica() = control::to_wire(asker.request(voter), council.id());
+      return out;
+    };
+    const Answers replies = co_await ask_all(council, request);
+    control::LossAsker::Answers answers;
+    for (const auto& [voter, reply] : replies)
+      answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
+    asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
+    if (asker.outcome() != Outcome::kAsking) co_return;
+    // Attempts that were refused wait at random, so that one of two writers comes through.
+    uint64_t pause_ns = 0;
+    const uint64_t rest_ns = core_.config.failure_deadline_ns() / 16;
+    if (asker.was_refused()) pause_ns = rest_ns / 2 + core_.env.random_number() % rest_ns;
+    if (asker.wait_ns() != 0) pause_ns = std::min(rest_ns, asker.wait_ns());
+    if (pause_ns != 0 || council.id() == 0 || answers.empty())
+      co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
+  }
+}
+
+}  // namespace ocm::node
