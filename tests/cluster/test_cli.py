@@ -275,7 +275,7 @@ def test_errors_show_no_control_codes(ocm):
 
 def test_what_memory_is_not_enough_for_is_said_so(ocm):
     ocm("bench", "--sizes", "8TiB", code=FULL)
-    assert "ask for less" in ocm.error
+    assert "request less" in ocm.error
 
 
 def test_in_place_and_replace_exclude_each_other(ocm, tmp_path):

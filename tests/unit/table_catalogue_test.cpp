@@ -103,7 +103,7 @@ TEST(TableCatalogue, SaysWhenItIsNoTable) {
   const std::string zeros(kFooterBytes, '\0');
   const Status status = decode_footer(span_of(zeros), 4096).status();
   EXPECT_EQ(status.code(), Code::kProtocol);
-  EXPECT_NE(status.message().find("no table"), std::string_view::npos);
+  EXPECT_NE(status.message().find("not a table"), std::string_view::npos);
 }
 
 TEST(TableCatalogue, NodesAreBounded) {
