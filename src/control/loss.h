@@ -9,7 +9,8 @@
 //   learn            each voter names B, then A, to its home with every later vote, until it hears that it is freed
 //
 // Each instance is one decision of single-decree Paxos (Lamport, "Paxos Made Simple", 2001). A writer's daemon
-// is the proposer, a voter the acceptor. A voter is one run of a daemon (Q5), so an acceptor never forgets.
+// is the proposer, a voter the acceptor. A voter is one run of a daemon (Q5); what it accepted
+// outlives it (Q9).
 //
 // Invariants
 //   R1 an instance decides one replica: two majorities share a voter, which answers with what it accepted.
@@ -28,12 +29,12 @@
 //   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
+//   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
+//      part's other replicas, which have it decided: later those may be gone, and nobody could (R4).
 //   R11 a home that is about to end says so first, with a number that grows; until it takes that back it is nobody's living
 //      sibling (R4). It ends only when a majority heard it and no majority can have accepted a loss that leaves it as the last.
 //   R12 who proposes a loss has heard from the home of another living replica after it was promised: R4 alone would count for
 //      a lease length on one that has died.
-//   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
-//      part's other replicas, which have it decided: later those may be gone, and nobody could (R4).
 #pragma once
 
 #include <algorithm>
