@@ -136,7 +136,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   HomeVotes& votes = home(partition);
   const HomeEnd before = votes.end;
   votes.end.merge(end);
-  if (before.leaving != votes.end.leaving || before.stays != votes.end.stays) ++version_;
+  if (votes.end != before) ++version_;
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -328,9 +328,8 @@ LossState LossLedger::state(uint64_t now_ns) const {
     copy.accepted_at = part.accepted_at;
     copy.accepted = part.accepted;
   }
-  for (const auto& [partition, votes] : homes_)
-    out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
   for (const auto& [partition, votes] : homes_) {
+    out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
     if (votes.end.leaving != 0) out.ends[partition] = votes.end;
   }
   return out;

@@ -85,6 +85,7 @@ struct HomeEnd {
   uint64_t leaving = 0;  // the newest attempt
   uint64_t stays = 0;    // attempts up to this one were taken back
   bool is_near() const { return leaving > stays; }
+  bool operator==(const HomeEnd&) const = default;
   void merge(const HomeEnd& other) {
     leaving = std::max(leaving, other.leaving);
     stays = std::max(stays, other.stays);

@@ -112,9 +112,9 @@ class Quorum {
 
   /// Asks until it is decided.
   /// `gives_up`: a replica; not while this node is cut off itself.
-  /// R12 of loss.h.
-  control::Task<bool> is_witnessed(const control::LossAsker& asker);
   control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
+  /// R12 of control/loss.h.
+  control::Task<bool> is_witnessed(const control::LossAsker& asker);
   /// Of a replica, as lose() says it.
   control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns);
   bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }

@@ -15,7 +15,7 @@ import pytest
 
 from harness import wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
-from rawprogram import CONTROL_VERSION, RawNode, RawProgram, acting_as, decode, encode
+from rawprogram import CONTROL_VERSION, RawNode, RawProgram, acting_as, decode, encode, varint
 
 MIB = 1 << 20
 
@@ -518,14 +518,6 @@ def test_only_a_node_sends_what_is_longer_than_a_program_may(cluster):
         except ConnectionError:
             assert refused
     works(cluster)
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out + bytes([value]))
 
 
 def read_message(connection: socket.socket) -> bytes:

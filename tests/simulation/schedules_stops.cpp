@@ -1,5 +1,6 @@
 // Schedules of nodes that stop: one after it was asked whether it may, or most voters at once.
 #include <optional>
+#include <utility>
 
 #include "daemon.h"
 #include "script.h"
@@ -284,7 +285,7 @@ std::string ends_as_another_is_given_up(uint64_t seed, const std::set<fault::Poi
   const auto writer = world.add_program(4), reader = world.add_program(0);
   const size_t ends = 1, other = 3;
   const std::shared_ptr<Handle> handle = script.make_named(writer, on(ends, other), "r");
-  const auto may_be_lost = [&](size_t node) {  // a voter accepted it, or knows it
+  const auto may_be_lost = [&] {  // a voter accepted it, or knows it
     for (size_t voter = 0; voter < 5; ++voter) {
       const auto state =
           world.daemon(voter)->cluster->quorum().voter().ledger().state(world.clock().now_ns());
@@ -292,15 +293,16 @@ std::string ends_as_another_is_given_up(uint64_t seed, const std::set<fault::Poi
         if (part.accepted_at.round != 0 || !part.lost.empty()) return true;
       }
     }
-    return world.daemon(node)->home->directory().replicas().empty();
+    return world.daemon(other)->home->directory().replicas().empty();
   };
-  bool accepted = false;
+  bool accepted = false, is_cut = true;
   world.on_state = [&](fault::State state) { accepted = accepted || state == fault::State::kLossAccepted; };
+  const auto restore = [&] {
+    if (!std::exchange(is_cut, false)) return;
+    seed % 2 == 0 ? world.restore_link(other, 4) : world.ways().restore(other, 4);
+  };
   script.run_for_ms(3000);
-  if (seed % 2 == 0)
-    world.cut_link(other, 4);
-  else
-    world.ways().cut(other, 4);
+  seed % 2 == 0 ? world.cut_link(other, 4) : world.ways().cut(other, 4);
   script.start(writer, [&]() -> Task<void> { (void)co_await writer->put(handle, 1); });
   if (stops && seed % 5 == 0) {  // neither home has heard of it
     for (int ms = 0; ms < 5000 && !accepted; ++ms) script.run_for_ms(1);
@@ -308,21 +310,19 @@ std::string ends_as_another_is_given_up(uint64_t seed, const std::set<fault::Poi
   } else {
     script.run_for_ms(60 * seed);
   }
-  const uint64_t cut_for_ms = seed % 4 == 0 ? 200 : 20'000;
   bool ended = !stops;
   if (stops) {
     const std::shared_ptr<Daemon> daemon = world.daemon(ends);
     daemon->env->start(daemon->stopper->wait([&] { ended = true; }));
   }
-  for (uint64_t ms = 0; ms < 20'000 && (ms < cut_for_ms || !ended); ++ms) {
-    if (ended) break;
-    if (ms == cut_for_ms) (seed % 2 == 0 ? world.restore_link(other, 4) : world.ways().restore(other, 4));
+  for (uint64_t ms = 0; ms < 20'000 && !ended; ++ms) {
+    if (ms == 200 && seed % 4 == 0) restore();
     script.run_for_ms(1);
   }
-  const bool was_last = !stops && may_be_lost(other);
+  const bool was_last = !stops && may_be_lost();
   if (ended) world.kill(ends, true);
   script.run_for_ms(3000);
-  seed % 2 == 0 ? world.restore_link(other, 4) : world.ways().restore(other, 4);
+  restore();
   script.run_for_ms(8000);
   script.run(reader, [&]() -> Task<void> {
     auto found = co_await reader->attach("r", false);
