@@ -113,6 +113,7 @@ namespace ocm::fault {
   X(kLossAccepted, "a voter accepted that a replica is lost")                                    \
   X(kNoWitness, "a loss was not proposed, for no other home of its part answered")               \
   X(kEndTakenBack, "a home that had said it ends found that it has a last copy")                 \
+  X(kEndedSafely, "a daemon with replicas that was told to stop ended by itself")                \
   X(kDoubtSettled, "a loss that was accepted and not learned was finished")                      \
   X(kReplicaDropped, "a home freed a replica that the cluster goes on without")                  \
   X(kCouncilContinued, "a coordinator's run continued the council of an earlier one")            \

@@ -361,6 +361,12 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     const auto end = state.ends.find(partition);
     if (end != state.ends.end() && !OCM_MUTATION("install-without-who-leaves")) votes.end.merge(end->second);
   }
+  // R13. What a majority accepted is in `state`.
+  for (auto& [first, part] : parts_) {
+    if (OCM_MUTATION("install-beside-ones-own")) break;
+    part.accepted_at = {};
+    part.accepted = {};
+  }
   for (const auto& [first, theirs] : state.parts) {
     if (!may_be(theirs)) continue;
     Part& part = parts_[first];

@@ -35,6 +35,8 @@
 //      sibling (R4). It ends only when a majority heard it and no majority can have accepted a loss that leaves it as the last.
 //   R12 who proposes a loss has heard from the home of another living replica after it was promised: R4 alone would count for
 //      a lease length on one that has died.
+//   R13 what a voter accepted in the council before, and none of those that were sealed, it forgets in the next one: nobody
+//      else there promised up to that ballot, so another replica may be decided at a lower one.
 #pragma once
 
 #include <algorithm>

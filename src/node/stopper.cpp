@@ -370,7 +370,10 @@ Task<bool> Stopper::may_end(wire::StopCheck& found) {
   if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
   const bool told = co_await cluster_.begin_end();
   found = co_await check(0);
-  if (told && takes_nothing()) co_return true;
+  if (told && takes_nothing()) {
+    fault::reached(fault::State::kEndedSafely);
+    co_return true;
+  }
   cluster_.take_back_end();
   if (takes_nothing())
     found.set_waits_for("too few of the council's voters answer, or a loss is being decided");

@@ -49,11 +49,12 @@ struct World {
   bool delays = false;    // votes reach the home later than they were given
   bool council = false;   // voter 2 is replaced by voter 3
   bool one_each = false;  // the last writer asks the new council only, the others the old one
-  bool ends = false;      // the first writer is the home of replica 0, which has the part ended
-  bool crash = false;     // the home of replica 0 and its node's voter may end
-  bool stops = false;     // that home ends by itself, once it may (R11)
-  bool ends_first = false;  // then: once every put was tried, and time passes only after it
-  size_t late_max = 2;      // messages under way whose asker gave up
+  bool others_follow = false;  // then: they go on in the new one, and have the higher ballots
+  bool ends = false;           // the first writer is the home of replica 0, which has the part ended
+  bool crash = false;          // the home of replica 0 and its node's voter may end
+  bool stops = false;          // that home ends by itself, once it may (R11)
+  bool ends_first = false;     // then: once every put was tried, and time passes only after it
+  size_t late_max = 2;         // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
 };
 
@@ -483,7 +484,8 @@ class Checker : public Walk<State> {
       if (world_.ends && w == 0)
         writer.asker.push_back(LossAsker::ending(std::move(part), {}, successor(), w + 1));
       else
-        writer.asker.emplace_back(std::move(part), replica_id(world_.gives_up[w]), w + 1);
+        writer.asker.emplace_back(std::move(part), replica_id(world_.gives_up[w]),
+                                  world_.others_follow ? world_.gives_up.size() - w : w + 1);
       writer.stage = Stage::kLosing;
       begin_round(writer);
     }
@@ -544,7 +546,8 @@ class Checker : public Walk<State> {
     }
     if (writer.stage != Stage::kLosing) writer.unheard = 0, writer.answers.clear();
     push(std::move(next));
-    if (world_.council && !world_.one_each && state.proposed && state.writers[w].council == 0) {
+    const bool follows = !world_.one_each || world_.others_follow;
+    if (world_.council && follows && state.proposed && state.writers[w].council == 0) {
       State other = state;
       Writer& mine = other.writers[w];
       mine.council = 1;
@@ -674,6 +677,14 @@ const std::vector<World> kGate = {
      .council = true,
      .one_each = true,
      .late_max = 0},
+    {.name = "the council changes, a writer goes on",
+     .gives_up = {0, 1},
+     .ticks_max = 0,
+     .rounds_max = 0,
+     .council = true,
+     .one_each = true,
+     .others_follow = true,
+     .late_max = 0},
     {.name = "the council changes, leases",
      .gives_up = {0},
      .lease_ticks = 1,
@@ -786,6 +797,7 @@ constexpr Mutation kMutations[] = {
     {"merge-without-the-end", "a part ends, the council changes"},
     {"merge-the-lower-ballot", "the council changes"},
     {"install-without-accepted", "the council changes"},
+    {"install-beside-ones-own", "the council changes, a writer goes on"},
     {"seal-but-vote-on", "the council changes"},
     {"seal-a-minority", "the council changes"},
 };

@@ -484,6 +484,14 @@ Task<Status> Program::add(std::shared_ptr<Handle> handle) {
   co_return Status();
 }
 
+bool Program::is_kept(const Memory::Piece& piece, bool named) const {
+  if (named) return true;
+  if (world_.life(piece.node) == piece.life) return !world_.may_be_orphaned(node_, piece.node);
+  for (size_t home = 0; home < world_.nodes(); ++home)  // another one has it
+    if (world_.may_be_orphaned(node_, home)) return false;
+  return true;
+}
+
 void Program::lost_all(const Handle& handle, size_t part) {
   const Memory& memory = *handle.memory;
   if (world_.may_be_removed(memory) && handle.hold_id.empty()) return;
@@ -500,12 +508,11 @@ void Program::lost_all(const Handle& handle, size_t part) {
       std::any_of(pieces.begin(), pieces.end(), [](const Memory::Piece& piece) { return piece.drop_asked; });
   if (world_.may_be_removed(memory) && asked) return;
   const bool named = memory.state == Memory::State::kPublished;
-  const auto lived = [&](const Memory::Piece& piece) {
-    return world_.life(piece.node) == piece.life && (named || !world_.may_be_orphaned(node_, piece.node));
-  };
-  const bool never_killed = std::all_of(pieces.begin(), pieces.end(), lived);
-  const bool spared = std::any_of(now.begin(), now.end(),
-                                  [&](const Memory::Piece& p) { return lived(p) && !world_.given_up(p); });
+  const bool never_killed = std::all_of(pieces.begin(), pieces.end(),
+                                        [&](const Memory::Piece& piece) { return lived(piece, named); });
+  const bool spared = std::any_of(now.begin(), now.end(), [&](const Memory::Piece& piece) {
+    return world_.is_spared(piece) && is_kept(piece, named);
+  });
   if (!never_killed && !spared) return;
   std::string what = "W2: every replica is gone, and a node was never lost: of \"" + memory.name +
                      "\", state " + std::to_string(static_cast<int>(memory.state)) +

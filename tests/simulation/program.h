@@ -131,6 +131,12 @@ class Program : public std::enable_shared_from_this<Program> {
   void check_not_there(const std::string& name, const std::shared_ptr<Memory>& expected, uint64_t began_ns,
                        bool other_removals);
   std::shared_ptr<Memory> published_as(const std::string& name) const;
+  /// Its home was never lost, nor had it to free it as an orphan's: of what has a name it never has.
+  bool lived(const Memory::Piece& piece, bool named) const {
+    return world_.life(piece.node) == piece.life && is_kept(piece, named);
+  }
+  /// Its home, or those of its part where it ended by itself, did not have to free it as an orphan's.
+  bool is_kept(const Memory::Piece& piece, bool named) const;
   /// W2: every replica said that it is gone.
   void lost_all(const Handle& handle, size_t part);
   void check_value(const Memory& memory, size_t cell, uint64_t acked_before, uint64_t value,

@@ -101,10 +101,8 @@ void Program::check_not_there(const std::string& name, const std::shared_ptr<Mem
     return;
   const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
   if (began_ns <= settled_ns || !world_.coordinator()) return;
-  const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(), [&](size_t i) {
-    const Memory::Piece& piece = expected->pieces[i];
-    return world_.life(piece.node) == piece.life && !world_.given_up(piece);
-  });
+  const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(),
+                                  [&](size_t i) { return world_.is_spared(expected->pieces[i]); });
   if (!spared) return;
   std::string where;  // its replicas
   for (const size_t i : expected->newest) {
@@ -386,22 +384,19 @@ bool Program::must_be_there(const Handle& handle, size_t cell) const {
   const bool held = !handle.hold_id.empty() || (handle.owned && memory.state == Memory::State::kHeld);
   const bool named = memory.state == Memory::State::kPublished && !world_.may_be_removed(memory);
   if (!held && !named) return false;
-  const auto lived = [&](const Memory::Piece& piece) {
-    return world_.life(piece.node) == piece.life && (named || !world_.may_be_orphaned(node_, piece.node));
-  };
   const Where at = where(handle, cell);
   if (!memory.replicated()) {
     for (size_t i = at.first; i < at.last; ++i)
-      if (!lived(piece_at(handle, i))) return false;
+      if (!lived(piece_at(handle, i), named)) return false;
     return true;
   }
   const size_t part = cell / memory.cells_per_part();
   bool all = true, spared = false;
   for (const Memory::Piece& piece : memory.pieces)
-    if (piece.part == part) all = all && lived(piece);
+    if (piece.part == part) all = all && lived(piece, named);
   for (const size_t place : memory.newest) {
     const Memory::Piece& piece = memory.pieces[place];
-    if (piece.part == part) spared = spared || (lived(piece) && !world_.given_up(piece));
+    if (piece.part == part) spared = spared || (world_.is_spared(piece) && is_kept(piece, named));
   }
   return all || spared;
 }

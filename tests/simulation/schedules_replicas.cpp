@@ -486,8 +486,9 @@ std::string former_replica_comes_back(uint64_t seed, const std::set<fault::Point
 /// R on nodes 1 and 2, written from node 3 while the node of one replica is lost and the other one makes it
 /// again.
 struct Remaking : Script {
-  Remaking(uint64_t seed, const std::set<fault::Point>& broken, std::vector<size_t> homes = {1, 2})
-      : Script(seed, broken, 3 + homes.size()) {
+  Remaking(uint64_t seed, const std::set<fault::Point>& broken, std::vector<size_t> homes = {1, 2},
+           bool coordinator_offers = true)
+      : Script(seed, broken, 3 + homes.size(), 0, coordinator_offers) {
     writer = world.add_program(3);
     reader = world.add_program(4);
     run(writer, [this, homes]() -> Task<void> {
@@ -534,6 +535,17 @@ struct Remaking : Script {
         must(got, "a get by a new handle");
       }
     });
+  }
+  /// The name is removed and the programs end: nothing is left.
+  void remove_and_end() {
+    run(reader, [this]() -> Task<void> {
+      const Status removed = co_await reader->remove("r");
+      must(removed, "a removal");
+    });
+    world.end_program(*writer);
+    world.end_program(*reader);
+    run_for_ms(12'000);
+    world.check_unused();
   }
   std::shared_ptr<Program> writer, reader;
   std::shared_ptr<Handle> written, read;
@@ -612,24 +624,35 @@ std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& br
   return part.end(outcome);
 }
 
-/// The home that leads is lost right after the switch, before it has told anybody.
+/// The home that leads is lost right after the switch, before it has told anybody: the coordinator hears of the part, and
+/// when the name is removed all of it is freed.
 std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Remaking part(seed, broken);
+  Remaking part(seed, broken, {1, 2}, seed % 3 == 0);
   bool remade = false;
   part.world.on_state = [&](fault::State state) {
     if (state != fault::State::kReplicaRemade || remade) return;
     remade = true;
-    part.world.cut_node(2);
+    if (seed % 2 != 0) return part.world.cut_node(2);
+    part.world.clock().in(1, [&] { part.world.kill(2, true); });
   };
   part.write_for(3000);
   part.lose(1);
   part.run_for_ms(5000);
-  part.world.restore_node(2);
-  part.world.kill(2, true);
+  if (seed % 2 != 0) {
+    part.world.restore_node(2);
+    part.world.kill(2, true);
+  }
   part.run_for_ms(9000);
-  if (remade) part.look(part.reader, part.read);
+  if (remade) {
+    part.look(part.reader, part.read);
+    part.run(part.reader, [&]() -> Task<void> {
+      const bool lost = co_await part.reader->is_lost("r");
+      if (lost) part.world.violate("a name is listed as lost whose part was made again");
+    });
+  }
   part.world.restart(2);
   part.run_for_ms(6000);
+  part.remove_and_end();
   return part.end(outcome);
 }
 

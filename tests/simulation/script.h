@@ -24,13 +24,15 @@ std::vector<size_t> on(Nodes... nodes) {
 /// A few nodes without random faults, and steps of programs.
 struct Script {
   /// `seeds`: the coordinator's role passes on.
-  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3, size_t seeds = 0)
-      : world(options(seed, broken, nodes, seeds)) {
+  Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3, size_t seeds = 0,
+         bool coordinator_offers = true)
+      : world(options(seed, broken, nodes, seeds, coordinator_offers)) {
     world.boot();
   }
   static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes,
-                              size_t seeds) {
+                              size_t seeds, bool coordinator_offers) {
     WorldOptions out;
+    out.coordinator_offers = coordinator_offers;
     out.seed = seed;
     out.nodes = nodes;
     out.seeds = seeds;

@@ -130,16 +130,45 @@ void World::resume(size_t node) {
 
 void World::kill(size_t node, bool power_too) {
   disturb("kill " + name_of(node) + (power_too ? " and its power" : ""));
-  Slot& slot = nodes_[node];
-  slot.power = !power_too;
-  ++slot.life;
-  slot.daemon.reset();
-  killed_ns_ = clock_.now_ns();
+  end_daemon(node);
+  lost_ns_ = clock_.now_ns();
+  nodes_[node].power = !power_too;
   if (!power_too) return;
-  *slot.memory = {};
+  *nodes_[node].memory = {};
   for (const auto& program : programs_) {
     if (program->node() == node) end_program(*program);
   }
+}
+
+void World::end_daemon(size_t node) {
+  ++nodes_[node].life;
+  nodes_[node].daemon.reset();
+  killed_ns_ = clock_.now_ns();
+}
+
+void World::stop_when_safe(size_t node) {
+  disturb("stop when safe " + name_of(node));
+  killed_ns_ = clock_.now_ns();
+  const std::shared_ptr<Daemon> daemon = nodes_[node].daemon;
+  const uint64_t stopping = life(node);
+  const auto end = [this, node, stopping] {
+    if (!nodes_[node].daemon || life(node) != stopping) return;
+    disturb("end " + name_of(node));
+    end_daemon(node);
+  };
+  const auto is_safe = [this, node, stopping, end] {
+    if (!nodes_[node].daemon || life(node) != stopping) return;
+    for (const auto& [id, memory] : memories) {
+      for (const size_t place : memory->newest) {
+        Memory::Piece& piece = memory->pieces[place];
+        const bool is_there = piece.node == node && piece.life == stopping && !given_up(piece) &&
+                              nodes_[node].daemon->home->is_here(piece.id);
+        if (memory->replicated() && is_there) piece.ended_ns = clock_.now_ns();
+      }
+    }
+    nodes_[node].daemon->drain([this, end] { clock_.in(1, end); });
+  };
+  daemon->env->start(daemon->stopper->wait([this, is_safe] { clock_.in(1, is_safe); }));
 }
 
 void World::shut_down(size_t node) {
@@ -222,7 +251,23 @@ void World::random_fault() {
   if (below(6) == 0) change_clock(node);
   const size_t other = (node + 1 + below(nodes_.size() - 1)) % nodes_.size();
   const uint64_t dice = below(100);
-  if (dice < 20) {
+  const auto may_end = [this](size_t one) {
+    return clock_.now_ns() > killed_ns_ + 8 * deadline_ns() && (one != 0 || options_.kill_coordinator);
+  };
+  const auto ends = [this, &later](size_t one) {
+    const uint64_t how = below(4);
+    if (options_.stops_wait && how != 1)
+      stop_when_safe(one);
+    else if (how == 0)
+      shut_down(one);
+    else
+      kill(one, how == 1);
+    const uint64_t most_ns = options_.stops_wait ? 9'000'000'000 : 2'500'000'000;  // copies take a while
+    later(500'000'000 + below(most_ns), [this, one] { restart(one); });
+  };
+  if (options_.stops_wait && may_end(node) && below(2) == 0) {
+    ends(node);
+  } else if (dice < 20) {
     cut(node, true);
     later(lasts_ns, [this, node] { cut(node, false); });
   } else if (dice < 38) {
@@ -275,14 +320,8 @@ void World::random_fault() {
         fresh->env->start(fresh->live());
       }
     }
-  } else if ((faults_ == 0 || options_.kill_among_faults) &&
-             clock_.now_ns() > killed_ns_ + 8 * deadline_ns() && (node != 0 || options_.kill_coordinator)) {
-    const uint64_t how = below(4);
-    if (how == 0)
-      shut_down(node);
-    else
-      kill(node, how == 1);
-    later(500'000'000 + below(2'500'000'000), [this, node] { restart(node); });
+  } else if ((faults_ == 0 || options_.kill_among_faults) && may_end(node)) {
+    ends(node);
   }
   clock_.in(200'000'000 + below(3'000'000'000), [this] { random_fault(); });
 }

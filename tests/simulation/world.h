@@ -4,7 +4,8 @@
 //   W1 what a put acknowledged, later gets, copies and pointers bring, or something newer; nothing comes that was not put.
 //      A pointer to what is over (its replica was given up, its part made again, its name removed) brings what was put
 //      some time, or zeros.
-//   W2 a replicated allocation answers while one of its replicas' nodes was never lost.
+//   W2 a replicated allocation answers while one of its replicas' nodes was never lost. A node that was told to stop and ends
+//      by itself does not count as lost: it says that another replica is there.
 //   W3 no replica is served after its loss was answered (Q1 of control/quorum.h).
 //   W4 a name acknowledged is there until it is removed, and gone afterwards.
 //   W5 every call ends in time, whatever is cut off, as long as its own daemon runs: a request to a daemon within six
@@ -49,6 +50,7 @@ struct Memory {
     bool drop_asked = false;     // somebody called it lost
     bool drop_answered = false;  // and that was acknowledged
     bool known_lost = false;     // so a daemon said
+    uint64_t ended_ns = 0;       // its home ended by itself, and took no last copy as it said
     bool is_given_up() const { return drop_asked || known_lost; }
   };
   enum class State { kHeld, kPublishing, kPublished, kRemoving, kRemoved };
@@ -103,6 +105,7 @@ struct WorldOptions {
   size_t seeds = 0;  // 0: node 0 is the coordinator for good; else the role passes on
   bool kill_coordinator = true;
   bool kill_among_faults = false;  // else only when no other is under way
+  bool stops_wait = false;         // who is told to stop is told once, and waits until it takes no last copy
   uint64_t fault_seconds = 40;
   uint64_t dram_bytes = uint64_t{1} << 20;  // of each node
   bool coordinator_offers = true;           // some, too
@@ -134,8 +137,10 @@ class World final : public Network, public fault::Hook {
   void kill(size_t node, bool power_too);
   /// The next run of the node's daemon finds nothing of what its voter knew.
   void empty_run_dir(size_t node) { nodes_[node].memory->clear(); }
-  /// Told to stop; killed once it is ready, or when it is not soon.
+  /// Told to stop, twice; killed once it is ready, or when it is not soon.
   void shut_down(size_t node);
+  /// Told to stop once: ends when it takes no last copy (node/stopper.h).
+  void stop_when_safe(size_t node);
   void restart(size_t node);
   /// It happens every time, for so long.
   void refuse(fault::Point point, uint64_t for_ms) {
@@ -192,6 +197,11 @@ class World final : public Network, public fault::Hook {
   bool given_up(const Memory::Piece& piece) const {
     return piece.drop_answered || decided_lost.contains(piece.id);
   }
+  /// This replica answers, or another one of its part: its home was never lost and it was not given up, or its home ended by
+  /// itself and no node was lost since.
+  bool is_spared(const Memory::Piece& piece) const {
+    return (life(piece.node) == piece.life && !given_up(piece)) || piece.ended_ns > lost_ns_;
+  }
   std::map<std::string, std::shared_ptr<Memory>> memories;  // all, by allocation id
   /// The schedule has a lone voter end (CAVEATS): a replica that was given up may be served for a moment.
   bool voters_forget = false;
@@ -216,6 +226,7 @@ class World final : public Network, public fault::Hook {
     int64_t drift_ppm = 0;
   };
   void cut(size_t node, bool is_cut);
+  void end_daemon(size_t node);
   void start_daemon(size_t node);
   void disturb(const std::string& what);
   void calm();
@@ -239,7 +250,8 @@ class World final : public Network, public fault::Hook {
   std::vector<std::shared_ptr<Program>> programs_;
   Invariants invariants_{*this};
   int faults_ = 0;  // under way
-  uint64_t killed_ns_ = 0;
+  uint64_t killed_ns_ = 0,
+           lost_ns_ = 0;  // the last daemon that was told to end, or ended; that did so before it was safe
   std::vector<uint64_t> heard_ns_, silent_ns_;  // by pair of nodes: the last time; the longest silence
   uint64_t refuse_until_ns_ = 0;
   std::map<fault::Point, uint64_t> refused_until_ns_;

@@ -47,6 +47,7 @@ WorldOptions options_of(uint64_t seed) {
   options.nodes = 5 + seed % 3;
   options.kill_coordinator = seed > kPassesOn || seed % 2 == 0;
   options.kill_among_faults = seed % 3 == 0;
+  options.stops_wait = seed % 5 == 1;
   options.programs_per_node = seed % 4 == 0 ? 3 : 2;
   options.users = 1 + seed % 4 / 3;
   options.programs_stand_still = true;
