@@ -73,7 +73,12 @@ namespace ocm::fault {
   X(kFormerStays, "mutation.former_stays") /* P6: its next run goes by the council before */                 \
   X(kNoWitness, "mutation.no_witness")     /* R12: one that just died is counted on */                       \
   X(kEndNotTold, "mutation.end_not_told") /* R11: a home ends that voters count on for the loss of others */ \
-  X(kMemoryOfLosses, "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */
+  X(kMemoryOfLosses,                                                                                         \
+    "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */                \
+  X(kLostIsCopy, "mutation.lost_is_copy") /* S4: a stop counts on what its home heard is lost */             \
+  X(kNeverStands, "mutation.stands")      /* who waits in its stop never takes the seat */                   \
+  X(kDoubtLeft, "mutation.doubt_left")    /* R11: a home ends with a loss that few accepted */               \
+  X(kNewsOfOne, "mutation.news")          /* N9: a home that did not lead does not tell of a name's part */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

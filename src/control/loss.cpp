@@ -69,6 +69,7 @@ void merge(LossState& into, const LossState& from) {
   for (const auto& [partition, end] : from.ends) {
     if (!OCM_MUTATION("merge-without-who-leaves")) into.ends[partition].merge(end);
   }
+  into.nodes.insert(from.nodes.begin(), from.nodes.end());
   for (const auto& [first, theirs] : from.parts) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
@@ -117,7 +118,8 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
 }
 
 LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
-                                   std::span<const ExtentId> gone, const HomeEnd& end, bool tell_all) {
+                                   std::span<const ExtentId> gone, const HomeEnd& end, bool tell_all,
+                                   const std::string& node) {
   for (const bool is_gone : {false, true}) {
     for (const ExtentId& id : is_gone ? gone : freed) {
       const auto of = part_of_.find(id);
@@ -137,6 +139,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   const HomeEnd before = votes.end;
   votes.end.merge(end);
   if (votes.end != before) ++version_;
+  if (!node.empty()) votes.node = node;
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -331,8 +334,37 @@ LossState LossLedger::state(uint64_t now_ns) const {
   for (const auto& [partition, votes] : homes_) {
     out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
     if (votes.end.leaving != 0) out.ends[partition] = votes.end;
+    if (!votes.node.empty()) out.nodes[partition] = votes.node;
   }
   return out;
+}
+
+std::map<uint32_t, std::string> LossLedger::awaited() const {
+  std::map<uint32_t, std::string> out;
+  for (const auto& [first, part] : parts_) {
+    for (const ExtentId& id : part.replicas) {
+      const bool freed = std::any_of(part.lost.begin(), part.lost.end(),
+                                     [&](const Lost& lost) { return lost.id == id && lost.freed; });
+      const auto voted = homes_.find(id.address.partition());
+      if (!freed && !has(part.gone, id) && voted != homes_.end() && !voted->second.node.empty())
+        out[id.address.partition()] = voted->second.node;
+    }
+  }
+  return out;
+}
+
+void LossLedger::run_is_over(uint32_t partition) {
+  std::vector<ExtentId> there;
+  for (auto it = part_of_.lower_bound(first_of(partition));
+       it != part_of_.end() && it->first.address.partition() == partition; ++it)
+    there.push_back(it->first);
+  for (const ExtentId& id : there) {
+    const auto of = part_of_.find(id);
+    if (of == part_of_.end()) continue;  // of a part that is forgotten by now
+    const auto part = parts_.find(of->second);
+    leave(part->second, id);
+    forget_if_over(part);
+  }
 }
 
 bool LossLedger::may_be(const LossState::Part& part) const {
@@ -360,6 +392,8 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
     const auto end = state.ends.find(partition);
     if (end != state.ends.end() && !OCM_MUTATION("install-without-who-leaves")) votes.end.merge(end->second);
+    const auto node = state.nodes.find(partition);
+    if (node != state.nodes.end()) votes.node = node->second;
   }
   // R13. What a majority accepted is in `state`.
   for (auto& [first, part] : parts_) {

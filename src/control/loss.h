@@ -26,13 +26,16 @@
 //      of its name that somebody has because one did (N8 of names.h).
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
-//   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over.
+//   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over: another
+//      run of that node's daemon has been there for two failure deadlines.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
 //   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
 //      part's other replicas, which have it decided: later those may be gone, and nobody could (R4).
 //   R11 a home that is about to end says so first, with a number that grows; until it takes that back it is nobody's living
 //      sibling (R4). It ends only when a majority heard it and no majority can have accepted a loss that leaves it as the last.
+//      Where fewer have, it gives up its own replica first: the next council is bound by what one of those who end this one
+//      accepted, and could neither decide it without this home nor anything else.
 //   R12 who proposes a loss has heard from the home of another living replica after it was promised: R4 alone would count for
 //      a lease length on one that has died.
 //   R13 what a voter accepted in the council before, and none of those that were sealed, it forgets in the next one: nobody
@@ -111,7 +114,8 @@ struct LossState {
   std::map<ExtentId, Part> parts;  // by the first replica
   std::map<uint32_t, uint64_t>
       votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
-  std::map<uint32_t, HomeEnd> ends;  // of these
+  std::map<uint32_t, HomeEnd> ends;       // of these
+  std::map<uint32_t, std::string> nodes;  // the same: whose homes they are
 };
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
@@ -142,9 +146,14 @@ class LossLedger {
     std::vector<Watched> watched;
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
-  /// `tell_all`: watches all of its replicas whose part has lost one or may have, and doubts at once.
+  /// `tell_all`: watches all of its replicas whose part has lost one or may have, and doubts at once. `node`: whose home it is.
   Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
-             std::span<const ExtentId> gone, const HomeEnd& end = {}, bool tell_all = false);
+             std::span<const ExtentId> gone, const HomeEnd& end = {}, bool tell_all = false,
+             const std::string& node = {});
+  /// Runs of homes whose replicas keep parts from being forgotten, with their nodes, where these are known.
+  std::map<uint32_t, std::string> awaited() const;
+  /// That run of a home is over: nothing is there any more (R8).
+  void run_is_over(uint32_t partition);
   /// Errors: kInvalidArgument (malformed), kPeerLost (R3), kLimit.
   Result<LossAnswer> answer(uint64_t now_ns, const LossRequest& request);
 
@@ -184,6 +193,7 @@ class LossLedger {
     uint64_t until_ns = 0;
     ExtentId watched;  // the last of the last vote
     HomeEnd end;
+    std::string node;
   };
 
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);

@@ -18,6 +18,8 @@
 //      there is no such name once the coordinator answers its daemon.
 //   N8 a replica that a home reports, and that the newest record of the name has given up or replaced, is freed there:
 //      voters that gave it up may have forgotten it, and its home was away.
+//   N9 each home of a part that was made again tells the coordinator of it, so that one of them is enough: the one that led
+//      may end before it is heard. What it tells of an allocation whose publish was undone gives it no name.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "control/membership.h"
 #include "control/parts.h"
 
 namespace ocm::control {
@@ -42,6 +43,8 @@ wire::VoterState to_wire(const LossState& from) {
     auto& vote = *out.add_votes();
     vote.set_partition(partition);
     vote.set_left_ns(left_ns);
+    const auto node = from.nodes.find(partition);
+    if (node != from.nodes.end()) vote.set_node(node->second);
     const auto end = from.ends.find(partition);
     if (end == from.ends.end()) continue;
     vote.set_leaving(end->second.leaving);
@@ -66,6 +69,7 @@ LossState from_wire(const wire::VoterState& from) {
   LossState out;
   for (const auto& vote : from.votes()) {
     out.votes_ns[vote.partition()] = vote.left_ns();
+    if (check_node_name(vote.node()).is_ok()) out.nodes[vote.partition()] = vote.node();
     if (vote.leaving() != 0) out.ends[vote.partition()] = {vote.leaving(), vote.stays()};
   }
   for (const auto& part : from.parts()) {
@@ -169,10 +173,11 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
     return;
   }
   if (!votes()) return;  // Q3
+  const std::string node = check_node_name(request.node()).is_ok() ? request.node() : std::string();
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
-                    {request.leaving(), request.stays()}, request.tell_all());
+                    {request.leaving(), request.stays()}, request.tell_all(), node);
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
   for (const auto& [replica, part, lost, ended, in_doubt] : vote.watched) {
     auto& watched = *out.add_watched();

@@ -89,6 +89,8 @@ class Voter {
   void home_came_to(const wire::Council& council);
   /// Leaves its council for good.
   void leave();
+  /// That run of a home is over: R8 of control/loss.h.
+  void run_is_over(uint32_t partition) { ledger_.run_is_over(partition); }
 
   const wire::Council& council() const { return council_; }  // id 0: none
   const wire::InstallCouncil& made_of() const { return made_of_; }

@@ -81,6 +81,7 @@ Task<void> Cluster::beat() {
     for (Home::Orphan& orphan : home_.tick(core_.now_ns())) {
       if (asking_.insert(orphan.session).second) core_.env.spawn(ask_for(std::move(orphan)));
     }
+    look_for_runs_that_are_over();
     const uint64_t now = core_.now_ns();
     uint64_t pause_ns = core_.config.heartbeat_ns();
     // The coordinator looks more often, so that a death is known soon after the deadline.
@@ -91,6 +92,25 @@ Task<void> Cluster::beat() {
     next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
     co_await core_.env.sleep_ns(next_ns - now);
   }
+}
+
+void Cluster::look_for_runs_that_are_over() {
+  const uint64_t now = core_.now_ns(), deadline_ns = core_.config.failure_deadline_ns();
+  if (!has_coordinator() || now < runs_looked_at_ns_ + deadline_ns) return;
+  runs_looked_at_ns_ = now;
+  std::map<uint32_t, uint64_t> followed;
+  for (const auto& [partition, name] : quorum_.voter().ledger().awaited()) {
+    const wire::NodeView* node = find(name);
+    if (node == nullptr || !is_state(*node, NodeState::kAlive) || node->partition() == partition) continue;
+    const auto known = followed_since_ns_.find(partition);
+    const uint64_t since_ns = known == followed_since_ns_.end() ? now : known->second;
+    // The coordinator hears the other one for as long: there is one daemon of a name.
+    if (now >= since_ns + 2 * deadline_ns)
+      quorum_.run_is_over(partition);
+    else
+      followed[partition] = since_ns;
+  }
+  followed_since_ns_ = std::move(followed);
 }
 
 Task<void> Cluster::ask_for(Home::Orphan orphan) {
@@ -253,6 +273,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     *beat.mutable_council() = quorum_.newest();
     for (wire::Council& council : quorum_.remembered_councils()) *beat.add_remembered() = std::move(council);
     if (more) more = !add_published(beat, next);
+    const auto told = add_changed(beat);
     ++core_.metrics.heartbeats_sent;
     auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience_ns());
     if (leader != leader_address()) break;  // another one meanwhile
@@ -276,6 +297,10 @@ Task<void> Cluster::beat_to(std::string leader) {
       for (const auto& node : view_.nodes()) kept_[node.name()] = node;
     } else if (!more) {
       send_names_ = false;
+    }
+    for (const auto& [id, change] : told) {
+      const auto known = changed_names_.find(id);
+      if (known != changed_names_.end() && known->second == change) changed_names_.erase(known);
     }
     followed_ = view.coordinator();
     apply(std::move(view));
@@ -321,6 +346,18 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
   }
   beat.set_names_included(true);
   return true;
+}
+
+std::vector<std::pair<std::string, uint64_t>> Cluster::add_changed(wire::Heartbeat& beat) const {
+  constexpr size_t kAtOnceMax = 256;
+  std::vector<std::pair<std::string, uint64_t>> out;
+  for (const auto& change : changed_names_) {
+    if (out.size() == kAtOnceMax) break;
+    out.push_back(change);
+    const auto known = home_.published().find(change.first);
+    if (known != home_.published().end()) *beat.add_published() = known->second;
+  }
+  return out;
 }
 
 wire::ClusterView Cluster::fresh_view() const {
@@ -444,6 +481,19 @@ const control::Names& Cluster::registry() const {
 
 void Cluster::remade(const wire::PartMoved& part) {
   if (is_coordinator()) coordinator_->remade(part);
+}
+
+void Cluster::name_changed(const std::string& allocation_id) {
+  changed_names_[allocation_id] = ++name_changes_;
+  if (is_coordinator()) {
+    wire::Heartbeat own;
+    own.mutable_self()->set_name(core_.name);
+    (void)add_changed(own);
+    changed_names_.clear();
+    coordinator_->merge_names(own);
+  } else if (std::string leader = leader_address(); !leader.empty()) {
+    core_.env.spawn(beat_to(std::move(leader)));
+  }
 }
 
 void Cluster::remember_removed(const std::string& allocation_id) {

@@ -103,6 +103,9 @@ class Cluster {
   }
   /// A part was made again: names lead to it, where this is the coordinator.
   void remade(const wire::PartMoved& part);
+  /// The record of a name here is newer than the coordinator may know: it is told until it has it. Each home that has the part
+  /// tells it, for the one that made it again may be gone.
+  void name_changed(const std::string& allocation_id);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// What a voter answers, a coordinator, and whoever is told of names.
@@ -153,6 +156,8 @@ class Cluster {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
   void tell_of_leaving() const;
+  /// Of what this node's voter remembers: runs of homes that others have followed.
+  void look_for_runs_that_are_over();
   /// The coordinator's answers to the node `asker`. kNoCoordinator at any other node.
   control::Task<control::Reply> coordinate(wire::Envelope request, std::string asker);
   control::Reply not_here(const wire::Envelope& request);
@@ -163,6 +168,8 @@ class Cluster {
   void add_figures(wire::NodeView& self) const;
   /// Appends published allocations from position `next` on; true when the last was added.
   bool add_published(wire::Heartbeat& beat, size_t& next) const;
+  /// Appends what changed; which of changed_names_.
+  std::vector<std::pair<std::string, uint64_t>> add_changed(wire::Heartbeat& beat) const;
   void remember_removed(const std::string& allocation_id);
   void missed_coordinator(const std::string& address, const Status& why);
 
@@ -193,7 +200,11 @@ class Cluster {
   control::Founding founding_again_;  // of this node, whose former run voted alone: P2 of node/quorum.h
   bool was_alone_ = false;
   bool send_names_ = true;
-  std::deque<ExtentId> lost_;  // that the coordinator has not heard of
+  std::map<std::string, uint64_t> changed_names_;  // by allocation id: the newest name_changed()
+  uint64_t name_changes_ = 0;
+  uint64_t runs_looked_at_ns_ = 0;
+  std::map<uint32_t, uint64_t> followed_since_ns_;  // by partition
+  std::deque<ExtentId> lost_;                       // that the coordinator has not heard of
   bool telling_lost_ = false;
   std::set<SessionId> asking_;  // whose daemon is asked whether it has them
   /// Removals that another home has not heard of, for a coordinator that starts anew. Where this node is the coordinator its

@@ -161,9 +161,6 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
       // It is lost already; names are given out marked from now on.
       names_.lose_extent(id_of(request.lost_replica()));
       co_return Status();
-    case wire::Envelope::kPartMoved:  // of this daemon itself
-      remade(request.part_moved());
-      co_return Status();
     case wire::Envelope::kGoodbye:
       membership_.goodbye(request.goodbye().node());
       look();
@@ -227,6 +224,9 @@ void Coordinator::merge_names(const wire::Heartbeat& beat) {
     tell_removed(*back);
   }
   for (const auto& allocation : beat.published()) {
+    // N7: undone, and its home gave a part of it on before it heard so.
+    if (undone_.contains(allocation.allocation_id()) && names_.find_id(allocation.allocation_id()) == nullptr)
+      continue;
     std::vector<wire::ExtentDescriptor> former;
     const auto merged = names_.merge(allocation, core_.env.random_number(), &former);
     tell_of_former(allocation.allocation_id(), former);

@@ -124,6 +124,7 @@ class Coordinator {
   const uint64_t started_ns_ = core_.now_ns();
   control::Membership membership_;
   control::Names names_;
+  control::Recent undone_{control::kOverMax};  // allocations whose publish failed
   /// In the first failure deadline: the nodes that told all their names, and those that have not.
   std::set<std::string> reported_, awaited_;
   control::Names::Census census_;

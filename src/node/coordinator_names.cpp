@@ -121,6 +121,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   if (first.is_ok()) co_return is_published(allocation);
   fault::reached(fault::State::kPublishUndone);
   const auto now = names_.forget(request.name(), allocation.allocation_id());
+  undone_.insert(allocation.allocation_id());
   if (!now) co_return first;  // the removal frees it
   auto& undo = *message.mutable_publish_extents();
   undo.set_undo(true);

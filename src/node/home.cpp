@@ -527,7 +527,9 @@ void Home::drop(ExtentId id) {
 
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
                      const std::optional<ExtentId>& ended) {
-  if (!is_here(id)) return false;
+  // A second id that does not answer yet will, if its part follows: it is not gone.
+  if (!is_here(id))
+    return std::any_of(shared_.begin(), shared_.end(), [&](const auto& one) { return one.second == id; });
   if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty()) return true;
   Degraded& known = degraded_[id];

@@ -180,9 +180,9 @@ bool Quorum::is_dead(const wire::Council& council) const {
 void Quorum::seek_seat() {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), now = core_.now_ns();
   const wire::Council& council = voter_->council();
-  if (convening_ || core_.stopping || resigned_ || council.id() == 0 || newest().id() != council.id() ||
-      is_over(council))
+  if (convening_ || resigned_ || council.id() == 0 || newest().id() != council.id() || is_over(council))
     return;
+  if (core_.stopping && fault::at(fault::Point::kNeverStands)) return;
   if (std::exchange(voter_of_, council.id()) != council.id()) {
     voter_since_ns_ = now;
     jitter_ns_ = core_.env.random_number() % (deadline_ns / 8);
@@ -191,7 +191,9 @@ void Quorum::seek_seat() {
   if (mine) take_up();
   // The votes for the coordinator before may have to be waited out.
   const uint64_t lost_ns = std::max(seat_.until_ns(), voter_since_ns_ + deadline_ns + deadline_ns / 8);
-  const uint64_t at_ns = mine ? lost_ns : voter_->candidate_at_ns(jitter_ns_);
+  // Who is about to end lets others go first; the other voters may all have restarted, and nobody else can.
+  const uint64_t at_ns =
+      (mine ? lost_ns : voter_->candidate_at_ns(jitter_ns_)) + (core_.stopping ? deadline_ns : 0);
   if (now >= std::max(at_ns, stand_next_ns_)) core_.env.spawn(stand());
 }
 
@@ -254,6 +256,7 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   auto& vote = *request.mutable_lease_vote();
   vote.set_council_id(council.id());
   vote.set_partition(core_.partition);
+  vote.set_node(core_.name);
   if (core_.passes_on() && !resigned_ && is_mine(council)) vote.set_seat(self_.incarnation());
   vote.set_leaving(end_.leaving);
   vote.set_stays(end_.stays);
@@ -394,10 +397,12 @@ void Quorum::start_over(const wire::Council& council) {
 const wire::Council& Quorum::newest() const {
   const wire::Council& mine = holder_.council();
   const wire::Council& voted = voter_->council();
-  // Founded anew, and this node's home is of the council before.
-  if (core_.passes_on() && holder_.is_stranger(voted)) return voted;
-  if (!core_.passes_on() && convener_ && holder_.is_stranger(convener_->council()))
-    return convener_->council();
+  // Founded anew, and this node's home is of the council before; not where that has come to one which follows both.
+  const auto is_anew = [&](const wire::Council& council) {
+    return holder_.is_stranger(council) && !control::continues(mine, council);
+  };
+  if (core_.passes_on() && is_anew(voted)) return voted;
+  if (!core_.passes_on() && convener_ && is_anew(convener_->council())) return convener_->council();
   return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
 }
 

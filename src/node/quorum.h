@@ -67,6 +67,8 @@ class Quorum {
   /// parts of its replicas, and they give up no replica for its sake until take_back_end().
   control::Task<bool> begin_end();
   void take_back_end();
+  /// R8 of control/loss.h: parts whose homes no run is left of are forgotten.
+  void run_is_over(uint32_t partition);
   /// True if that run of the home of one of these replicas says that it goes on. Asked before one beside them is given up
   /// (R12 of control/loss.h).
   using Witness = std::function<control::Task<bool>(std::vector<ExtentId>)>;

@@ -43,6 +43,11 @@ void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
   core_.env.spawn(settle(*this, std::move(asker), replica));
 }
 
+void Quorum::run_is_over(uint32_t partition) {
+  voter_->run_is_over(partition);
+  memory_.keep(*voter_);
+}
+
 Task<bool> Quorum::begin_end() {
   ++end_.leaving;
   const wire::Council council = newest();
@@ -54,20 +59,36 @@ Task<bool> Quorum::begin_end() {
   request.set_stays(end_.stays);
   request.set_tell_all(true);
   const Answers answers = co_await ask_all(council, std::move(message));
+  struct Doubted {
+    size_t voters = 0;
+    std::vector<ExtentId> part;
+  };
   size_t heard = 0;
-  std::map<ExtentId, size_t> doubted;  // by voters
+  std::map<ExtentId, Doubted> doubted;
   for (const auto& [voter, answer] : answers) {
     const wire::LeaseGranted& vote = answer.lease_granted();
     if (!vote.granted()) continue;
     ++heard;
     for (const auto& watched : vote.watched()) {
-      if (note(watched) && watched.has_in_doubt()) ++doubted[id_of(watched.replica())];
+      if (!note(watched) || !watched.has_in_doubt()) continue;
+      Doubted& one = doubted[id_of(watched.replica())];
+      ++one.voters;
+      one.part = ids_in(watched.part());
     }
   }
   if (council.id() == 0 || heard < control::majority(council)) co_return false;
   const size_t unheard = static_cast<size_t>(council.voters_size()) - heard;
-  co_return std::none_of(doubted.begin(), doubted.end(),
-                         [&](const auto& one) { return one.second + unheard >= control::majority(council); });
+  const auto may_be_lost = [&](const auto& one) {
+    return one.second.voters + unheard >= control::majority(council);
+  };
+  if (std::any_of(doubted.begin(), doubted.end(), may_be_lost)) co_return false;
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns();
+  for (auto& [replica, one] : doubted) {
+    if (fault::at(fault::Point::kDoubtLeft)) break;
+    const Status given_up = co_await lose(std::move(one.part), replica, give_up_ns);
+    if (!given_up.is_ok()) co_return false;
+  }
+  co_return true;
 }
 
 void Quorum::take_back_end() {

@@ -578,18 +578,11 @@ void Remaker::switch_over(Job& job) {
                                    {"node", job.spares.front().node},
                                    {"there", id_of(job.spares.front().extent).address.to_string()}});
   remade(job.follows);
-  wire::Envelope message;
-  *message.mutable_part_moved() = job.follows;
   if (named) {
-    const auto to_coordinator = [](Remaker& self, wire::Envelope what) -> Task<void> {
-      while (!self.core_.draining) {
-        const auto reply = co_await self.cluster_.ask_coordinator(what);
-        if (reply.is_ok()) co_return;
-        co_await self.core_.env.sleep_ns(self.core_.config.failure_deadline_ns() / 2);
-      }
-    };
-    core_.env.spawn(to_coordinator(*this, std::move(message)));
+    tell_name(id_of(job.now));
   } else if (!owner.empty() && owner != core_.name) {
+    wire::Envelope message;
+    *message.mutable_part_moved() = job.follows;
     homes_.tell(owner, homes_.run_of(owner), std::move(message));
   }
 }
@@ -633,6 +626,11 @@ void Remaker::remade(const wire::PartMoved& part) {
     }
   }
   cluster_.remade(part);
+}
+
+void Remaker::tell_name(ExtentId here) {
+  if (const wire::Allocation* named = home_.published_with(here))
+    cluster_.name_changed(named->allocation_id());
 }
 
 bool Remaker::has_moved_away(const wire::PartMoved& part) const {

@@ -157,6 +157,8 @@ class Remaker {
   void release_at(const Job& job, const Spare& spare);
   static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
   void remade(const wire::PartMoved& part);
+  /// The coordinator hears of the part that this replica is of now, if a name has it.
+  void tell_name(ExtentId here);
   /// From here.
   bool has_moved_away(const wire::PartMoved& part) const;
   void part_freed(const wire::PartMoved& part);

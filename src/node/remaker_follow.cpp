@@ -67,6 +67,7 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
       (lease->session.has_value() == given_to_name || has_others(home_.holds_on(now), planned_holds)))
     part_given(part, now);
   remade(part);
+  tell_name(now);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
   co_return Status();
 }

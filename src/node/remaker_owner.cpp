@@ -59,6 +59,7 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
 
 Status Remaker::given(const wire::GiveReplica& give) {
   OCM_TRY(home_.give(give));
+  if (give.has_published() && !fault::at(fault::Point::kNewsOfOne)) tell_name(id_of(give.replica()));
   for (control::Leases::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));
   return {};
 }

@@ -167,8 +167,7 @@ Task<Stopper::Found> Stopper::look() {
     if (part == nullptr) continue;
     Part& known = parts.emplace_back(Part{id, {}});
     for (const auto& extent : part->now()) {
-      const bool living = id_of(extent) != id && !home_.is_known_lost(id, id_of(extent));
-      if (living) known.others.push_back({id_of(extent), extent.node()});
+      if (id_of(extent) != id) known.others.push_back({id_of(extent), extent.node()});
     }
   }
   add_parts_of_sessions(core_.partition, parts, forgot);
@@ -238,8 +237,11 @@ Task<Stopper::Found> Stopper::look() {
   for (const Part& part : parts) {
     if (!left.contains(part.here)) continue;
     known.insert(part.here);
-    const bool other = std::any_of(part.others.begin(), part.others.end(),
-                                   [&](const Sibling& sibling) { return living.contains(sibling.id); });
+    // S4
+    const bool other = std::any_of(part.others.begin(), part.others.end(), [&](const Sibling& sibling) {
+      const bool lost = home_.is_known_lost(part.here, sibling.id) && !fault::at(fault::Point::kLostIsCopy);
+      return living.contains(sibling.id) && !lost;
+    });
     if (other) safe.insert(part.here);
   }
   for (const ExtentId& id : known) {

@@ -10,6 +10,7 @@
 //   S2 what nobody could tell is not safe: it is counted apart, and a stop waits for it.
 //   S3 a daemon ends by itself only while no voter counts on its home (R11 of control/loss.h), and after it has looked once
 //      more: what it takes for a copy elsewhere may have been given up for its sake a moment ago.
+//   S4 what this home heard is lost is no copy, whatever record has it: its home may hear that later, and frees it then.
 // Threads: the loop's.
 #pragma once
 

@@ -92,6 +92,38 @@ def test_a_stop_ends_by_itself_when_the_copy_is_made(make_cluster):
     assert cluster.program(cluster["n4"]).attach("kept").holds(0, 1, MIB)
 
 
+@pytest.mark.parametrize("stops", ["n1", "n2"])
+def test_when_all_others_restart_a_voter_that_waits_in_its_stop_goes_on(make_cluster, stops):
+    """Nobody but it can make a council with them; afterwards its copy is made, and it ends."""
+    cluster = make_cluster(seeds=True, extra=SOON + ("--replicas-bytes-per-second", "128KiB"))
+    wait_for("three vote", lambda: 'council number=2 voters="' in cluster["n1"].log())
+    others = [node for node in cluster.nodes if node.name != stops]
+    program = cluster.program(cluster[stops])
+    a = program.alloc(MIB, layout="replicated", nodes=[stops, others[1].name])
+    a.fill(0, 3, MIB)
+    a.publish("kept", 0o600)
+    others[1].kill()
+    others[1].start().wait_ready()
+    wait_for("the copy is being made", lambda: "replica_missing" in cluster[stops].log())
+    cluster[stops].process.terminate()
+    waits(cluster[stops])
+    for node in others:
+        node.kill()
+    for node in others:
+        node.start()
+    for node in others:
+        node.wait_ready()
+    reader = cluster.program(others[0])
+
+    def works():
+        return (outcome(lambda: reader.attach("kept").holds(0, 3, MIB)) is True
+                and outcome(lambda: reader.alloc(4096).publish("new", 0o600)) in (None, "EXISTS"))
+
+    wait_for("a coordinator answers", works)
+    cluster[stops].process.wait(60)
+    wait_for("what it had", lambda: outcome(lambda: reader.attach("kept").holds(0, 3, MIB)) is True)
+
+
 def test_a_stop_need_not_wait(make_cluster):
     cluster = make_cluster(extra=(*NEVER, "--replicas-wait-at-stop=false"))
     publish(cluster, "left", ["n2", "n3"], 1)

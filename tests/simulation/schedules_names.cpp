@@ -403,7 +403,7 @@ std::string made_again_while_published(uint64_t seed, const std::set<fault::Poin
   world.end_program(*last);
   script.run_for_ms(3000);
   world.restart(3);
-  script.run_for_ms(1000);
+  script.run_for_ms(6000);
   world.check_unused();
   return script.end(outcome);
 }

@@ -643,15 +643,13 @@ std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& b
     part.world.kill(2, true);
   }
   part.run_for_ms(9000);
-  if (remade) {
-    part.look(part.reader, part.read);
-    part.run(part.reader, [&]() -> Task<void> {
-      const bool lost = co_await part.reader->is_lost("r");
-      if (lost) part.world.violate("a name is listed as lost whose part was made again");
-    });
-  }
+  if (remade) part.look(part.reader, part.read);
   part.world.restart(2);
   part.run_for_ms(6000);
+  part.run(part.reader, [&]() -> Task<void> {
+    const bool lost = co_await part.reader->is_lost("r");
+    if (lost) part.world.violate("a name is listed as lost whose part was made again");
+  });
   part.remove_and_end();
   return part.end(outcome);
 }

@@ -29,8 +29,8 @@ struct Script {
       : world(options(seed, broken, nodes, seeds, coordinator_offers)) {
     world.boot();
   }
-  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes,
-                              size_t seeds, bool coordinator_offers) {
+  static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes, size_t seeds,
+                              bool coordinator_offers) {
     WorldOptions out;
     out.coordinator_offers = coordinator_offers;
     out.seed = seed;

@@ -526,6 +526,15 @@ void World::check_unused() {
     const uint64_t used = nodes_[node].daemon->home->pool(Kind::kDram).bytes_used();
     if (used != 0) violate("W7: " + std::to_string(used) + " bytes are used on " + name_of(node));
     if (used != 0 && trace) tell_of_what_is_left(node);
+    const control::Voter& voter = nodes_[node].daemon->cluster->quorum().voter();
+    const auto remembered = voter.ledger().state(nodes_[node].daemon->env->now_ns()).parts;
+    const auto lost = std::count_if(remembered.begin(), remembered.end(),
+                                    [](const auto& part) { return !part.second.lost.empty(); });
+    const bool is_newest =
+        coordinator() && voter.council().id() == coordinator()->cluster->quorum().newest().id();
+    if (is_newest && voter.votes() && lost != 0)
+      violate("W7: the voter of " + name_of(node) + " remembers " + std::to_string(lost) +
+              " parts, and every node runs again");
   }
 }
 

@@ -12,7 +12,8 @@
 //      failure deadlines, also where its program has given it up before; a put or a get, which may give up a replica and
 //      follow its part, within eight; an atomic within one.
 //   W6 when the faults have been over for three failure deadlines, everything works, each call within a tenth of one.
-//   W7 when all programs have ended and all names are removed, no byte is used.
+//   W7 when all programs have ended and all names are removed, no byte is used, and voters remember no lost replica once the
+//      nodes run again.
 //   W8 the invariants of the daemons' own parts (invariants.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// What one voter tells of losses: R10 of control/loss.h. The protocol as a whole is in tests/model and tests/simulation.
+// What one voter tells of losses and forgets: R8, R10 and R13 of control/loss.h. The protocol as a whole is in tests/model and tests/simulation.
 #include "control/loss.h"
 
 #include <gtest/gtest.h>
@@ -53,6 +53,50 @@ TEST(LossLedger, TellsOfAnAcceptedLossThatASealedVoterHad) {
   EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs, 1), std::nullopt) << "its asker may go on";
   EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs + 1, 1), kB);
   EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs + 1, 2), std::nullopt);
+}
+
+/// R13: no other voter of the new council promised up to its ballot.
+TEST(LossLedger, ForgetsWhatItAloneAcceptedWhenTheCouncilChanges) {
+  LossLedger sealed(kLeaseNs), ledger(kLeaseNs);
+  const uint64_t now_ns = 10 * kLeaseNs;
+  for (LossLedger* voter : {&sealed, &ledger}) {
+    for (const uint32_t home : {1u, 2u}) (void)voter->grant(now_ns, home, {}, {});
+    ASSERT_TRUE(voter->answer(now_ns, request(LossRequest::Phase::kPrepare)).value().agreed);
+  }
+  const LossState before = sealed.state(now_ns);
+  ASSERT_TRUE(ledger.answer(now_ns, request(LossRequest::Phase::kAccept, now_ns)).value().agreed);
+  LossRequest prepare = request(LossRequest::Phase::kPrepare);
+  prepare.ballot = {2, 3};
+  EXPECT_EQ(ledger.answer(now_ns, prepare).value().accepted, kB);
+  ledger.install(now_ns, before);
+  prepare.ballot = {3, 3};
+  const LossAnswer answer = ledger.answer(now_ns, prepare).value();
+  EXPECT_TRUE(answer.agreed);
+  EXPECT_EQ(answer.accepted_at.round, 0u);
+  EXPECT_TRUE(ledger.is_valid());
+}
+
+/// R8: also where the council has changed since.
+TEST(LossLedger, ForgetsAPartWhenTheRunOfTheLostReplicasHomeIsOver) {
+  LossLedger former(kLeaseNs);
+  const uint64_t now_ns = 10 * kLeaseNs;
+  for (const uint32_t home : {1u, 2u})
+    (void)former.grant(now_ns, home, {}, {}, {}, false, "n" + std::to_string(home));
+  LossRequest learn = request(LossRequest::Phase::kLearn);
+  learn.lost = {kB};
+  ASSERT_TRUE(former.answer(now_ns, learn).is_ok());
+  LossLedger ledger(kLeaseNs);
+  ledger.install(now_ns, former.state(now_ns));
+  EXPECT_EQ(ledger.awaited(), (std::map<uint32_t, std::string>{{1, "n1"}, {2, "n2"}}));
+  const std::vector<ExtentId> none, gone{kA};
+  (void)ledger.grant(now_ns, 1, none, gone);  // the part was made again, or freed
+  EXPECT_EQ(ledger.awaited(), (std::map<uint32_t, std::string>{{2, "n2"}}));
+  ledger.run_is_over(3);
+  EXPECT_EQ(ledger.parts(), 1u);
+  ledger.run_is_over(2);
+  EXPECT_EQ(ledger.parts(), 0u);
+  EXPECT_TRUE(ledger.awaited().empty());
+  EXPECT_TRUE(ledger.is_valid());
 }
 
 LossAnswer promise(Ballot accepted_at = {}, ExtentId accepted = {}) {
