@@ -1,6 +1,7 @@
 #include "control/loss.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/mutation.h"
 
@@ -70,6 +71,7 @@ void merge(LossState& into, const LossState& from) {
     if (!OCM_MUTATION("merge-without-who-leaves")) into.ends[partition].merge(end);
   }
   into.nodes.insert(from.nodes.begin(), from.nodes.end());
+  into.over.insert(from.over.begin(), from.over.end());
   for (const auto& [first, theirs] : from.parts) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
@@ -119,7 +121,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
 
 LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
                                    std::span<const ExtentId> gone, const HomeEnd& end, bool tell_all,
-                                   const std::string& node) {
+                                   const std::string& node, bool freed_all) {
   for (const bool is_gone : {false, true}) {
     for (const ExtentId& id : is_gone ? gone : freed) {
       const auto of = part_of_.find(id);
@@ -140,6 +142,11 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   votes.end.merge(end);
   if (votes.end != before) ++version_;
   if (!node.empty()) votes.node = node;
+  if (votes.over && !freed_all) {
+    out.over = true;
+    return out;
+  }
+  if (std::exchange(votes.over, false)) ++version_;
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -335,6 +342,7 @@ LossState LossLedger::state(uint64_t now_ns) const {
     out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
     if (votes.end.leaving != 0) out.ends[partition] = votes.end;
     if (!votes.node.empty()) out.nodes[partition] = votes.node;
+    if (votes.over) out.over.insert(partition);
   }
   return out;
 }
@@ -354,6 +362,7 @@ std::map<uint32_t, std::string> LossLedger::awaited() const {
 }
 
 void LossLedger::run_is_over(uint32_t partition) {
+  home(partition).over = true;
   std::vector<ExtentId> there;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it)
@@ -394,6 +403,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     if (end != state.ends.end() && !OCM_MUTATION("install-without-who-leaves")) votes.end.merge(end->second);
     const auto node = state.nodes.find(partition);
     if (node != state.nodes.end()) votes.node = node->second;
+    votes.over = votes.over || state.over.contains(partition);
   }
   // R13. What a majority accepted is in `state`.
   for (auto& [first, part] : parts_) {

@@ -27,7 +27,8 @@
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
 //   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over: another
-//      run of that node's daemon has been there for two failure deadlines.
+//      run of that node's daemon has been there for two failure deadlines. That run gets no vote any more before it has freed
+//      all replicas: should it come back, for the other one was a namesake elsewhere, what it has may be old.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
 //   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
@@ -47,6 +48,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -116,6 +118,7 @@ struct LossState {
       votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
   std::map<uint32_t, HomeEnd> ends;       // of these
   std::map<uint32_t, std::string> nodes;  // the same: whose homes they are
+  std::set<uint32_t> over;                // runs that are: R8
 };
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
@@ -134,6 +137,7 @@ class LossLedger {
   explicit LossLedger(uint64_t lease_ns) : lease_ns_(lease_ns) {}
 
   struct Vote {
+    bool over = false;              // no vote: it is to free all of its replicas, and say so (R8)
     std::vector<ExtentId> dropped;  // of this home, to be freed before the vote counts
     /// Living replicas of this home. The home says which of them it has no more.
     struct Watched {
@@ -147,9 +151,10 @@ class LossLedger {
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
   /// `tell_all`: watches all of its replicas whose part has lost one or may have, and doubts at once. `node`: whose home it is.
+  /// `freed_all`: it freed all replicas that it had when it heard that it is taken for over.
   Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
              std::span<const ExtentId> gone, const HomeEnd& end = {}, bool tell_all = false,
-             const std::string& node = {});
+             const std::string& node = {}, bool freed_all = false);
   /// Runs of homes whose replicas keep parts from being forgotten, with their nodes, where these are known.
   std::map<uint32_t, std::string> awaited() const;
   /// That run of a home is over: nothing is there any more (R8).
@@ -194,6 +199,7 @@ class LossLedger {
     ExtentId watched;  // the last of the last vote
     HomeEnd end;
     std::string node;
+    bool over = false;  // R8
   };
 
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);

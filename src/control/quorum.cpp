@@ -45,6 +45,7 @@ wire::VoterState to_wire(const LossState& from) {
     vote.set_left_ns(left_ns);
     const auto node = from.nodes.find(partition);
     if (node != from.nodes.end()) vote.set_node(node->second);
+    vote.set_over(from.over.contains(partition));
     const auto end = from.ends.find(partition);
     if (end == from.ends.end()) continue;
     vote.set_leaving(end->second.leaving);
@@ -70,6 +71,7 @@ LossState from_wire(const wire::VoterState& from) {
   for (const auto& vote : from.votes()) {
     out.votes_ns[vote.partition()] = vote.left_ns();
     if (check_node_name(vote.node()).is_ok()) out.nodes[vote.partition()] = vote.node();
+    if (vote.over()) out.over.insert(vote.partition());
     if (vote.leaving() != 0) out.ends[vote.partition()] = {vote.leaving(), vote.stays()};
   }
   for (const auto& part : from.parts()) {
@@ -177,7 +179,11 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
-                    {request.leaving(), request.stays()}, request.tell_all(), node);
+                    {request.leaving(), request.stays()}, request.tell_all(), node, request.freed_all());
+  if (vote.over) {
+    out.set_over(true);
+    return;
+  }
   for (const ExtentId& id : vote.dropped) set_ref(id, *out.add_dropped());
   for (const auto& [replica, part, lost, ended, in_doubt] : vote.watched) {
     auto& watched = *out.add_watched();

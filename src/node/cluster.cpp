@@ -96,6 +96,7 @@ Task<void> Cluster::beat() {
 
 void Cluster::look_for_runs_that_are_over() {
   const uint64_t now = core_.now_ns(), deadline_ns = core_.config.failure_deadline_ns();
+  if (!has_coordinator()) followed_since_ns_.clear();  // nobody heard the others
   if (!has_coordinator() || now < runs_looked_at_ns_ + deadline_ns) return;
   runs_looked_at_ns_ = now;
   std::map<uint32_t, uint64_t> followed;
@@ -349,13 +350,16 @@ bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
 }
 
 std::vector<std::pair<std::string, uint64_t>> Cluster::add_changed(wire::Heartbeat& beat) const {
-  constexpr size_t kAtOnceMax = 256;
+  constexpr size_t kBytesMax = size_t{1} << 20;
+  size_t bytes = 0;
   std::vector<std::pair<std::string, uint64_t>> out;
   for (const auto& change : changed_names_) {
-    if (out.size() == kAtOnceMax) break;
+    if (bytes > kBytesMax) break;
     out.push_back(change);
     const auto known = home_.published().find(change.first);
-    if (known != home_.published().end()) *beat.add_published() = known->second;
+    if (known == home_.published().end()) continue;
+    *beat.add_changed() = known->second;
+    bytes += known->second.ByteSizeLong();
   }
   return out;
 }
@@ -488,9 +492,11 @@ void Cluster::name_changed(const std::string& allocation_id) {
   if (is_coordinator()) {
     wire::Heartbeat own;
     own.mutable_self()->set_name(core_.name);
-    (void)add_changed(own);
-    changed_names_.clear();
-    coordinator_->merge_names(own);
+    while (!changed_names_.empty()) {
+      own.clear_changed();
+      for (const auto& change : add_changed(own)) changed_names_.erase(change.first);
+      coordinator_->merge_names(own);
+    }
   } else if (std::string leader = leader_address(); !leader.empty()) {
     core_.env.spawn(beat_to(std::move(leader)));
   }

@@ -223,33 +223,36 @@ void Coordinator::merge_names(const wire::Heartbeat& beat) {
     if (!back) continue;
     tell_removed(*back);
   }
-  for (const auto& allocation : beat.published()) {
-    // N7: undone, and its home gave a part of it on before it heard so.
-    if (undone_.contains(allocation.allocation_id()) && names_.find_id(allocation.allocation_id()) == nullptr)
-      continue;
-    std::vector<wire::ExtentDescriptor> former;
-    const auto merged = names_.merge(allocation, core_.env.random_number(), &former);
-    tell_of_former(allocation.allocation_id(), former);
-    switch (merged) {
-      case control::Names::Merged::kRemoved:
-        fault::reached(fault::State::kRemovedReported);
-        spawn(tell_until_heard(name, removal(allocation)));
-        break;
-      case control::Names::Merged::kRenamed: {
-        fault::reached(fault::State::kNameConflict);
-        wire::PublishExtents renamed;
-        *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
-        renamed.set_attempt(core_.env.random_number());
-        log::warn("name_conflict",
-                  {{"name", allocation.name()}, {"node", name}, {"now", renamed.allocation().name()}});
-        for (const std::string& node : homes_of(allocation)) spawn(tell_until_heard(node, renamed));
-        break;
-      }
-      case control::Names::Merged::kRefused:
-        log::warn("name_refused", {{"name", allocation.name()}, {"node", name}});
-        break;
-      default: break;
+  for (const auto& allocation : beat.published()) merge_name(name, allocation, true);
+  for (const auto& allocation : beat.changed()) merge_name(name, allocation, false);
+}
+
+void Coordinator::merge_name(const std::string& node, const wire::Allocation& allocation, bool all) {
+  // N7: undone, and its home gave a part of it on before it heard so.
+  if (undone_.contains(allocation.allocation_id()) && names_.find_id(allocation.allocation_id()) == nullptr)
+    return;
+  std::vector<wire::ExtentDescriptor> former;
+  const auto merged = names_.merge(allocation, core_.env.random_number(), all ? &former : nullptr);
+  tell_of_former(allocation.allocation_id(), former);
+  switch (merged) {
+    case control::Names::Merged::kRemoved:
+      fault::reached(fault::State::kRemovedReported);
+      spawn(tell_until_heard(node, removal(allocation)));
+      break;
+    case control::Names::Merged::kRenamed: {
+      fault::reached(fault::State::kNameConflict);
+      wire::PublishExtents renamed;
+      *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
+      renamed.set_attempt(core_.env.random_number());
+      log::warn("name_conflict",
+                {{"name", allocation.name()}, {"node", node}, {"now", renamed.allocation().name()}});
+      for (const std::string& home : homes_of(allocation)) spawn(tell_until_heard(home, renamed));
+      break;
     }
+    case control::Names::Merged::kRefused:
+      log::warn("name_refused", {{"name", allocation.name()}, {"node", node}});
+      break;
+    default: break;
   }
 }
 

@@ -86,6 +86,8 @@ class Coordinator {
   control::Task<void> wait_for_names(std::string asker);
   /// A publish that fails takes the memory back, also from who attached the name meanwhile: nobody does.
   control::Task<void> wait_until_published(std::string name);
+  /// As the home of `node` knows it. `all`: one of all that it has; what was given up of it, and it still has, is freed there.
+  void merge_name(const std::string& node, const wire::Allocation& allocation, bool all);
   void note_report(const wire::Heartbeat& beat);
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(wire::PublishRequest request);

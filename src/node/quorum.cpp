@@ -263,6 +263,7 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   const Echo& echo = echoes_[voter.name()];
   vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
   vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
+  vote.set_freed_all(echo.freed_all);
   if (is_self(voter)) {
     const uint64_t sent_ns = core_.now_ns();
     wire::LeaseGranted out;
@@ -307,6 +308,8 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     home_.drop(id_of(dropped));
   }
   Echo& echo = echoes_[voter];
+  if (vote.over()) free_replicas("another run of this node's daemon was taken for the only one");
+  echo.freed_all = vote.over();
   echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
   echo.gone.clear();
   for (const auto& watched : vote.watched()) {
@@ -320,7 +323,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     follow_seat();
     if (council_id == seat_in_.id()) seat_.granted(voter, sent_ns, control::majority(seat_in_));
   }
-  const bool is_sealed = !vote.granted() && !vote.has_council() && !vote.run().empty();
+  const bool is_sealed = !vote.granted() && !vote.has_council() && !vote.over() && !vote.run().empty();
   if (is_sealed && council_id == newest().id() && acts() && !fault::at(fault::Point::kSealedStays)) {
     // It promised the end to a candidate that failed, and votes no more: the next council lets it.
     fault::reached(fault::State::kVoterLeftSealed);
@@ -376,13 +379,16 @@ void Quorum::saw(const wire::Council& council) {
   if (!may_matter || now >= stranger_since_ns_ + patience_ns) start_over(council);
 }
 
-void Quorum::start_over(const wire::Council& council) {
+void Quorum::free_replicas(const char* why) {
   const std::vector<ExtentId> replicas = home_.directory().replicas();
-  if (!replicas.empty()) {
-    log::warn("replicas_freed", {{"why", "the voters that knew which of them are old are gone"}});
-    replicas_freed_before_ = home_.next_generation();
-  }
+  if (replicas.empty()) return;
+  log::warn("replicas_freed", {{"why", why}});
+  replicas_freed_before_ = home_.next_generation();
   for (const ExtentId& id : replicas) home_.drop(id);
+}
+
+void Quorum::start_over(const wire::Council& council) {
+  free_replicas("the voters that knew which of them are old are gone");
   if (!control::continues(council, voter_->council())) voter_->leave();
   memory_.keep(*voter_);
   holder_.start_over(council);
@@ -491,6 +497,7 @@ std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& node
 }
 
 Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
+  living_ = nodes.size();
   if (!convener_) co_return;
   // Its council was chosen by another voter: seek_seat() takes it up.
   const bool is_past = core_.passes_on() && !convening_ && convener_->council().id() != newest().id();

@@ -67,6 +67,8 @@ class Quorum {
   /// parts of its replicas, and they give up no replica for its sake until take_back_end().
   control::Task<bool> begin_end();
   void take_back_end();
+  /// This node is the only voter of its council, and others are to vote with it: they have not been heard yet.
+  bool votes_alone_for_now(const wire::Council& council) const;
   /// R8 of control/loss.h: parts whose homes no run is left of are forgotten.
   void run_is_over(uint32_t partition);
   /// True if that run of the home of one of these replicas says that it goes on. Asked before one beside them is given up
@@ -149,6 +151,7 @@ class Quorum {
   void renew();
   /// R10 of control/loss.h.
   void settle_doubt(const wire::LeaseGranted::Watched& watched);
+  void free_replicas(const char* why);
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.
   bool come_to(const wire::Council& council);
@@ -196,10 +199,12 @@ class Quorum {
   /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
   struct Echo {
     std::vector<wire::ExtentRef> freed, gone;
+    bool freed_all = false;
   };
   std::map<std::string, Echo> echoes_;
   std::set<ExtentId> settling_;
   control::HomeEnd end_;                // R11
+  uint64_t end_since_ns_ = 0;           // the first attempt
   wire::Council stranger_;              // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils
   std::set<uint64_t> strangers_;        // those of them that were told
@@ -208,6 +213,7 @@ class Quorum {
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;
   uint64_t told_over_ = 0;   // a council's id
+  size_t living_ = 0;        // nodes that may vote, as the coordinator that this node is heard last
   uint64_t before_own_ = 0;  // P6: of the council that one of a former run of this daemon alone followed
   std::function<void()> on_leader_;
   std::function<void(const ExtentId&)> on_dropped_;

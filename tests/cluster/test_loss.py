@@ -129,6 +129,33 @@ def test_a_namesake_of_a_cut_off_node_does_not_tell_its_replica_lost(make_netns_
     wait_for("it reads the other replica", is_new, 20 * FAILURE_DEADLINE_S)
 
 
+def test_a_node_that_comes_back_after_its_namesake_was_there_for_long_frees_what_it_had(make_netns_cluster):
+    """The part was made again meanwhile, and the voters have forgotten what it was: what n3 has is old."""
+    cluster = make_netns_cluster(names=("n1", "n2", "n3", "n4"), extra=("--replicas-again-after-ms", "300"))
+    n2, n3 = cluster["n2"], cluster["n3"]
+    a, (x,) = replicated(cluster, ["n3"])
+    former = a.program.nodes()["n3"]["partition"]
+    namesake = cluster.namesake(n3)
+    namesake.start().wait_ready()
+    wait_for("it is n3 now", lambda: a.program.nodes()["n3"]["partition"] != former)
+    a.fill(0, 2, MIB)
+    wait_for("the part is made again", lambda: "replica_made_again" in n2.log())
+    time.sleep(5 * FAILURE_DEADLINE_S)  # n3's run is taken for over
+    namesake.kill()
+    cluster.cut(namesake)
+    cluster.restore(n3)
+    wait_for("it freed its replica", lambda: "replicas_freed" in n3.log(), 20 * FAILURE_DEADLINE_S)
+
+    def is_new():
+        assert outcome(lambda: x.holds(0, 2, MIB)) is not False
+        return outcome(lambda: x.holds(0, 2, MIB)) is True
+    wait_for("it reads the new replica", is_new, 20 * FAILURE_DEADLINE_S)
+
+    def has_replicas():
+        return outcome(lambda: a.program.alloc(MIB, layout="replicated", nodes=["n2", "n3"]).fill(0, 3, MIB)) is None
+    wait_for("n3 takes replicas again", has_replicas, 20 * FAILURE_DEADLINE_S)
+
+
 def test_what_was_given_up_alone_and_forgotten_is_freed_when_it_comes_back(make_netns_cluster):
     """The coordinator votes alone, gives up n3's replica and restarts: only the newest record of the name knows."""
     cluster = make_netns_cluster(names=("n1", "n2", "n3"), extra=("--replicas-again-after-ms", "300"))

@@ -97,6 +97,18 @@ TEST(LossLedger, ForgetsAPartWhenTheRunOfTheLostReplicasHomeIsOver) {
   EXPECT_EQ(ledger.parts(), 0u);
   EXPECT_TRUE(ledger.awaited().empty());
   EXPECT_TRUE(ledger.is_valid());
+  // It was not, and comes back: its replicas may be old. The next council knows it, too.
+  LossLedger next(kLeaseNs);
+  next.install(now_ns, ledger.state(now_ns));
+  for (LossLedger* voter : {&ledger, &next}) {
+    EXPECT_TRUE(voter->grant(now_ns, 2, none, none).over);
+    EXPECT_LE(voter->vote_until_ns(2), now_ns + kLeaseNs) << "no new vote";
+    EXPECT_TRUE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none).over);
+    EXPECT_LT(voter->vote_until_ns(2), now_ns + 2 * kLeaseNs);
+    EXPECT_FALSE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none, {}, false, "n2", true).over);
+    EXPECT_FALSE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none).over);
+    EXPECT_FALSE(voter->grant(now_ns, 1, none, none).over);
+  }
 }
 
 LossAnswer promise(Ballot accepted_at = {}, ExtentId accepted = {}) {
