@@ -624,26 +624,31 @@ std::string leader_dies_deciding(uint64_t seed, const std::set<fault::Point>& br
   return part.end(outcome);
 }
 
-/// The home that leads is lost right after the switch, before it has told anybody: the coordinator hears of the part, and
-/// when the name is removed all of it is freed.
+/// The home that leads is lost right after the switch, before it has told anybody: the coordinator hears of the part, also
+/// where there is no room to make it again once more, and when the name is removed all of it is freed.
 std::string lost_after_the_switch(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Remaking part(seed, broken, {1, 2}, seed % 3 == 0);
   bool remade = false;
   part.world.on_state = [&](fault::State state) {
     if (state != fault::State::kReplicaRemade || remade) return;
     remade = true;
-    if (seed % 2 != 0) return part.world.cut_node(2);
-    part.world.clock().in(1, [&] { part.world.kill(2, true); });
+    part.world.cut_node(2);
+    if (seed % 2 != 0) return;
+    part.world.refuse(fault::Point::kHomeNoMemory, 300'000);
+    part.world.clock().in(1, [&] {
+      for (const size_t node : {0, 1, 3, 4})
+        part.world.ways().reset(2, node);  // what it sent is not heard later
+      part.world.kill(2, true);
+    });
   };
   part.write_for(3000);
   part.lose(1);
   part.run_for_ms(5000);
-  if (seed % 2 != 0) {
-    part.world.restore_node(2);
-    part.world.kill(2, true);
-  }
+  if (seed % 2 != 0) part.world.restore_node(2);
+  if (seed % 2 != 0) part.world.kill(2, true);
   part.run_for_ms(9000);
   if (remade) part.look(part.reader, part.read);
+  if (seed % 2 == 0) part.world.restore_node(2);
   part.world.restart(2);
   part.run_for_ms(6000);
   part.run(part.reader, [&]() -> Task<void> {
