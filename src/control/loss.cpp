@@ -315,13 +315,17 @@ void LossLedger::leave(Part& part, const ExtentId& replica) {
   ++version_;
 }
 
+bool LossLedger::is_awaited(const Part& part, const ExtentId& replica) {
+  return !has(part.gone, replica) && std::none_of(part.lost.begin(), part.lost.end(), [&](const Lost& lost) {
+    return lost.id == replica && lost.freed;
+  });
+}
+
 void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
   const Part& part = it->second;
-  for (const ExtentId& id : part.replicas) {
-    const bool freed = std::any_of(part.lost.begin(), part.lost.end(),
-                                   [&](const Lost& lost) { return lost.id == id && lost.freed; });
-    if (!freed && !has(part.gone, id) && !OCM_MUTATION("forget-too-early")) return;  // R8
-  }
+  const bool awaited = std::any_of(part.replicas.begin(), part.replicas.end(),
+                                   [&](const ExtentId& id) { return is_awaited(part, id); });
+  if (awaited && !OCM_MUTATION("forget-too-early")) return;  // R8
   for (const ExtentId& id : part.replicas) part_of_.erase(id);
   parts_.erase(it);
   ++version_;
@@ -351,10 +355,8 @@ std::map<uint32_t, std::string> LossLedger::awaited() const {
   std::map<uint32_t, std::string> out;
   for (const auto& [first, part] : parts_) {
     for (const ExtentId& id : part.replicas) {
-      const bool freed = std::any_of(part.lost.begin(), part.lost.end(),
-                                     [&](const Lost& lost) { return lost.id == id && lost.freed; });
       const auto voted = homes_.find(id.address.partition());
-      if (!freed && !has(part.gone, id) && voted != homes_.end() && !voted->second.node.empty())
+      if (is_awaited(part, id) && voted != homes_.end() && !voted->second.node.empty())
         out[id.address.partition()] = voted->second.node;
     }
   }

@@ -209,6 +209,8 @@ class LossLedger {
              const std::optional<ExtentId>& ended);
   /// No home has the replica any more. Of another part: nothing.
   void leave(Part& part, const ExtentId& replica);
+  /// Neither freed nor gone, as far as this voter heard: the part is remembered for it (R8).
+  static bool is_awaited(const Part& part, const ExtentId& replica);
   void forget_if_over(std::map<ExtentId, Part>::iterator part);
   /// Well-formed, and no other part has a replica of it.
   bool may_be(const LossState::Part& part) const;

@@ -488,18 +488,13 @@ void Cluster::remade(const wire::PartMoved& part) {
 }
 
 void Cluster::name_changed(const std::string& allocation_id) {
-  changed_names_[allocation_id] = ++name_changes_;
   if (is_coordinator()) {
-    wire::Heartbeat own;
-    own.mutable_self()->set_name(core_.name);
-    while (!changed_names_.empty()) {
-      own.clear_changed();
-      for (const auto& change : add_changed(own)) changed_names_.erase(change.first);
-      coordinator_->merge_names(own);
-    }
-  } else if (std::string leader = leader_address(); !leader.empty()) {
-    core_.env.spawn(beat_to(std::move(leader)));
+    const auto known = home_.published().find(allocation_id);
+    if (known != home_.published().end()) coordinator_->merge_name(core_.name, known->second, false);
+    return;
   }
+  changed_names_[allocation_id] = ++name_changes_;
+  if (std::string leader = leader_address(); !leader.empty()) core_.env.spawn(beat_to(std::move(leader)));
 }
 
 void Cluster::remember_removed(const std::string& allocation_id) {

@@ -56,6 +56,8 @@ class Coordinator {
   void remember_removed(const std::string& allocation_id) { (void)names_.remember_removed(allocation_id); }
   /// What a home has and what it knows to be removed; also of this node's own, when it takes the role over.
   void merge_names(const wire::Heartbeat& beat);
+  /// As the home of `node` knows it. `all`: one of all that it has; what was given up of it, and it still has, is freed there.
+  void merge_name(const std::string& node, const wire::Allocation& allocation, bool all);
   /// From another node: all nodes of its view but itself, who was `former`, are waited for (C3).
   void take_over(const wire::ClusterView& before, const std::string& former);
   /// Another node has the role: from here on nobody is told anything.
@@ -86,8 +88,6 @@ class Coordinator {
   control::Task<void> wait_for_names(std::string asker);
   /// A publish that fails takes the memory back, also from who attached the name meanwhile: nobody does.
   control::Task<void> wait_until_published(std::string name);
-  /// As the home of `node` knows it. `all`: one of all that it has; what was given up of it, and it still has, is freed there.
-  void merge_name(const std::string& node, const wire::Allocation& allocation, bool all);
   void note_report(const wire::Heartbeat& beat);
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(wire::PublishRequest request);

@@ -67,8 +67,6 @@ class Quorum {
   /// parts of its replicas, and they give up no replica for its sake until take_back_end().
   control::Task<bool> begin_end();
   void take_back_end();
-  /// This node is the only voter of its council, and others are to vote with it: they have not been heard yet.
-  bool votes_alone_for_now(const wire::Council& council) const;
   /// R8 of control/loss.h: parts whose homes no run is left of are forgotten.
   void run_is_over(uint32_t partition);
   /// True if that run of the home of one of these replicas says that it goes on. Asked before one beside them is given up
@@ -151,6 +149,8 @@ class Quorum {
   void renew();
   /// R10 of control/loss.h.
   void settle_doubt(const wire::LeaseGranted::Watched& watched);
+  /// This node is the only voter of its council, and others are to vote with it: they have not been heard yet.
+  bool votes_alone_for_now(const wire::Council& council) const;
   void free_replicas(const char* why);
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.

@@ -1,4 +1,5 @@
-// What one voter tells of losses and forgets: R8, R10 and R13 of control/loss.h. The protocol as a whole is in tests/model and tests/simulation.
+// What one voter tells of losses and forgets: R8, R10 and R13 of control/loss.h. The protocol as a whole is in tests/model and
+// tests/simulation.
 #include "control/loss.h"
 
 #include <gtest/gtest.h>
