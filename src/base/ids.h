@@ -77,6 +77,9 @@ std::string to_hex(const Bits128<Tag>& id) {
   return to_hex(id.bytes.data(), id.bytes.size());
 }
 
+/// Of generations of one table, which begin anywhere and go round: `a` was made before `b` (as in RFC 1982).
+inline bool made_before(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
+
 /// Which extent, and which life of it: the generation differs whenever the address is used again.
 struct ExtentId {
   GlobalAddress address;

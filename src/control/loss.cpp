@@ -71,7 +71,10 @@ void merge(LossState& into, const LossState& from) {
     if (!OCM_MUTATION("merge-without-who-leaves")) into.ends[partition].merge(end);
   }
   into.nodes.insert(from.nodes.begin(), from.nodes.end());
-  into.over.insert(from.over.begin(), from.over.end());
+  for (const auto& [partition, newest] : from.over) {
+    uint32_t& mine = into.over.try_emplace(partition, newest).first->second;
+    if (made_before(mine, newest)) mine = newest;
+  }
   for (const auto& [first, theirs] : from.parts) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
@@ -121,7 +124,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
 
 LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
                                    std::span<const ExtentId> gone, const HomeEnd& end, bool tell_all,
-                                   const std::string& node, bool freed_all) {
+                                   const std::string& node, uint32_t freed_before) {
   for (const bool is_gone : {false, true}) {
     for (const ExtentId& id : is_gone ? gone : freed) {
       const auto of = part_of_.find(id);
@@ -142,11 +145,9 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   votes.end.merge(end);
   if (votes.end != before) ++version_;
   if (!node.empty()) votes.node = node;
-  if (votes.over && !freed_all) {
-    out.over = true;
-    return out;
-  }
-  if (std::exchange(votes.over, false)) ++version_;
+  out.over = votes.over != 0 && (freed_before == 0 || !made_before(votes.over, freed_before));
+  if (out.over) return out;
+  if (std::exchange(votes.over, 0) != 0) ++version_;
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -231,7 +232,7 @@ bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const Ext
   return std::any_of(part.replicas.begin(), part.replicas.end(), [&](const ExtentId& id) {
     const auto voted = homes_.find(id.address.partition());
     return id != replica && !has(ids_of(part.lost), id) && voted != homes_.end() &&
-           now_ns < voted->second.until_ns &&
+           now_ns < voted->second.until_ns && voted->second.over == 0 &&
            (!voted->second.end.is_near() || OCM_MUTATION("count-on-who-leaves"));  // R11
   });
 }
@@ -346,30 +347,31 @@ LossState LossLedger::state(uint64_t now_ns) const {
     out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
     if (votes.end.leaving != 0) out.ends[partition] = votes.end;
     if (!votes.node.empty()) out.nodes[partition] = votes.node;
-    if (votes.over) out.over.insert(partition);
+    if (votes.over != 0) out.over[partition] = votes.over;
   }
   return out;
 }
 
-std::map<uint32_t, std::string> LossLedger::awaited() const {
+std::map<uint32_t, std::string> LossLedger::awaited(uint64_t now_ns) const {
   std::map<uint32_t, std::string> out;
   for (const auto& [first, part] : parts_) {
     for (const ExtentId& id : part.replicas) {
       const auto voted = homes_.find(id.address.partition());
-      if (is_awaited(part, id) && voted != homes_.end() && !voted->second.node.empty())
-        out[id.address.partition()] = voted->second.node;
+      if (voted == homes_.end() || voted->second.node.empty() || now_ns < voted->second.until_ns) continue;
+      if (is_awaited(part, id)) out[id.address.partition()] = voted->second.node;
     }
   }
   return out;
 }
 
 void LossLedger::run_is_over(uint32_t partition) {
-  home(partition).over = true;
   std::vector<ExtentId> there;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it)
     there.push_back(it->first);
+  uint32_t& newest = home(partition).over;
   for (const ExtentId& id : there) {
+    if (newest == 0 || made_before(newest, id.generation)) newest = id.generation;
     const auto of = part_of_.find(id);
     if (of == part_of_.end()) continue;  // of a part that is forgotten by now
     const auto part = parts_.find(of->second);
@@ -405,7 +407,9 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     if (end != state.ends.end() && !OCM_MUTATION("install-without-who-leaves")) votes.end.merge(end->second);
     const auto node = state.nodes.find(partition);
     if (node != state.nodes.end()) votes.node = node->second;
-    votes.over = votes.over || state.over.contains(partition);
+    const auto over = state.over.find(partition);
+    if (over != state.over.end() && (votes.over == 0 || made_before(votes.over, over->second)))
+      votes.over = over->second;
   }
   // R13. What a majority accepted is in `state`.
   for (auto& [first, part] : parts_) {

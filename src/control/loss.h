@@ -27,8 +27,10 @@
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
 //      the voter gave the home before it learned of the loss.
 //   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over: another
-//      run of that node's daemon has been there for two failure deadlines. That run gets no vote any more before it has freed
-//      all replicas: should it come back, for the other one was a namesake elsewhere, what it has may be old.
+//      run of that node's daemon has been there for two failure deadlines, and that one has asked for no vote. It gets none
+//      before it has freed all replicas as old as those that were forgotten: should it come back, for the other one was a
+//      namesake elsewhere, they may be lost. It frees them only when too few other voters are left for a lease: one voter that
+//      it did not reach must not take the last copies.
 //   R9 a part ends in favour of one other (control/remake.h), which its first replica names, or of none; after it no
 //      replica of it is decided lost, so who could not reach one must ask which part follows.
 //   R10 a loss that was accepted and that nobody has asked about since, for two lease lengths, is told to the homes of the
@@ -118,7 +120,8 @@ struct LossState {
       votes_ns;  // by partition: how long a vote still runs; 0: one was given, and is over
   std::map<uint32_t, HomeEnd> ends;       // of these
   std::map<uint32_t, std::string> nodes;  // the same: whose homes they are
-  std::set<uint32_t> over;                // runs that are: R8
+  /// R8: runs that are over, with the newest generation among those of their replicas that were forgotten.
+  std::map<uint32_t, uint32_t> over;
 };
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
@@ -137,7 +140,7 @@ class LossLedger {
   explicit LossLedger(uint64_t lease_ns) : lease_ns_(lease_ns) {}
 
   struct Vote {
-    bool over = false;              // no vote: it is to free all of its replicas, and say so (R8)
+    bool over = false;              // no vote: what it has may be old (R8)
     std::vector<ExtentId> dropped;  // of this home, to be freed before the vote counts
     /// Living replicas of this home. The home says which of them it has no more.
     struct Watched {
@@ -151,12 +154,13 @@ class LossLedger {
   };
   /// A vote for the home of `partition`. `freed`: dropped ones that it freed; `gone`: watched ones that it has not.
   /// `tell_all`: watches all of its replicas whose part has lost one or may have, and doubts at once. `node`: whose home it is.
-  /// `freed_all`: it freed all replicas that it had when it heard that it is taken for over.
+  /// `freed_before`: it has freed all replicas of earlier generations; 0: none of them.
   Vote grant(uint64_t now_ns, uint32_t partition, std::span<const ExtentId> freed,
              std::span<const ExtentId> gone, const HomeEnd& end = {}, bool tell_all = false,
-             const std::string& node = {}, bool freed_all = false);
-  /// Runs of homes whose replicas keep parts from being forgotten, with their nodes, where these are known.
-  std::map<uint32_t, std::string> awaited() const;
+             const std::string& node = {}, uint32_t freed_before = 0);
+  /// Runs of homes whose replicas keep parts from being forgotten, with their nodes, where these are known. Not those that
+  /// have asked for a vote within a lease length: they go on.
+  std::map<uint32_t, std::string> awaited(uint64_t now_ns) const;
   /// That run of a home is over: nothing is there any more (R8).
   void run_is_over(uint32_t partition);
   /// Errors: kInvalidArgument (malformed), kPeerLost (R3), kLimit.
@@ -199,7 +203,7 @@ class LossLedger {
     ExtentId watched;  // the last of the last vote
     HomeEnd end;
     std::string node;
-    bool over = false;  // R8
+    uint32_t over = 0;  // R8: the newest generation forgotten; 0: none was
   };
 
   Result<Part*> find_or_make(uint64_t now_ns, const LossRequest& request);

@@ -62,8 +62,9 @@ Status Membership::admit(const wire::NodeView& view, uint64_t now_ns) const {
   }
   const Node& node = known->second;
   const bool other = node.view.incarnation() != view.incarnation();
-  if (other && node.view.control_address() != view.control_address() &&
-      now_ns < node.heard_ns + options_.failure_deadline_ns && node.state != NodeState::kDraining) {
+  // What drains is about to go, or waits in its stop for as long as it is heard.
+  const uint64_t gone_ns = options_.failure_deadline_ns / (node.state == NodeState::kDraining ? 2 : 1);
+  if (other && node.view.control_address() != view.control_address() && now_ns < node.heard_ns + gone_ns) {
     return Status(Code::kExists,
                   "another living node is named " + view.name() + ", at " + node.view.control_address());
   }
@@ -149,7 +150,7 @@ bool Membership::may_live(const std::string& name, uint32_t partition) const {
 bool Membership::freed_replica(const std::string& name, uint32_t generation) const {
   const auto it = nodes_.find(name);
   const uint32_t before = it == nodes_.end() ? 0 : it->second.view.replicas_freed_before();
-  return before != 0 && static_cast<int32_t>(generation - before) < 0;  // they begin anywhere, and go round
+  return before != 0 && made_before(generation, before);
 }
 
 const wire::NodeView* Membership::find(const std::string& name) const {

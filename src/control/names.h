@@ -5,8 +5,8 @@
 //   N1 a name leads to at most one allocation, and an allocation has at most one name. Where a home brings a name that
 //      another allocation has got meanwhile, its own is known by name_in_conflict(): it is neither hidden nor kept for ever.
 //   N2 a removed allocation's id stays in a bounded list, so that a home that was away does not bring it
-//      back. Where a home has not heard of it, other nodes have the id, too, and show it to a coordinator
-//      that started anew.
+//      back. Where a home has not heard of it, also that of a replica that was given up, other nodes have the id, too, and
+//      show it to a coordinator that started anew.
 //   N3 capabilities leave only through attach(), and READ gets the derived one.
 //   N4 while X is published, who publishes `X~...` is X's owner or root, and X's owner owns it: what is
 //      appended to a table is its owner's. What homes report was published under this rule, and is taken as

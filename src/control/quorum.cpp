@@ -45,7 +45,8 @@ wire::VoterState to_wire(const LossState& from) {
     vote.set_left_ns(left_ns);
     const auto node = from.nodes.find(partition);
     if (node != from.nodes.end()) vote.set_node(node->second);
-    vote.set_over(from.over.contains(partition));
+    const auto over = from.over.find(partition);
+    if (over != from.over.end()) vote.set_over(over->second);
     const auto end = from.ends.find(partition);
     if (end == from.ends.end()) continue;
     vote.set_leaving(end->second.leaving);
@@ -71,7 +72,7 @@ LossState from_wire(const wire::VoterState& from) {
   for (const auto& vote : from.votes()) {
     out.votes_ns[vote.partition()] = vote.left_ns();
     if (check_node_name(vote.node()).is_ok()) out.nodes[vote.partition()] = vote.node();
-    if (vote.over()) out.over.insert(vote.partition());
+    if (vote.over() != 0) out.over[vote.partition()] = vote.over();
     if (vote.leaving() != 0) out.ends[vote.partition()] = {vote.leaving(), vote.stays()};
   }
   for (const auto& part : from.parts()) {
@@ -179,7 +180,7 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
-                    {request.leaving(), request.stays()}, request.tell_all(), node, request.freed_all());
+                    {request.leaving(), request.stays()}, request.tell_all(), node, request.freed_before());
   if (vote.over) {
     out.set_over(true);
     return;

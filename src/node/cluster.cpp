@@ -100,7 +100,7 @@ void Cluster::look_for_runs_that_are_over() {
   if (!has_coordinator() || now < runs_looked_at_ns_ + deadline_ns) return;
   runs_looked_at_ns_ = now;
   std::map<uint32_t, uint64_t> followed;
-  for (const auto& [partition, name] : quorum_.voter().ledger().awaited()) {
+  for (const auto& [partition, name] : quorum_.voter().ledger().awaited(now)) {
     const wire::NodeView* node = find(name);
     if (node == nullptr || !is_state(*node, NodeState::kAlive) || node->partition() == partition) continue;
     const auto known = followed_since_ns_.find(partition);

@@ -229,8 +229,8 @@ void Coordinator::merge_names(const wire::Heartbeat& beat) {
 
 void Coordinator::merge_name(const std::string& node, const wire::Allocation& allocation, bool all) {
   // N7: undone, and its home gave a part of it on before it heard so.
-  if (undone_.contains(allocation.allocation_id()) && names_.find_id(allocation.allocation_id()) == nullptr)
-    return;
+  const std::string& id = allocation.allocation_id();
+  if (undone_.contains(id) && names_.find_id(id) == nullptr && !names_.was_removed(id)) return;
   std::vector<wire::ExtentDescriptor> former;
   const auto merged = names_.merge(allocation, core_.env.random_number(), all ? &former : nullptr);
   tell_of_former(allocation.allocation_id(), former);

@@ -180,7 +180,9 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
   reply.message.mutable_allocation()->set_allocation_id(removed.value().allocation_id());
   telling_.insert(request.allocation_id());
   std::vector<Task<void>> tasks;
-  bool later = false;
+  // The home of a lost replica may have the name still, and report it to a coordinator that has not heard of this.
+  bool later = std::any_of(removed.value().extents().begin(), removed.value().extents().end(),
+                           [](const auto& extent) { return extent.lost() || extent.vacant(); });
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(removed.value()))
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));

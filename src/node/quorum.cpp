@@ -263,7 +263,7 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   const Echo& echo = echoes_[voter.name()];
   vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
   vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
-  vote.set_freed_all(echo.freed_all);
+  vote.set_freed_before(replicas_freed_before_);
   if (is_self(voter)) {
     const uint64_t sent_ns = core_.now_ns();
     wire::LeaseGranted out;
@@ -308,8 +308,8 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     home_.drop(id_of(dropped));
   }
   Echo& echo = echoes_[voter];
-  if (vote.over()) free_replicas("another run of this node's daemon was taken for the only one");
-  echo.freed_all = vote.over();
+  echo.over = vote.over() && sent_ns > taken_for_over_ns_;
+  if (echo.over) free_if_over();
   echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
   echo.gone.clear();
   for (const auto& watched : vote.watched()) {
@@ -385,6 +385,20 @@ void Quorum::free_replicas(const char* why) {
   log::warn("replicas_freed", {{"why", why}});
   replicas_freed_before_ = home_.next_generation();
   for (const ExtentId& id : replicas) home_.drop(id);
+}
+
+void Quorum::free_if_over() {
+  const wire::Council& council = holder_.council();
+  const auto taken = static_cast<size_t>(
+      std::count_if(council.voters().begin(), council.voters().end(), [this](const wire::Voter& voter) {
+        const auto echo = echoes_.find(voter.name());
+        return echo != echoes_.end() && echo->second.over;
+      }));
+  if (static_cast<size_t>(council.voters_size()) - taken >= control::majority(council)) return;
+  free_replicas("another run of this node's daemon was taken for the only one");
+  replicas_freed_before_ = home_.next_generation();  // also where there was none
+  taken_for_over_ns_ = core_.now_ns();               // answers on the way tell of what was here until now
+  for (auto& [voter, echo] : echoes_) echo.over = false;
 }
 
 void Quorum::start_over(const wire::Council& council) {
@@ -497,7 +511,7 @@ std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& node
 }
 
 Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
-  living_ = nodes.size();
+  living_ = nodes.size() + leaving.size();
   if (!convener_) co_return;
   // Its council was chosen by another voter: seek_seat() takes it up.
   const bool is_past = core_.passes_on() && !convening_ && convener_->council().id() != newest().id();

@@ -67,6 +67,8 @@ class Quorum {
   /// parts of its replicas, and they give up no replica for its sake until take_back_end().
   control::Task<bool> begin_end();
   void take_back_end();
+  /// It is the only voter, and more than one other node lives, or may: S5 of node/stopper.h.
+  bool votes_alone_for_now() const;
   /// R8 of control/loss.h: parts whose homes no run is left of are forgotten.
   void run_is_over(uint32_t partition);
   /// True if that run of the home of one of these replicas says that it goes on. Asked before one beside them is given up
@@ -150,8 +152,9 @@ class Quorum {
   /// R10 of control/loss.h.
   void settle_doubt(const wire::LeaseGranted::Watched& watched);
   /// This node is the only voter of its council, and others are to vote with it: they have not been heard yet.
-  bool votes_alone_for_now(const wire::Council& council) const;
   void free_replicas(const char* why);
+  /// R8 of control/loss.h: frees them where those who take this run for over leave too few voters for a lease.
+  void free_if_over();
   void start_over(const wire::Council& council);
   /// True if this node's home knew another one.
   bool come_to(const wire::Council& council);
@@ -199,21 +202,23 @@ class Quorum {
   /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
   struct Echo {
     std::vector<wire::ExtentRef> freed, gone;
-    bool freed_all = false;
+    bool over = false;  // R8
   };
   std::map<std::string, Echo> echoes_;
   std::set<ExtentId> settling_;
   control::HomeEnd end_;                // R11
-  uint64_t end_since_ns_ = 0;           // the first attempt
+  uint64_t unheard_since_ns_ = 0;       // by attempts to end: a voter
+  uint64_t end_again_ns_ = 0;           // after a doubt that could not be settled
   wire::Council stranger_;              // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils
   std::set<uint64_t> strangers_;        // those of them that were told
   uint32_t replicas_freed_before_ = 0;  // wire::NodeView
+  uint64_t taken_for_over_ns_ = 0;      // last: R8 of control/loss.h
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
   control::Presence presence_;
   uint64_t told_over_ = 0;   // a council's id
-  size_t living_ = 0;        // nodes that may vote, as the coordinator that this node is heard last
+  size_t living_ = 0;        // nodes, as the coordinator that this node is heard last
   uint64_t before_own_ = 0;  // P6: of the council that one of a former run of this daemon alone followed
   std::function<void()> on_leader_;
   std::function<void(const ExtentId&)> on_dropped_;

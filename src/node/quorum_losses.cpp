@@ -48,18 +48,19 @@ void Quorum::run_is_over(uint32_t partition) {
   memory_.keep(*voter_);
 }
 
-bool Quorum::votes_alone_for_now(const wire::Council& council) const {
+bool Quorum::votes_alone_for_now() const {
+  const wire::Council& council = newest();
+  if (!core_.passes_on() || council.voters_size() != 1 || !is_mine(council)) return false;
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns();
   const uint64_t since_ns = voter_of_ == council.id() ? voter_since_ns_ : core_.now_ns();
-  const bool is_young = core_.now_ns() < since_ns + 2 * core_.config.failure_deadline_ns();
-  // A home that is about to end is not among those that live.
-  return core_.passes_on() && council.voters_size() == 1 && is_mine(council) &&
-         (is_young || control::voters_for(living_ + 1) > 1);
+  const bool is_first = since_ns < started_ns_ + deadline_ns;  // which it made for itself as it began
+  const bool is_young = core_.now_ns() < since_ns + 2 * deadline_ns;
+  return (is_young && !is_first) || control::voters_for(living_) > 1;
 }
 
 Task<bool> Quorum::begin_end() {
   const wire::Council council = newest();
-  // Nobody else could make the next one.
-  if (votes_alone_for_now(council) && !fault::at(fault::Point::kNeverStands)) co_return false;
+  if (core_.now_ns() < end_again_ns_) co_return false;
   ++end_.leaving;
   wire::Envelope message;
   auto& request = *message.mutable_lease_vote();
@@ -88,10 +89,13 @@ Task<bool> Quorum::begin_end() {
   }
   if (council.id() == 0 || heard < control::majority(council)) co_return false;
   // Who was not heard may accept a loss that nobody finds: the council changes soon where it is gone.
-  if (end_since_ns_ == 0) end_since_ns_ = core_.now_ns();
-  const bool may_come = core_.now_ns() < end_since_ns_ + 3 * core_.config.failure_deadline_ns();
-  if (heard < static_cast<size_t>(council.voters_size()) && may_come) co_return false;
   const size_t unheard = static_cast<size_t>(council.voters_size()) - heard;
+  if (unheard == 0)
+    unheard_since_ns_ = 0;
+  else if (unheard_since_ns_ == 0)
+    unheard_since_ns_ = core_.now_ns();
+  if (unheard != 0 && core_.now_ns() < unheard_since_ns_ + 3 * core_.config.failure_deadline_ns())
+    co_return false;
   const auto may_be_lost = [&](const auto& one) {
     return one.second.voters + unheard >= control::majority(council);
   };
@@ -100,7 +104,10 @@ Task<bool> Quorum::begin_end() {
   for (auto& [replica, one] : doubted) {
     if (fault::at(fault::Point::kDoubtLeft)) break;
     const Status given_up = co_await lose(std::move(one.part), replica, give_up_ns);
-    if (!given_up.is_ok()) co_return false;
+    if (given_up.is_ok()) continue;
+    // Each attempt makes the loss in doubt look new: nobody would settle it otherwise (R10).
+    end_again_ns_ = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
+    co_return false;
   }
   co_return true;
 }

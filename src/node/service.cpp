@@ -209,8 +209,11 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     const bool moved = code == Code::kRevoked || code == Code::kNotFound;
     if (!moved && code != Code::kPeerLost) break;
     bool changed = false;
-    if (moved && first) changed = co_await remaker_.follow(session, id);
+    // Parts are made again one after another, and each is frozen for a while.
+    const bool may_be_frozen = replicas && code == Code::kRevoked && core_.now_ns() < lose_until_ns;
+    if ((moved && first) || may_be_frozen) changed = co_await remaker_.follow(session, id);
     const bool given_up = co_await give_up_gone(session, id, true, lose_until_ns);
+    if (changed && !first) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     if (changed || given_up) continue;
     if (!known_until_ns) known_until_ns = std::min(core_.now_ns() + deadline_ns / 2, lose_until_ns);
     if (!replicas || code == Code::kRevoked || core_.now_ns() >= *known_until_ns) break;

@@ -369,15 +369,28 @@ Task<bool> Stopper::may_end(wire::StopCheck& found) {
   const auto takes_nothing = [&] { return found.last_parts() + found.unknown_parts() == 0; };
   found = co_await check(0);
   if (!takes_nothing()) co_return false;
+  const auto votes_alone = [&] {
+    return cluster_.quorum().votes_alone_for_now() && !fault::at(fault::Point::kNeverStands);
+  };
+  const auto waits_for_voters = [&] {
+    found.set_waits_for("it votes alone: the other nodes could make no council without it");
+  };
+  if (votes_alone()) {  // S5
+    waits_for_voters();
+    co_return false;
+  }
   if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
   const bool told = co_await cluster_.begin_end();
   found = co_await check(0);
-  if (told && takes_nothing()) {
+  const bool alone_now = votes_alone();
+  if (told && takes_nothing() && !alone_now) {
     fault::reached(fault::State::kEndedSafely);
     co_return true;
   }
   cluster_.take_back_end();
-  if (takes_nothing())
+  if (alone_now && takes_nothing())
+    waits_for_voters();
+  else if (takes_nothing())
     found.set_waits_for("too few of the council's voters answer, or a loss is being decided");
   fault::reached(fault::State::kEndTakenBack);
   co_return false;
@@ -394,7 +407,9 @@ Task<void> Stopper::wait(std::function<void()> then) {
     }
     if (core_.now_ns() >= log_next_ns) {
       log_next_ns = core_.now_ns() + kLogEveryNs;
-      log::warn("stop_waits", {{"why", "this node has the last copy of replicated bytes"},
+      const bool has_last = found.last_parts() + found.unknown_parts() != 0;
+      log::warn("stop_waits", {{"why", has_last ? "this node has the last copy of replicated bytes"
+                                                : "it could take the last copy, or the council"},
                                {"parts", found.last_parts()},
                                {"bytes", found.last_bytes()},
                                {"parts_unknown", found.unknown_parts()},

@@ -11,6 +11,8 @@
 //   S3 a daemon ends by itself only while no voter counts on its home (R11 of control/loss.h), and after it has looked once
 //      more: what it takes for a copy elsewhere may have been given up for its sake a moment ago.
 //   S4 what this home heard is lost is no copy, whatever record has it: its home may hear that later, and frees it then.
+//   S5 the only voter ends only where at most one other node is left, also of those that are about to stop: nobody else could
+//      make a council. What has just taken the seat alone waits until the others had the time to be heard.
 // Threads: the loop's.
 #pragma once
 

@@ -321,8 +321,11 @@ class Cluster:
         self._ip("-n", space, "link", "set", "lo", "up")
         return self.nodes[-1]
 
-    def namesake(self, node: "Node") -> "Node":
-        """Another machine with the node's name and addresses, not started; the node itself is cut off."""
+    def namesake(self, node: "Node", host: str | None = None) -> "Node":
+        """Another machine with the node's name and addresses, not started; the node itself is cut off. With `host` it
+        has that address, and the node stays connected."""
+        if host:
+            return self._add_machine(f"{node.name}-2", node.name, host)
         self.cut(node)
         address = subprocess.run(node.in_namespace(["cat", "/sys/class/net/eth0/address"]), check=True,
                                  capture_output=True, text=True, timeout=20).stdout.strip()

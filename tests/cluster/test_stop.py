@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness import outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, wait_for
 from ocmlib import DEDICATED, find_binary
 from rawprogram import RawNode
 
@@ -397,6 +397,29 @@ def test_what_an_idle_program_has_stays_whole_through_a_rolling_restart(make_clu
     for a in made:
         a.free()
     wait_for("nothing is left", lambda: not any(node.status()["extents"] for node in cluster.nodes))
+
+
+def test_another_daemon_takes_the_name_of_one_that_waits_with_a_last_copy(make_netns_cluster):
+    """It is a node only when that one has ended, and takes nothing from it until then."""
+    slow = ("--replicas-bytes-per-second", "16KiB")
+    cluster = make_netns_cluster(names=("n1", "n2", "n3", "n4"), extra=NEVER + slow)
+    a = publish(cluster, "kept", ["n2", "n3"], 1)
+    cluster["n2"].kill()
+    assert outcome(lambda: a.fill(0, 2, MIB)) is None
+    stops = cluster["n3"]
+    stops.process.send_signal(signal.SIGTERM)
+    waits(stops)
+    namesake = cluster.namesake(stops, "10.77.0.9")
+    namesake.start().wait_ready()
+    wait_for("it is refused", lambda: "another living node is named n3" in namesake.log())
+    time.sleep(5 * FAILURE_DEADLINE_S)  # voters would take the other run for over after three
+    assert stops.process.poll() is None
+    assert cluster.program(cluster["n4"]).attach("kept", "r").holds(0, 2, MIB)
+    stops.process.send_signal(signal.SIGTERM)
+    assert stops.process.wait(20) == 0
+    cluster.nodes.remove(stops)
+    wait_for("it is a node", lambda: any(
+        node["name"] == "n3" and node["state"] == "alive" for node in cluster["n1"].status()["nodes"]))
 
 
 def test_two_copies_of_what_only_an_idle_reader_keeps_are_not_last(make_cluster):

@@ -408,6 +408,94 @@ std::string made_again_while_published(uint64_t seed, const std::set<fault::Poin
   return script.end(outcome);
 }
 
+/// A program publishes while a part of it is frozen, for longer than its home waits for that.
+std::string published_while_frozen(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 0, false);
+  World& world = script.world;
+  const auto program = world.add_program(0), reader = world.add_program(1);
+  bool frozen = false;
+  world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaFrozen || frozen) return;
+    frozen = true;
+    for (const size_t node : {1, 3, 4}) world.cut_link(2, node);
+  };
+  std::shared_ptr<Handle> handle;
+  script.run(program, [&]() -> Task<void> {
+    auto made = co_await program->allocate(Layout::kReplicated, on(2, 3));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    const Status put = co_await program->put(handle, 0);
+    script.must(put, "put");
+  });
+  world.kill(3, false);
+  script.start(program, [&]() -> Task<void> {  // its replica is given up for it
+    Status put = Code::kDeadline;
+    for (int i = 0; i < 4 && !put.is_ok(); ++i) put = co_await program->put(handle, 0);
+  });
+  for (int i = 0; i < 30'000 && !frozen; ++i) script.run_for_ms(1);
+  if (!frozen && broken.empty()) world.violate("no replica was ever frozen");
+  script.start(program, [&]() -> Task<void> {
+    const Status published = co_await program->publish(*handle, "x");
+    script.must(published, "publish");
+  });
+  script.run_for_ms(900 + 50 * seed);
+  for (const size_t node : {1, 3, 4}) world.restore_link(2, node);
+  script.run_for_ms(8000);
+  script.run(reader, [&]() -> Task<void> {
+    auto found = co_await reader->attach("x", false);
+    script.must(found.status(), "attach");
+    if (!found.is_ok()) co_return;
+    const Status got = co_await reader->get(found.value(), 0);
+    script.must(got, "get");
+    const Status removed = co_await reader->remove("x");
+    script.must(removed, "remove");
+  });
+  world.restart(3);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
+/// A home is away while its replica is given up and the name is removed, which only the coordinator is told of as a home:
+/// it dies, and the other one has the name still when it is back.
+std::string removed_from_the_only_home_left(uint64_t seed, const std::set<fault::Point>& broken,
+                                            Outcome* outcome) {
+  Script script(seed, broken, 5, 5);
+  World& world = script.world;
+  script.run_for_ms(3000);
+  size_t leads = 0;
+  while (leads < 4 && !world.daemon(leads)->cluster->is_coordinator()) ++leads;
+  const size_t away = (leads + 1 + seed % 3) % 5, asks = (leads + 4) % 5;
+  const auto program = world.add_program(asks);
+  const std::shared_ptr<Handle> handle = script.make_named(program, on(leads, away), "x");
+  world.refuse(fault::Point::kHomeNoMemory, 60'000);
+  world.cut_node(away);
+  script.run(program, [&]() -> Task<void> {
+    Status put = Code::kDeadline;
+    for (int i = 0; i < 8 && !put.is_ok(); ++i) put = co_await program->put(handle, 1);
+    script.must(put, "put without a replica");
+  });
+  script.run_for_ms(300 * (seed % 6));
+  script.run(program, [&]() -> Task<void> {
+    const Status removed = co_await program->remove("x");
+    script.must(removed, "remove");
+  });
+  world.kill(leads, false);
+  script.run_for_ms(6000);
+  world.restore_node(away);
+  script.run_for_ms(8000);
+  const auto other = world.add_program(asks);
+  script.run(other, [&]() -> Task<void> {
+    const auto found = co_await other->attach("x", false);
+    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
+                "no name that was removed");
+  });
+  world.restart(leads);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 /// A home stands still while the coordinator starts anew and another allocation gets its name.
 std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
@@ -689,6 +777,8 @@ const std::vector<Schedule>& schedules_of_names() {
       {"a hold ends unheard", hold_ends_unheard, 12},
       {"held through restarts", held_through_restarts, 12},
       {"made again while published", made_again_while_published, 24},
+      {"published while frozen", published_while_frozen, 12},
+      {"removed from the only home left", removed_from_the_only_home_left, 12},
   };
   return all;
 }

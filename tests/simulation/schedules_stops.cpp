@@ -494,6 +494,51 @@ std::string voters_restart_as_one_stops(uint64_t seed, const std::set<fault::Poi
   return script.end(outcome);
 }
 
+/// Of three nodes one waits in its stop, for there is no room for a copy of what it has; the coordinator, which votes alone
+/// by then and has nothing to lose, is told to stop, too: that one could neither make its copy nor end without it.
+std::string only_voter_stops(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 3, 3);
+  World& world = script.world;
+  script.run_for_ms(3000);
+  size_t leads = 0;
+  while (leads < 2 && !world.daemon(leads)->cluster->is_coordinator()) ++leads;
+  const size_t waits = (leads + 1 + seed % 2) % 3, other = 3 - leads - waits;
+  const auto x = world.add_program(waits);
+  (void)script.make_named(x, on(waits, other), "x");
+  world.refuse(fault::Point::kHomeNoMemory, 30'000);
+  world.kill(other, false);
+  world.restart(other);
+  script.run_for_ms(3000);
+  bool one_ended = false, ended = false;
+  const std::shared_ptr<Daemon> one = world.daemon(waits), last = world.daemon(leads);
+  const auto drain = [&](const std::shared_ptr<Daemon>& daemon, size_t node) {
+    bool drained = false;
+    daemon->drain([&] { drained = true; });
+    for (int ms = 0; ms < 3000 && !drained; ++ms) script.run_for_ms(1);
+    world.kill(node, true);
+  };
+  one->env->start(one->stopper->wait([&] { one_ended = true; }));
+  const auto votes_alone = [&] { return last->cluster->quorum().voter().council().voters_size() == 1; };
+  for (int ms = 0; ms < 8000 && !votes_alone(); ++ms) script.run_for_ms(1);
+  script.run_for_ms(400 * (seed % 8));
+  last->env->start(last->stopper->wait([&] { ended = true; }));
+  for (int ms = 0; ms < 80'000 && !one_ended && !ended; ++ms) script.run_for_ms(1);
+  if (ended && !one_ended) world.violate("the only voter ended while another waits");
+  if (!one_ended) world.violate("a stop waits though there is room");
+  drain(one, waits);
+  for (int ms = 0; ms < 20'000 && !ended; ++ms) script.run_for_ms(1);
+  if (!ended) world.violate("the only voter waits for nobody");
+  const auto y = world.add_program(other);
+  script.run(y, [&]() -> Task<void> {
+    auto found = co_await y->attach("x", false);
+    script.must(found.status(), "attach what was copied");
+    if (!found.is_ok()) co_return;
+    const Status got = co_await y->get(found.value(), 1);
+    script.must(got, "get what was copied");
+  });
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_stops() {
@@ -504,6 +549,7 @@ const std::vector<Schedule>& schedules_of_stops() {
       {"a home stops with what is not short", stops_with_what_is_not_short, 24},
       {"a home stops with a loss in doubt", stops_with_a_loss_in_doubt, 24},
       {"all others restart as one stops", voters_restart_as_one_stops, 36},
+      {"the only voter stops", only_voter_stops, 16},
       {"a majority restarts", majority_restarts, 12},
       {"a majority restarts after a loss", majority_restarts_after_a_loss, 24},
       {"all but one restart again", all_but_one_restart_again, 24},

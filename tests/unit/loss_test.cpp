@@ -88,15 +88,17 @@ TEST(LossLedger, ForgetsAPartWhenTheRunOfTheLostReplicasHomeIsOver) {
   ASSERT_TRUE(former.answer(now_ns, learn).is_ok());
   LossLedger ledger(kLeaseNs);
   ledger.install(now_ns, former.state(now_ns));
-  EXPECT_EQ(ledger.awaited(), (std::map<uint32_t, std::string>{{1, "n1"}, {2, "n2"}}));
+  EXPECT_TRUE(ledger.awaited(now_ns).empty()) << "they have just asked, so they go on";
+  const uint64_t later_ns = now_ns + kLeaseNs;
+  EXPECT_EQ(ledger.awaited(later_ns), (std::map<uint32_t, std::string>{{1, "n1"}, {2, "n2"}}));
   const std::vector<ExtentId> none, gone{kA};
   (void)ledger.grant(now_ns, 1, none, gone);  // the part was made again, or freed
-  EXPECT_EQ(ledger.awaited(), (std::map<uint32_t, std::string>{{2, "n2"}}));
+  EXPECT_EQ(ledger.awaited(later_ns), (std::map<uint32_t, std::string>{{2, "n2"}}));
   ledger.run_is_over(3);
   EXPECT_EQ(ledger.parts(), 1u);
   ledger.run_is_over(2);
   EXPECT_EQ(ledger.parts(), 0u);
-  EXPECT_TRUE(ledger.awaited().empty());
+  EXPECT_TRUE(ledger.awaited(later_ns).empty());
   EXPECT_TRUE(ledger.is_valid());
   // It was not, and comes back: its replicas may be old. The next council knows it, too.
   LossLedger next(kLeaseNs);
@@ -106,10 +108,35 @@ TEST(LossLedger, ForgetsAPartWhenTheRunOfTheLostReplicasHomeIsOver) {
     EXPECT_LE(voter->vote_until_ns(2), now_ns + kLeaseNs) << "no new vote";
     EXPECT_TRUE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none).over);
     EXPECT_LT(voter->vote_until_ns(2), now_ns + 2 * kLeaseNs);
-    EXPECT_FALSE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none, {}, false, "n2", true).over);
+    const auto freed_before = [&](uint32_t generation) {
+      return voter->grant(now_ns + 2 * kLeaseNs, 2, none, none, {}, false, "n2", generation);
+    };
+    EXPECT_TRUE(freed_before(kB.generation).over) << "not the one that was forgotten";
+    EXPECT_FALSE(freed_before(kB.generation + 1).over);
     EXPECT_FALSE(voter->grant(now_ns + 2 * kLeaseNs, 2, none, none).over);
     EXPECT_FALSE(voter->grant(now_ns, 1, none, none).over);
   }
+}
+
+/// R8: what one voter takes for over is not told anew where another learns it later, after the home freed all.
+TEST(LossLedger, ARunThatIsTakenForOverFreesOnce) {
+  const uint64_t now_ns = 10 * kLeaseNs, later_ns = now_ns + 2 * kLeaseNs;
+  LossLedger ledger(kLeaseNs), other(kLeaseNs);
+  for (LossLedger* voter : {&ledger, &other}) {
+    for (const uint32_t home : {1u, 2u})
+      (void)voter->grant(now_ns, home, {}, {}, {}, false, "n" + std::to_string(home));
+    LossRequest learn = request(LossRequest::Phase::kLearn);
+    learn.lost = {kB};
+    ASSERT_TRUE(voter->answer(now_ns, learn).is_ok());
+    voter->run_is_over(2);
+  }
+  const std::vector<ExtentId> none;
+  EXPECT_FALSE(ledger.grant(later_ns, 2, none, none, {}, false, "n2", kB.generation + 1).over);
+  LossState both = ledger.state(later_ns);
+  merge(both, other.state(later_ns));
+  LossLedger next(kLeaseNs);
+  next.install(later_ns, both);
+  EXPECT_FALSE(next.grant(later_ns, 2, none, none, {}, false, "n2", kB.generation + 1).over);
 }
 
 LossAnswer promise(Ballot accepted_at = {}, ExtentId accepted = {}) {
