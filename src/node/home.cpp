@@ -523,6 +523,7 @@ void Home::drop(ExtentId id) {
   if (!leave_out(id).is_ok()) return;  // told again
   fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
+  if (on_dropped_) on_dropped_(id);
 }
 
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,

@@ -136,6 +136,8 @@ class Home {
   /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
   /// was removed for a request that named a former one.
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
+  /// Called when a replica is dropped: the cluster goes on without it.
+  void on_dropped(std::function<void(ExtentId)> hook) { on_dropped_ = std::move(hook); }
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   /// Called with a part made again that a failed publish gave back to its session, and its extent here.
@@ -259,7 +261,7 @@ class Home {
   std::map<ExtentId, wire::PartMoved> remade_;          // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
   std::deque<ExtentId> left_;                           // of remade_: what leads elsewhere, the oldest first
-  std::function<void(ExtentId)> on_removed_;
+  std::function<void(ExtentId)> on_removed_, on_dropped_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartMoved&)> on_part_freed_;
   std::function<void(const wire::PartMoved&, ExtentId)> on_part_given_, on_held_late_;

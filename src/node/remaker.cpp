@@ -59,10 +59,14 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
       side_(core.env) {
   home_.on_removed([this](ExtentId id) {
     if (job_ && job_->was == id) {
-      job_->steps.freed();
+      if (!job_->goes_on_elsewhere()) job_->steps.freed();
     } else {
       home_.unshare(id);
     }
+  });
+  home_.on_dropped([this](ExtentId id) {
+    if (job_ && id_of(job_->now) == id) job_->given_up = true;
+    for (const auto& job : giving_) job->given_up = job->given_up || id_of(job->now) == id;
   });
   home_.on_ended([this](ExtentId id, ExtentId follows) {
     const wire::PlanPart* plan = home_.plan_of(id);
@@ -165,6 +169,12 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
 
 Task<void> Remaker::give_on(std::shared_ptr<Job> job) {
   fault::reached(fault::State::kGivenLater);
+  giving_.insert(job);
+  co_await give_until_heard(job);
+  giving_.erase(job);
+}
+
+Task<void> Remaker::give_until_heard(std::shared_ptr<Job> job) {
   while (job->steps.next() == Remake::Step::kGive) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     // Made again once more, without those who are silent: what is given up is dropped where it is.
@@ -183,7 +193,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     case Remake::Step::kFreeze: co_return co_await freeze(job);
     case Remake::Step::kDecide: co_return co_await decide(job);
     case Remake::Step::kGive: {
-      if (!has_owner(*job)) {
+      if (!has_owner(*job) && !job->goes_on_elsewhere()) {
         if (job->steps.may_be_given()) release(*job);
         job->steps.unwanted();
         co_return false;
@@ -325,6 +335,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
   const auto give = next_part(*job);
   if (!give) co_return false;
   job->planned = true;
+  job->told = *give;
   for (const auto* homes : {&job->peers, &job->spares}) {
     for (const Spare& home : *homes) {
       wire::Envelope message;
@@ -518,8 +529,10 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
 }
 
 Task<bool> Remaker::give(std::shared_ptr<Job> job) {
-  const auto request = next_part(*job);
-  if (!request) co_return false;
+  std::optional<wire::GiveReplica> request = next_part(*job);
+  if (!request && job->goes_on_elsewhere()) request = job->told;
+  if (!request || !request->has_part()) co_return false;
+  job->told = *request;
   const bool to_name = request->has_published();
   const bool changed = job->given_to != to_name;  // who owns it, since they heard
   job->given_to = to_name;
@@ -572,11 +585,12 @@ void Remaker::switch_over(Job& job) {
   if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
   const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
   if (job.given_to.value_or(named) != named || held_since) part_given(job.follows, id_of(job.now));
-  log::info("replica_made_again", {{"extent", job.was.address.to_string()},
-                                   {"now", id_of(job.now).address.to_string()},
-                                   {"bytes", job.bytes},
-                                   {"node", job.spares.front().node},
-                                   {"there", id_of(job.spares.front().extent).address.to_string()}});
+  if (!job.goes_on_elsewhere())
+    log::info("replica_made_again", {{"extent", job.was.address.to_string()},
+                                     {"now", id_of(job.now).address.to_string()},
+                                     {"bytes", job.bytes},
+                                     {"node", job.spares.front().node},
+                                     {"there", id_of(job.spares.front().extent).address.to_string()}});
   remade(job.follows);
   if (named) {
     tell_name(id_of(job.now));

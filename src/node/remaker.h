@@ -110,6 +110,10 @@ class Remaker {
     bool planned = false;                      // others may have heard of it
     std::optional<bool> given_to;              // a name, or a session: as the others were told
     std::vector<control::HoldId> given_holds;  // the same
+    wire::GiveReplica told;                    // to others, last; without a part: nothing
+    bool given_up = false;                     // the second id was dropped
+    /// Who has the other replicas of the part that follows has them without this home: M11.
+    bool goes_on_elsewhere() const { return given_up && (planned || steps.may_be_given()); }
     Kind kind = Kind::kDram;
     uint64_t bytes = 0, copied_bytes = 0;
     bool no_room = false;  // anywhere: nobody was asked
@@ -119,6 +123,7 @@ class Remaker {
   control::Task<void> make_again(std::shared_ptr<Job> job);
   /// Of a part that was made again: to homes that have not heard of it yet.
   control::Task<void> give_on(std::shared_ptr<Job> job);
+  control::Task<void> give_until_heard(std::shared_ptr<Job> job);
   control::Task<bool> step(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   /// The nodes that have room and none of the part: the most room first, those that failed a moment ago last.
   std::vector<Spare> rooms_for(const Job& job);
@@ -220,6 +225,7 @@ class Remaker {
   Homes& homes_;
   Sessions& sessions_;
   std::shared_ptr<Job> job_;                         // under way
+  std::set<std::shared_ptr<Job>> giving_;            // made again, and a home has not heard of it
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition

@@ -114,6 +114,116 @@ std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>&
   return script.end(outcome);
 }
 
+/// The home that leads does not hear whether the spare home has the replica that it made; then its own one is given up. That of
+/// the spare home is the last, and it stays.
+std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  const std::shared_ptr<Handle> handle = script.make_named(writer, on(1, 2), "r");
+  const auto put = [&]() -> Task<void> {
+    Status done = Code::kDeadline;
+    for (int i = 0; i < 8 && !done.is_ok(); ++i) done = co_await writer->put(handle, 1);
+    script.must(done, "put");
+  };
+  bool frozen = false, given_later = false;
+  world.on_state = [&](fault::State state) {
+    given_later = given_later || state == fault::State::kGivenLater;
+    frozen = frozen || state == fault::State::kReplicaFrozen;
+  };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  script.run(writer, put);
+  for (int i = 0; i < 100'000 && !frozen; ++i) world.run_for(50'000);
+  world.run_for(50'000 * seed);
+  for (const size_t node : {3, 4, 5}) world.ways().cut(node, 2);  // it is asked, and no answer comes
+  for (int ms = 0; ms < 5000 && !given_later; ++ms) script.run_for_ms(1);
+  if (!given_later) return script.end(outcome);  // it was heard, or not asked yet
+  script.run_for_ms(100 * (seed % 8));
+  world.cut_link(0, 2);
+  script.run(writer, put);
+  world.restore_link(0, 2);
+  script.run_for_ms(3000);
+  if (seed % 2 == 0) {
+    for (const size_t node : {3, 4, 5}) world.ways().restore(node, 2);
+    script.run_for_ms(5000);
+  }
+  const auto look = [&]() -> Task<void> {
+    const Status got = co_await writer->get(handle, 1);
+    script.must(got, "get of what the spare home has");
+  };
+  script.run(writer, look);
+  for (const size_t node : {3, 4, 5}) world.ways().restore(node, 2);
+  script.run_for_ms(8000);
+  script.run(writer, look);
+  script.run(writer, [&]() -> Task<void> {
+    const Status removed = co_await writer->remove("r");
+    script.must(removed, "remove");
+  });
+  world.end_program(*writer);
+  world.restart(1);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
+/// The home that leads stands still as the end of its part is decided: another one follows, both are given up one after the
+/// other, and it goes on. The spare home has the last copy.
+std::string leader_goes_on_too_late(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 7, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  const std::shared_ptr<Handle> handle = script.make_named(writer, on(1, 2, 3), "r");
+  const auto put = [&]() -> Task<void> {
+    Status done = Code::kDeadline;
+    for (int i = 0; i < 12 && !done.is_ok(); ++i) done = co_await writer->put(handle, 1);
+    script.must(done, "put");
+  };
+  const auto id_at = [&](size_t node) {
+    ExtentId found;
+    for (const auto& piece : handle->memory->pieces) found = piece.node == node ? piece.id : found;
+    return found;
+  };
+  const size_t leads = id_at(1) < id_at(2) ? 1 : 2, follows = 3 - leads;
+  bool planned = false;
+  world.on_state = [&](fault::State state) { planned = planned || state == fault::State::kPartPlanned; };
+  script.run_for_ms(2000);
+  world.kill(3, true);
+  script.run(writer, put);
+  for (int ms = 0; ms < 20'000 && !planned; ++ms) script.run_for_ms(1);
+  if (!planned && broken.empty()) world.violate("the part was not planned");
+  world.run_for(100'000 * (seed % 20));
+  world.stop(leads);
+  script.run(writer, put);
+  script.run_for_ms(500 * (seed % 3));
+  const Memory& memory = *handle->memory;
+  const bool decided = std::any_of(memory.newest.begin(), memory.newest.end(),
+                                   [&](size_t place) { return memory.pieces[place].node > 3; });
+  if (decided) {  // else that one has the last copy
+    world.stop(follows);
+    script.run(writer, put);
+  }
+  world.resume(leads);
+  script.run_for_ms(4000);
+  const auto look = [&]() -> Task<void> {
+    const Status got = co_await writer->get(handle, 1);
+    script.must(got, "get of what the spare home has");
+  };
+  script.run(writer, look);
+  if (decided) world.resume(follows);
+  script.run_for_ms(8000);
+  script.run(writer, look);
+  script.run(writer, [&]() -> Task<void> {
+    const Status removed = co_await writer->remove("r");
+    script.must(removed, "remove");
+  });
+  world.end_program(*writer);
+  world.restart(3);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -121,6 +231,8 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"who decided alone is gone", decided_alone_and_gone, 12},
       {"another is lost meanwhile", another_is_lost_meanwhile, 24},
       {"a peer dies before it is given", dies_before_it_is_given, 24},
+      {"the home that leads is given up", leader_is_given_up, 24},
+      {"the home that led goes on too late", leader_goes_on_too_late, 20},
   };
   return all;
 }
