@@ -40,8 +40,9 @@
 //   M8 the spare home frees C on a vote that names it also while it is only reserved; it refuses a reservation or a
 //      give of what was released or freed; it frees what was only reserved when the daemon that leads is over.
 //   M9 a writer has a replica given up only where another of the same part took the whole put.
-//   M11 the home that leads goes on giving C when B' was given up meanwhile: C may be the last. It releases C only where the
-//      owner freed the part, or its name has ended.
+//   M11 the home that leads goes on giving C when B' was given up meanwhile, for C may be the last. But once others may know
+//      [B' C], it may not hear who owns the part now: C changes its owner for it only while it is reserved. It is released
+//      only where its owner freed the part, or the owner's session or name has ended.
 #pragma once
 
 #include <cstdint>

@@ -214,6 +214,7 @@ void Cluster::lay_down() {
   log::warn("coordinates_no_more",
             {{"node", core_.name},
              {"why", core_.draining ? "it stops" : "another node has the seat, or no majority votes"}});
+  for (const std::string& id : registry().removed()) removed_.insert(id);  // N2: the next one may not know
   coordinator_->retire();
   retired_.push_back(std::move(coordinator_));
   (void)heard_of_.follow(0);

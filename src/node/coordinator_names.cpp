@@ -182,7 +182,7 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
   std::vector<Task<void>> tasks;
   // The home of a lost replica may have the name still, and report it to a coordinator that has not heard of this.
   bool later = std::any_of(removed.value().extents().begin(), removed.value().extents().end(),
-                           [](const auto& extent) { return extent.lost() || extent.vacant(); });
+                           [](const auto& one) { return one.lost() || one.vacant() || one.epoch() != 0; });
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(removed.value()))
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
@@ -212,7 +212,7 @@ Task<void> Coordinator::tell_witnesses(const std::string& allocation_id) {
   };
   std::vector<Task<void>> tasks;
   for (const auto& node : member_.view().nodes()) {
-    if (node.name() != core_.name && is_state(node, NodeState::kAlive))
+    if (node.name() != core_.name && !is_state(node, NodeState::kDead))
       tasks.push_back(tell(*this, node.name(), message, deadline_ns));
   }
   co_await core_.env.join(std::move(tasks));

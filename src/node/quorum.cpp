@@ -380,7 +380,10 @@ void Quorum::saw(const wire::Council& council) {
 }
 
 void Quorum::free_replicas(const char* why) {
-  const std::vector<ExtentId> replicas = home_.directory().replicas();
+  std::vector<ExtentId> replicas = home_.directory().replicas();
+  // A second id before the one that it follows: M11 of control/remake.h.
+  std::sort(replicas.begin(), replicas.end(),
+            [](ExtentId a, ExtentId b) { return made_before(b.generation, a.generation); });
   if (replicas.empty()) return;
   log::warn("replicas_freed", {{"why", why}});
   replicas_freed_before_ = home_.next_generation();

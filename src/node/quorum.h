@@ -208,6 +208,7 @@ class Quorum {
   std::set<ExtentId> settling_;
   control::HomeEnd end_;                // R11
   uint64_t unheard_since_ns_ = 0;       // by attempts to end: a voter
+  uint64_t end_tried_ns_ = 0;           // last
   uint64_t end_again_ns_ = 0;           // after a doubt that could not be settled
   wire::Council stranger_;              // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils

@@ -61,6 +61,9 @@ bool Quorum::votes_alone_for_now() const {
 Task<bool> Quorum::begin_end() {
   const wire::Council council = newest();
   if (core_.now_ns() < end_again_ns_) co_return false;
+  // Of attempts that follow one another. A look before and after each takes up to two deadlines.
+  if (core_.now_ns() > end_tried_ns_ + 8 * core_.config.failure_deadline_ns()) unheard_since_ns_ = 0;
+  end_tried_ns_ = core_.now_ns();
   ++end_.leaving;
   wire::Envelope message;
   auto& request = *message.mutable_lease_vote();

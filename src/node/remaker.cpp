@@ -532,6 +532,7 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   std::optional<wire::GiveReplica> request = next_part(*job);
   if (!request && job->goes_on_elsewhere()) request = job->told;
   if (!request || !request->has_part()) co_return false;
+  if (job->steps.is_switched() || job->goes_on_elsewhere()) request->set_reserved_by(id_field(job->session));
   job->told = *request;
   const bool to_name = request->has_published();
   const bool changed = job->given_to != to_name;  // who owns it, since they heard
@@ -555,11 +556,13 @@ Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
     if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
   }
   *request.mutable_replica() = ref_of(id_of(home.extent));
+  const bool only_reserved = !request.reserved_by().empty();
   wire::Envelope message;
   *message.mutable_give_replica() = std::move(request);
   const auto reply = co_await homes_.ask(home.node, std::move(message));
   const Code code = reply.status().code();
   // Refused, it is as good as heard: its session is over, and so is the part.
+  if (only_reserved && code == Code::kCancelled) release_replica(home.extent);
   co_return reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
 }
 

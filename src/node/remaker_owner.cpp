@@ -58,6 +58,12 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
 }
 
 Status Remaker::given(const wire::GiveReplica& give) {
+  const control::Lease* lease = home_.lease(id_of(give.replica()));
+  if (lease != nullptr && !give.reserved_by().empty()) {  // M11
+    const std::string session = lease->session ? id_field(*lease->session) : std::string();
+    const bool is_same = give.has_published() ? session.empty() : session == give.session_id();
+    if (!is_same && session != give.reserved_by()) return {};
+  }
   OCM_TRY(home_.give(give));
   if (give.has_published() && !fault::at(fault::Point::kNewsOfOne)) tell_name(id_of(give.replica()));
   for (control::Leases::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));

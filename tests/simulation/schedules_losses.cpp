@@ -119,8 +119,18 @@ std::string dies_before_it_is_given(uint64_t seed, const std::set<fault::Point>&
 std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 6, 0, false);
   World& world = script.world;
+  // While that home is away the writer publishes it, or ends.
+  const bool publishes = seed % 3 == 1, ends = seed % 3 == 2;
   const auto writer = world.add_program(0);
-  const std::shared_ptr<Handle> handle = script.make_named(writer, on(1, 2), "r");
+  std::shared_ptr<Handle> handle;
+  script.run(writer, [&]() -> Task<void> {
+    auto made = co_await writer->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    handle = made.value();
+    Status named;
+    if (!publishes && !ends) named = co_await writer->publish(*handle, "r");
+    script.must(named, "publish");
+  });
   const auto put = [&]() -> Task<void> {
     Status done = Code::kDeadline;
     for (int i = 0; i < 8 && !done.is_ok(); ++i) done = co_await writer->put(handle, 1);
@@ -135,32 +145,44 @@ std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& brok
   world.kill(1, true);
   script.run(writer, put);
   for (int i = 0; i < 100'000 && !frozen; ++i) world.run_for(50'000);
-  world.run_for(50'000 * seed);
-  for (const size_t node : {3, 4, 5}) world.ways().cut(node, 2);  // it is asked, and no answer comes
+  world.run_for(50'000 * (seed / 3));
+  for (const size_t node : {3, 4, 5})  // it is asked, and no answer comes, or it is not asked
+    ends ? world.cut_link(node, 2) : world.ways().cut(node, 2);
+  const auto restore = [&] {
+    for (const size_t node : {3, 4, 5}) ends ? world.restore_link(node, 2) : world.ways().restore(node, 2);
+  };
   for (int ms = 0; ms < 5000 && !given_later; ++ms) script.run_for_ms(1);
   if (!given_later) return script.end(outcome);  // it was heard, or not asked yet
   script.run_for_ms(100 * (seed % 8));
   world.cut_link(0, 2);
   script.run(writer, put);
+  if (publishes) {
+    script.run(writer, [&]() -> Task<void> {
+      const Status named = co_await writer->publish(*handle, "r");
+      script.must(named, "publish");
+    });
+  }
+  if (ends) world.end_program(*writer);
   world.restore_link(0, 2);
   script.run_for_ms(3000);
-  if (seed % 2 == 0) {
-    for (const size_t node : {3, 4, 5}) world.ways().restore(node, 2);
-    script.run_for_ms(5000);
-  }
-  const auto look = [&]() -> Task<void> {
-    const Status got = co_await writer->get(handle, 1);
-    script.must(got, "get of what the spare home has");
-  };
-  script.run(writer, look);
-  for (const size_t node : {3, 4, 5}) world.ways().restore(node, 2);
+  restore();
   script.run_for_ms(8000);
-  script.run(writer, look);
-  script.run(writer, [&]() -> Task<void> {
-    const Status removed = co_await writer->remove("r");
-    script.must(removed, "remove");
-  });
-  world.end_program(*writer);
+  if (publishes) world.end_program(*writer);
+  script.run_for_ms(3000);
+  const auto reader = world.add_program(0);
+  if (!ends) {
+    script.run(reader, [&]() -> Task<void> {
+      auto found = co_await reader->attach("r", false);
+      script.must(found.status(), "attach what the spare home has");
+      if (!found.is_ok()) co_return;
+      const Status got = co_await reader->get(found.value(), 1);
+      script.must(got, "get of what the spare home has");
+      const Status removed = co_await reader->remove("r");
+      script.must(removed, "remove");
+    });
+  }
+  if (!publishes && !ends) world.end_program(*writer);
+  world.end_program(*reader);
   world.restart(1);
   script.run_for_ms(6000);
   world.check_unused();
@@ -231,7 +253,7 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"who decided alone is gone", decided_alone_and_gone, 12},
       {"another is lost meanwhile", another_is_lost_meanwhile, 24},
       {"a peer dies before it is given", dies_before_it_is_given, 24},
-      {"the home that leads is given up", leader_is_given_up, 24},
+      {"the home that leads is given up", leader_is_given_up, 60},
       {"the home that led goes on too late", leader_goes_on_too_late, 20},
   };
   return all;
