@@ -57,6 +57,11 @@ void add_number(std::string& out, uint64_t value) {
 
 void add_id(std::string& out, const ExtentId& id) { add_number(out, id.address.bits()); }
 
+/// Of the replicas of a run that are forgotten, the newest generation; 0: none was.
+void forget(uint32_t& newest, uint32_t generation) {
+  if (newest == 0 || made_before(newest, generation)) newest = generation;
+}
+
 /// The first extent of a partition in an ordered map of them.
 ExtentId first_of(uint32_t partition) { return {GlobalAddress(partition, 0), 0}; }
 
@@ -71,10 +76,7 @@ void merge(LossState& into, const LossState& from) {
     if (!OCM_MUTATION("merge-without-who-leaves")) into.ends[partition].merge(end);
   }
   into.nodes.insert(from.nodes.begin(), from.nodes.end());
-  for (const auto& [partition, newest] : from.over) {
-    uint32_t& mine = into.over.try_emplace(partition, newest).first->second;
-    if (made_before(mine, newest)) mine = newest;
-  }
+  for (const auto& [partition, newest] : from.over) forget(into.over[partition], newest);
   for (const auto& [first, theirs] : from.parts) {
     const auto [it, fresh] = into.parts.try_emplace(first, theirs);
     if (fresh) continue;
@@ -371,7 +373,7 @@ void LossLedger::run_is_over(uint32_t partition) {
     there.push_back(it->first);
   uint32_t& newest = home(partition).over;
   for (const ExtentId& id : there) {
-    if (newest == 0 || made_before(newest, id.generation)) newest = id.generation;
+    forget(newest, id.generation);
     const auto of = part_of_.find(id);
     if (of == part_of_.end()) continue;  // of a part that is forgotten by now
     const auto part = parts_.find(of->second);
@@ -408,8 +410,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
     const auto node = state.nodes.find(partition);
     if (node != state.nodes.end()) votes.node = node->second;
     const auto over = state.over.find(partition);
-    if (over != state.over.end() && (votes.over == 0 || made_before(votes.over, over->second)))
-      votes.over = over->second;
+    if (over != state.over.end()) forget(votes.over, over->second);
   }
   // R13. What a majority accepted is in `state`.
   for (auto& [first, part] : parts_) {

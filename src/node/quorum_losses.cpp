@@ -49,6 +49,7 @@ void Quorum::run_is_over(uint32_t partition) {
 }
 
 bool Quorum::votes_alone_for_now() const {
+  if (fault::at(fault::Point::kNeverStands)) return false;
   const wire::Council& council = newest();
   if (!core_.passes_on() || council.voters_size() != 1 || !is_mine(council)) return false;
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();

@@ -369,29 +369,23 @@ Task<bool> Stopper::may_end(wire::StopCheck& found) {
   const auto takes_nothing = [&] { return found.last_parts() + found.unknown_parts() == 0; };
   found = co_await check(0);
   if (!takes_nothing()) co_return false;
-  const auto votes_alone = [&] {
-    return cluster_.quorum().votes_alone_for_now() && !fault::at(fault::Point::kNeverStands);
-  };
-  const auto waits_for_voters = [&] {
-    found.set_waits_for("it votes alone: the other nodes could make no council without it");
-  };
-  if (votes_alone()) {  // S5
-    waits_for_voters();
+  constexpr const char* kVotesAlone = "it votes alone: the other nodes could make no council without it";
+  if (cluster_.quorum().votes_alone_for_now()) {  // S5
+    found.set_waits_for(kVotesAlone);
     co_return false;
   }
   if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
   const bool told = co_await cluster_.begin_end();
   found = co_await check(0);
-  const bool alone_now = votes_alone();
-  if (told && takes_nothing() && !alone_now) {
+  const bool votes_alone = cluster_.quorum().votes_alone_for_now();
+  if (told && takes_nothing() && !votes_alone) {
     fault::reached(fault::State::kEndedSafely);
     co_return true;
   }
   cluster_.take_back_end();
-  if (alone_now && takes_nothing())
-    waits_for_voters();
-  else if (takes_nothing())
-    found.set_waits_for("too few of the council's voters answer, or a loss is being decided");
+  if (takes_nothing())
+    found.set_waits_for(votes_alone ? kVotesAlone
+                                    : "too few of the council's voters answer, or a loss is being decided");
   fault::reached(fault::State::kEndTakenBack);
   co_return false;
 }

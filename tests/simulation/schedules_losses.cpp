@@ -131,11 +131,6 @@ std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& brok
     if (!publishes && !ends) named = co_await writer->publish(*handle, "r");
     script.must(named, "publish");
   });
-  const auto put = [&]() -> Task<void> {
-    Status done = Code::kDeadline;
-    for (int i = 0; i < 8 && !done.is_ok(); ++i) done = co_await writer->put(handle, 1);
-    script.must(done, "put");
-  };
   bool frozen = false, given_later = false;
   world.on_state = [&](fault::State state) {
     given_later = given_later || state == fault::State::kGivenLater;
@@ -143,7 +138,7 @@ std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& brok
   };
   script.run_for_ms(2000);
   world.kill(1, true);
-  script.run(writer, put);
+  script.must_put(writer, handle, 1, 8);
   for (int i = 0; i < 100'000 && !frozen; ++i) world.run_for(50'000);
   world.run_for(50'000 * (seed / 3));
   for (const size_t node : {3, 4, 5})  // it is asked, and no answer comes, or it is not asked
@@ -155,7 +150,7 @@ std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& brok
   if (!given_later) return script.end(outcome);  // it was heard, or not asked yet
   script.run_for_ms(100 * (seed % 8));
   world.cut_link(0, 2);
-  script.run(writer, put);
+  script.must_put(writer, handle, 1, 8);
   if (publishes) {
     script.run(writer, [&]() -> Task<void> {
       const Status named = co_await writer->publish(*handle, "r");
@@ -196,11 +191,6 @@ std::string leader_goes_on_too_late(uint64_t seed, const std::set<fault::Point>&
   World& world = script.world;
   const auto writer = world.add_program(0);
   const std::shared_ptr<Handle> handle = script.make_named(writer, on(1, 2, 3), "r");
-  const auto put = [&]() -> Task<void> {
-    Status done = Code::kDeadline;
-    for (int i = 0; i < 12 && !done.is_ok(); ++i) done = co_await writer->put(handle, 1);
-    script.must(done, "put");
-  };
   const auto id_at = [&](size_t node) {
     ExtentId found;
     for (const auto& piece : handle->memory->pieces) found = piece.node == node ? piece.id : found;
@@ -211,19 +201,19 @@ std::string leader_goes_on_too_late(uint64_t seed, const std::set<fault::Point>&
   world.on_state = [&](fault::State state) { planned = planned || state == fault::State::kPartPlanned; };
   script.run_for_ms(2000);
   world.kill(3, true);
-  script.run(writer, put);
+  script.must_put(writer, handle, 1, 12);
   for (int ms = 0; ms < 20'000 && !planned; ++ms) script.run_for_ms(1);
   if (!planned && broken.empty()) world.violate("the part was not planned");
   world.run_for(100'000 * (seed % 20));
   world.stop(leads);
-  script.run(writer, put);
+  script.must_put(writer, handle, 1, 12);
   script.run_for_ms(500 * (seed % 3));
   const Memory& memory = *handle->memory;
   const bool decided = std::any_of(memory.newest.begin(), memory.newest.end(),
                                    [&](size_t place) { return memory.pieces[place].node > 3; });
   if (decided) {  // else that one has the last copy
     world.stop(follows);
-    script.run(writer, put);
+    script.must_put(writer, handle, 1, 12);
   }
   world.resume(leads);
   script.run_for_ms(4000);

@@ -344,12 +344,7 @@ std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& br
   script.run_for_ms(6000);
   world.restore_link(0, 3);
   script.run_for_ms(8000);
-  const auto other = world.add_program(2);
-  script.run(other, [&]() -> Task<void> {
-    auto found = co_await other->attach("x", false);
-    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
-                "no name that was removed");
-  });
+  script.must_be_no_name(2, "x");
   if (one_home) script.must(told, "remove");
   script.run_for_ms(1000);
   world.check_unused();
@@ -463,18 +458,13 @@ std::string removed_from_the_only_home_left(uint64_t seed, const std::set<fault:
   Script script(seed, broken, 5, 5);
   World& world = script.world;
   script.run_for_ms(3000);
-  size_t leads = 0;
-  while (leads < 4 && !world.daemon(leads)->cluster->is_coordinator()) ++leads;
+  const size_t leads = script.leader();
   const size_t away = (leads + 1 + seed % 3) % 5, asks = (leads + 4) % 5;
   const auto program = world.add_program(asks);
   const std::shared_ptr<Handle> handle = script.make_named(program, on(leads, away), "x");
   world.refuse(fault::Point::kHomeNoMemory, 60'000);
   world.cut_node(away);
-  script.run(program, [&]() -> Task<void> {
-    Status put = Code::kDeadline;
-    for (int i = 0; i < 8 && !put.is_ok(); ++i) put = co_await program->put(handle, 1);
-    script.must(put, "put without a replica");
-  });
+  script.must_put(program, handle, 1, 8);
   script.run_for_ms(300 * (seed % 6));
   script.run(program, [&]() -> Task<void> {
     const Status removed = co_await program->remove("x");
@@ -484,12 +474,7 @@ std::string removed_from_the_only_home_left(uint64_t seed, const std::set<fault:
   script.run_for_ms(6000);
   world.restore_node(away);
   script.run_for_ms(8000);
-  const auto other = world.add_program(asks);
-  script.run(other, [&]() -> Task<void> {
-    const auto found = co_await other->attach("x", false);
-    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
-                "no name that was removed");
-  });
+  script.must_be_no_name(asks, "x");
   world.restart(leads);
   script.run_for_ms(6000);
   world.check_unused();

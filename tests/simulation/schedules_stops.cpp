@@ -477,20 +477,10 @@ std::string voters_restart_as_one_stops(uint64_t seed, const std::set<fault::Poi
   if (!world.coordinator() && !has_copy) world.violate("W6: no node acts as coordinator");
   for (int ms = 0; ms < 60'000 && !ended; ++ms) script.run_for_ms(1);
   if (!ended) world.violate("a stop waits though there is room");
-  bool drained = false;
-  daemon->drain([&] { drained = true; });
-  for (int ms = 0; ms < 3000 && !drained; ++ms) script.run_for_ms(1);
-  world.kill(stays, true);
+  script.end_daemon(daemon, stays);
   script.run_for_ms(6'000);
   if (!world.coordinator()) world.violate("W6: no node acts as coordinator");
-  const auto y = world.add_program(other);
-  script.run(y, [&]() -> Task<void> {
-    auto found = co_await y->attach("x", false);
-    script.must(found.status(), "attach what was copied");
-    if (!found.is_ok()) co_return;
-    const Status got = co_await y->get(found.value(), 1);
-    script.must(got, "get what was copied");
-  });
+  script.must_read(other, "x", 1);
   return script.end(outcome);
 }
 
@@ -500,8 +490,7 @@ std::string only_voter_stops(uint64_t seed, const std::set<fault::Point>& broken
   Script script(seed, broken, 3, 3);
   World& world = script.world;
   script.run_for_ms(3000);
-  size_t leads = 0;
-  while (leads < 2 && !world.daemon(leads)->cluster->is_coordinator()) ++leads;
+  const size_t leads = script.leader();
   const size_t waits = (leads + 1 + seed % 2) % 3, other = 3 - leads - waits;
   const auto x = world.add_program(waits);
   (void)script.make_named(x, on(waits, other), "x");
@@ -511,12 +500,6 @@ std::string only_voter_stops(uint64_t seed, const std::set<fault::Point>& broken
   script.run_for_ms(3000);
   bool one_ended = false, ended = false;
   const std::shared_ptr<Daemon> one = world.daemon(waits), last = world.daemon(leads);
-  const auto drain = [&](const std::shared_ptr<Daemon>& daemon, size_t node) {
-    bool drained = false;
-    daemon->drain([&] { drained = true; });
-    for (int ms = 0; ms < 3000 && !drained; ++ms) script.run_for_ms(1);
-    world.kill(node, true);
-  };
   one->env->start(one->stopper->wait([&] { one_ended = true; }));
   const auto votes_alone = [&] { return last->cluster->quorum().voter().council().voters_size() == 1; };
   for (int ms = 0; ms < 8000 && !votes_alone(); ++ms) script.run_for_ms(1);
@@ -525,17 +508,10 @@ std::string only_voter_stops(uint64_t seed, const std::set<fault::Point>& broken
   for (int ms = 0; ms < 80'000 && !one_ended && !ended; ++ms) script.run_for_ms(1);
   if (ended && !one_ended) world.violate("the only voter ended while another waits");
   if (!one_ended) world.violate("a stop waits though there is room");
-  drain(one, waits);
+  script.end_daemon(one, waits);
   for (int ms = 0; ms < 20'000 && !ended; ++ms) script.run_for_ms(1);
   if (!ended) world.violate("the only voter waits for nobody");
-  const auto y = world.add_program(other);
-  script.run(y, [&]() -> Task<void> {
-    auto found = co_await y->attach("x", false);
-    script.must(found.status(), "attach what was copied");
-    if (!found.is_ok()) co_return;
-    const Status got = co_await y->get(found.value(), 1);
-    script.must(got, "get what was copied");
-  });
+  script.must_read(other, "x", 1);
   return script.end(outcome);
 }
 

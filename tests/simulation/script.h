@@ -75,6 +75,47 @@ struct Script {
     });
     return out;
   }
+  /// The node that coordinates.
+  size_t leader() {
+    size_t out = 0;
+    while (out + 1 < world.nodes() && !world.daemon(out)->cluster->is_coordinator()) ++out;
+    return out;
+  }
+  /// Within so many tries: a program that waits for one deadline only may give up before a lost home's lease is over.
+  void must_put(const std::shared_ptr<Program>& program, std::shared_ptr<Handle> handle, size_t cell,
+                int tries) {
+    run(program, [&]() -> Task<void> {
+      Status put = Code::kDeadline;
+      for (int i = 0; i < tries && !put.is_ok(); ++i) put = co_await program->put(handle, cell);
+      must(put, "put");
+    });
+  }
+  /// By a program of its own on `node`.
+  void must_read(size_t node, const char* name, size_t cell) {
+    const auto program = world.add_program(node);
+    run(program, [&]() -> Task<void> {
+      auto found = co_await program->attach(name, false);
+      must(found.status(), "attach what is there");
+      if (!found.is_ok()) co_return;
+      const Status got = co_await program->get(found.value(), cell);
+      must(got, "get what is there");
+    });
+  }
+  void must_be_no_name(size_t node, const char* name) {
+    const auto program = world.add_program(node);
+    run(program, [&]() -> Task<void> {
+      const auto found = co_await program->attach(name, false);
+      must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal,
+           "no name that was removed");
+    });
+  }
+  /// Its stop says that it may.
+  void end_daemon(const std::shared_ptr<Daemon>& daemon, size_t node) {
+    bool drained = false;
+    daemon->drain([&] { drained = true; });
+    for (int ms = 0; ms < 3000 && !drained; ++ms) run_for_ms(1);
+    world.kill(node, true);
+  }
   std::string end(Outcome* outcome) {
     if (outcome != nullptr) {
       outcome->reached.insert(world.reached().begin(), world.reached().end());
