@@ -15,6 +15,8 @@
 //   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
 //   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
 //      bounded for each session only.
+//   L6 what a name owns at a home is in a record of that name there, or in a plan of a part (M10 of remake.h): else its end
+//      would not be known there.
 #pragma once
 
 #include <algorithm>
@@ -295,6 +297,14 @@ class Leases {
     return {it->second.extents.begin(), it->second.extents.end()};
   }
 
+  /// What names own that have not ended, in no order.
+  std::vector<ExtentId> of_names() const {
+    std::vector<ExtentId> out;
+    for (const auto& [id, lease] : leases_) {
+      if (!lease.session && !lease.name_ended) out.push_back(id);
+    }
+    return out;
+  }
   /// False if the session is here and goes on under another incarnation of its daemon than `told_by`, whose
   /// word of its end came late.
   bool is_ended_by(const SessionId& session, const Incarnation& told_by) const {

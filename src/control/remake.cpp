@@ -29,6 +29,7 @@ void Remake::done(uint64_t changed_bytes) {
       may_be_given_ = given_ = true;
       step_ = switched_ ? Step::kDone : Step::kSwitch;
       break;
+    case Step::kLose: step_ = Step::kSwitch; break;
     case Step::kSwitch:
       switched_ = true;
       frozen_ = false;
@@ -48,8 +49,12 @@ void Remake::failed() {
   switch (step_) {
     case Step::kGive:
       may_be_given_ = true;
-      if (!switched_) step_ = OCM_MUTATION("thaw-after-give") ? Step::kThaw : Step::kSwitch;
+      if (switched_) break;
+      step_ = OCM_MUTATION("thaw-after-give")            ? Step::kThaw
+              : peers_ || OCM_MUTATION("switch-unheard") ? Step::kSwitch
+                                                         : Step::kLose;
       break;
+    case Step::kLose: step_ = Step::kGive; break;  // B stays frozen
     case Step::kReserve:
     case Step::kCopy:
     case Step::kCompare:

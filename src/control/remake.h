@@ -16,9 +16,10 @@
 //            tells that the part is over, whether the home that leads still lives or not.
 //
 //   kReserve -> kCopy -> kCompare -(little differs, or enough rounds)-> kFreeze -> kCompare -> kDecide -> kGive -> kSwitch -> kDone
-//      |          |         |                                              |           |  (if P)  |          \-- unheard: kGive again
-//      v          v         v                                              v           v          v
-//   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ------------------------- -> kOver
+//      |          |         |                                              |           |  (if P)  |  ^ |          \-- unheard: kGive again
+//      |          |         |                                              |           |          |  v unheard, without P
+//      v          v         v                                              v           v          | kLose --> kSwitch
+//   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ----------------------/ -> kOver
 //
 // Invariants
 //   M1 an operation on B that was answered well before the freeze is in B', and so in C when it is given; one that
@@ -43,6 +44,9 @@
 //   M11 the home that leads goes on giving C when B' was given up meanwhile, for C may be the last. But once others may know
 //      [B' C], it may not hear who owns the part now: C changes its owner for it only while it is reserved. It is released
 //      only where its owner freed the part, or the owner's session or name has ended.
+//   M12 without P, the part [B' C] is told only when the spare home heard kGive, or the council decided in kLose that C is lost
+//      there, or that it is the last, for it heard kGive: a spare home that did not hear it frees C with the home that leads
+//      (M8), and what was acknowledged since. With P it has the plan, and asks the council.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +62,7 @@ class Remake {
     kFreeze,
     kDecide,
     kGive,
+    kLose,
     kSwitch,
     kThaw,
     kRelease,
@@ -73,7 +78,8 @@ class Remake {
   void has_peers() { peers_ = true; }
   /// What to do next.
   Step next() const { return step_; }
-  /// It was done. `changed_bytes`: of kCompare, what differed and was copied.
+  /// It was done. `changed_bytes`: of kCompare, what differed and was copied. Of kLose: each C that did not hear kGive is
+  /// decided lost, or is the last.
   void done(uint64_t changed_bytes = 0);
   /// It was not, or nobody knows whether it was. Of kDecide: it never will be.
   void failed();

@@ -254,7 +254,7 @@ void Home::add_published(const wire::Allocation& allocation) {
   for (const auto& extent : allocation.extents()) {
     if (extent.node() != core_.name || extent.lost()) continue;
     const ExtentId id = id_of(extent);
-    living += has(id) && published_extents_.emplace(id, name_id).second ? 1 : 0;
+    living += is_here(id) && published_extents_.emplace(id, name_id).second ? 1 : 0;
   }
 }
 
@@ -323,8 +323,11 @@ Status Home::release(const wire::ReleaseRequest& request) {
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation_id().empty();
-  if (!of_program) return leave_out(id);
-  return leases_.end_name(id) ? remove(id) : Status();
+  if (!of_program && !request.holders_keep()) return leave_out(id);
+  const auto first =
+      std::find_if(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
+  const ExtentId owned_id = first == shared_.end() ? id : first->first;
+  return leases_.end_name(owned_id) ? remove(owned_id) : Status();
 }
 
 void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {
@@ -524,26 +527,6 @@ void Home::drop(ExtentId id) {
   fault::reached(fault::State::kReplicaDropped);
   log::info("replica_dropped", {{"extent", id.address.to_string()}});
   if (on_dropped_) on_dropped_(id);
-}
-
-bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
-                     const std::optional<ExtentId>& ended) {
-  // A second id that does not answer yet will, if its part follows: it is not gone.
-  if (!is_here(id))
-    return std::any_of(shared_.begin(), shared_.end(), [&](const auto& one) { return one.second == id; });
-  if (ended && on_ended_) on_ended_(id, *ended);
-  if (lost.empty()) return true;
-  Degraded& known = degraded_[id];
-  if (known.lost.size() >= lost.size()) return true;  // a council that was founded anew may know less
-  known = {part, lost, std::max(known.wanted, part.size())};
-  log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
-  const wire::PlanPart* plan = plan_of(id);
-  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was())))
-    unshare(id);  // its home leads no more
-  const auto of = published_extents_.find(id);
-  if (of == published_extents_.end()) return true;
-  for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
-  return true;
 }
 
 Result<std::shared_ptr<memory::Extent>> Home::find_frozen_too(ExtentId id) const {

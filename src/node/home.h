@@ -72,6 +72,8 @@ class Home {
     const auto known = degraded_.find(id);
     return known == degraded_.end() ? std::vector<ExtentId>() : known->second.lost;
   }
+  /// What names own here without a record of them here: nobody would free it with its name.
+  std::vector<ExtentId> nameless() const;
   /// Null if nobody owns it.
   const control::Lease* lease(ExtentId id) const { return leases_.find(id); }
   std::optional<control::Leases::Vouching> vouching(const SessionId& session) const {
@@ -104,6 +106,10 @@ class Home {
   /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
   /// Errors: kInvalidArgument, kNotFound, kCancelled.
   Status give(const wire::GiveReplica& request, bool told = true);
+  /// A replica that somebody owns by now: its part leads to it.
+  void lead_to(const wire::PartMoved& part, ExtentId id) {
+    if (has(id) && made_as(id) == nullptr) remember(part, id);
+  }
   /// Of the holds that come with a replica that was given, those that were not known here.
   std::vector<control::Leases::HeldBy> take_holds(const wire::GiveReplica& request);
   std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }

@@ -17,6 +17,12 @@ const wire::Allocation* Home::published_with(ExtentId id) const {
   return named == published_extents_.end() ? nullptr : &published_.at(named->second);
 }
 
+std::vector<ExtentId> Home::nameless() const {
+  std::vector<ExtentId> out = leases_.of_names();
+  std::erase_if(out, [this](ExtentId id) { return published_extents_.contains(id); });
+  return out;
+}
+
 std::vector<ExtentId> Home::formerly(ExtentId id) const {
   const auto former = formerly_.find(id);
   return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
@@ -25,6 +31,26 @@ std::vector<ExtentId> Home::formerly(ExtentId id) const {
 const wire::PartMoved* Home::made_as(ExtentId id) const {
   const auto former = formerly_.find(id);
   return former == formerly_.end() ? nullptr : remade(former->second.front());
+}
+
+bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
+                     const std::optional<ExtentId>& ended) {
+  // A second id that does not answer yet will, if its part follows: it is not gone.
+  if (!is_here(id))
+    return std::any_of(shared_.begin(), shared_.end(), [&](const auto& one) { return one.second == id; });
+  if (ended && on_ended_) on_ended_(id, *ended);
+  if (lost.empty() || !is_here(id)) return true;  // it may have followed
+  Degraded& known = degraded_[id];
+  if (known.lost.size() >= lost.size()) return true;  // a council that was founded anew may know less
+  known = {part, lost, std::max(known.wanted, part.size())};
+  log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
+  const wire::PlanPart* plan = plan_of(id);
+  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was())))
+    unshare(id);  // its home leads no more
+  const auto of = published_extents_.find(id);
+  if (of == published_extents_.end()) return true;
+  for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
+  return true;
 }
 
 bool Home::is_known_lost(ExtentId id, ExtentId other) const {

@@ -29,12 +29,6 @@ wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
   return extent;
 }
 
-std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& holds) {
-  std::vector<control::HoldId> out;
-  for (const control::Leases::HeldBy& by : holds) out.push_back(by.hold);
-  return out;
-}
-
 /// Programs may write there meanwhile (tests/tsan.supp): what they change is found by the comparison after
 /// it.
 [[gnu::noinline]] std::string digests_of(const std::byte* bytes, uint64_t length, uint64_t seed) {
@@ -76,9 +70,10 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
-  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here); });
+  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here, {}); });
   home_.on_part_freed([this](const wire::PartMoved& part) { part_freed(part); });
-  home_.on_part_given([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here); });
+  home_.on_part_given(
+      [this](const wire::PartMoved& part, ExtentId here) { part_given(part, here, {kOfName}); });
 }
 
 void Remaker::start() { core_.env.spawn(run()); }
@@ -101,7 +96,7 @@ Task<void> Remaker::run() {
   while (!core_.draining) {
     if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     at_once = false;
-    co_await settle_plans();
+    settle_plans();
     co_await give_up_the_gone();
     auto led = home_.led_parts();
     std::set<ExtentId> still_led;
@@ -140,6 +135,7 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
   job_ = job;
   job->session = with_uid(core_.env.random_id<SessionId>(), 0);
   job->allocation = core_.env.random_id<AllocationId>();
+  job->owners.insert(id_field(job->session));
   Remake::Step failed = Remake::Step::kOver;  // the last that did
   while (job->steps.next() != Remake::Step::kDone && job->steps.next() != Remake::Step::kOver) {
     const Remake::Step now = job->steps.next();
@@ -156,7 +152,8 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
       } else {
         if (now != Remake::Step::kRelease) failed = now;
         job->steps.failed();
-        if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+        const bool again = job->steps.next() == now || now == Remake::Step::kLose;
+        if (again) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
       }
     }
   }
@@ -194,7 +191,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     case Remake::Step::kDecide: co_return co_await decide(job);
     case Remake::Step::kGive: {
       if (!has_owner(*job) && !job->goes_on_elsewhere()) {
-        if (job->steps.may_be_given()) release(*job);
+        if (job->steps.may_be_given()) release_spares(*job);
         job->steps.unwanted();
         co_return false;
       }
@@ -202,14 +199,15 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       std::vector<ExtentId> lost = home_.lost_of(id_of(job->now));
       if (fault::at(fault::Point::kGivesFirst)) lost.clear();
       const auto heard = [&](const Spare& home) {
-        return home.given || cluster_.find(home.node) == nullptr || is_in(lost, id_of(home.extent)) ||
-               homes_.is_over(home.node, home.partition, home.shown);
+        return home.given || home.lost || cluster_.find(home.node) == nullptr ||
+               is_in(lost, id_of(home.extent)) || homes_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
       if (!given && (all || core_.draining)) job->steps.spare_is_gone();
       co_return given;
     }
+    case Remake::Step::kLose: co_return co_await lose_unheard(job);
     case Remake::Step::kSwitch: switch_over(*job); co_return true;
     case Remake::Step::kThaw:
       fault::reached(fault::State::kRemakeThawed);
@@ -332,9 +330,11 @@ void Remaker::tell_failed(ExtentId id, Remake::Step step) {
 
 /// First every home of the part that follows knows of it; then the council decides whether it does.
 Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
-  const auto give = next_part(*job);
+  auto give = next_part(*job);
   if (!give) co_return false;
   job->planned = true;
+  for (const std::string& owner : job->owners) give->add_instead_of(owner);
+  job->owners.insert(owner_in(*give));
   job->told = *give;
   for (const auto* homes : {&job->peers, &job->spares}) {
     for (const Spare& home : *homes) {
@@ -528,80 +528,10 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
   return out;
 }
 
-Task<bool> Remaker::give(std::shared_ptr<Job> job) {
-  std::optional<wire::GiveReplica> request = next_part(*job);
-  if (!request && job->goes_on_elsewhere()) request = job->told;
-  if (!request || !request->has_part()) co_return false;
-  if (job->steps.is_switched() || job->goes_on_elsewhere()) request->set_reserved_by(id_field(job->session));
-  job->told = *request;
-  const bool to_name = request->has_published();
-  const bool changed = job->given_to != to_name;  // who owns it, since they heard
-  job->given_to = to_name;
-  job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
-  bool all = true;
-  for (auto* homes : {&job->spares, &job->peers}) {
-    for (Spare& home : *homes) {
-      home.given = home.given && !changed;
-      if (!home.given) home.given = co_await give_to(home, *request);
-      all = all && home.given;
-    }
-  }
-  co_return all;
-}
-
-Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
-  if (!request.has_published() && !home.owner_told) {  // it was a name's when the replica was reserved
-    const Status told = co_await tell_owner(request, home.node);
-    home.owner_told = told.is_ok();
-    if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
-  }
-  *request.mutable_replica() = ref_of(id_of(home.extent));
-  const bool only_reserved = !request.reserved_by().empty();
-  wire::Envelope message;
-  *message.mutable_give_replica() = std::move(request);
-  const auto reply = co_await homes_.ask(home.node, std::move(message));
-  const Code code = reply.status().code();
-  // Refused, it is as good as heard: its session is over, and so is the part.
-  if (only_reserved && code == Code::kCancelled) release_replica(home.extent);
-  co_return reply.is_ok() || (code != Code::kPeerLost && code != Code::kDeadline);
-}
-
 bool Remaker::has_owner(const Job& job) const {
   const ExtentId here = job.steps.is_frozen() ? job.was : id_of(job.now);
   const control::Lease* lease = home_.lease(here);
   return lease != nullptr && (lease->session || home_.published_with(here) != nullptr);
-}
-
-void Remaker::switch_over(Job& job) {
-  fault::reached(fault::State::kReplicaRemade);
-  if (static_cast<size_t>(job.follows.now_size()) < job.wanted) fault::reached(fault::State::kRemadeShort);
-  if (job.lost.empty()) fault::reached(fault::State::kVacancyFilled);
-  const control::Lease* lease = home_.lease(job.was);
-  std::string owner;  // of a session
-  if (lease != nullptr && lease->session) {
-    const auto vouching = home_.vouching(*lease->session);
-    if (vouching) owner = vouching->node;
-  }
-  const bool named = lease != nullptr && !lease->session;
-  const bool is_over = lease != nullptr && lease->name_ended;
-  home_.switch_over(job.was, job.follows);
-  if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
-  const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
-  if (job.given_to.value_or(named) != named || held_since) part_given(job.follows, id_of(job.now));
-  if (!job.goes_on_elsewhere())
-    log::info("replica_made_again", {{"extent", job.was.address.to_string()},
-                                     {"now", id_of(job.now).address.to_string()},
-                                     {"bytes", job.bytes},
-                                     {"node", job.spares.front().node},
-                                     {"there", id_of(job.spares.front().extent).address.to_string()}});
-  remade(job.follows);
-  if (named) {
-    tell_name(id_of(job.now));
-  } else if (!owner.empty() && owner != core_.name) {
-    wire::Envelope message;
-    *message.mutable_part_moved() = job.follows;
-    homes_.tell(owner, homes_.run_of(owner), std::move(message));
-  }
 }
 
 void Remaker::release_at(const Job& job, const Spare& spare) {
@@ -625,6 +555,10 @@ void Remaker::release(const Job& job) {
     *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.extent));
     homes_.tell(peer.node, peer.partition, std::move(message));
   }
+  release_spares(job);
+}
+
+void Remaker::release_spares(const Job& job) {
   for (const Spare& spare : job.spares) {
     release_at(job, spare);
     failed_until_ns_[spare.node] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();

@@ -13,6 +13,7 @@
 // Threads: the loop's; chunks are compared in a thread beside it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -66,6 +67,13 @@ class Remaker {
   /// Requests of other daemons about replicas: remaker_answers.cpp.
   void enter(PeerHandlers& handlers);
 
+  /// L6; O(extents).
+  bool is_valid() const {
+    const std::vector<ExtentId> nameless = home_.nameless();
+    return std::all_of(nameless.begin(), nameless.end(),
+                       [this](ExtentId id) { return spare_plans_.contains(id); });
+  }
+
   /// For status: parts that wait, and the one under way. Of sessions here those, too, whose replicas are on nodes that
   /// are gone and not given up yet.
   struct Progress {
@@ -95,6 +103,7 @@ class Remaker {
     ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
     bool owner_told = false;  // the daemon of the session whose it is to be knows of this home
+    bool lost = false;        // in the part that follows, and nobody can read it: M12
   };
   struct Job {
     ExtentId was;
@@ -111,7 +120,8 @@ class Remaker {
     std::optional<bool> given_to;              // a name, or a session: as the others were told
     std::vector<control::HoldId> given_holds;  // the same
     wire::GiveReplica told;                    // to others, last; without a part: nothing
-    bool given_up = false;                     // the second id was dropped
+    std::set<std::string> owners;  // who may have the spare homes' replicas: GiveReplica::instead_of
+    bool given_up = false;         // the second id was dropped
     /// Who has the other replicas of the part that follows has them without this home: M11.
     bool goes_on_elsewhere() const { return given_up && (planned || steps.may_be_given()); }
     Kind kind = Kind::kDram;
@@ -134,6 +144,13 @@ class Remaker {
                                    std::optional<control::HoldId> hold = {});
   /// A replica of a part that was made again is this home's, with the holds on it.
   Status given(const wire::GiveReplica& give);
+  /// Of a replica, as GiveReplica::instead_of names it.
+  static constexpr const char* kOfName = "";
+  static std::string owner_in(const wire::GiveReplica& give) {
+    return give.has_published() ? kOfName : give.session_id();
+  }
+  /// Its owner is neither who it is given to nor one of `instead_of`: it heard of that one from somebody else.
+  bool has_another_owner(const wire::GiveReplica& give) const;
   /// Errors: kNotFound (it has ended), kPeerLost (ask again).
   Status note_hold(Session& session, const std::string& id, const std::string& node);
   /// Has the daemon of a hold's session note that this home knows it, so that its end comes here.
@@ -153,12 +170,15 @@ class Remaker {
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
   control::Task<bool> give(std::shared_ptr<Job> job);
+  /// M12: has those that did not hear that they are given decided lost, or hears that they are the last.
+  control::Task<bool> lose_unheard(std::shared_ptr<Job> job);
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
   control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes,
                                                   uint64_t seed);
   bool has_owner(const Job& job) const;
   void switch_over(Job& job);
   void release(const Job& job);
+  void release_spares(const Job& job);
   void release_at(const Job& job, const Spare& spare);
   static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
   void remade(const wire::PartMoved& part);
@@ -167,21 +187,28 @@ class Remaker {
   /// From here.
   bool has_moved_away(const wire::PartMoved& part) const;
   void part_freed(const wire::PartMoved& part);
-  /// The new replicas are owned by whom the one here is owned by.
-  void part_given(const wire::PartMoved& part, ExtentId here);
+  /// The new replicas are owned by whom the one here is owned by, and not by any of `instead_of` any more.
+  void part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of);
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
   bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
-  /// Nobody has it any more: its home is told until it has heard it.
+  /// Nobody owns it any more: its home is told until it has heard it. Who holds it keeps it.
   void release_replica(const wire::ExtentDescriptor& replica);
   /// Until its home has heard it; of a session that has ended it is freed there.
-  control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give);
+  control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
+                                    std::set<std::string> instead_of);
   /// A request that gives something to its owner; nothing if nobody owns it.
   std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
   Status plan(wire::PlanPart plan);
   /// A5. Returns when the second id answers, or the replica is gone.
   control::Task<Status> follow_plan(ExtentId id);
-  /// Plans of homes that are over: the council knows what became of them.
-  control::Task<void> settle_plans();
+  /// Plans of homes that are over: the council knows what became of them. Of a spare home also where a vote names a loss
+  /// in the part that follows: so that is in force, whatever the voters remember of the one before.
+  void settle_plans();
+  control::Task<void> settle(wire::PlanPart plan);
+  bool is_plan_there(const wire::PlanPart& plan) const;
+  bool is_in_force(const wire::PlanPart& plan) const;
+  /// Of all replicas that lived in the part before.
+  bool are_homes_over(const wire::PlanPart& plan) const;
   bool is_frozen(ExtentId id) const;
   control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
   Status moved(const wire::PartMoved& part);
@@ -233,6 +260,7 @@ class Remaker {
   std::map<ExtentId, wire::PlanPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
+  std::set<ExtentId> settling_;   // by replica here, as the plans
   std::set<ExtentId> given_up_;   // asked for already
   std::set<ExtentId> there_;      // so their nodes said, since these freed all of their replicas
   std::map<uint32_t, uint32_t>

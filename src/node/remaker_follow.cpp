@@ -37,8 +37,10 @@ bool Remaker::is_frozen(ExtentId id) const {
 }
 
 Status Remaker::plan(wire::PlanPart plan) {
-  if (plan.give().part().now_size() < 2 || plan.of_size() < 2) return Code::kInvalidArgument;
+  const auto& part = plan.give().part();
+  if (part.now_size() < 2 + part.peers_size() || plan.of_size() < 2) return Code::kInvalidArgument;
   if (is_peer(plan)) return home_.plan(std::move(plan));
+  if (has_another_owner(plan.give())) return Code::kCancelled;  // late: it is given already
   OCM_TRY(home_.give(plan.give(), false));  // from now on the end of the home that leads does not free it
   fault::reached(fault::State::kPartPlanned);
   spare_plans_[id_of(plan.replica())] = std::move(plan);
@@ -57,6 +59,8 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   following_.erase(id);
   if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
   const wire::PartMoved part = home_.plan_of(id)->give().part();
+  std::set<std::string> planned_owners;
+  planned_owners.insert(owner_in(home_.plan_of(id)->give()));
   const bool given_to_name = home_.plan_of(id)->give().has_published();
   std::set<std::string> planned_holds;
   for (const auto& hold : home_.plan_of(id)->give().holds()) planned_holds.insert(hold.hold_id());
@@ -65,36 +69,66 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   if (const control::Lease* lease = home_.lease(now);
       lease != nullptr &&
       (lease->session.has_value() == given_to_name || has_others(home_.holds_on(now), planned_holds)))
-    part_given(part, now);
+    part_given(part, now, planned_owners);
   remade(part);
   tell_name(now);
   log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
   co_return Status();
 }
 
-Task<void> Remaker::settle_plans() {
+void Remaker::settle_plans() {
+  constexpr size_t kAtOnceMax = 64;
   std::erase_if(spare_plans_, [this](const auto& entry) { return !home_.has(entry.first); });
-  if (!cluster_.settled()) co_return;
+  if (!cluster_.settled()) return;
   std::vector<wire::PlanPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
       const wire::NodeView* leads =
           cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
-      if (leads == nullptr || is_state(*leads, control::NodeState::kDead)) over.push_back(plan);
+      if (leads == nullptr || is_state(*leads, control::NodeState::kDead) || is_in_force(plan))
+        over.push_back(plan);
     }
   }
   for (const wire::PlanPart& plan : over) {
-    const ExtentId id = id_of(plan.replica());
-    std::vector<ExtentId> part;
-    for (const auto& ref : plan.of()) part.push_back(id_of(ref));
+    if (settling_.size() >= kAtOnceMax) return;
+    if (settling_.insert(id_of(plan.replica())).second) core_.env.spawn(settle(plan));
+  }
+}
+
+bool Remaker::is_plan_there(const wire::PlanPart& plan) const {
+  const ExtentId id = id_of(plan.replica());
+  return is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
+}
+
+bool Remaker::is_in_force(const wire::PlanPart& plan) const {
+  return !is_peer(plan) && !home_.lost_of(id_of(plan.replica())).empty();
+}
+
+bool Remaker::are_homes_over(const wire::PlanPart& plan) const {
+  const auto& part = plan.give().part();  // its first ones live where those did that it follows
+  return std::all_of(part.now().begin(), part.now().begin() + 1 + part.peers_size(), [this](const auto& one) {
+    const uint32_t run = GlobalAddress(one.address()).partition();
+    return homes_.is_over(one.node(), run, run);
+  });
+}
+
+Task<void> Remaker::settle(wire::PlanPart plan) {
+  const ExtentId id = id_of(plan.replica());
+  std::vector<ExtentId> part;
+  for (const auto& ref : plan.of()) part.push_back(id_of(ref));
+  bool decided = is_in_force(plan);
+  if (!decided) {
     const Status lost =
         co_await cluster_.confirm_lost(part, home_.lost_of(id), id_of(plan.give().part().was()));
-    if (lost.code() == Code::kDeadline || core_.draining) co_return;
-    const bool is_there =
-        is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
-    if (!is_there) continue;
+    decided = lost.code() == Code::kRevoked;
+    // Where the homes of all others are over, no majority may ever be found for anything; nobody was told of the part.
+    if ((lost.code() == Code::kDeadline && !are_homes_over(plan)) || core_.draining) {
+      settling_.erase(id);
+      co_return;
+    }
+  }
+  if (is_plan_there(plan)) {
     fault::reached(fault::State::kPlanSettled);
-    const bool decided = lost.code() == Code::kRevoked;
     if (decided && is_peer(plan)) {
       (void)co_await follow_plan(id);
     } else if (decided) {
@@ -106,6 +140,7 @@ Task<void> Remaker::settle_plans() {
     }
     spare_plans_.erase(id);
   }
+  settling_.erase(id);
 }
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {

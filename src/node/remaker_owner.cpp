@@ -1,15 +1,24 @@
 // Whose a part is while it is made again: its name or its session may change, and the new homes are told.
+#include <algorithm>
+
 #include "base/fault.h"
 #include "node/remaker.h"
 
 namespace ocm::node {
 
+using control::Remake;
 using control::Reply;
 using control::Task;
 
 namespace {
 
 constexpr int kHoldsMax = 16384;  // of one message
+
+std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& holds) {
+  std::vector<control::HoldId> out;
+  for (const control::Leases::HeldBy& by : holds) out.push_back(by.hold);
+  return out;
+}
 
 }  // namespace
 
@@ -57,12 +66,113 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
   co_return reply.status();
 }
 
-Status Remaker::given(const wire::GiveReplica& give) {
+Task<bool> Remaker::give(std::shared_ptr<Job> job) {
+  std::optional<wire::GiveReplica> request = next_part(*job);
+  if (!request && job->goes_on_elsewhere()) request = job->told;
+  if (!request || !request->has_part()) co_return false;
+  request->clear_instead_of();
+  for (const std::string& owner : job->owners) request->add_instead_of(owner);
+  job->owners.insert(owner_in(*request));
+  job->told = *request;
+  const bool to_name = request->has_published();
+  const bool changed = job->given_to != to_name;  // who owns it, since they heard
+  job->given_to = to_name;
+  job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
+  bool all = true;
+  for (auto* homes : {&job->spares, &job->peers}) {
+    for (Spare& home : *homes) {
+      home.given = home.given && !changed;
+      if (!home.given && !home.lost) home.given = co_await give_to(home, *request);
+      all = all && (home.given || home.lost);
+    }
+  }
+  co_return all;
+}
+
+Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
+  if (!request.has_published() && !home.owner_told) {  // it was a name's when the replica was reserved
+    const Status told = co_await tell_owner(request, home.node);
+    home.owner_told = told.is_ok();
+    if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
+  }
+  *request.mutable_replica() = ref_of(id_of(home.extent));
+  wire::Envelope message;
+  *message.mutable_give_replica() = std::move(request);
+  const auto reply = co_await homes_.ask(home.node, std::move(message));
+  const Code code = reply.status().code();
+  // As good as heard: its session is over, and so is the part; or it is not there any more. Any other refusal may pass.
+  if (code == Code::kCancelled) release_replica(home.extent);
+  co_return reply.is_ok() || code == Code::kCancelled || code == Code::kNotFound || code == Code::kRevoked;
+}
+
+Task<bool> Remaker::lose_unheard(std::shared_ptr<Job> job) {
+  std::vector<ExtentId> part;
+  for (const auto& extent : job->follows.now()) part.push_back(id_of(extent));
+  std::sort(part.begin(), part.end());
+  const int first = job->follows.now_size() - static_cast<int>(job->spares.size());
+  for (size_t i = 0; i < job->spares.size(); ++i) {
+    Spare& spare = job->spares[i];
+    if (spare.given || spare.lost) continue;
+    const Status lost = co_await cluster_.lose_replica(part, id_of(spare.extent), spare.node);
+    if (job->steps.next() != Remake::Step::kLose) co_return false;
+    // The others were given up, or another home made the part again: it heard that it was given.
+    spare.given = lost.code() == Code::kLost || lost.code() == Code::kRevoked;
+    spare.lost = lost.is_ok();
+    if (!spare.given && !spare.lost) co_return false;
+    if (!spare.lost) continue;
+    fault::reached(fault::State::kUnheardLost);
+    job->follows.mutable_now(first + static_cast<int>(i))->set_lost(true);
+  }
+  co_return true;
+}
+
+void Remaker::switch_over(Job& job) {
+  fault::reached(fault::State::kReplicaRemade);
+  if (static_cast<size_t>(job.follows.now_size()) < job.wanted) fault::reached(fault::State::kRemadeShort);
+  if (job.lost.empty()) fault::reached(fault::State::kVacancyFilled);
+  const control::Lease* lease = home_.lease(job.was);
+  std::string owner;  // of a session
+  if (lease != nullptr && lease->session) {
+    const auto vouching = home_.vouching(*lease->session);
+    if (vouching) owner = vouching->node;
+  }
+  const bool named = lease != nullptr && !lease->session;
+  const bool is_over = lease != nullptr && lease->name_ended;
+  home_.switch_over(job.was, job.follows);
+  if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
+  const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
+  if (job.given_to.value_or(named) != named || held_since)
+    part_given(job.follows, id_of(job.now), job.owners);
+  const auto made =
+      std::find_if(job.spares.begin(), job.spares.end(), [](const Spare& one) { return !one.lost; });
+  if (!job.goes_on_elsewhere() && made != job.spares.end())
+    log::info("replica_made_again", {{"extent", job.was.address.to_string()},
+                                     {"now", id_of(job.now).address.to_string()},
+                                     {"bytes", job.bytes},
+                                     {"node", made->node},
+                                     {"there", id_of(made->extent).address.to_string()}});
+  remade(job.follows);
+  if (named) {
+    tell_name(id_of(job.now));
+  } else if (!owner.empty() && owner != core_.name) {
+    wire::Envelope message;
+    *message.mutable_part_moved() = job.follows;
+    homes_.tell(owner, homes_.run_of(owner), std::move(message));
+  }
+}
+
+bool Remaker::has_another_owner(const wire::GiveReplica& give) const {
   const control::Lease* lease = home_.lease(id_of(give.replica()));
-  if (lease != nullptr && !give.reserved_by().empty()) {  // M11
-    const std::string session = lease->session ? id_field(*lease->session) : std::string();
-    const bool is_same = give.has_published() ? session.empty() : session == give.session_id();
-    if (!is_same && session != give.reserved_by()) return {};
+  if (lease == nullptr) return false;
+  const std::string owner = lease->session ? id_field(*lease->session) : kOfName;
+  const auto& may_be = give.instead_of();
+  return owner != owner_in(give) && std::find(may_be.begin(), may_be.end(), owner) == may_be.end();
+}
+
+Status Remaker::given(const wire::GiveReplica& give) {
+  if (has_another_owner(give)) {  // M11
+    home_.lead_to(give.part(), id_of(give.replica()));
+    return {};
   }
   OCM_TRY(home_.give(give));
   if (give.has_published() && !fault::at(fault::Point::kNewsOfOne)) tell_name(id_of(give.replica()));
@@ -109,15 +219,13 @@ void Remaker::part_freed(const wire::PartMoved& part) {
   }
 }
 
-void Remaker::part_given(const wire::PartMoved& part, ExtentId here) {
-  const auto owner = owner_of(here);
-  if (!owner) return;
+void Remaker::part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of) {
+  if (!owner_of(here)) return;
   fault::reached(fault::State::kOwnerCorrected);
-  wire::GiveReplica give = *owner;
-  *give.mutable_part() = part;
   // The new ones; the peers hear it themselves.
   for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
-    if (part.now(i).node() != core_.name) core_.env.spawn(correct_owner(part.now(i), give));
+    if (part.now(i).node() != core_.name && !part.now(i).lost())
+      core_.env.spawn(correct_owner(part.now(i), part, here, instead_of));
   }
 }
 
@@ -130,14 +238,22 @@ bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told
 void Remaker::release_replica(const wire::ExtentDescriptor& replica) {
   wire::Envelope message;
   set_extent(replica, *message.mutable_release());
+  message.mutable_release()->set_holders_keep(true);
   homes_.tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
 }
 
-Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::GiveReplica give) {
+Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
+                                  std::set<std::string> instead_of) {
   const uint32_t partition = GlobalAddress(replica.address()).partition();
   const uint32_t shown = homes_.run_of(replica.node());
-  *give.mutable_replica() = ref_of(id_of(replica));
   while (!core_.draining && !homes_.is_over(replica.node(), partition, shown)) {
+    const std::optional<wire::GiveReplica> owner = owner_of(home_.present(here));  // as it is now
+    if (!owner) co_return;
+    wire::GiveReplica give = *owner;
+    *give.mutable_part() = part;
+    *give.mutable_replica() = ref_of(id_of(replica));
+    for (const std::string& before : instead_of) give.add_instead_of(before);
+    instead_of.insert(owner_in(give));
     Status done;
     if (!give.has_published()) done = co_await tell_owner(give, replica.node());
     if (done.is_ok() || is_of_former_run(give, done)) {

@@ -13,6 +13,8 @@
 //   S2 B' and C that both answer have equal bytes, outside of puts under way
 //   S3 B never answers once the spare home heard that C is given (M3)
 //   S4 nobody is told of [B' C] before C is given or B is over, and C has the bytes of B' by then (M2)
+//   S8 B is over only when C is given, lost or its home gone (M12)
+//   S9 a writer gives a replica up only where another one has its put (M9)
 // and in every state without a successor
 //   S5 a reserved C is given or released, B' is gone where it was never told, a freed part leaves nothing
 //   S6 the remake and all puts are over and nobody is frozen; no schedule goes round in a circle (but with
@@ -147,6 +149,8 @@ class Checker {
       if (!ledger.is_valid()) fail("S1: a voter's memory is not valid");
     }
     if (serves(s, kB2) && serves(s, kC) && !is_equal(s)) fail("S2: replicas that answer differ");
+    if (s.over != 0 && s.freed == 0 && !c && is_up(s, kHomeC) && ((s.lost | s.dropped) & bit(kC)) == 0)
+      fail("S8: a part is told, and its new replica would end with the home that leads");
     if (s.given != 0 && serves(s, kB)) fail("S3: B answers after C was given");
     for (const Writer& writer : s.writers) {
       if (writer.part == 1 && !two) fail("S4: a part is told that does not answer");
@@ -249,6 +253,7 @@ class Checker {
       case Step::kCompare: return copy(s);
       case Step::kFreeze: return freeze(s);
       case Step::kGive: return give(s);
+      case Step::kLose: return lose_spare(s);
       case Step::kSwitch:
         return then(s, [](State& n) {
           n.b_live = OCM_MUTATION("old-id-stays") ? 1 : 0;
@@ -349,7 +354,7 @@ class Checker {
   }
 
   void give(const State& s) {
-    if (!is_up(s, kHomeC)) return then(s, [](State& n) { unheard(n); });
+    if (!is_up(s, kHomeC) || (s.lost & bit(kC)) != 0) return then(s, [](State& n) { unheard(n); });
     then(s, [&](State& n) {
       if (hear_give(n))
         n.remake.done();
@@ -358,6 +363,20 @@ class Checker {
     });
     then_cut(s, [&](State& n) { (void)hear_give(n), failed(n); });
     then_cut(s, [](State& n) { n.late_give = 1, failed(n); });
+  }
+  /// Until the council has decided that C is lost, or that it is the last.
+  void lose_spare(const State& s) {
+    const auto decided = [](const State& n, Outcome outcome) {
+      const bool is_last = outcome == Outcome::kLast && (n.lost & bit(kB2)) != 0;
+      return outcome == Outcome::kLost || is_last || OCM_MUTATION("refused-is-lost");
+    };
+    ask(s, kWriters, kC, [&](State& n, Outcome outcome) {
+      if (decided(n, outcome))
+        n.remake.done();
+      else if (outcome != Outcome::kAsking)  // refused, it asks again
+        static_cast<Plain&>(n) = s, n.voters = s.voters;
+    });
+    then_cut(s, [](State& n) { failed(n); });
   }
   /// Nobody will hear it any more.
   static void unheard(State& n) {
@@ -527,6 +546,8 @@ class Checker {
       Writer& writer = n.writers[w];
       if (outcome == Outcome::kLast) end_put(writer, false);
       if (outcome != Outcome::kLost) return;
+      if (bytes_of(n, other(m), w) < writer.number)
+        fail("S9: nobody has the put that a replica is given up for");
       writer.lost |= bit(m);
       conclude(writer);
     });
@@ -652,7 +673,8 @@ class Checker {
         then(s, [&](State& n) { n.leased &= static_cast<uint8_t>(~bit(home)); });
     }
     if (!world_.voters) return;
-    const bool waits = std::any_of(s.writers.begin(), s.writers.end(),
+    const bool waits = s.remake.next() == Step::kLose ||
+                       std::any_of(s.writers.begin(), s.writers.end(),
                                    [](const Writer& writer) { return writer.stage == Stage::kLosing; });
     for (const uint8_t heard : {uint8_t{6}, uint8_t{2}, uint8_t{4}, uint8_t{0}}) {  // A's home is cut off
       if (s.ticks >= world_.ticks_max + (waits && heard == 6 ? 1 + s.crashed : 0)) continue;

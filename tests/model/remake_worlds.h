@@ -225,6 +225,8 @@ constexpr Mutation kMutations[] = {
     {"drop-only-what-lives", "more messages are lost"},
     {"release-remembers-nothing", "more messages are lost"},
     {"keep-for-a-dead-home", "the leading home ends"},
+    {"switch-unheard", "more messages are lost"},
+    {"refused-is-lost", "real voters"},
 };
 
 }  // namespace

@@ -199,6 +199,8 @@ void Invariants::homes_are_valid() {
     const auto daemon = world_.daemon(node);
     if (daemon && !daemon->home->is_valid())
       violate("T1 to T3, T5, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
+    if (daemon && !daemon->remaker->is_valid())
+      violate("L6: the home of " + name_of(node) + " has what no name here knows");
     if (daemon && !daemon->sessions->is_valid())
       violate("P3: the sessions of " + name_of(node) + " are not valid");
     if (daemon && daemon->let_in_older)
@@ -261,7 +263,8 @@ void Invariants::former_replicas_are_silent() {
           std::find(memory->newest.begin(), memory->newest.end(), i) != memory->newest.end())
         continue;
       if (has_lease(*home) && home->home->has(piece.id))
-        violate("M3: " + name_of(piece.node) + " serves a replica of a part that was made again");
+        violate("M3: " + name_of(piece.node) + " serves " + piece.id.address.to_string() +
+                ", a replica of a part that was made again");
     }
   }
 }

@@ -39,7 +39,7 @@ class Invariants {
   void voters_are_of_their_councils();         // Q3, Q5, Q7, Q8
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
-  void homes_are_valid();                      // T1 to T3, T5, L1, L2, L4, L5; G2; P3 of sessions
+  void homes_are_valid();                      // T1 to T3, T5, L1, L2, L4 to L6; G2; P3 of sessions
   void names_are_valid();                      // N1, N6
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2

@@ -123,55 +123,45 @@ std::string leader_is_given_up(uint64_t seed, const std::set<fault::Point>& brok
   const bool publishes = seed % 3 == 1, ends = seed % 3 == 2;
   const auto writer = world.add_program(0);
   std::shared_ptr<Handle> handle;
+  bool is_named = false;
+  const auto publish = [&]() -> Task<void> {
+    const Status named = co_await writer->publish(*handle, "r");
+    is_named = named.is_ok();
+  };
   script.run(writer, [&]() -> Task<void> {
     auto made = co_await writer->allocate(Layout::kReplicated, on(1, 2));
     script.must(made.status(), "allocate");
     handle = made.value();
-    Status named;
-    if (!publishes && !ends) named = co_await writer->publish(*handle, "r");
-    script.must(named, "publish");
+    if (!publishes && !ends) co_await publish();
   });
-  bool frozen = false, given_later = false;
-  world.on_state = [&](fault::State state) {
-    given_later = given_later || state == fault::State::kGivenLater;
-    frozen = frozen || state == fault::State::kReplicaFrozen;
-  };
+  bool frozen = false;
+  world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
   script.run_for_ms(2000);
   world.kill(1, true);
   script.must_put(writer, handle, 1, 8);
   for (int i = 0; i < 100'000 && !frozen; ++i) world.run_for(50'000);
   world.run_for(50'000 * (seed / 3));
-  for (const size_t node : {3, 4, 5})  // it is asked, and no answer comes, or it is not asked
-    ends ? world.cut_link(node, 2) : world.ways().cut(node, 2);
-  const auto restore = [&] {
-    for (const size_t node : {3, 4, 5}) ends ? world.restore_link(node, 2) : world.ways().restore(node, 2);
-  };
-  for (int ms = 0; ms < 5000 && !given_later; ++ms) script.run_for_ms(1);
-  if (!given_later) return script.end(outcome);  // it was heard, or not asked yet
+  for (const size_t node : {3, 4, 5}) world.ways().cut(node, 2);  // it is asked, and no answer comes
   script.run_for_ms(100 * (seed % 8));
   world.cut_link(0, 2);
-  script.must_put(writer, handle, 1, 8);
-  if (publishes) {
-    script.run(writer, [&]() -> Task<void> {
-      const Status named = co_await writer->publish(*handle, "r");
-      script.must(named, "publish");
-    });
-  }
+  const auto put = [&]() -> Task<void> {
+    // As long as the home that leads has the only replica that somebody was told of, none can be reached.
+    for (int i = 0; i < 8; ++i) (void)co_await writer->put(handle, 1);
+  };
+  script.run(writer, put);
+  if (publishes) script.run(writer, publish);
   if (ends) world.end_program(*writer);
   world.restore_link(0, 2);
   script.run_for_ms(3000);
-  restore();
+  for (const size_t node : {3, 4, 5}) world.ways().restore(node, 2);
   script.run_for_ms(8000);
+  if (!ends) script.must_put(writer, handle, 1, 8);
   if (publishes) world.end_program(*writer);
   script.run_for_ms(3000);
   const auto reader = world.add_program(0);
-  if (!ends) {
+  if (is_named) {
+    script.must_read(0, "r", 1);
     script.run(reader, [&]() -> Task<void> {
-      auto found = co_await reader->attach("r", false);
-      script.must(found.status(), "attach what the spare home has");
-      if (!found.is_ok()) co_return;
-      const Status got = co_await reader->get(found.value(), 1);
-      script.must(got, "get of what the spare home has");
       const Status removed = co_await reader->remove("r");
       script.must(removed, "remove");
     });
@@ -236,6 +226,150 @@ std::string leader_goes_on_too_late(uint64_t seed, const std::set<fault::Point>&
   return script.end(outcome);
 }
 
+/// The spare home does not hear that it has the replica, and the home that leads dies: what was acknowledged since is there, or
+/// the programs knew that one replica was left.
+std::string spare_did_not_hear(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 4, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  const std::shared_ptr<Handle> handle = script.make_on(writer, on(1, 2));
+  script.run(writer, [&]() -> Task<void> {
+    Status published;
+    if (seed % 2 == 0) published = co_await writer->publish(*handle, "r");
+    script.must(published, "publish");
+  });
+  bool frozen = false;
+  world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 100'000 && !frozen; ++i) world.run_for(50'000);
+  if (!frozen && broken.empty()) world.violate("the replica was never frozen");
+  world.run_for(50'000 * (seed / 2 % 16));
+  world.ways().cut(2, 3);
+  script.must_put(writer, handle, 1, 12);
+  script.must_put(writer, handle, 1, 1);
+  const bool has_two = std::find(handle->lost.begin(), handle->lost.end(), true) == handle->lost.end();
+  const bool restored = seed % 3 == 0;  // and the part is made again once more
+  if (restored) world.ways().restore(2, 3);
+  if (restored) script.run_for_ms(8000);
+  if (!restored) world.ways().reset(2, 3);  // nor does what it sent arrive later
+  world.kill(2, true);
+  if (!restored) world.ways().restore(2, 3);
+  script.run_for_ms(60'000);
+  script.run(writer, [&]() -> Task<void> {
+    const Status got = co_await writer->get(handle, 1);
+    if (restored || has_two) script.must(got, "get of what was made again");
+  });
+  return script.end(outcome);
+}
+
+/// Two parts of one name: a replica of the one is frozen at the home that is given a new replica of the other.
+std::string given_while_another_is_frozen(uint64_t seed, const std::set<fault::Point>& broken,
+                                          Outcome* outcome) {
+  Script script(seed, broken, 5, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  const std::shared_ptr<Handle> first = script.make_on(writer, on(1, 2));
+  const std::shared_ptr<Handle> second = script.make_on(writer, on(1, 3, 4));
+  const auto id_at = [](const Handle& handle, size_t node) {
+    ExtentId found;
+    for (const auto& piece : handle.memory->pieces) found = piece.node == node ? piece.id : found;
+    return found;
+  };
+  const ExtentId frozen = id_at(*first, 2);
+  const size_t leads = id_at(*second, 3) < id_at(*second, 4) ? 3 : 4, spare = 7 - leads;
+  for (int i = 0; i < 3; ++i) {  // the other one has more room, for the first part
+    script.run(writer, [&]() -> Task<void> {
+      const auto made = co_await writer->allocate(Layout::kSingle, on(leads));
+      script.must(made.status(), "allocate");
+    });
+  }
+  std::shared_ptr<Handle> both;
+  script.run(writer, [&]() -> Task<void> {
+    std::vector<std::shared_ptr<Handle>> parts;
+    parts.push_back(first);
+    parts.push_back(second);
+    auto joined = co_await writer->join(std::move(parts));
+    script.must(joined.status(), "join");
+    both = joined.value();
+    const Status published = co_await writer->publish(*both, "t");
+    script.must(published, "publish");
+  });
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  const size_t cells = kPieceBytes / 8;
+  for (const size_t part : {0, 1})
+    script.start(writer, [&, part]() -> Task<void> { (void)co_await writer->put(both, part * cells + 1); });
+  const auto is_frozen = [&] {
+    const auto daemon = world.daemon(2);
+    return daemon && daemon->home->is_here(frozen) && !daemon->home->has(frozen);
+  };
+  for (int i = 0; i < 200'000 && !is_frozen(); ++i) world.run_for(50'000);
+  if (!is_frozen() && broken.empty()) world.violate("the replica was never frozen");
+  world.run_for(50'000 * (seed % 16));
+  world.ways().cut(spare, 2);  // the home that leads does not hear whether it was given
+  script.run_for_ms(1500);
+  world.ways().restore(spare, 2);
+  script.run_for_ms(20'000);
+  for (const size_t part : {0, 1}) script.must_put(writer, both, part * cells + 1, 8);
+  world.check_made_again(*both->memory);
+  world.kill(2 + seed % 3, true);
+  script.run_for_ms(20'000);
+  for (const size_t part : {0, 1}) script.must_read(0, "t", part * cells + 1);
+  script.run(writer, [&]() -> Task<void> {
+    const Status removed = co_await writer->remove("t");
+    script.must(removed, "remove");
+  });
+  world.end_program(*writer);
+  for (const size_t node : {size_t{1}, 2 + static_cast<size_t>(seed % 3)}) world.restart(node);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
+/// A name is removed while a majority decides that its part is over: who holds it reads it.
+std::string removed_as_it_is_decided(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0), holder = world.add_program(0), remover = world.add_program(5);
+  (void)script.make_named(writer, on(1, 2, 3), "r");
+  std::shared_ptr<Handle> held;
+  script.run(holder, [&]() -> Task<void> {
+    auto found = co_await holder->attach("r", true);
+    script.must(found.status(), "attach");
+    held = found.value();
+  });
+  bool planned = false;
+  world.on_state = [&](fault::State state) { planned = planned || state == fault::State::kPartPlanned; };
+  script.run_for_ms(2000);
+  world.kill(3, true);
+  script.start(writer, [&]() -> Task<void> {
+    for (const auto& handle : std::vector(writer->handles)) (void)co_await writer->put(handle, 1);
+  });
+  for (int i = 0; i < 200'000 && !planned; ++i) world.run_for(50'000);
+  if (!planned && broken.empty()) world.violate("the part was not planned");
+  world.run_for(100'000 * (seed % 24));
+  bool removed = false;
+  script.start(remover, [&]() -> Task<void> {
+    (void)co_await remover->remove("r");
+    removed = true;
+  });
+  for (int ms = 0; ms < 10'000 && !removed; ++ms) script.run_for_ms(1);
+  for (int i = 0; i < 8; ++i) {
+    script.run_for_ms(1000);
+    script.run(holder, [&]() -> Task<void> {
+      const Status got = co_await holder->get(held, 1);
+      script.must(got, "get of what is held");
+    });
+  }
+  for (const auto& program : {writer, holder, remover}) world.end_program(*program);
+  world.restart(3);
+  script.run_for_ms(6000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -245,6 +379,9 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"a peer dies before it is given", dies_before_it_is_given, 24},
       {"the home that leads is given up", leader_is_given_up, 60},
       {"the home that led goes on too late", leader_goes_on_too_late, 20},
+      {"the spare home did not hear", spare_did_not_hear, 24},
+      {"given while another is frozen", given_while_another_is_frozen, 24},
+      {"removed as it is decided", removed_as_it_is_decided, 24},
   };
   return all;
 }

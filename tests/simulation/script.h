@@ -60,9 +60,8 @@ struct Script {
     return std::any_of(council.voters().begin(), council.voters().end(),
                        [&](const auto& voter) { return voter.name() == name_of(node); });
   }
-  /// Replicated on `nodes`, its second cell written, published.
-  std::shared_ptr<Handle> make_named(const std::shared_ptr<Program>& program, std::vector<size_t> nodes,
-                                     const char* name) {
+  /// Replicated on `nodes`, its second cell written.
+  std::shared_ptr<Handle> make_on(const std::shared_ptr<Program>& program, std::vector<size_t> nodes) {
     std::shared_ptr<Handle> out;
     run(program, [&]() -> Task<void> {
       auto made = co_await program->allocate(Layout::kReplicated, nodes);
@@ -70,6 +69,14 @@ struct Script {
       out = made.value();
       const Status put = co_await program->put(out, 1);
       must(put, "put");
+    });
+    return out;
+  }
+  /// The same, published.
+  std::shared_ptr<Handle> make_named(const std::shared_ptr<Program>& program, std::vector<size_t> nodes,
+                                     const char* name) {
+    std::shared_ptr<Handle> out = make_on(program, std::move(nodes));
+    run(program, [&]() -> Task<void> {
       const Status published = co_await program->publish(*out, name);
       must(published, "publish");
     });
