@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kSpinNs = 50'000;
 constexpr uint64_t kAvoidNs = 1'000'000'000;
+constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that is called dead and was silent a moment ago
 
 bool replicated(const Allocation* allocation) { return allocation != nullptr && allocation->replicated(); }
 
@@ -304,7 +305,11 @@ void Operation::issue_to(Cut cut) {
           target_remote ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
       const bool put_to_replica = target_remote && replicated(cut.target.allocation);
       const uint64_t asked_ns = put_to_replica ? os::now_ns() : 0;
-      const uint64_t patience_ns = session_->patience_ns(extent.descriptor().id.address.partition());
+      const uint32_t partition = extent.descriptor().id.address.partition();
+      uint64_t patience_ns = session_->patience_ns(partition);
+      // Else each part of many would wait for it once more.
+      if (put_to_replica && extent.avoided(asked_ns) && session_->is_dead(partition))
+        patience_ns = std::min(patience_ns, kDialAgainNs);
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(patience_ns));
       if (!attachment.is_ok()) {
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;

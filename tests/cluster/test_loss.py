@@ -62,6 +62,20 @@ def test_a_cut_of_one_node_never_takes_both_replicas(netns_cluster, other, resto
         assert a.holds(0, seed, MIB)
 
 
+def test_only_the_first_write_waits_for_a_node_that_is_dead_and_silent(netns_cluster):
+    cluster = netns_cluster
+    writer = cluster.program(cluster["n1"])
+    parts = [writer.alloc(4096, layout="replicated", nodes=["n2", "n3"]) for _ in range(24)]
+    cluster.cut(cluster["n3"])
+    cluster.wait_members(2, at=cluster["n1"])
+    started = time.monotonic()
+    for seed, part in enumerate(parts):
+        part.fill(0, seed, 4096)
+    assert time.monotonic() - started < 5 * FAILURE_DEADLINE_S  # 12 if each waits for half of one
+    assert all(part.holds(0, seed, 4096) for seed, part in enumerate(parts))
+    cluster.restore(cluster["n3"])
+
+
 @pytest.mark.parametrize("room", [False, True], ids=["no room for a copy", "room for a copy"])
 def test_a_cut_link_between_two_replicas_never_takes_both(netns_cluster, room):
     cluster = netns_cluster
