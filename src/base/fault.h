@@ -129,7 +129,7 @@ namespace ocm::fault {
   X(kReplicaFrozen, "a last replica was frozen to be made again")                                \
   X(kRemakeThawed, "a replica that was to be made again was thawed")                             \
   X(kRemadeShort, "a part was made again with fewer replicas than wanted")                       \
-  X(kUnheardLost, "a spare home lost the replica that it had not heard it has")                  \
+  X(kGoneAtHome, "a home that lives had not a replica that it should have")                      \
   X(kGivenLater, "a part was made again while a home of it was silent")                          \
   X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")              \
   X(kHoldFollowed, "a home heard of a hold with a part that was made again")                     \

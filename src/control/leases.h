@@ -54,6 +54,13 @@ struct Lease {
   uint64_t bytes = 0;
   uint32_t holders = 0;
   bool name_ended = false;  // freed with the last hold
+  uint64_t attempt = 0;     // of a name's: that published it
+  /// As messages name it: a session, or an attempt to publish, for a name may be ended and given again.
+  std::string owner() const {
+    return session ? std::string(reinterpret_cast<const char*>(session->bytes.data()), session->bytes.size())
+                   : owner_by(attempt);
+  }
+  static std::string owner_by(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 };
 
 class Leases {
@@ -114,14 +121,16 @@ class Leases {
   /// From the session that made it to the one that it was made for, as an extent of its allocation.
   bool give(ExtentId id, const AllocationId& allocation, const SessionId& session, const std::string& node,
             const Incarnation& incarnation) {
-    if (!to_name(id)) return false;
+    if (!to_name(id, 0)) return false;
     leases_.find(id)->second.allocation = allocation;
     return to_session(id, session, node, incarnation);
   }
-  /// The same, to a name.
-  bool give_to_name(ExtentId id, const AllocationId& allocation) {
-    if (!to_name(id)) return false;
-    leases_.find(id)->second.allocation = allocation;
+  /// The same, to a name. What a name has keeps its attempt.
+  bool give_to_name(ExtentId id, const AllocationId& allocation, uint64_t attempt) {
+    const auto it = leases_.find(id);
+    if (it != leases_.end() && !it->second.session) attempt = it->second.attempt;
+    if (!to_name(id, attempt)) return false;
+    it->second.allocation = allocation;
     return true;
   }
   /// Who vouches for a session here; null if it owns and holds nothing.
@@ -136,11 +145,12 @@ class Leases {
   }
 
   /// From the session to the name of its allocation.
-  bool to_name(ExtentId id) {
+  bool to_name(ExtentId id, uint64_t attempt) {
     const auto it = leases_.find(id);
     if (it == leases_.end()) return false;
     if (it->second.session) disown(*it->second.session, id);
     it->second.session.reset();
+    it->second.attempt = attempt;
     return true;
   }
   /// Back to the session, when publishing failed halfway.

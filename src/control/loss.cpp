@@ -212,6 +212,9 @@ void LossLedger::forget_promises(uint64_t now_ns) {
 
 Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRequest& request) {
   const auto known = parts_.find(request.part.front());
+  const bool remembers = known != parts_.end() && is_prefix(request.lost, ids_of(known->second.lost));
+  if (request.remembered && !remembers && !OCM_MUTATION("settle-what-is-forgotten"))
+    return Status(Code::kPeerLost, "this voter does not remember the part");
   OCM_TRY(check_leases(known == parts_.end() ? nullptr : &known->second, request));
   if (known != parts_.end()) {
     if (known->second.replicas != request.part)
@@ -519,6 +522,13 @@ LossAsker LossAsker::finishing(std::vector<ExtentId> part, std::vector<ExtentId>
   return out;
 }
 
+LossAsker LossAsker::settling(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                              uint64_t by) {
+  LossAsker out = confirming(std::move(part), std::move(lost), replica, by);
+  out.settles_ = true;
+  return out;
+}
+
 LossAsker LossAsker::confirming(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                                 uint64_t by) {
   LossAsker out(std::move(part), replica, by);
@@ -560,6 +570,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
   out.lost = lost_;
   out.ended = ended_;
   out.over = over_;
+  out.remembered = settles_;
   out.ballot = ballot_;
   const auto promised = promised_at_ns_.find(voter);
   if (phase_ == Phase::kAccept && promised != promised_at_ns_.end()) out.promised_at_ns = promised->second;
@@ -646,13 +657,16 @@ void LossAsker::not_witnessed() {
 void LossAsker::overtaken() { outcome_ = Outcome::kOvertaken; }
 
 void LossAsker::after_learn(size_t needed, const Answers& answers) {
-  if (!is_lost()) {  // told to whom it could be; it is decided all the same
-    outcome_ = ended_ ? Outcome::kEnded : Outcome::kLast;
-    return;
-  }
   std::vector<uint64_t> waits;
   for (const auto& [voter, answer] : answers) {
     if (answer.agreed) waits.push_back(answer.wait_ns);
+  }
+  if (!is_lost()) {
+    // It is decided all the same. But who has a plan asks a majority whether one of it knows the end, or that there is none.
+    const bool by_all = (ends() && !OCM_MUTATION("end-unlearned")) || (settles_ && !ended_);
+    refused_ = by_all && waits.size() < needed;
+    if (!refused_) outcome_ = ended_ ? Outcome::kEnded : Outcome::kLast;
+    return;
   }
   if (OCM_MUTATION("minority-is-quiet") && !waits.empty()) needed = 1;
   refused_ = waits.size() < needed;  // a pause, for the others may be asked at once in vain again and again

@@ -74,6 +74,7 @@ struct LossRequest {
   std::vector<ExtentId> lost;     // decided, in the order of the instances
   std::optional<ExtentId> ended;  // decided after them: what follows
   std::vector<ExtentId> over;     // replicas of the part whose daemons run no more
+  bool remembered = false;        // only a voter that remembers the part, and `lost` of it, takes part
   Ballot ballot;
   uint64_t promised_at_ns = 0;  // kAccept: LossAnswer::at_ns of this voter's promise
 };
@@ -251,6 +252,10 @@ class LossAsker {
   /// voters who have not learned it do so, also where their council never gave a lease to those homes.
   static LossAsker confirming(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                               uint64_t by);
+  /// The same, to hear whether the part has ended, of voters that remember it with `lost` alone: others may have forgotten the
+  /// end (R8). kEnded; kLost or kLast: it has not, and a majority remembers that.
+  static LossAsker settling(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                            uint64_t by);
   /// Of the part's replicas, those whose daemons run no more: R3.
   void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
   /// Begins anew: the voters are others.
@@ -294,6 +299,7 @@ class LossAsker {
   uint64_t wait_ns_ = 0;
   bool refused_ = false;
   bool finishes_ = false;
+  bool settles_ = false;
 };
 
 }  // namespace ocm::control

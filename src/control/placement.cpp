@@ -147,7 +147,7 @@ uint64_t chunk_for(const PlaceRequest& r, uint32_t extents) {
 /// Tries `extents` stripes; each goes to the candidate with the most left, or to the named one in its turn.
 bool stripe(const PlaceRequest& r, Candidates candidates, uint32_t extents, bool distinct, Plan& plan) {
   const uint64_t chunk = chunk_for(r, extents);
-  const uint64_t chunks = (r.bytes_total + chunk - 1) / chunk;
+  const uint64_t chunks = r.bytes_total / chunk + (r.bytes_total % chunk == 0 ? 0 : 1);
   if (chunks < extents) extents = static_cast<uint32_t>(chunks);
   plan = Plan{Layout::kStriped, chunk, {}};
   for (uint32_t i = 0; i < extents; ++i) {

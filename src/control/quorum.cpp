@@ -150,6 +150,7 @@ wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id) {
   for (const ExtentId& id : request.lost) set_ref(id, *out.add_lost());
   if (request.ended) set_ref(*request.ended, *out.mutable_ended());
   for (const ExtentId& id : request.over) set_ref(id, *out.add_over());
+  out.set_remembered(request.remembered);
   set_ballot(request.ballot, *out.mutable_ballot());
   out.set_promised_at_ns(request.promised_at_ns);
   return out;
@@ -218,6 +219,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   step.lost = ids_of(request.lost());
   if (request.has_ended()) step.ended = id_of(request.ended());
   step.over = ids_of(request.over());
+  step.remembered = request.remembered();
   step.ballot = ballot_of(request.ballot());
   step.promised_at_ns = request.promised_at_ns();
   OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));
@@ -260,6 +262,7 @@ Status Voter::accept(const wire::ProposeCouncil& request) {
   if (council_.id() == 0 || request.council_id() != council_.id())
     return Status(Code::kPeerLost, "not this voter's council");
   OCM_TRY(check_next(request.next(), council_.id()));
+  if (ballot_of(request.ballot()).round == 0) return Status(Code::kInvalidArgument, "an attempt has a round");
   if (!end_.accept(ballot_of(request.ballot()), NextCouncil{request.next()}))
     return Status(Code::kPeerLost, "a later attempt was promised");
   fault::reached(fault::State::kCouncilAccepted);

@@ -10,9 +10,9 @@ void Remake::done(uint64_t changed_bytes) {
     case Step::kCopy: step_ = Step::kCompare; break;
     case Step::kCompare:
       if (frozen_) {
-        step_ = OCM_MUTATION("switch-before-give")                 ? Step::kSwitch
-                : peers_ && !OCM_MUTATION("give-without-deciding") ? Step::kDecide
-                                                                   : Step::kGive;
+        step_ = OCM_MUTATION("switch-before-give")      ? Step::kSwitch
+                : OCM_MUTATION("give-without-deciding") ? Step::kGive
+                                                        : Step::kDecide;
       } else if (changed_bytes <= kLittleBytes || ++rounds_ >= kRoundsMax) {
         step_ = OCM_MUTATION("give-without-freeze") ? Step::kGive : Step::kFreeze;
       }
@@ -29,7 +29,6 @@ void Remake::done(uint64_t changed_bytes) {
       may_be_given_ = given_ = true;
       step_ = switched_ ? Step::kDone : Step::kSwitch;
       break;
-    case Step::kLose: step_ = Step::kSwitch; break;
     case Step::kSwitch:
       switched_ = true;
       frozen_ = false;
@@ -49,12 +48,8 @@ void Remake::failed() {
   switch (step_) {
     case Step::kGive:
       may_be_given_ = true;
-      if (switched_) break;
-      step_ = OCM_MUTATION("thaw-after-give")            ? Step::kThaw
-              : peers_ || OCM_MUTATION("switch-unheard") ? Step::kSwitch
-                                                         : Step::kLose;
+      if (!switched_) step_ = OCM_MUTATION("thaw-after-give") ? Step::kThaw : Step::kSwitch;
       break;
-    case Step::kLose: step_ = Step::kGive; break;  // B stays frozen
     case Step::kReserve:
     case Step::kCopy:
     case Step::kCompare:

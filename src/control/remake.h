@@ -6,20 +6,20 @@
 //   copy     C := B', while programs write to B                                             (round by round)
 //   freeze   B answers REVOKED and no operation on it is under way
 //   compare  C = B', chunk by chunk; what differs is copied
+//   decide   the spare home hears that [B' C] may follow; then a majority: [A B] is over, B' follows (R9)
 //   give     the spare home: C is of the owner of B, in the part [B' C]
 //   switch   B is over for good; who asks for it gets [B' C], which answer from now on
 //
-//   part [A lost, B, P]    P lives, too: its home cannot be told in the same moment, so the council decides
+//   part [A lost, B, P]    P lives, too: its home cannot be told in the same moment
 //   begin    P gets a second id P' as well, which answers REVOKED
-//   decide   P's home hears that [B' P' C] may follow; then a majority: [A B P] is over, B' follows (R9)
+//   decide   P's home hears that [B' P' C] may follow, too
 //   give     P's home, when no operation on P is under way: P is over for good, P' answers. It does so, too, when a vote
 //            tells that the part is over, whether the home that leads still lives or not.
 //
 //   kReserve -> kCopy -> kCompare -(little differs, or enough rounds)-> kFreeze -> kCompare -> kDecide -> kGive -> kSwitch -> kDone
-//      |          |         |                                              |           |  (if P)  |  ^ |          \-- unheard: kGive again
-//      |          |         |                                              |           |          |  v unheard, without P
-//      v          v         v                                              v           v          | kLose --> kSwitch
-//   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ----------------------/ -> kOver
+//      |          |         |                                              |           |          |                  \-- unheard: kGive again
+//      v          v         v                                              v           v          v
+//   kRelease <--kThaw (if frozen)------------ a step failed, or B was freed ------------------------- -> kOver
 //
 // Invariants
 //   M1 an operation on B that was answered well before the freeze is in B', and so in C when it is given; one that
@@ -30,7 +30,7 @@
 //      gone. C leaves that part only by a decision of the council (control/loss.h).
 //   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
 //   M5 a copy that was not answered may still write: what it wrote to is released and never given.
-//   M10 with P, nobody is told of [B' P' C] before it is decided; from then on neither B nor P acknowledges anything, and
+//   M10 nobody is told of the part that follows before it is decided; from then on neither B nor P acknowledges anything, and
 //      P' answers only when nothing is under way on P. What no majority answered may be decided: B stays frozen.
 //
 // What the homes and daemons around it must keep, or M1 to M5 do not suffice (tests/model/remake_model.cpp breaks each)
@@ -44,9 +44,10 @@
 //   M11 the home that leads goes on giving C when B' was given up meanwhile, for C may be the last. But once others may know
 //      [B' C], it may not hear who owns the part now: C changes its owner for it only while it is reserved. It is released
 //      only where its owner freed the part, or the owner's session or name has ended.
-//   M12 without P, the part [B' C] is told only when the spare home heard kGive, or the council decided in kLose that C is lost
-//      there, or that it is the last, for it heard kGive: a spare home that did not hear it frees C with the home that leads
-//      (M8), and what was acknowledged since. With P it has the plan, and asks the council.
+//   M12 who has a plan keeps its replica until it knows what became of it: that it follows, from the home that leads, from a
+//      vote, or from voters that remember the end; or that it does not, from that home's release or from a majority that
+//      remembers the part without an end (LossAsker::settling). Voters that forgot it know nothing. So that they remember, the
+//      home that leads says that B is gone only when all have heard kGive.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,6 @@ class Remake {
     kFreeze,
     kDecide,
     kGive,
-    kLose,
     kSwitch,
     kThaw,
     kRelease,
@@ -71,15 +71,12 @@ class Remake {
   };
 
   /// While programs write: so often, and until no more than this differs.
-  static constexpr uint16_t kRoundsMax = 5;
+  static constexpr uint8_t kRoundsMax = 5;
   static constexpr uint64_t kLittleBytes = uint64_t{1} << 20;
 
-  /// Others than B live, which the council must decide about.
-  void has_peers() { peers_ = true; }
   /// What to do next.
   Step next() const { return step_; }
-  /// It was done. `changed_bytes`: of kCompare, what differed and was copied. Of kLose: each C that did not hear kGive is
-  /// decided lost, or is the last.
+  /// It was done. `changed_bytes`: of kCompare, what differed and was copied.
   void done(uint64_t changed_bytes = 0);
   /// It was not, or nobody knows whether it was. Of kDecide: it never will be.
   void failed();
@@ -97,9 +94,8 @@ class Remake {
   bool may_be_given() const { return may_be_given_; }
 
  private:
-  uint16_t rounds_ = 0;
+  uint8_t rounds_ = 0;
   Step step_ = Step::kReserve;
-  bool peers_ = false;
   bool frozen_ = false;
   bool may_be_given_ = false;
   bool given_ = false;

@@ -47,7 +47,7 @@ void Rooms::note_pool(const std::string& node, const wire::PoolView& pool, bool 
 
 void Rooms::note_freed(const std::string& node, Kind kind, uint64_t bytes) {
   const auto place = find(node);
-  if (!place) return;
+  if (!place || !is_kind(static_cast<uint32_t>(kind))) return;  // of a record that another daemon sent
   uint64_t& used = rooms_[*place].bytes_used[static_cast<size_t>(kind)];
   used -= std::min(used, bytes);
 }

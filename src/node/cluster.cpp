@@ -24,7 +24,8 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
       founding_(core.other_seeds.size(), core.config.heartbeat_ns(), core.config.failure_deadline_ns(),
                 core.now_ns()),
       founding_again_(core.other_seeds.size(), core.config.heartbeat_ns(),
-                      2 * core.config.failure_deadline_ns(), core.now_ns()) {
+                      2 * core.config.failure_deadline_ns(), core.now_ns()),
+      pools_heard_(core.env) {
   if (core.coordinates)
     coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
@@ -520,6 +521,21 @@ Status Cluster::told(const wire::PublishExtents& what) {
 }
 
 Task<void> Cluster::refresh_pools() {
+  // Programs that find no room ask again and again, and all at once: they share the questions.
+  constexpr uint64_t kFreshNs = 100'000'000;
+  if (asks_pools_) {
+    co_await pools_heard_.wait();
+    co_return;
+  }
+  if (core_.now_ns() < pools_heard_ns_ + kFreshNs) co_return;
+  asks_pools_ = true;
+  co_await ask_for_pools();
+  asks_pools_ = false;
+  pools_heard_ns_ = core_.now_ns();
+  pools_heard_.notify();
+}
+
+Task<void> Cluster::ask_for_pools() {
   constexpr size_t kAskedMax = 64;
   Homes::Requests requests;
   std::vector<std::string> nodes;
@@ -527,7 +543,7 @@ Task<void> Cluster::refresh_pools() {
     if (!room.usable || room.name == core_.name || requests.size() == kAskedMax) continue;
     nodes.push_back(room.name);
     wire::Envelope request;
-    request.mutable_stats();
+    request.mutable_stats()->set_pools_only(true);
     requests.emplace_back(room.name, std::move(request));
   }
   note_own_pool();

@@ -66,7 +66,10 @@ Task<Reply> Coordinator::attach(wire::AttachRequest request) {
 void Coordinator::look() {
   const uint64_t now = core_.now_ns();
   const auto heard = membership_.heard(now, member_.self_view());
-  OCM_ASSERT(heard.is_ok());
+  if (!heard.is_ok()) {  // somebody claims what is this node's
+    if (const auto left_out = core_.limiter.admit("not_heard", core_.name, now, heard.status().message()))
+      log::warn("not_heard", {{"why", heard.status().message()}, {"left_out", *left_out}});
+  }
   for (const std::string& name : membership_.tick(now)) log::warn("node_dead", {{"node", name}});
   wire::ClusterView all = view();
   std::vector<wire::Voter> living;
@@ -178,6 +181,9 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
 Reply Coordinator::heard(const wire::Heartbeat& beat) {
   ++core_.metrics.heartbeats_received;
   const uint64_t now = core_.now_ns();
+  // This node is heard by look() alone.
+  if (beat.self().name() == core_.name)
+    return Status::of_node(Code::kExists, core_.name, " is the coordinator's own name");
   const auto heard = membership_.heard(now, beat.self());
   if (!heard.is_ok()) return heard.status();
   quorum_.reported(beat);

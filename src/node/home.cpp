@@ -277,7 +277,6 @@ void Home::erase_published(const std::string& allocation_id) {
     if (named != published_extents_.end() && named->second == allocation_id) published_extents_.erase(named);
   }
   published_living_.erase(allocation_id);
-  published_attempt_.erase(allocation_id);
   published_.erase(known);
 }
 
@@ -304,12 +303,18 @@ Status Home::release(const wire::ReleaseRequest& request) {
     over_.insert(request.allocation_id());
     return {};
   }
+  // The second id of a replica whose part is made again: its bytes have the owner of the first.
+  const auto first_of = [this](ExtentId id) {
+    const auto first =
+        std::find_if(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
+    return first == shared_.end() ? id : first->first;
+  };
   const auto owned = [&](ExtentId id) {
     const control::Lease* lease = leases_.find(id);
     return named && lease != nullptr && lease->session == session;
   };
   const auto free_part_of = [&](ExtentId was) {
-    const ExtentId id = present(was);
+    const ExtentId id = first_of(present(was));
     const wire::PartMoved* part = remade(was);
     const bool moved = part != nullptr && id == was;
     if (!moved && !owned(id)) return false;
@@ -319,15 +324,19 @@ Status Home::release(const wire::ReleaseRequest& request) {
   for (const auto& ref : request.more()) (void)free_part_of(id_of(ref));
   const ExtentId id = id_of(request);
   if (remade(id) != nullptr) return free_part_of(id) ? Status() : Status(Code::kPermission);
+  const ExtentId first = first_of(id);
+  if (first != id && owned(first)) return remove(first);
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation_id().empty();
+  const control::Lease* lease = leases_.find(first);
+  const auto& may_be = request.instead_of();
+  if (!may_be.empty() && lease != nullptr &&
+      std::find(may_be.begin(), may_be.end(), lease->owner()) == may_be.end())
+    return {};  // told late
   if (!of_program && !request.holders_keep()) return leave_out(id);
-  const auto first =
-      std::find_if(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
-  const ExtentId owned_id = first == shared_.end() ? id : first->first;
-  return leases_.end_name(owned_id) ? remove(owned_id) : Status();
+  return leases_.end_name(first) ? remove(first) : Status();
 }
 
 void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {
@@ -402,9 +411,6 @@ Status Home::publish(const wire::PublishExtents& request) {
   if (request.undo()) {
     over_.insert(attempt);
     if (ended) fault::reached(fault::State::kUndoOfEnded);
-    // Told late, it ends its own attempt and not one that came after it.
-    const auto current = published_attempt_.find(allocation.allocation_id());
-    if (current != published_attempt_.end() && current->second != request.attempt()) return {};
   } else if (!request.remove() && over_.contains(attempt)) {
     fault::reached(fault::State::kLatePublish);
     return Code::kCancelled;
@@ -419,7 +425,6 @@ Status Home::publish(const wire::PublishExtents& request) {
     if (!has_all_published(allocation))
       return Status(Code::kExists, "the allocation is published here with other extents");
     add_published(allocation);
-    published_attempt_[allocation.allocation_id()] = request.attempt();
   }
   std::vector<wire::ExtentDescriptor> here_of;
   for (const auto& extent : allocation.extents()) {
@@ -433,7 +438,13 @@ Status Home::publish(const wire::PublishExtents& request) {
           here_of.push_back(extent);
       }
     }
-    erase_published(allocation.allocation_id());
+    // Told late, an undo ends its own attempt and not one that came after it.
+    if (request.undo())
+      std::erase_if(here_of, [&](const auto& extent) {
+        const control::Lease* lease = leases_.find(present(id_of(extent)));
+        return lease != nullptr && !lease->session && lease->attempt != request.attempt();
+      });
+    if (request.remove() || !here_of.empty()) erase_published(allocation.allocation_id());
   }
   for (const wire::ExtentDescriptor& extent : here_of) {
     const ExtentId was = id_of(extent);
@@ -452,9 +463,9 @@ Status Home::publish(const wire::PublishExtents& request) {
     } else if (request.undo()) {
       if (!leases_.to_session(id, session, request.owner_node(), incarnation)) continue;
       check_owner(request.owner_node(), incarnation);
-      if (part != nullptr && on_part_given_) on_part_given_(*part, id);
+      if (part != nullptr && on_part_given_) on_part_given_(*part, id, request.attempt());
     } else {
-      leases_.to_name(id);
+      leases_.to_name(id, request.attempt());
     }
   }
   return {};
@@ -546,12 +557,16 @@ std::vector<Home::ShortPart> Home::short_parts(
   return out;
 }
 
-std::vector<Home::ShortPart> Home::led_parts() const {
-  return short_parts([](ExtentId id, const Degraded& known) {
-    const auto first = std::find_if(known.part.begin(), known.part.end(),
-                                    [&](ExtentId one) { return !is_in(known.lost, one); });
-    return first != known.part.end() && *first == id;
-  });
+bool Home::is_led_by(ExtentId id, const Degraded& known) {
+  const auto first = std::find_if(known.part.begin(), known.part.end(),
+                                  [&](ExtentId one) { return !is_in(known.lost, one); });
+  return first != known.part.end() && *first == id;
+}
+
+std::vector<Home::ShortPart> Home::led_parts() const { return short_parts(is_led_by); }
+
+std::vector<Home::ShortPart> Home::followed_parts() const {
+  return short_parts([](ExtentId id, const Degraded& known) { return !is_led_by(id, known); });
 }
 
 std::vector<Home::ShortPart> Home::last_replicas() const {
@@ -589,32 +604,6 @@ Result<wire::ExtentDescriptor> Home::share_closed(ExtentId id) {
 void Home::unshare(ExtentId id, ExtentId second) {
   const auto known = shared_.find(id);
   if (known != shared_.end() && known->second == second) unshare(id);
-}
-
-Status Home::plan(wire::PlanPart plan) {
-  const ExtentId id = id_of(plan.replica());
-  OCM_TRY(table_->find(id).status());
-  const auto second = shared_.find(id);
-  const auto& now = plan.give().part().now();
-  const bool is_of_it = second != shared_.end() && std::any_of(now.begin(), now.end(), [&](const auto& one) {
-                          return id_of(one) == second->second;
-                        });
-  if (!is_of_it) return Status(Code::kNotFound, "the replica has no such second id");
-  planned_[id] = std::move(plan);
-  return {};
-}
-
-const wire::PlanPart* Home::plan_of(ExtentId id) const {
-  const auto known = planned_.find(id);
-  return known == planned_.end() ? nullptr : &known->second;
-}
-
-std::optional<ExtentId> Home::planned_as(ExtentId second) const {
-  for (const auto& [id, part] : planned_) {
-    const auto known = shared_.find(id);
-    if (known != shared_.end() && known->second == second) return id;
-  }
-  return std::nullopt;
 }
 
 Result<std::weak_ptr<fabric::ServedExtent>> Home::freeze(ExtentId id) {
@@ -721,7 +710,15 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
     if (known != published_.end()) (void)control::take_newer(record, known->second);
     if (!has_all_published(record))
       return Status(Code::kExists, "the allocation is published here with other extents");
-    leases_.give_to_name(id, allocation);
+    uint64_t attempt = request.attempt();
+    if (known != published_.end()) {  // one for all of it here
+      for (const auto& extent : known->second.extents()) {
+        const control::Lease* lease =
+            published_extents_.contains(id_of(extent)) ? leases_.find(id_of(extent)) : nullptr;
+        if (lease != nullptr) attempt = lease->attempt;
+      }
+    }
+    leases_.give_to_name(id, allocation, attempt);
     if (!told) return {};
     add_published(record);
   } else {

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <list>
@@ -67,6 +68,8 @@ class Home {
   /// again; and of the last.
   std::vector<ShortPart> led_parts() const;
   std::vector<ShortPart> last_replicas() const;
+  /// The same of those that another home makes again.
+  std::vector<ShortPart> followed_parts() const;
   /// What is decided to be lost of the part of a replica here, as far as its votes told.
   std::vector<ExtentId> lost_of(ExtentId id) const {
     const auto known = degraded_.find(id);
@@ -123,6 +126,10 @@ class Home {
   bool has(ExtentId id) const { return table_->is_live(id); }
   /// None if it is not here.
   std::optional<Kind> kind_of(ExtentId id) const;
+  /// A second id of a replica here, which may not answer yet.
+  bool is_second(ExtentId id) const {
+    return std::any_of(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
+  }
   /// The same, also frozen.
   bool is_here(ExtentId id) const { return frozen_.contains(id) || has(id); }
   /// The name's allocation that has this extent of this home; null if none has.
@@ -146,10 +153,12 @@ class Home {
   void on_dropped(std::function<void(ExtentId)> hook) { on_dropped_ = std::move(hook); }
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
-  /// Called with a part made again that a failed publish gave back to its session, and its extent here.
-  void on_part_given(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
+  /// Called with a part made again that a failed publish gave back to its session, its extent here and that attempt.
+  void on_part_given(std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> hook) {
     on_part_given_ = std::move(hook);
   }
+  /// Whether a former replica of this home must not be told gone yet (M12 of control/remake.h).
+  void on_needed(std::function<bool(ExtentId)> hook) { on_needed_ = std::move(hook); }
   /// Called with a part made again that was held under a former id, and its extent here.
   void on_held_late(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
     on_held_late_ = std::move(hook);
@@ -259,6 +268,7 @@ class Home {
     std::vector<ExtentId> part, lost;
     size_t wanted = 0;  // as ShortPart
   };
+  static bool is_led_by(ExtentId id, const Degraded& known);
   std::vector<ShortPart> short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const;
   std::map<ExtentId, Degraded> degraded_;  // replicas here
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
@@ -270,11 +280,12 @@ class Home {
   std::function<void(ExtentId)> on_removed_, on_dropped_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartMoved&)> on_part_freed_;
-  std::function<void(const wire::PartMoved&, ExtentId)> on_part_given_, on_held_late_;
+  std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> on_part_given_;
+  std::function<void(const wire::PartMoved&, ExtentId)> on_held_late_;
+  std::function<bool(ExtentId)> on_needed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
   std::unordered_map<std::string, size_t> published_living_;
-  std::unordered_map<std::string, uint64_t> published_attempt_;  // that published it here
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
   SideThread side_;  // last: its work uses the table

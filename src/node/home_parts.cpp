@@ -36,8 +36,7 @@ const wire::PartMoved* Home::made_as(ExtentId id) const {
 bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::vector<ExtentId>& lost,
                      const std::optional<ExtentId>& ended) {
   // A second id that does not answer yet will, if its part follows: it is not gone.
-  if (!is_here(id))
-    return std::any_of(shared_.begin(), shared_.end(), [&](const auto& one) { return one.second == id; });
+  if (!is_here(id)) return is_second(id) || (on_needed_ && on_needed_(id));
   if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty() || !is_here(id)) return true;  // it may have followed
   Degraded& known = degraded_[id];
@@ -51,6 +50,32 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
   return true;
+}
+
+Status Home::plan(wire::PlanPart plan) {
+  const ExtentId id = id_of(plan.replica());
+  OCM_TRY(table_->find(id).status());
+  const auto second = shared_.find(id);
+  const auto& now = plan.give().part().now();
+  const bool is_of_it = second != shared_.end() && std::any_of(now.begin(), now.end(), [&](const auto& one) {
+                          return id_of(one) == second->second;
+                        });
+  if (!is_of_it) return Status(Code::kNotFound, "the replica has no such second id");
+  planned_[id] = std::move(plan);
+  return {};
+}
+
+const wire::PlanPart* Home::plan_of(ExtentId id) const {
+  const auto known = planned_.find(id);
+  return known == planned_.end() ? nullptr : &known->second;
+}
+
+std::optional<ExtentId> Home::planned_as(ExtentId second) const {
+  for (const auto& [id, part] : planned_) {
+    const auto known = shared_.find(id);
+    if (known != shared_.end() && known->second == second) return id;
+  }
+  return std::nullopt;
 }
 
 bool Home::is_known_lost(ExtentId id, ExtentId other) const {

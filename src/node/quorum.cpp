@@ -339,7 +339,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
 void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
 
 bool Quorum::come_to(const wire::Council& council) {
-  if (is_dead(council)) return false;
+  if (!control::is_council(council) || is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
   if (!is_new) return false;

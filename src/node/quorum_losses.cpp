@@ -135,6 +135,13 @@ Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<Extent
   co_return co_await outcome_of(asker, give_up_ns);
 }
 
+Task<Status> Quorum::settle(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                            uint64_t give_up_ns) {
+  auto asker =
+      control::LossAsker::settling(std::move(part), std::move(lost), replica, core_.env.random_number() | 1);
+  co_return co_await outcome_of(asker, give_up_ns);
+}
+
 Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {
   co_await decide(asker, give_up_ns, true);
   switch (asker.outcome()) {

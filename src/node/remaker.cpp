@@ -72,8 +72,13 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
   home_.on_held_late([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here, {}); });
   home_.on_part_freed([this](const wire::PartMoved& part) { part_freed(part); });
-  home_.on_part_given(
-      [this](const wire::PartMoved& part, ExtentId here) { part_given(part, here, {kOfName}); });
+  home_.on_part_given([this](const wire::PartMoved& part, ExtentId here, uint64_t attempt) {
+    part_given(part, here, {control::Lease::owner_by(attempt)});
+  });
+  home_.on_needed([this](ExtentId id) {
+    const auto is_of = [id](const std::shared_ptr<Job>& job) { return job->was == id; };
+    return (job_ && is_of(job_)) || std::any_of(giving_.begin(), giving_.end(), is_of);
+  });
 }
 
 void Remaker::start() { core_.env.spawn(run()); }
@@ -97,6 +102,7 @@ Task<void> Remaker::run() {
     if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     at_once = false;
     settle_plans();
+    look_at_leaders();
     co_await give_up_the_gone();
     auto led = home_.led_parts();
     std::set<ExtentId> still_led;
@@ -152,8 +158,7 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
       } else {
         if (now != Remake::Step::kRelease) failed = now;
         job->steps.failed();
-        const bool again = job->steps.next() == now || now == Remake::Step::kLose;
-        if (again) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+        if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
       }
     }
   }
@@ -199,15 +204,14 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       std::vector<ExtentId> lost = home_.lost_of(id_of(job->now));
       if (fault::at(fault::Point::kGivesFirst)) lost.clear();
       const auto heard = [&](const Spare& home) {
-        return home.given || home.lost || cluster_.find(home.node) == nullptr ||
-               is_in(lost, id_of(home.extent)) || homes_.is_over(home.node, home.partition, home.shown);
+        return home.given || cluster_.find(home.node) == nullptr || is_in(lost, id_of(home.extent)) ||
+               homes_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
                        std::all_of(job->peers.begin(), job->peers.end(), heard);
       if (!given && (all || core_.draining)) job->steps.spare_is_gone();
       co_return given;
     }
-    case Remake::Step::kLose: co_return co_await lose_unheard(job);
     case Remake::Step::kSwitch: switch_over(*job); co_return true;
     case Remake::Step::kThaw:
       fault::reached(fault::State::kRemakeThawed);
@@ -289,27 +293,28 @@ Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
     if (is_in(job->lost, id) || id == job->was) continue;
     const wire::NodeView* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
-    job->steps.has_peers();
     job->peers.push_back({node->name(), node->partition(), node->partition(), {}, id, false, true});
-    const bool shared = co_await share_at(job->peers.back());
-    if (!shared) co_return false;
+    const Status shared = co_await share_at(job->peers.back());
+    if (shared.code() == Code::kRevoked || shared.code() == Code::kNotFound)
+      (void)co_await lose_if_gone(job->part, id, job->peers.back().node);
+    if (!shared.is_ok()) co_return false;
   }
   co_return true;
 }
 
-Task<bool> Remaker::share_at(Spare& home) {
+Task<Status> Remaker::share_at(Spare& home) {
   wire::Envelope message;
   *message.mutable_share_replica()->mutable_replica() = ref_of(home.was);
   auto reply = co_await homes_.ask(home.node, std::move(message));
   if (!reply.is_ok()) {
     tell_waiting(home.node, reply.status());
-    co_return false;
+    co_return reply.status();
   }
   home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
   const bool good = home.extent.node() == home.node &&
                     id_of(home.extent).address.partition() == home.partition &&
                     home.extent.capability().size() == sizeof(Capability);
-  co_return good;
+  co_return good ? Status() : Status(Code::kProtocol);
 }
 
 void Remaker::tell_waiting(const std::string& node, const Status& why) {
@@ -344,6 +349,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
       *plan.mutable_give() = *give;
       *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.extent));
       for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
+      for (const ExtentId& id : job->lost) *plan.add_lost() = ref_of(id);
       const auto reply = co_await homes_.ask(home.node, std::move(message));
       if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
     }

@@ -103,7 +103,7 @@ class Remaker {
     ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
     bool owner_told = false;  // the daemon of the session whose it is to be knows of this home
-    bool lost = false;        // in the part that follows, and nobody can read it: M12
+    bool gone = false;        // its home has it no more, as it said
   };
   struct Job {
     ExtentId was;
@@ -117,7 +117,7 @@ class Remaker {
     std::vector<Spare> peers;  // the homes of the other living replicas
     wire::PartMoved follows;
     bool planned = false;                      // others may have heard of it
-    std::optional<bool> given_to;              // a name, or a session: as the others were told
+    std::string given_to;                      // the owner, as the others were told
     std::vector<control::HoldId> given_holds;  // the same
     wire::GiveReplica told;                    // to others, last; without a part: nothing
     std::set<std::string> owners;  // who may have the spare homes' replicas: GiveReplica::instead_of
@@ -144,10 +144,8 @@ class Remaker {
                                    std::optional<control::HoldId> hold = {});
   /// A replica of a part that was made again is this home's, with the holds on it.
   Status given(const wire::GiveReplica& give);
-  /// Of a replica, as GiveReplica::instead_of names it.
-  static constexpr const char* kOfName = "";
   static std::string owner_in(const wire::GiveReplica& give) {
-    return give.has_published() ? kOfName : give.session_id();
+    return give.has_published() ? control::Lease::owner_by(give.attempt()) : give.session_id();
   }
   /// Its owner is neither who it is given to nor one of `instead_of`: it heard of that one from somebody else.
   bool has_another_owner(const wire::GiveReplica& give) const;
@@ -158,7 +156,7 @@ class Remaker {
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
-  control::Task<bool> share_at(Spare& home);
+  control::Task<Status> share_at(Spare& home);
   /// A home of the part has no room for the second id that it needs until the part is made again.
   void tell_waiting(const std::string& node, const Status& why);
   void tell_failed(ExtentId id, control::Remake::Step step);
@@ -170,8 +168,13 @@ class Remaker {
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
   control::Task<bool> give(std::shared_ptr<Job> job);
-  /// M12: has those that did not hear that they are given decided lost, or hears that they are the last.
-  control::Task<bool> lose_unheard(std::shared_ptr<Job> job);
+  /// Where a home that lives has no more what it should: else nobody would make it again. False: ask again.
+  control::Task<bool> lose_if_gone(std::vector<ExtentId> part, ExtentId replica, std::string node);
+  /// The same, until it is known, as long as `here` is of the part.
+  control::Task<void> lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,
+                                        std::string node);
+  /// Of parts here that miss others and that another home leads: whether it has the replica for which it does.
+  void look_at_leaders();
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
   control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes,
                                                   uint64_t seed);
@@ -192,7 +195,8 @@ class Remaker {
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
   bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
   /// Nobody owns it any more: its home is told until it has heard it. Who holds it keeps it.
-  void release_replica(const wire::ExtentDescriptor& replica);
+  /// `instead_of`: only while one of these has it; empty: whoever has it.
+  void release_replica(const wire::ExtentDescriptor& replica, const std::set<std::string>& instead_of);
   /// Until its home has heard it; of a session that has ended it is freed there.
   control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
                                     std::set<std::string> instead_of);
@@ -206,9 +210,8 @@ class Remaker {
   void settle_plans();
   control::Task<void> settle(wire::PlanPart plan);
   bool is_plan_there(const wire::PlanPart& plan) const;
+  void follow_as_spare(const wire::PlanPart& plan);
   bool is_in_force(const wire::PlanPart& plan) const;
-  /// Of all replicas that lived in the part before.
-  bool are_homes_over(const wire::PlanPart& plan) const;
   bool is_frozen(ExtentId id) const;
   control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
   Status moved(const wire::PartMoved& part);
@@ -261,8 +264,10 @@ class Remaker {
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
   std::set<ExtentId> settling_;   // by replica here, as the plans
-  std::set<ExtentId> given_up_;   // asked for already
-  std::set<ExtentId> there_;      // so their nodes said, since these freed all of their replicas
+  ExtentId settled_last_{};       // all take their turns
+  std::map<ExtentId, uint64_t> asked_leader_ns_;  // by replica here
+  std::set<ExtentId> given_up_;                   // asked for already
+  std::set<ExtentId> there_;  // so their nodes said, since these freed all of their replicas
   std::map<uint32_t, uint32_t>
       freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch

@@ -45,13 +45,16 @@ Status Remaker::moved(const wire::PartMoved& part) {
 Task<Reply> Remaker::take(wire::GiveReplica give) {
   const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
   if (planned) co_return co_await follow_plan(*planned);
-  const bool planned_here = spare_plans_.erase(id_of(give.replica())) != 0;
+  const bool planned_here = spare_plans_.contains(id_of(give.replica()));
   const auto& now = give.part().now();
   bool is_peer = false;
   for (int i = 1; i < std::min(1 + give.part().peers_size(), now.size()); ++i)
     is_peer = is_peer || id_of(now[i]) == id_of(give.replica());
   const bool followed = !planned_here && is_peer && home_.has(id_of(give.replica()));
-  co_return followed ? Status() : given(give);
+  if (followed) co_return Status();
+  const Status taken = given(give);
+  if (taken.is_ok()) spare_plans_.erase(id_of(give.replica()));
+  co_return taken;
 }
 
 Reply Remaker::share(const wire::ShareReplica& request) {
@@ -61,6 +64,9 @@ Reply Remaker::share(const wire::ShareReplica& request) {
     return Status();
   }
   if (job_ && job_->was == id) return Status(Code::kExists, "this home makes the part again");
+  // Who makes its part again knows that it follows.
+  if (const auto plan = spare_plans_.find(id); plan != spare_plans_.end())
+    follow_as_spare(wire::PlanPart(plan->second));
   auto second = home_.share_closed(id);
   if (!second.is_ok()) return second.status();
   wire::Envelope out;

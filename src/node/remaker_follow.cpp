@@ -80,18 +80,20 @@ void Remaker::settle_plans() {
   constexpr size_t kAtOnceMax = 64;
   std::erase_if(spare_plans_, [this](const auto& entry) { return !home_.has(entry.first); });
   if (!cluster_.settled()) return;
-  std::vector<wire::PlanPart> over;
+  std::map<ExtentId, wire::PlanPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
       const wire::NodeView* leads =
           cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
       if (leads == nullptr || is_state(*leads, control::NodeState::kDead) || is_in_force(plan))
-        over.push_back(plan);
+        over[id] = plan;
     }
   }
-  for (const wire::PlanPart& plan : over) {
-    if (settling_.size() >= kAtOnceMax) return;
-    if (settling_.insert(id_of(plan.replica())).second) core_.env.spawn(settle(plan));
+  for (size_t i = 0; i < over.size() && settling_.size() < kAtOnceMax; ++i) {
+    auto next = over.upper_bound(settled_last_);
+    if (next == over.end()) next = over.begin();
+    settled_last_ = next->first;
+    if (settling_.insert(next->first).second) core_.env.spawn(settle(next->second));
   }
 }
 
@@ -104,43 +106,53 @@ bool Remaker::is_in_force(const wire::PlanPart& plan) const {
   return !is_peer(plan) && !home_.lost_of(id_of(plan.replica())).empty();
 }
 
-bool Remaker::are_homes_over(const wire::PlanPart& plan) const {
-  const auto& part = plan.give().part();  // its first ones live where those did that it follows
-  return std::all_of(part.now().begin(), part.now().begin() + 1 + part.peers_size(), [this](const auto& one) {
-    const uint32_t run = GlobalAddress(one.address()).partition();
-    return homes_.is_over(one.node(), run, run);
-  });
-}
-
 Task<void> Remaker::settle(wire::PlanPart plan) {
   const ExtentId id = id_of(plan.replica());
-  std::vector<ExtentId> part;
+  std::vector<ExtentId> part, lost;
   for (const auto& ref : plan.of()) part.push_back(id_of(ref));
-  bool decided = is_in_force(plan);
-  if (!decided) {
-    const Status lost =
-        co_await cluster_.confirm_lost(part, home_.lost_of(id), id_of(plan.give().part().was()));
-    decided = lost.code() == Code::kRevoked;
-    // Where the homes of all others are over, no majority may ever be found for anything; nobody was told of the part.
-    if ((lost.code() == Code::kDeadline && !are_homes_over(plan)) || core_.draining) {
-      settling_.erase(id);
-      co_return;
-    }
-  }
-  if (is_plan_there(plan)) {
+  for (const auto& ref : plan.lost()) lost.push_back(id_of(ref));
+  Status known(Code::kRevoked);
+  if (!is_in_force(plan)) known = co_await cluster_.settle_part(part, lost, id_of(plan.give().part().was()));
+  const bool decided = known.code() == Code::kRevoked || is_in_force(plan);
+  if (is_plan_there(plan) && !core_.draining && (decided || known.code() != Code::kDeadline)) {
     fault::reached(fault::State::kPlanSettled);
     if (decided && is_peer(plan)) {
       (void)co_await follow_plan(id);
     } else if (decided) {
-      (void)given(plan.give());
+      follow_as_spare(plan);
     } else if (is_peer(plan)) {
       home_.unshare(id);
     } else {
       home_.discard(id);
     }
-    spare_plans_.erase(id);
   }
   settling_.erase(id);
+}
+
+void Remaker::follow_as_spare(const wire::PlanPart& plan) {
+  if (given(plan.give()).is_ok()) spare_plans_.erase(id_of(plan.replica()));
+}
+
+void Remaker::look_at_leaders() {
+  const auto parts = home_.followed_parts();
+  const uint64_t now = core_.now_ns();
+  std::map<ExtentId, uint64_t> asked;
+  for (const Home::ShortPart& one : parts) {
+    const auto known = asked_leader_ns_.find(one.id);
+    uint64_t& at_ns = asked[one.id] = known == asked_leader_ns_.end() ? now : known->second;
+    if (now < at_ns + 8 * core_.config.failure_deadline_ns()) continue;
+    at_ns = now;
+    const auto leads =
+        std::find_if(one.part.begin(), one.part.end(), [&](ExtentId id) { return !is_in(one.lost, id); });
+    const wire::NodeView* node = cluster_.find_partition(leads->address.partition());
+    if (node == nullptr) continue;
+    const auto look = [](Remaker& self, std::vector<ExtentId> part, ExtentId leader,
+                         std::string at) -> Task<void> {
+      (void)co_await self.lose_if_gone(std::move(part), leader, std::move(at));
+    };
+    core_.env.spawn(look(*this, one.part, *leads, node->name()));
+  }
+  asked_leader_ns_ = std::move(asked);
 }
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {

@@ -36,6 +36,7 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
     const wire::Allocation* published = home_.published_with(here);
     if (published == nullptr) return std::nullopt;
     *out.mutable_published() = *published;
+    out.set_attempt(lease->attempt);
     for (const control::Leases::HeldBy& by : home_.holds_on(here)) {
       if (out.holds_size() == kHoldsMax) break;
       auto& hold = *out.add_holds();
@@ -74,16 +75,15 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   for (const std::string& owner : job->owners) request->add_instead_of(owner);
   job->owners.insert(owner_in(*request));
   job->told = *request;
-  const bool to_name = request->has_published();
-  const bool changed = job->given_to != to_name;  // who owns it, since they heard
-  job->given_to = to_name;
+  const bool changed = job->given_to != owner_in(*request);  // since they heard
+  job->given_to = owner_in(*request);
   job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
   bool all = true;
   for (auto* homes : {&job->spares, &job->peers}) {
     for (Spare& home : *homes) {
       home.given = home.given && !changed;
-      if (!home.given && !home.lost) home.given = co_await give_to(home, *request);
-      all = all && (home.given || home.lost);
+      if (!home.given) home.given = co_await give_to(home, *request);
+      all = all && home.given;
     }
   }
   co_return all;
@@ -96,34 +96,34 @@ Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
     if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
   }
   *request.mutable_replica() = ref_of(id_of(home.extent));
+  std::set<std::string> owners(request.instead_of().begin(), request.instead_of().end());
+  owners.insert(owner_in(request));
   wire::Envelope message;
   *message.mutable_give_replica() = std::move(request);
   const auto reply = co_await homes_.ask(home.node, std::move(message));
   const Code code = reply.status().code();
   // As good as heard: its session is over, and so is the part; or it is not there any more. Any other refusal may pass.
-  if (code == Code::kCancelled) release_replica(home.extent);
-  co_return reply.is_ok() || code == Code::kCancelled || code == Code::kNotFound || code == Code::kRevoked;
+  if (code == Code::kCancelled) release_replica(home.extent, owners);
+  home.gone = code == Code::kNotFound || code == Code::kRevoked;
+  co_return reply.is_ok() || code == Code::kCancelled || home.gone;
 }
 
-Task<bool> Remaker::lose_unheard(std::shared_ptr<Job> job) {
-  std::vector<ExtentId> part;
-  for (const auto& extent : job->follows.now()) part.push_back(id_of(extent));
+Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, std::string node) {
+  const Status there = co_await is_there(node, replica);
+  if (there.code() != Code::kRevoked) co_return there.is_ok();  // it became another one, or nobody knows
   std::sort(part.begin(), part.end());
-  const int first = job->follows.now_size() - static_cast<int>(job->spares.size());
-  for (size_t i = 0; i < job->spares.size(); ++i) {
-    Spare& spare = job->spares[i];
-    if (spare.given || spare.lost) continue;
-    const Status lost = co_await cluster_.lose_replica(part, id_of(spare.extent), spare.node);
-    if (job->steps.next() != Remake::Step::kLose) co_return false;
-    // The others were given up, or another home made the part again: it heard that it was given.
-    spare.given = lost.code() == Code::kLost || lost.code() == Code::kRevoked;
-    spare.lost = lost.is_ok();
-    if (!spare.given && !spare.lost) co_return false;
-    if (!spare.lost) continue;
-    fault::reached(fault::State::kUnheardLost);
-    job->follows.mutable_now(first + static_cast<int>(i))->set_lost(true);
+  fault::reached(fault::State::kGoneAtHome);
+  const Status lost = co_await cluster_.lose_replica(std::move(part), replica, std::move(node));
+  co_return lost.code() != Code::kDeadline;
+}
+
+Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,
+                                      std::string node) {
+  while (!core_.draining && home_.has(here)) {
+    const bool known = co_await lose_if_gone(part, replica, node);
+    if (known) co_return;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
-  co_return true;
 }
 
 void Remaker::switch_over(Job& job) {
@@ -138,19 +138,25 @@ void Remaker::switch_over(Job& job) {
   }
   const bool named = lease != nullptr && !lease->session;
   const bool is_over = lease != nullptr && lease->name_ended;
+  const std::string owner_now = lease != nullptr ? lease->owner() : std::string();
   home_.switch_over(job.was, job.follows);
   if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
   const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
-  if (job.given_to.value_or(named) != named || held_since)
+  if ((!job.given_to.empty() && job.given_to != owner_now) || held_since)
     part_given(job.follows, id_of(job.now), job.owners);
-  const auto made =
-      std::find_if(job.spares.begin(), job.spares.end(), [](const Spare& one) { return !one.lost; });
-  if (!job.goes_on_elsewhere() && made != job.spares.end())
+  std::vector<ExtentId> part;
+  for (const auto& extent : job.follows.now()) part.push_back(id_of(extent));
+  for (const auto* homes : {&job.spares, &job.peers}) {
+    for (const Spare& home : *homes) {
+      if (home.gone) core_.env.spawn(lose_what_is_gone(part, id_of(job.now), id_of(home.extent), home.node));
+    }
+  }
+  if (!job.goes_on_elsewhere())
     log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                      {"now", id_of(job.now).address.to_string()},
                                      {"bytes", job.bytes},
-                                     {"node", made->node},
-                                     {"there", id_of(made->extent).address.to_string()}});
+                                     {"node", job.spares.front().node},
+                                     {"there", id_of(job.spares.front().extent).address.to_string()}});
   remade(job.follows);
   if (named) {
     tell_name(id_of(job.now));
@@ -164,7 +170,8 @@ void Remaker::switch_over(Job& job) {
 bool Remaker::has_another_owner(const wire::GiveReplica& give) const {
   const control::Lease* lease = home_.lease(id_of(give.replica()));
   if (lease == nullptr) return false;
-  const std::string owner = lease->session ? id_field(*lease->session) : kOfName;
+  if (give.has_published() && !lease->session) return false;  // the records are merged
+  const std::string owner = lease->owner();
   const auto& may_be = give.instead_of();
   return owner != owner_in(give) && std::find(may_be.begin(), may_be.end(), owner) == may_be.end();
 }
@@ -215,7 +222,7 @@ Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
 
 void Remaker::part_freed(const wire::PartMoved& part) {
   for (const auto& extent : part.now()) {
-    if (extent.node() != core_.name) release_replica(extent);
+    if (extent.node() != core_.name) release_replica(extent, {});
   }
 }
 
@@ -224,8 +231,7 @@ void Remaker::part_given(const wire::PartMoved& part, ExtentId here, std::set<st
   fault::reached(fault::State::kOwnerCorrected);
   // The new ones; the peers hear it themselves.
   for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
-    if (part.now(i).node() != core_.name && !part.now(i).lost())
-      core_.env.spawn(correct_owner(part.now(i), part, here, instead_of));
+    if (part.now(i).node() != core_.name) core_.env.spawn(correct_owner(part.now(i), part, here, instead_of));
   }
 }
 
@@ -235,10 +241,12 @@ bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told
   return !same && told.code() != Code::kNotFound;
 }
 
-void Remaker::release_replica(const wire::ExtentDescriptor& replica) {
+void Remaker::release_replica(const wire::ExtentDescriptor& replica,
+                              const std::set<std::string>& instead_of) {
   wire::Envelope message;
   set_extent(replica, *message.mutable_release());
   message.mutable_release()->set_holders_keep(true);
+  for (const std::string& owner : instead_of) message.mutable_release()->add_instead_of(owner);
   homes_.tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
 }
 
@@ -261,10 +269,12 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
       *message.mutable_give_replica() = give;
       const auto reply = co_await homes_.ask(replica.node(), std::move(message));
       done = reply.status();
-      if (done.is_ok()) co_return;
     }
+    const auto since = owner_of(home_.present(here));
+    if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
+    if (done.is_ok()) co_return;
     if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended
-      release_replica(replica);
+      release_replica(replica, instead_of);
       co_return;
     }
     if (!Homes::is_unheard(done)) co_return;

@@ -96,6 +96,11 @@ void Service::enter_peers() {
                                             &wire::Envelope::mutable_session_extents);
   });
   on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) {
+    if (request.stats().pools_only()) {
+      wire::Stats pools;
+      for (wire::PoolView& pool : home_.pools()) *pools.add_pools() = std::move(pool);
+      return reply_with<wire::Stats>(std::move(pools), &wire::Envelope::mutable_stats_reply);
+    }
     return reply_with<wire::Stats>(pages_.stats(request.stats().uid()), &wire::Envelope::mutable_stats_reply);
   });
   on.on(Body::kStopCheck, [this](std::string, wire::Envelope request) -> Task<Reply> {

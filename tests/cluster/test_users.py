@@ -392,17 +392,19 @@ def test_a_users_flood_keeps_no_daemon_from_the_others(make_cluster, connections
     assert "coordinates_no_more" not in n1.log() and "node_dead" not in cluster["n2"].log()
 
 
-@pytest.mark.parametrize("request_of", [
-    lambda names: b"".join(framed("stats", node=name) for name in names) * 500,
-    lambda names: framed("attach", name="long", access=1) * 50,
-], ids=["figures", "long answers"])
-def test_a_user_who_floods_all_nodes_keeps_no_links_from_the_others(make_cluster, request_of):
+@pytest.mark.parametrize("request_of, idle", [
+    (lambda names: b"".join(framed("stats", node=name) for name in names) * 500, 0),
+    (lambda names: framed("attach", name="long", access=1) * 50, 0),
+    (lambda names: framed("allocate", bytes_total=1 << 38) * 200, 300),  # each looked for room at all nodes
+], ids=["figures", "long answers", "room that nobody has"])
+def test_a_user_who_floods_all_nodes_keeps_no_links_from_the_others(make_cluster, request_of, idle):
     cluster = make_cluster(extra=("--failure-deadline-ms", "4000"))
     cluster.let_others_in()
     root = cluster.program(cluster["n1"])
     root.alloc(4096 * 1500, layout="striped", chunk=4096, extents=500, flags=DEDICATED).publish("long", 0o604)
     other = cluster.program(cluster["n1"], uid=ALICE)
     floods = [Flood(node, request_of([each.name for each in cluster.nodes]), 40, 4.0) for node in cluster.nodes]
+    sessions = [Flood(node, b"", idle, 0) for node in cluster.nodes if idle != 0]
     for flood in floods:
         flood.start()
     longest = 0.0
@@ -413,6 +415,7 @@ def test_a_user_who_floods_all_nodes_keeps_no_links_from_the_others(make_cluster
         other.session("remove", "mine")
         a.free()
         longest = max(longest, time.monotonic() - began)
+    del sessions
     assert longest < 4.0, "longer than others wait for a node"
     for node in cluster.nodes:
         assert "coordinates_no_more" not in node.log() and "node_dead" not in node.log()

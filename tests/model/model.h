@@ -149,6 +149,27 @@ class DigestSet {
   size_t size_ = 0;
 };
 
+/// Removes states that nothing leads to, again and again: what is left goes round.
+inline bool goes_round(size_t states, const std::vector<std::pair<uint32_t, uint32_t>>& edges) {
+  std::vector<uint32_t> into(states), begin(states + 2), to(edges.size()), free;
+  for (const auto& [a, b] : edges) ++begin[a + 2], ++into[b];
+  for (size_t i = 2; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  for (const auto& [a, b] : edges) to[begin[a + 1]++] = b;
+  for (uint32_t i = 0; i < into.size(); ++i) {
+    if (into[i] == 0) free.push_back(i);
+  }
+  size_t removed = 0;
+  while (!free.empty()) {
+    const uint32_t one = free.back();
+    free.pop_back();
+    ++removed;
+    for (uint32_t e = begin[one]; e < begin[one + 1]; ++e) {
+      if (--into[to[e]] == 0) free.push_back(to[e]);
+    }
+  }
+  return removed != states;
+}
+
 /// The states that are still to be expanded, those that were seen, and what failed first.
 template <class State>
 class Walk {

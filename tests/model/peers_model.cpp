@@ -14,6 +14,7 @@
 //
 // What must hold in every state
 //   S1 each replica that answers and was told to anybody has every acknowledged put
+//   S5 once part 1 follows, the spare home keeps D until it is lost (M12)
 //   S2 with at most one crash, a living replica that was not given up has every acknowledged put
 // and in every state without a successor
 //   S3 puts are over, nobody is frozen, a spare replica that nobody knows is freed, and so is a second id
@@ -88,7 +89,6 @@ class Checker : public Walk<State> {
 
   bool run() {
     State first;
-    first.remake.has_peers();
     for (size_t w = 0; w < kWriters; ++w) {
       first.writers[w].puts = world_.puts[w];
       if (w >= world_.writers) first.writers[w].stage = Stage::kOver;
@@ -163,6 +163,9 @@ class Checker : public Walk<State> {
                       (m != kD || s.spare != Spare::kFreed) && has_all(s, m));
     }
     if (!kept && s.short_then == 0) fail("S2: no replica that may live has every acknowledged put");
+    const bool keeps = s.spare == Spare::kPlanned || s.spare == Spare::kGiven;
+    if (s.ended != 0 && is_up(s, kD) && ((s.lost | s.dropped) & bit(kD)) == 0 && !keeps)
+      fail("S5: a spare home does not keep its replica of a part that follows");
     for (const Writer& writer : s.writers) {
       if (writer.part == 1 && s.ended == 0) fail("S2: a part is told that was not decided");
     }
@@ -176,7 +179,7 @@ class Checker : public Walk<State> {
       if (writer.failed != 0 && s.crashed == 0 && s.own_cuts == 0)
         fail("S4: a put failed though nothing of it did");
     }
-    if (up_d && (s.spare == Spare::kReserved || s.spare == Spare::kPlanned))
+    if (up_d && (s.spare == Spare::kReserved || (s.spare == Spare::kPlanned && s.forgotten == 0)))
       fail("S3: a reserved replica stays");
     if (up_b && s.remake.next() != Step::kDone && s.remake.next() != Step::kOver)
       fail("S3: the remake does not end");
@@ -218,8 +221,8 @@ class Checker : public Walk<State> {
     // The spare home knows that the home that leads is over; P's home, that B was given up: the plan is void.
     if (!is_up(s, kB) && s.spare == Spare::kReserved) then(s, [](State& n) { n.spare = Spare::kFreed; });
     // R8: each replica of part 0 is gone, as its home said.
-    const bool b_gone = is_up(s, kB) && s.over != 0;
-    const bool p_gone = is_up(s, kP) && (s.peer == Peer::kSwitched || s.peer == Peer::kEnded);
+    const bool b_gone = !is_up(s, kB) || (s.over != 0 && s.remake.next() == Step::kDone);  // M12
+    const bool p_gone = !is_up(s, kP) || s.peer == Peer::kSwitched || s.peer == Peer::kEnded;
     if (world_.forgets && s.ended != 0 && b_gone && p_gone && s.forgotten == 0)
       then(s, [](State& n) { n.forgotten = 1; });
     // Who has a plan of a home that is over asks the council to give up B, as a writer does.
@@ -233,6 +236,10 @@ class Checker : public Walk<State> {
         if (n.ended == 0 && p_lives) n.lost |= bit(kB);
         const bool is_void = n.ended == 0 && (n.lost & bit(kB)) != 0;
         const bool over = n.ended == 0 && (n.lost & bit(kP)) != 0;  // B was the last one
+        if (n.forgotten != 0) {                                     // they know nothing, so the plan is kept
+          if (d_plans && OCM_MUTATION("settle-what-is-forgotten")) n.spare = Spare::kFreed;
+          return;
+        }
         if (d_plans && n.ended != 0) n.spare = (n.dropped & bit(kD)) != 0 ? Spare::kFreed : Spare::kGiven;
         if (d_plans && (is_void || over)) n.spare = Spare::kFreed;
         if (p_plans && n.ended != 0) n.peer = Peer::kFollowing, n.p_live = 0;
@@ -360,6 +367,9 @@ class Checker : public Walk<State> {
         (n.dropped & bit(kP2)) == 0 || !OCM_MUTATION("drop-only-the-second-id");  // 64 with each vote
     if (home == kHomeP && n.ended != 0 && n.peer == Peer::kPlanned && watched)
       n.peer = Peer::kFollowing, n.p_live = 0;
+    // So its part is told.
+    if (home == kHomeD && n.spare == Spare::kPlanned && (n.lost & (bit(kB2) | bit(kP2))) != 0)
+      n.spare = Spare::kGiven;
     if (home == kHomeP && (n.lost & bit(kB)) != 0 && (n.peer == Peer::kShared || n.peer == Peer::kPlanned))
       n.peer = Peer::kNone;
   }
@@ -548,6 +558,11 @@ const std::vector<World> kGate = {
     {.name = "messages are lost", .puts = {3}, .cuts_max = 4},
     {.name = "the voters forget", .puts = {2}, .cuts_max = 3, .forgets = true},
     {.name = "the voters forget, two writers", .writers = 2, .puts = {1, 1}, .cuts_max = 1, .forgets = true},
+    {.name = "the leading home ends, the voters forget",
+     .puts = {2},
+     .cuts_max = 2,
+     .crash = bit(kHomeB),
+     .forgets = true},
     {.name = "two writers, lost messages", .writers = 2, .puts = {1, 1}, .cuts_max = 2},
     {.name = "the leading home ends", .puts = {3}, .cuts_max = 2, .crash = bit(kHomeB)},
     {.name = "the other home ends", .puts = {3}, .cuts_max = 2, .crash = bit(kHomeP)},
@@ -561,12 +576,19 @@ const std::vector<World> kDeep = {
 
 /// Each breaks one rule; a world of the gate must notice.
 constexpr Mutation kMutations[] = {
-    {"give-without-deciding", "messages are lost"},    {"give-without-freeze", "nothing fails"},
-    {"thaw-what-may-be-decided", "messages are lost"}, {"decide-without-a-plan", "the leading home ends"},
-    {"second-id-answers", "messages are lost"},        {"free-what-is-planned", "the leading home ends"},
-    {"follow-without-waiting", "messages are lost"},   {"forget-the-plan", "the leading home ends"},
-    {"drop-only-the-second-id", "messages are lost"},  {"lose-what-is-frozen", "nothing fails"},
-    {"lose-after-the-end", "messages are lost"},       {"ask-no-home-afterwards", "the voters forget"},
+    {"give-without-deciding", "messages are lost"},
+    {"give-without-freeze", "nothing fails"},
+    {"thaw-what-may-be-decided", "messages are lost"},
+    {"decide-without-a-plan", "the leading home ends"},
+    {"second-id-answers", "messages are lost"},
+    {"free-what-is-planned", "the leading home ends"},
+    {"follow-without-waiting", "messages are lost"},
+    {"forget-the-plan", "the leading home ends"},
+    {"drop-only-the-second-id", "messages are lost"},
+    {"lose-what-is-frozen", "nothing fails"},
+    {"lose-after-the-end", "messages are lost"},
+    {"ask-no-home-afterwards", "the voters forget"},
+    {"settle-what-is-forgotten", "the leading home ends, the voters forget"},
 };
 
 }  // namespace

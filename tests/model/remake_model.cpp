@@ -13,7 +13,7 @@
 //   S2 B' and C that both answer have equal bytes, outside of puts under way
 //   S3 B never answers once the spare home heard that C is given (M3)
 //   S4 nobody is told of [B' C] before C is given or B is over, and C has the bytes of B' by then (M2)
-//   S8 B is over only when C is given, lost or its home gone (M12)
+//   S8 once B is over the spare home keeps C until it is lost (M12)
 //   S9 a writer gives a replica up only where another one has its put (M9)
 // and in every state without a successor
 //   S5 a reserved C is given or released, B' is gone where it was never told, a freed part leaves nothing
@@ -63,7 +63,8 @@ class Checker {
       expand(state);
       if (successors_ == 0) check_end(state);
     }
-    if (failure_.empty() && complete() && !world_.voters) check_circles();
+    if (failure_.empty() && complete() && !world_.voters && goes_round(nodes_.size(), edges_))
+      fail("S6: a schedule goes round for ever");
     return failure_.empty();
   }
   size_t states() const { return nodes_.size(); }
@@ -106,7 +107,7 @@ class Checker {
       case kA: return (s.dropped & bit(kA)) == 0;
       case kB: return s.b_live != 0;
       case kB2: return s.b2_live != 0;
-      default: return s.spare == Spare::kGiven;
+      default: return s.spare == Spare::kGiven || (s.spare == Spare::kPlanned && s.over != 0);  // as told
     }
   }
   static uint8_t bytes_of(const State& s, uint8_t m, size_t chunk) {
@@ -141,7 +142,8 @@ class Checker {
     }
     const bool two = s.over != 0 || s.given != 0;
     const bool b = is_up(s, kHomeB) && (s.dropped & bit(kB2)) == 0 && (s.lost & bit(kB2)) == 0;
-    const bool c = two && is_up(s, kHomeC) && s.spare == Spare::kGiven && (s.lost & bit(kC)) == 0;
+    const bool has_c = s.spare == Spare::kGiven || (s.spare == Spare::kPlanned && s.over != 0);
+    const bool c = two && is_up(s, kHomeC) && has_c && (s.lost & bit(kC)) == 0;
     if (s.freed == 0 && ((b && !has_all(s, kB)) || (c && !has_all(s, kC))))
       fail("S1: a living replica misses an acknowledged put");
     if (s.freed == 0 && s.crashed == 0 && !b && !c) fail("S1: no replica is left");
@@ -149,8 +151,9 @@ class Checker {
       if (!ledger.is_valid()) fail("S1: a voter's memory is not valid");
     }
     if (serves(s, kB2) && serves(s, kC) && !is_equal(s)) fail("S2: replicas that answer differ");
-    if (s.over != 0 && s.freed == 0 && !c && is_up(s, kHomeC) && ((s.lost | s.dropped) & bit(kC)) == 0)
-      fail("S8: a part is told, and its new replica would end with the home that leads");
+    const bool kept = s.spare == Spare::kPlanned || s.spare == Spare::kGiven;
+    if (s.over != 0 && s.freed == 0 && !kept && is_up(s, kHomeC) && ((s.lost | s.dropped) & bit(kC)) == 0)
+      fail("S8: a part is told, and its new replica is not kept");
     if (s.given != 0 && serves(s, kB)) fail("S3: B answers after C was given");
     for (const Writer& writer : s.writers) {
       if (writer.part == 1 && !two) fail("S4: a part is told that does not answer");
@@ -162,7 +165,8 @@ class Checker {
     const bool b = is_up(s, kHomeB), c = is_up(s, kHomeC);
     const Step step = s.remake.next();
     const bool begun = s.started != 0;
-    if (c && s.spare == Spare::kReserved) fail("S5: a reserved replica stays");
+    if (c && (s.spare == Spare::kReserved || s.spare == Spare::kPlanned))
+      fail("S5: a reserved replica stays");
     if (b && c && step == Step::kOver && s.spare == Spare::kGiven)
       fail("S5: a replica stays that was released");
     if (b && s.over == 0 && s.b2_made != 0) fail("S5: the second id stays");
@@ -185,32 +189,12 @@ class Checker {
     }
   }
 
-  /// Removes states that nothing leads to, again and again: what is left goes round.
-  void check_circles() {
-    std::vector<uint32_t> into(nodes_.size()), begin(nodes_.size() + 2), to(edges_.size()), free;
-    for (const auto& [a, b] : edges_) ++begin[a + 2], ++into[b];
-    for (size_t i = 2; i < begin.size(); ++i) begin[i] += begin[i - 1];
-    for (const auto& [a, b] : edges_) to[begin[a + 1]++] = b;
-    for (uint32_t i = 0; i < into.size(); ++i) {
-      if (into[i] == 0) free.push_back(i);
-    }
-    size_t removed = 0;
-    while (!free.empty()) {
-      const uint32_t one = free.back();
-      free.pop_back();
-      ++removed;
-      for (uint32_t e = begin[one]; e < begin[one + 1]; ++e) {
-        if (--into[to[e]] == 0) free.push_back(to[e]);
-      }
-    }
-    if (removed != nodes_.size()) fail("S6: a schedule goes round for ever");
-  }
-
   // ---- what may happen
 
   void expand(const State& s) {
     for (size_t w = 0; w < world_.writers; ++w) write(s, w);
     if (is_up(s, kHomeB)) lead(s);
+    settle(s);
     late(s);
     votes(s);
     faults(s);
@@ -253,7 +237,7 @@ class Checker {
       case Step::kCompare: return copy(s);
       case Step::kFreeze: return freeze(s);
       case Step::kGive: return give(s);
-      case Step::kLose: return lose_spare(s);
+      case Step::kDecide: return decide(s);
       case Step::kSwitch:
         return then(s, [](State& n) {
           n.b_live = OCM_MUTATION("old-id-stays") ? 1 : 0;
@@ -268,7 +252,6 @@ class Checker {
           n.b2_made = n.remake.next() == Step::kOver ? 0 : n.b2_made;
         });
       case Step::kRelease: return release(s);
-      case Step::kDecide:  // peers_model.cpp
       case Step::kDone:
       case Step::kOver: return;
     }
@@ -283,12 +266,15 @@ class Checker {
   static void hear_reserve(State& n) {
     if (n.spare == Spare::kNone) n.spare = Spare::kReserved;
   }
+  static void hear_plan(State& n) {
+    if (n.spare == Spare::kReserved) n.spare = Spare::kPlanned;
+  }
   /// False: there is no such replica.
   bool hear_give(State& n) {
-    if (n.spare == Spare::kReserved) {
+    if (n.spare == Spare::kReserved || n.spare == Spare::kPlanned) {
       n.spare = Spare::kGiven;
       n.given = 1;
-      if ((n.lost & bit(kC)) == 0 && !is_equal(n)) fail("S4: C is given and differs");
+      if ((n.lost & bit(kC)) == 0 && n.over == 0 && !is_equal(n)) fail("S4: C is given and differs");
     }
     return n.spare == Spare::kGiven;
   }
@@ -354,7 +340,7 @@ class Checker {
   }
 
   void give(const State& s) {
-    if (!is_up(s, kHomeC) || (s.lost & bit(kC)) != 0) return then(s, [](State& n) { unheard(n); });
+    if (!is_up(s, kHomeC)) return then(s, [](State& n) { unheard(n); });
     then(s, [&](State& n) {
       if (hear_give(n))
         n.remake.done();
@@ -364,20 +350,68 @@ class Checker {
     then_cut(s, [&](State& n) { (void)hear_give(n), failed(n); });
     then_cut(s, [](State& n) { n.late_give = 1, failed(n); });
   }
-  /// Until the council has decided that C is lost, or that it is the last.
-  void lose_spare(const State& s) {
-    const auto decided = [](const State& n, Outcome outcome) {
-      const bool is_last = outcome == Outcome::kLast && (n.lost & bit(kB2)) != 0;
-      return outcome == Outcome::kLost || is_last || OCM_MUTATION("refused-is-lost");
-    };
-    ask(s, kWriters, kC, [&](State& n, Outcome outcome) {
-      if (decided(n, outcome))
-        n.remake.done();
-      else if (outcome != Outcome::kAsking)  // refused, it asks again
-        static_cast<Plain&>(n) = s, n.voters = s.voters;
-    });
-    then_cut(s, [](State& n) { failed(n); });
+  /// The plan first; then a majority.
+  void decide(const State& s) {
+    if (s.spare != Spare::kPlanned && s.ended == 0 && !OCM_MUTATION("decide-without-a-plan")) {
+      if (!is_up(s, kHomeC) || s.spare != Spare::kReserved) return then(s, [](State& n) { failed(n); });
+      then(s, [](State& n) { hear_plan(n); });
+      then_cut(s, [](State& n) { hear_plan(n), failed(n); });
+      then_cut(s, [](State& n) { n.late_plan = 1, failed(n); });
+      return;
+    }
+    if (!world_.voters) {
+      then(s, [](State& n) { n.ended = 1, n.remake.done(); });
+      then_cut(s, [](State& n) { n.ended = 1; });  // nobody answered: B stays frozen
+      return;
+    }
+    for (const auto& reached : kPairs) {
+      then(s, [&](State& n) {
+        if (end_by_voters(n, reached, kRoundsMax))
+          n.ended = 1, n.remake.done();
+        else
+          forget_attempt(n, s);
+      });
+      // It is cut off when they have accepted it, and learns that they did.
+      if (OCM_MUTATION("end-unlearned"))
+        then(s, [&](State& n) {
+          if (end_by_voters(n, reached, 2))
+            n.ended = 1, n.remake.done();
+          else
+            forget_attempt(n, s);
+        });
+      then_cut(s, [&](State& n) { (void)end_by_voters(n, reached, 2); });
+    }
   }
+  static void forget_attempt(State& n, const State& before) {
+    static_cast<Plain&>(n) = before;
+    n.voters = before.voters;
+  }
+  /// The spare home, where the home that leads is over.
+  void settle(const State& s) {
+    if (is_up(s, kHomeB) || !is_up(s, kHomeC) || s.spare != Spare::kPlanned) return;
+    if (OCM_MUTATION("keep-what-is-planned")) return;
+    const auto follows = [](State& n) {
+      n.spare = Spare::kGiven;
+      n.given = 1;
+    };
+    const auto is_void = [](State& n) { n.spare = Spare::kFreed; };
+    if (OCM_MUTATION("free-what-is-planned")) return then(s, is_void);
+    if (!world_.voters) return s.ended != 0 ? then(s, follows) : then(s, is_void);
+    for (const auto& reached : kPairs) {
+      then(s, [&](State& n) {
+        LossAsker asker = LossAsker::settling({id_of(kA), id_of(kB)}, {id_of(kA)}, id_of(kB), 40);
+        for (int round = 0; round < kRoundsMax && asker.outcome() == Outcome::kAsking; ++round)
+          asker.answered(2, answers_of(n, asker, reached));
+        if (asker.outcome() == Outcome::kEnded)
+          follows(n);
+        else if (asker.outcome() == Outcome::kLast)
+          is_void(n);
+        else
+          forget_attempt(n, s);
+      });
+    }
+  }
+
   /// Nobody will hear it any more.
   static void unheard(State& n) {
     const Step before = n.remake.next();
@@ -402,6 +436,10 @@ class Checker {
       then(s, [&](State& n) { n.late_reserve = 0, c ? hear_reserve(n) : void(); });
       then(s, [&](State& n) { n.late_reserve = 0; });
     }
+    if (s.late_plan != 0) {
+      then(s, [&](State& n) { n.late_plan = 0, c ? hear_plan(n) : void(); });
+      then(s, [&](State& n) { n.late_plan = 0; });
+    }
     if (s.late_give != 0) {
       then(s, [&](State& n) { n.late_give = 0, (void)(c && hear_give(n)); });
       then(s, [&](State& n) { n.late_give = 0; });
@@ -414,7 +452,7 @@ class Checker {
     if (s.late_copy == Copy::kAsked && is_up(s, kHomeB)) {
       then(s, [](State& n) { n.late_copy = Copy::kRead, n.late_value = n.b[n.late_chunk]; });
     }
-    if (s.late_copy == Copy::kRead && c && (s.spare == Spare::kReserved || s.spare == Spare::kGiven)) {
+    if (s.late_copy == Copy::kRead && c && s.spare != Spare::kNone && s.spare != Spare::kFreed) {
       then(s, [&](State& n) { n.c[n.late_chunk] = n.late_value, end(n); });
     }
     if (s.late_copy != Copy::kNone) then(s, end);
@@ -595,9 +633,8 @@ class Checker {
   template <class What>
   void ask(const State& s, size_t who, uint8_t m, What then_what) {
     if (world_.voters) {
-      for (const auto& [a, b] : {std::pair<size_t, size_t>{0, 1}, {0, 2}, {1, 2}}) {
-        then(s, [&](State& n) { then_what(n, ask_voters(n, who, m, {a, b})); });
-      }
+      for (const auto& reached : kPairs)
+        then(s, [&](State& n) { then_what(n, ask_voters(n, who, m, reached)); });
       return;
     }
     const Home sibling = kHomeOf[other(m)];
@@ -619,13 +656,7 @@ class Checker {
     LossAsker asker(std::move(part), id_of(m), 1 + who * 4 + m);
     Outcome outcome = Outcome::kAsking;
     for (int round = 0; round < 6 && outcome == Outcome::kAsking && asker.wait_ns() == 0; ++round) {
-      LossAsker::Answers answers;
-      for (const size_t v : reached) {
-        const std::string name(1, static_cast<char>('0' + v));
-        const auto answer = n.voters[v].answer(n.now(), asker.request(name));
-        if (answer.is_ok()) answers.emplace_back(name, answer.value());
-      }
-      asker.answered(2, answers);
+      asker.answered(2, answers_of(n, asker, reached));
       outcome = asker.outcome();
     }
     for (const LossLedger& voter : n.voters) {
@@ -646,7 +677,7 @@ class Checker {
     } else {
       for (LossLedger& voter : n.voters) {
         std::vector<ExtentId> gone;
-        if (home == kHomeB && n.over != 0) gone.push_back(id_of(kB));
+        if (home == kHomeB && n.over != 0 && n.remake.next() == Step::kDone) gone.push_back(id_of(kB));
         const auto vote = voter.grant(n.now(), home + 1u, {}, gone);
         for (const uint8_t m : {kA, kB, kB2, kC}) named |= has(vote.dropped, id_of(m)) ? bit(m) : 0;
         (void)voter.grant(n.now(), home + 1u, vote.dropped, {});
@@ -656,8 +687,8 @@ class Checker {
       if (kHomeOf[m] != home || (named & bit(m)) == 0) continue;
       n.dropped |= bit(m);
       if (m == kB2) n.b2_live = 0;
-      if (m == kC && !(n.spare == Spare::kReserved && OCM_MUTATION("drop-only-what-lives")))
-        n.spare = Spare::kFreed;
+      const bool lives = n.spare != Spare::kReserved && n.spare != Spare::kPlanned;
+      if (m == kC && (lives || !OCM_MUTATION("drop-only-what-lives"))) n.spare = Spare::kFreed;
     }
     n.leased |= bit(home);
   }
@@ -673,8 +704,7 @@ class Checker {
         then(s, [&](State& n) { n.leased &= static_cast<uint8_t>(~bit(home)); });
     }
     if (!world_.voters) return;
-    const bool waits = s.remake.next() == Step::kLose ||
-                       std::any_of(s.writers.begin(), s.writers.end(),
+    const bool waits = std::any_of(s.writers.begin(), s.writers.end(),
                                    [](const Writer& writer) { return writer.stage == Stage::kLosing; });
     for (const uint8_t heard : {uint8_t{6}, uint8_t{2}, uint8_t{4}, uint8_t{0}}) {  // A's home is cut off
       if (s.ticks >= world_.ticks_max + (waits && heard == 6 ? 1 + s.crashed : 0)) continue;
@@ -701,14 +731,15 @@ class Checker {
         }
         if (sent && n.remake.next() == Step::kGive) n.late_give = 1;
         if (sent && n.remake.next() == Step::kReserve) n.late_reserve = 1;
+        if (sent && n.remake.next() == Step::kDecide && n.spare == Spare::kReserved) n.late_plan = 1;
         n.copy = Copy::kNone;
         n.closed = n.chunk = n.value = n.changed = 0;
         change(n);
       });
     };
     for (const bool sent : {false, true}) {
-      const bool asks =
-          s.started != 0 && (s.remake.next() == Step::kGive || s.remake.next() == Step::kReserve);
+      const Step at = s.remake.next();
+      const bool asks = s.started != 0 && (at == Step::kGive || at == Step::kReserve || at == Step::kDecide);
       if (sent && !asks) continue;
       if (world_.crash_b && s.crashed == 0) {
         interrupt(sent, [](State& n) {

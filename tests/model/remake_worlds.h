@@ -52,7 +52,7 @@ struct World {
 enum class Stage : uint8_t { kIdle, kPosting, kLosing, kResolving, kOver, kCrashed };
 enum class Op : uint8_t { kNone, kSent, kInside, kLooked, kStored, kGood, kRevoked, kFailed };
 enum class Copy : uint8_t { kNone, kAsked, kRead };
-enum class Spare : uint8_t { kNone, kReserved, kGiven, kFreed };
+enum class Spare : uint8_t { kNone, kReserved, kPlanned, kGiven, kFreed };
 
 struct Writer {
   Stage stage = Stage::kIdle;
@@ -81,10 +81,10 @@ struct Plain {
   Copy copy = Copy::kNone;
   uint8_t chunk = 0, value = 0, changed = 0;
   Copy late_copy = Copy::kNone;
-  uint8_t late_chunk = 0, late_value = 0, late_reserve = 0, late_give = 0, late_release = 0;
+  uint8_t late_chunk = 0, late_value = 0, late_reserve = 0, late_plan = 0, late_give = 0, late_release = 0;
+  uint8_t ended = 0;  // decided: [B' C] follows
   uint8_t cuts = 0, crashed = 0, freed = 0, ticks = 0;
   uint8_t own_cuts = 0;  // of messages of writers
-  uint8_t none = 0;
 };
 static_assert(std::has_unique_object_representations_v<Plain>);
 
@@ -92,6 +92,26 @@ struct State : Plain {
   std::vector<LossLedger> voters;
   uint64_t now() const { return 1000 + ticks * kTick * 2; }
 };
+
+// ---- the voters: a question reaches two of them
+
+constexpr std::array<std::array<size_t, 2>, 3> kPairs{{{0, 1}, {0, 2}, {1, 2}}};
+constexpr int kRoundsMax = 8;
+inline LossAsker::Answers answers_of(State& n, const LossAsker& asker, std::array<size_t, 2> reached) {
+  LossAsker::Answers out;
+  for (const size_t v : reached) {
+    const std::string name(1, static_cast<char>('0' + v));
+    const auto answer = n.voters[v].answer(n.now(), asker.request(name));
+    if (answer.is_ok()) out.emplace_back(name, answer.value());
+  }
+  return out;
+}
+inline bool end_by_voters(State& n, std::array<size_t, 2> reached, int rounds) {
+  LossAsker asker = LossAsker::ending({id_of(kA), id_of(kB)}, {id_of(kA)}, id_of(kB2), 30);
+  for (int round = 0; round < rounds && asker.outcome() == Outcome::kAsking; ++round)
+    asker.answered(2, answers_of(n, asker, reached));
+  return asker.outcome() == Outcome::kEnded || (OCM_MUTATION("end-unlearned") && asker.ended().has_value());
+}
 
 const std::vector<World> kGate = {
     {.name = "nothing fails",
@@ -225,8 +245,11 @@ constexpr Mutation kMutations[] = {
     {"drop-only-what-lives", "more messages are lost"},
     {"release-remembers-nothing", "more messages are lost"},
     {"keep-for-a-dead-home", "the leading home ends"},
-    {"switch-unheard", "more messages are lost"},
-    {"refused-is-lost", "real voters"},
+    {"give-without-deciding", "more messages are lost"},
+    {"decide-without-a-plan", "more messages are lost"},
+    {"free-what-is-planned", "the leading home ends"},
+    {"keep-what-is-planned", "the leading home ends"},
+    {"end-unlearned", "real voters, two writers, a lost message, a home ends"},
 };
 
 }  // namespace

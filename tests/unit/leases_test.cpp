@@ -28,7 +28,7 @@ TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
   Leases leases(0, 2 * held_bytes(2));
   for (const uint64_t offset : {0, 4096, 8192}) {
     leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
-    leases.to_name(extent(offset));
+    leases.to_name(extent(offset), 1);
   }
   SessionId holder = id<SessionId>('h');
   holder.bytes[0] = std::byte{0};
@@ -55,7 +55,7 @@ TEST(Leases, WhatGoesWithAHoldIsBoundedToo) {
   Leases leases(0, held_bytes(1));
   for (const uint64_t offset : {0, 4096}) {
     leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
-    leases.to_name(extent(offset));
+    leases.to_name(extent(offset), 1);
   }
   const Leases::HeldBy by{id<SessionId>('h'), "m", kFirstRun, id<HoldId>('1')};
   EXPECT_TRUE(leases.add_to_hold(by, extent(0)));
@@ -79,7 +79,7 @@ TEST(Leases, ASessionOwnsWhatWasMadeForIt) {
 
 TEST(Leases, ANamedExtentOutlivesItsSession) {
   Leases leases = two();
-  EXPECT_TRUE(leases.to_name(extent(0)));
+  EXPECT_TRUE(leases.to_name(extent(0), 1));
   EXPECT_EQ(leases.of_session(kSession), std::vector<ExtentId>{extent(4096)});
   EXPECT_EQ(leases.of_user(7).bytes, 150u);
   EXPECT_TRUE(leases.is_valid());
@@ -87,7 +87,7 @@ TEST(Leases, ANamedExtentOutlivesItsSession) {
 
 TEST(Leases, FailedPublishingGivesTheExtentBack) {
   Leases leases = two();
-  leases.to_name(extent(0));
+  leases.to_name(extent(0), 1);
   EXPECT_TRUE(leases.to_session(extent(0), kSession, "n", kFirstRun));
   EXPECT_FALSE(leases.to_session(extent(0), kSession, "n", kFirstRun));
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
@@ -129,7 +129,7 @@ TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
   Leases leases = two();
   ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
   leases.add(extent(8192), kSession, "n", kFirstRun, kAllocation, 1000, 4096);
-  ASSERT_TRUE(leases.to_name(extent(0)));
+  ASSERT_TRUE(leases.to_name(extent(0), 1));
   ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('l'), {extent(0)}).is_ok());
   leases.owner_node("n", kSecondRun, 1000, 10);
   EXPECT_TRUE(leases.expired(5000).empty());
@@ -175,7 +175,7 @@ const std::vector<ExtentId> kBoth = {extent(0), extent(4096)};
 /// Two extents that a name owns.
 Leases named() {
   Leases leases = two();
-  for (const ExtentId& one : kBoth) leases.to_name(one);
+  for (const ExtentId& one : kBoth) leases.to_name(one, 1);
   return leases;
 }
 
@@ -216,7 +216,7 @@ TEST(LeasesHold, TheLastOneFrees) {
 
 TEST(LeasesHold, OnlyWhatANameOwnsCanBeHeld) {
   Leases leases = two();
-  leases.to_name(extent(0));
+  leases.to_name(extent(0), 1);
   const auto missing = leases.hold(kReader, "m", kFirstRun, kHold, {extent(0), extent(4096), extent(8192)});
   ASSERT_TRUE(missing.is_ok());
   EXPECT_EQ(missing.value(), (std::vector<ExtentId>{extent(4096), extent(8192)}));
@@ -275,7 +275,7 @@ TEST(LeasesHold, OfOneUserTakeABoundedPart) {
   constexpr uint32_t kPrivileged = 700;
   Leases leases(kPrivileged, 2 * held_bytes(1));
   leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, 7, 100);
-  leases.to_name(extent(0));
+  leases.to_name(extent(0), 1);
   const auto hold = [&](uint32_t uid, char session, char its) {
     return leases.hold(with_uid(id<SessionId>(session), uid), "m", kFirstRun, id<HoldId>(its), {extent(0)})
         .status()
@@ -306,7 +306,7 @@ TEST(Leases, ALateEndOfAnEarlierIncarnationIsNone) {
 
 TEST(Leases, WhatANameGoesOnWithoutStaysForItsHolders) {
   Leases leases = two();
-  leases.to_name(extent(0));
+  leases.to_name(extent(0), 1);
   ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('h'), {extent(0)}).is_ok());
   EXPECT_FALSE(leases.end_name(extent(0)));
   EXPECT_FALSE(leases.end_name(extent(0))) << "told again";
@@ -324,7 +324,7 @@ TEST(Leases, ARenamedExtentKeepsItsOwnerAndItsHolders) {
   EXPECT_EQ(leases.find(extent(8192))->session, kSession);
   EXPECT_EQ(leases.of_session(kSession).size(), 2u);
   EXPECT_TRUE(leases.is_valid());
-  ASSERT_TRUE(leases.to_name(extent(8192)));
+  ASSERT_TRUE(leases.to_name(extent(8192), 1));
   ASSERT_TRUE(leases.hold(reader, "m", kSecondRun, hold, {extent(8192), extent(8192)}).is_ok());
   ASSERT_TRUE(leases.rename(extent(8192), extent(12288)));
   EXPECT_TRUE(leases.is_valid());
@@ -341,7 +341,7 @@ TEST(Leases, WhatOneSessionMadeIsGivenToAnotherOrToAName) {
   EXPECT_EQ(leases.find(extent(0))->allocation, theirs);
   ASSERT_TRUE(leases.vouching(owner).has_value());
   EXPECT_EQ(leases.vouching(owner)->node, "m");
-  ASSERT_TRUE(leases.give_to_name(extent(4096), theirs));
+  ASSERT_TRUE(leases.give_to_name(extent(4096), theirs, 1));
   EXPECT_FALSE(leases.find(extent(4096))->session.has_value());
   EXPECT_FALSE(leases.vouching(kSession).has_value()) << "it owns nothing any more";
   EXPECT_FALSE(leases.give(extent(0x9000), theirs, owner, "m", kSecondRun));

@@ -129,6 +129,15 @@ TEST(Placement, SmallStripesShrinkTheChunk) {
   EXPECT_EQ(sum(plan.value()), 1000u);
 }
 
+TEST(Placement, AChunkMayBeLongerThanAllBytes) {
+  PlaceRequest r = request(1000);
+  r.nodes = {"a", "b"};
+  r.chunk_bytes = ~uint64_t{0} / kChunkBytesUnit * kChunkBytesUnit;
+  const auto plan = place(r, kThree, "c");
+  ASSERT_TRUE(plan.is_ok());
+  EXPECT_EQ(sum(plan.value()), 1000u);
+}
+
 TEST(Placement, ReplicasAreOnDistinctNodesTheOwnFirst) {
   const auto plan = place(request(kMiB, Layout::kReplicated), kThree, "a");
   ASSERT_TRUE(plan.is_ok());

@@ -68,6 +68,7 @@ TEST(Rooms, KnowWhatHomesSaidSince) {
   EXPECT_EQ(rooms.all()[0].bytes_total[0], 100u) << "a refusal without figures";
   rooms.note_pool("gone", pool(100, 1));
   rooms.note_freed("gone", Kind::kDram, 1);
+  rooms.note_freed("a", static_cast<Kind>(1u << 20), 1);  // of another daemon's record
   wire::PoolView unknown = pool(5, 5);
   unknown.set_kind(99);
   rooms.note_pool("a", unknown);
