@@ -144,6 +144,7 @@ class Known {
         ref(*message.mutable_plan_part()->mutable_replica());
         give(*message.mutable_plan_part()->mutable_give());
         refs(*message.mutable_plan_part()->mutable_of());
+        refs(*message.mutable_plan_part()->mutable_lost());
         break;
       case Envelope::kDigest: extent(*message.mutable_digest()->mutable_extent()); break;
       case Envelope::kReplicaQuery: refs(*message.mutable_replica_query()->mutable_replicas()); break;

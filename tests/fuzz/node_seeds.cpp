@@ -268,6 +268,7 @@ Envelope plan(uint64_t replica, uint64_t extent) {
   auto& request = *out.mutable_plan_part();
   fill(*request.mutable_replica(), replica);
   *request.mutable_give() = give(extent).give_replica();
+  fill(*request.mutable_give()->mutable_part()->add_now(), "c");  // the spare home
   fill(*request.add_of(), 0);
   request.add_of()->set_address(address_at(kPartitionB));
   return out;
