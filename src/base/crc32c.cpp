@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace ocm {
 namespace {
 
@@ -16,6 +18,7 @@ constexpr std::array<uint32_t, 256> make_table() {
   return table;
 }
 constexpr auto kTable = make_table();
+static_assert(kTable[0] == 0 && kTable[0x80] == 0x82F63B78u, "one bit gives the polynomial");
 
 uint32_t crc_table(uint32_t crc, const unsigned char* p, size_t bytes) {
   for (; bytes > 0; --bytes, ++p) crc = (crc >> 8) ^ kTable[(crc ^ *p) & 0xFF];
@@ -40,6 +43,7 @@ __attribute__((target("sse4.2"))) uint32_t crc_instruction(uint32_t crc, const u
 }  // namespace
 
 uint32_t crc32c(uint32_t crc, const void* data, size_t bytes) {
+  OCM_DASSERT(data != nullptr || bytes == 0);
   const auto* p = static_cast<const unsigned char*>(data);
 #if defined(__x86_64__)
   static const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;

@@ -83,4 +83,12 @@ constexpr bool fabrics_are_distinct() {
 static_assert(fabrics_are_distinct(),
               "a fabric's number is 1 to 31 and its own: placement keeps a bit for each");
 
+constexpr bool fabrics_have_names() {
+  for (const FabricName& line : kFabrics) {
+    if (fabric_named(line.name) != line.fabric) return false;
+  }
+  return fabric_named(fabric_name(Fabric::kAny)) == Fabric::kAny;
+}
+static_assert(fabrics_have_names(), "a fabric's name is its own, and not that of kAny");
+
 }  // namespace ocm

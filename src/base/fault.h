@@ -10,6 +10,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
+
+#include "base/assert.h"
 
 namespace ocm::fault {
 
@@ -184,11 +187,15 @@ inline void reached(State state) {
 inline const char* point_name(Point point) {
 #define OCM_FAULT_NAME(name, text) text,
   static constexpr const char* kNames[] = {OCM_FAULT_POINTS(OCM_FAULT_NAME)};
+  static_assert(std::size(kNames) == static_cast<size_t>(Point::kCount));
+  OCM_DASSERT(point < Point::kCount);
   return kNames[static_cast<uint32_t>(point)];
 }
 inline const char* state_name(State state) {
   static constexpr const char* kNames[] = {OCM_FAULT_STATES(OCM_FAULT_NAME)};
 #undef OCM_FAULT_NAME
+  static_assert(std::size(kNames) == static_cast<size_t>(State::kCount));
+  OCM_DASSERT(state < State::kCount);
   return kNames[static_cast<uint32_t>(state)];
 }
 

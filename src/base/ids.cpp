@@ -22,6 +22,7 @@ std::string GlobalAddress::to_string() const {
 }
 
 std::string to_hex(const std::byte* bytes, size_t count) {
+  OCM_DASSERT(bytes != nullptr || count == 0);
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
   out.reserve(count * 2);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 
 #include "base/fabrics.h"
 #include "base/kinds.h"
@@ -45,6 +46,10 @@ class GlobalAddress {
  private:
   uint64_t bits_ = 0;
 };
+static_assert(sizeof(GlobalAddress) == 8 && std::is_trivially_copyable_v<GlobalAddress>);
+static_assert((uint64_t{GlobalAddress::kPartitionMax} << GlobalAddress::kOffsetBits |
+               GlobalAddress::kOffsetMask) == ~uint64_t{0},
+              "partition and offset share no bit, and none is left");
 
 /// 128 random bits. The tag keeps a session's id from being taken for a capability.
 template <class Tag>
@@ -56,6 +61,7 @@ struct Bits128 {
 /// of this id, which its daemon gave to that user only, proves the uid with it.
 using SessionId = Bits128<struct SessionTag>;
 inline constexpr size_t kSessionUidAt = 12;
+static_assert(kSessionUidAt + sizeof(uint32_t) == sizeof(SessionId));
 inline SessionId with_uid(SessionId random, uint32_t uid) {
   __builtin_memcpy(random.bytes.data() + kSessionUidAt, &uid, sizeof(uid));
   return random;

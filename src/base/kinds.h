@@ -76,5 +76,6 @@ constexpr bool kinds_are_distinct() {
   return true;
 }
 static_assert(kinds_are_distinct(), "a kind's number is 0 to 15 and its own");
+static_assert(find_kind(kind_name(kDefaultKind))->built, "every build has the default");
 
 }  // namespace ocm

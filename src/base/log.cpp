@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/assert.h"
+
 namespace ocm::log {
 namespace {
 
@@ -21,6 +23,8 @@ std::atomic<bool> g_socket{false};  // stderr is one, and nobody waits for its r
 
 const char* level_name(Level level) {
   static constexpr std::array kNames{"debug", "info", "warn", "error", "off"};
+  static_assert(kNames.size() == static_cast<size_t>(Level::kOff) + 1);
+  OCM_DASSERT(level <= Level::kOff);
   return kNames[static_cast<size_t>(level)];
 }
 
@@ -57,6 +61,7 @@ std::string timestamp() {
   gmtime_r(&now.tv_sec, &parts);
   std::array<char, 40> text{};
   const size_t length = strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  OCM_DASSERT(length < text.size());
   std::snprintf(text.data() + length, text.size() - length, ".%06ldZ", static_cast<long>(now.tv_usec));
   return text.data();
 }
@@ -81,6 +86,8 @@ void never_wait() {
 Level level() { return g_level.load(std::memory_order_relaxed); }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  // Events and keys are words of the program: logfmt has them without quotes.
+  OCM_DASSERT(!needs_quotes(event));
   std::string line;
   if (g_format.load(std::memory_order_relaxed) == Format::kJson) {
     line = "{\"time\":\"" + timestamp() + "\",\"level\":\"" + level_name(level) + "\",\"event\":";
@@ -100,6 +107,7 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
     line = timestamp() + " " + level_name(level) + " ";
     line += event;
     for (const Field& field : fields) {
+      OCM_DASSERT(!needs_quotes(field.key));
       line += ' ';
       line += field.key;
       line += '=';

@@ -1,11 +1,15 @@
 #include "base/log_limiter.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace ocm::log {
 
 std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view peer, uint64_t now_ns,
                                        std::string_view reason) {
+  OCM_DASSERT(!event.empty() && event.find_first_of(" \n") == event.npos);
   std::string name = std::string(event) + ' ' + std::string(peer);
   if (!reason.empty()) name = with_reason(std::move(name), reason.substr(0, kReasonBytesMax), now_ns);
   auto it = keys_.find(name);
@@ -13,6 +17,7 @@ std::optional<uint64_t> Limiter::admit(std::string_view event, std::string_view 
   const bool own = it != keys_.end() || keys_.size() < kKeysMax;
   if (it == keys_.end())
     it = own ? keys_.try_emplace(name).first : others_.try_emplace(std::string(event)).first;
+  OCM_DASSERT(is_valid());
   Key& key = it->second;
   if (now_ns < key.next_ns) {
     ++key.left_out;
@@ -35,6 +40,11 @@ std::string Limiter::with_reason(std::string name, std::string_view reason, uint
 
 void Limiter::forget(uint64_t now_ns) {
   std::erase_if(keys_, [now_ns](const auto& entry) { return entry.second.next_ns <= now_ns; });
+}
+
+bool Limiter::is_valid() const {
+  const auto is_peers = [](const auto& one) { return one.first.find(' ') != std::string::npos; };
+  return keys_.size() <= kKeysMax && std::none_of(others_.begin(), others_.end(), is_peers);
 }
 
 }  // namespace ocm::log

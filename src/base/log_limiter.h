@@ -29,6 +29,9 @@ class Limiter {
   std::optional<uint64_t> admit(std::string_view event, std::string_view peer, uint64_t now_ns,
                                 std::string_view reason = {});
 
+  /// The table's size; O(events).
+  bool is_valid() const;
+
  private:
   struct Key {
     uint64_t next_ns = 0;  // nothing is written before

@@ -25,8 +25,17 @@ struct Setting {
   bool for_programs;
   const char* help;
   const char* initial_text = "";  // kPath's; it has no numbers
+
+  /// The initial value is one that it may have.
+  constexpr bool is_valid() const;
 };
 inline constexpr uint64_t kNoIndex = ~uint64_t{0};
+
+constexpr bool Setting::is_valid() const {
+  if (least > most || (type == Type::kPath) != (initial_text[0] != 0)) return false;
+  const bool is_none = type == Type::kIndex && initial == kNoIndex;
+  return is_none || (initial >= least && initial <= most);
+}
 
 /// Values other than the initial ones, of all parts of a list.
 template <class Of>

@@ -44,6 +44,16 @@ constexpr std::array kCodes{
     CodeEntry{Code::kInternal, "INTERNAL", "a fault in Oncilla itself: please report it"},
 };
 
+constexpr bool codes_are_distinct() {
+  for (size_t i = 0; i < kCodes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (kCodes[i].code == kCodes[j].code || kCodes[i].name == kCodes[j].name) return false;
+    }
+  }
+  return true;
+}
+static_assert(codes_are_distinct(), "a code has one number and one name");
+
 const CodeEntry* find(int number) {
   for (const CodeEntry& entry : kCodes) {
     if (static_cast<int>(entry.code) == number) return &entry;
@@ -75,6 +85,7 @@ Status Status::from_errno(int error, std::string_view what) {
 }
 
 Status Status::of_node(Code code, std::string_view node, std::string_view rest) {
+  OCM_DASSERT(code != Code::kOk);
   std::string detail("node ");
   detail.append(node).append(rest);
   return {code, Failure{std::move(detail), std::string(node), {}, {}}};
@@ -88,6 +99,7 @@ Status Status::with_node(std::string_view node) const {
 }
 
 Status Status::with_subject(Subject kind, std::string_view subject) const {
+  OCM_DASSERT(is_subject(static_cast<int>(kind)));
   if (is_ok() || subject_kind() != Subject::kNone || kind == Subject::kNone) return *this;
   Failure out = failure();
   out.subject = subject;
@@ -103,6 +115,7 @@ Status Status::with_message(std::string message) const {
 }
 
 Status Status::with_code(Code code) const {
+  OCM_DASSERT(is_code(static_cast<int>(code)));
   Status out = *this;
   out.code_ = code;
   return out;

@@ -8,6 +8,7 @@ namespace {
 
 /// The bytes of the character that `text` begins with; 0 if it begins with none.
 size_t character_bytes(std::string_view text) {
+  OCM_DASSERT(!text.empty());
   const auto lead = static_cast<unsigned char>(text[0]);
   const int more = lead < 0x80                   ? 0
                    : lead >= 0xC2 && lead < 0xE0 ? 1
@@ -34,6 +35,7 @@ std::string_view utf8_prefix(std::string_view text, size_t bytes_max) {
   text = text.substr(0, bytes_max);
   for (size_t i = 0; i < text.size();) {
     const size_t bytes = character_bytes(text.substr(i));
+    OCM_DASSERT(bytes <= text.size() - i);
     if (bytes == 0) return text.substr(0, i);
     i += bytes;
   }

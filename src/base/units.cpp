@@ -47,9 +47,12 @@ std::string format_bytes(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
+  OCM_DASSERT(value < 1024);
   std::array<char, 32> text{};
   const int digits = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kNames[unit]);
+  [[maybe_unused]] const int length =
+      std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kNames[unit]);
+  OCM_DASSERT(length > 0 && static_cast<size_t>(length) < text.size());
   return text.data();
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/assert.h"
 #include "control/env.h"
 
 namespace ocm::control {
@@ -32,6 +33,8 @@ inline constexpr size_t kUserAnsweringMax = 2048;
 
 /// So many connections of one user take messages in one pass of the loop.
 inline constexpr size_t kUserTakingMax = 4;
+static_assert(kUserTakingMax <= kUserAnsweringMax);
+static_assert(kLargeMessageBytes * kParsedBytesPerByte <= kUserBytesMax, "a large one may come");
 
 struct Allowance {
   struct Waiter {
@@ -45,6 +48,12 @@ struct Allowance {
   uint64_t large_from_ns = 0;  // the next large message is taken then
   size_t taking = 0;
   std::deque<std::shared_ptr<Waiter>> waiting;  // to take messages, in their order
+
+  /// The invariant above, and R6 of control/rpc.h.
+  bool is_valid() const {
+    return used_bytes <= bytes_max && answering <= kUserAnsweringMax && taking <= kUserTakingMax &&
+           (waiting.empty() || taking == kUserTakingMax);
+  }
 };
 
 /// A part of an allowance that is used as long as this lives. Of none: nothing is counted.
@@ -52,22 +61,28 @@ class Charge {
  public:
   Charge() = default;
   explicit Charge(std::shared_ptr<Allowance> of) : of_(std::move(of)) {}
-  Charge(Charge&& other) noexcept : of_(std::move(other.of_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge(Charge&& other) noexcept : of_(std::move(other.of_)), bytes_(std::exchange(other.bytes_, 0)) {
+    OCM_DASSERT(of_ != nullptr || bytes_ == 0);
+  }
   Charge& operator=(Charge&& other) noexcept {
     std::swap(of_, other.of_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~Charge() {
-    if (of_) of_->used_bytes -= bytes_;
+    if (!of_) return;
+    OCM_DASSERT(of_->used_bytes >= bytes_);
+    of_->used_bytes -= bytes_;
   }
 
   /// False if that is more than is left: nothing changes then.
   [[nodiscard]] bool resize(size_t bytes) {
     if (!of_) return true;
+    OCM_DASSERT(bytes_ <= of_->used_bytes && of_->used_bytes <= of_->bytes_max);
     if (bytes > bytes_ && bytes - bytes_ > of_->bytes_max - of_->used_bytes) return false;
     of_->used_bytes = of_->used_bytes - bytes_ + bytes;
     bytes_ = bytes;
+    OCM_DASSERT(of_->is_valid());
     return true;
   }
 
@@ -85,6 +100,7 @@ class Allowances {
     auto& known = by_uid_[uid];
     auto allowance = known.lock();
     if (!allowance) known = allowance = std::make_shared<Allowance>(Allowance{bytes_max_});
+    OCM_DASSERT(allowance->bytes_max == bytes_max_ && allowance->is_valid());
     return allowance;
   }
 

@@ -10,6 +10,7 @@ namespace {
 
 Task<void> counted(Task<void> task, size_t& left, Signal& done) {
   co_await task;
+  OCM_DASSERT(left > 0);
   if (--left == 0) done.notify();
 }
 
@@ -29,6 +30,7 @@ Task<void> Env::guarded(Task<void> task) {
 
 void Env::spawn(Task<void> task) {
   const std::coroutine_handle<> root = roots_.add(guarded(std::move(task)));
+  OCM_DASSERT(root && !root.done());
   if (running_)
     root.resume();
   else

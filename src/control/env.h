@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "control/task.h"
 
 namespace ocm::control {
@@ -64,6 +65,7 @@ class Env {
     return NextPass{*this};
   }
   void resume_soon(std::coroutine_handle<> waiting) {
+    OCM_DASSERT(waiting);
     post([waiting] { waiting.resume(); });
   }
 
@@ -71,8 +73,14 @@ class Env {
   /// While an environment runs what is posted.
   class Running {
    public:
-    explicit Running(Env& env) : env_(env) { env_.running_ = true; }
-    ~Running() { env_.running_ = false; }
+    explicit Running(Env& env) : env_(env) {
+      OCM_DASSERT(!env_.running_);
+      env_.running_ = true;
+    }
+    ~Running() {
+      OCM_DASSERT(env_.running_);
+      env_.running_ = false;
+    }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 

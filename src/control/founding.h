@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include "base/assert.h"
+
 namespace ocm::control {
 
 class Founding {
@@ -39,8 +41,10 @@ class Founding {
 
  private:
   void look(uint64_t now_ns) {
+    OCM_DASSERT(all_since_ns_ <= now_ns && majority_since_ns_ <= now_ns);
     std::erase_if(none_at_ns_, [&](const auto& one) { return one.second + round_ns_ < now_ns; });
     const size_t none = none_at_ns_.size();
+    OCM_DASSERT(none <= others_);
     if (none < others_) all_since_ns_ = now_ns;
     if (2 * (none + 1) <= others_ + 1) majority_since_ns_ = now_ns;
   }

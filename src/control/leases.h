@@ -29,6 +29,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/ids.h"
 #include "control/allowance.h"
@@ -41,6 +42,8 @@ using HoldId = Bits128<struct HoldTag>;
 inline constexpr size_t kHeldExtentsMax = size_t{1} << 20;
 /// What a hold takes at its home and of its session's daemon.
 inline constexpr size_t held_bytes(size_t extents) { return 256 + extents * sizeof(ExtentId); }
+static_assert(held_bytes(kHeldExtentsMax) <= kUserBytesMax,
+              "a user may have one hold as long as there can be");
 
 struct ExtentHash {
   size_t operator()(const ExtentId& id) const noexcept { return std::hash<GlobalAddress>{}(id.address); }
@@ -70,6 +73,7 @@ class Leases {
 
   void add(ExtentId id, const SessionId& session, const std::string& node, const Incarnation& incarnation,
            const AllocationId& allocation, uint32_t uid, uint64_t bytes) {
+    OCM_DASSERT(!leases_.contains(id));  // L1
     leases_[id] = Lease{allocation, session, uid, bytes};
     owner_of(session, node, incarnation).extents.insert(id);
     User& user = users_[uid];
@@ -87,6 +91,8 @@ class Leases {
     if (it == leases_.end()) return false;
     if (it->second.session) disown(*it->second.session, id);
     const auto user = users_.find(it->second.uid);
+    OCM_DASSERT(user != users_.end() && user->second.extents > 0);
+    OCM_DASSERT(user->second.bytes >= it->second.bytes);
     user->second.bytes -= it->second.bytes;
     if (--user->second.extents == 0) users_.erase(user);
     leases_.erase(it);
@@ -113,9 +119,11 @@ class Leases {
         if (count == 0) continue;
         extents.erase(first, last);
         extents.insert(std::upper_bound(extents.begin(), extents.end(), now), count, now);
+        OCM_DASSERT(count <= left);
         left -= count;
       }
     }
+    OCM_DASSERT(left == 0);  // L4
     return true;
   }
   /// From the session that made it to the one that it was made for, as an extent of its allocation.
@@ -181,11 +189,13 @@ class Leases {
                                      const std::vector<ExtentId>& extents) {
     const auto known = owners_.find(session);
     const size_t before = known == owners_.end() ? 0 : known->second.held;
+    OCM_DASSERT(before <= kHeldExtentsMax);
     if (extents.size() > kHeldExtentsMax - before)
       return Status(Code::kLimit, "a session holds at most " + std::to_string(kHeldExtentsMax) + " extents");
     const uint32_t uid = uid_of(session);
     const auto mine = uid_held_bytes_.find(uid);
     const size_t used_bytes = mine == uid_held_bytes_.end() ? 0 : mine->second;
+    OCM_DASSERT(uid == 0 || uid == privileged_ || used_bytes <= held_bytes_max_);  // L5
     if (uid != 0 && uid != privileged_ && held_bytes(extents.size()) > held_bytes_max_ - used_bytes) {
       return Status(Code::kLimit, "the holds of uid " + std::to_string(uid) + " take " +
                                       std::to_string(used_bytes) + " of the " +
@@ -206,6 +216,7 @@ class Leases {
     for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
     Owner& owner = owner_of(session, node, incarnation);
     owner.held += held.size();
+    OCM_DASSERT(owner.held <= kHeldExtentsMax);
     std::vector<ExtentId>& listed = owner.holds[id];
     uid_held_bytes_[uid] += held_bytes(held.size()) - (listed.empty() ? 0 : held_bytes(0));
     listed.insert(listed.end(), held.begin(), held.end());
@@ -221,10 +232,14 @@ class Leases {
     std::vector<ExtentId> free;
     for (const ExtentId& extent : hold->second) {
       const auto it = leases_.find(extent);
+      OCM_DASSERT(it == leases_.end() || it->second.holders > 0);  // L4
       if (it != leases_.end() && --it->second.holders == 0 && it->second.name_ended) free.push_back(extent);
     }
+    OCM_DASSERT(owner->second.held >= hold->second.size());
     owner->second.held -= hold->second.size();
     const auto mine = uid_held_bytes_.find(uid_of(session));
+    OCM_DASSERT(mine != uid_held_bytes_.end());  // L5
+    OCM_DASSERT(mine->second >= held_bytes(hold->second.size()));
     mine->second -= held_bytes(hold->second.size());
     if (mine->second == 0) uid_held_bytes_.erase(mine);
     owner->second.holds.erase(hold);
@@ -285,6 +300,7 @@ class Leases {
     const size_t more_bytes = there == nullptr ? held_bytes(1) : held_bytes(1) - held_bytes(0);
     const auto mine = uid_held_bytes_.find(uid);
     const size_t used_bytes = mine == uid_held_bytes_.end() ? 0 : mine->second;
+    OCM_DASSERT(uid == 0 || uid == privileged_ || used_bytes <= held_bytes_max_);  // L5
     if (uid != 0 && uid != privileged_ && more_bytes > held_bytes_max_ - used_bytes) return false;
     Owner& owner = owner_of(by.session, by.node, by.incarnation);
     list(owner.holds[by.hold], extent);
@@ -373,6 +389,7 @@ class Leases {
   struct User {
     uint64_t bytes = 0;
     size_t extents = 0;
+    bool operator==(const User&) const = default;
   };
   /// What is kept for a user, whoever owns it.
   User of_user(uint32_t uid) const {
@@ -395,6 +412,7 @@ class Leases {
       return (known->second != one.second.incarnation) == (one.second.orphan_until_ns != kNoTimer);
     });
   }
+  /// L1, L4, L5, and what is counted; O(extents and what holds list).
   bool is_valid() const {
     size_t owned = 0;
     std::unordered_map<ExtentId, uint32_t, ExtentHash> holders;
@@ -416,8 +434,11 @@ class Leases {
       owned += owner.extents.size();
     }
     size_t with_session = 0;
+    std::unordered_map<uint32_t, User> kept;
     for (const auto& [id, lease] : leases_) {
       with_session += lease.session ? 1 : 0;
+      kept[lease.uid].bytes += lease.bytes;
+      ++kept[lease.uid].extents;
       const auto held = holders.find(id);
       if (lease.holders != (held == holders.end() ? 0 : held->second)) return false;
       if (lease.name_ended && (lease.session || lease.holders == 0)) return false;
@@ -425,7 +446,7 @@ class Leases {
     const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
       return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
     });
-    return bounded && owned == with_session && bytes_held == uid_held_bytes_;
+    return bounded && owned == with_session && bytes_held == uid_held_bytes_ && kept == users_;
   }
 
  private:
@@ -448,10 +469,12 @@ class Leases {
   void disown(const SessionId& session, ExtentId id) {
     const auto it = owners_.find(session);
     if (it == owners_.end()) return;
+    OCM_DASSERT(it->second.extents.contains(id));  // L1
     it->second.extents.erase(id);
     forget_if_empty(it);
   }
   void forget_if_empty(std::unordered_map<SessionId, Owner>::iterator owner) {
+    OCM_DASSERT(!owner->second.holds.empty() || owner->second.held == 0);
     if (owner->second.extents.empty() && owner->second.holds.empty()) owners_.erase(owner);
   }
   /// A session that is here stays with who vouches for it (L2).

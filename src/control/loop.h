@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "control/env.h"
 #include "os/clock.h"
 #include "os/crypto.h"
@@ -27,6 +28,7 @@ auto completed(Start start) {
     std::coroutine_handle<> awaiting{};
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> by) {
+      OCM_DASSERT(by && !awaiting);
       awaiting = by;
       start([this](const asio::error_code& result) {
         error = result;

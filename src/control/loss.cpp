@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/mutation.h"
 
 namespace ocm::control {
@@ -104,6 +105,7 @@ void merge(LossState& into, const LossState& from) {
 }
 
 uint64_t lease_until_ns(std::vector<uint64_t> asked_ns, size_t needed, uint64_t lease_ns) {
+  OCM_DASSERT(needed > 0);
   if (asked_ns.size() < needed) return 0;
   std::sort(asked_ns.begin(), asked_ns.end(), std::greater<>());
   return asked_ns[needed - 1] + lease_ns - lease_ns / 20;
@@ -121,6 +123,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
     }));
   }
   ++version_;
+  OCM_DASSERT(homes_.size() < kHomesMax);
   return homes_[partition];
 }
 
@@ -132,6 +135,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       const auto of = part_of_.find(id);
       if (id.address.partition() != partition || of == part_of_.end()) continue;
       const auto part = parts_.find(of->second);
+      OCM_DASSERT(part != parts_.end());
       for (Lost& lost : part->second.lost) {
         if (lost.id != id || lost.freed) continue;
         lost.freed = true;
@@ -153,6 +157,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
+    OCM_DASSERT(parts_.contains(it->second));
     const Part& part = parts_.find(it->second)->second;
     const auto lost = std::find_if(part.lost.begin(), part.lost.end(),
                                    [&](const Lost& one) { return one.id == it->first; });
@@ -181,6 +186,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       out.watched.back().in_doubt = part->accepted;
     votes.watched = id;
   }
+  OCM_DASSERT(tell_all || out.watched.size() <= kWatchedMax);
   votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);
   return out;
 }
@@ -211,6 +217,7 @@ void LossLedger::forget_promises(uint64_t now_ns) {
 }
 
 Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRequest& request) {
+  OCM_DASSERT(request.part.size() >= 2 && std::is_sorted(request.part.begin(), request.part.end()));
   const auto known = parts_.find(request.part.front());
   const bool remembers = known != parts_.end() && is_prefix(request.lost, ids_of(known->second.lost));
   if (request.remembered && !remembers && !OCM_MUTATION("settle-what-is-forgotten"))
@@ -230,6 +237,7 @@ Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRe
   for (const ExtentId& id : request.part) part_of_[id] = request.part.front();
   Part& part = parts_[request.part.front()];
   part.replicas = request.part;
+  OCM_DASSERT(parts_.size() <= kPartsMax && part_of_.size() >= 2 * parts_.size());
   return &part;
 }
 
@@ -253,7 +261,8 @@ void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>&
     part.lost.push_back(
         {lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
   }
-  part.promised = part.accepted_at = {};  // of an instance that is decided
+  OCM_DASSERT(part.lost.size() < part.replicas.size());  // R2
+  part.promised = part.accepted_at = {};                 // of an instance that is decided
   part.accepted = {};
 }
 
@@ -269,6 +278,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   if (after_end) return Status(Code::kInvalidArgument, "another end was decided of the part");
   learn(now_ns, *part, request.lost, request.ended);
   for (const ExtentId& id : request.over) leave(*part, id);
+  OCM_DASSERT(part->lost.size() >= request.lost.size());
   LossAnswer out;
   out.at_ns = now_ns;
   // The instance is the present one.
@@ -290,6 +300,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
           (alone && !OCM_MUTATION("accept-without-a-sibling")) || has(request.lost, request.replica) ||
           (request.ballot < part->promised && !OCM_MUTATION("accept-below-the-promise")))
         break;
+      OCM_DASSERT(request.ballot >= part->promised);
       part->promised = part->accepted_at = request.ballot;
       part->promised_ns = now_ns;
       part->accepted = request.replica;
@@ -318,6 +329,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
 void LossLedger::leave(Part& part, const ExtentId& replica) {
   if (!has(part.replicas, replica) || has(part.gone, replica)) return;
   part.gone.push_back(replica);
+  OCM_DASSERT(part.gone.size() <= part.replicas.size());
   ++version_;
 }
 
@@ -328,6 +340,7 @@ bool LossLedger::is_awaited(const Part& part, const ExtentId& replica) {
 }
 
 void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
+  OCM_DASSERT(it != parts_.end());
   const Part& part = it->second;
   const bool awaited = std::any_of(part.replicas.begin(), part.replicas.end(),
                                    [&](const ExtentId& id) { return is_awaited(part, id); });
@@ -380,6 +393,7 @@ void LossLedger::run_is_over(uint32_t partition) {
     const auto of = part_of_.find(id);
     if (of == part_of_.end()) continue;  // of a part that is forgotten by now
     const auto part = parts_.find(of->second);
+    OCM_DASSERT(part != parts_.end());
     leave(part->second, id);
     forget_if_over(part);
   }
@@ -423,6 +437,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
   }
   for (const auto& [first, theirs] : state.parts) {
     if (!may_be(theirs)) continue;
+    OCM_DASSERT(theirs.replicas.front() == first);
     Part& part = parts_[first];
     part.replicas = theirs.replicas;
     for (const ExtentId& id : part.replicas) part_of_[id] = first;
@@ -447,6 +462,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
           std::max(lost.quiet_ns, voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns);
     }
   }
+  OCM_DASSERT(is_valid());
 }
 
 void LossLedger::clear() {
@@ -504,6 +520,7 @@ void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
 
 LossAsker::LossAsker(std::vector<ExtentId> part, ExtentId replica, uint64_t by)
     : part_(std::move(part)), replica_(replica), by_(by) {
+  OCM_DASSERT(by != 0);
   prepare();
 }
 
@@ -578,6 +595,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
 }
 
 void LossAsker::answered(size_t needed, const Answers& answers) {
+  OCM_DASSERT(needed > 0 && outcome_ == Outcome::kAsking);
   wait_ns_ = 0;
   refused_ = false;
   const size_t known = lost_.size();
@@ -598,6 +616,7 @@ void LossAsker::answered(size_t needed, const Answers& answers) {
 }
 
 void LossAsker::after_prepare(size_t needed, const Answers& answers) {
+  OCM_DASSERT(phase_ == Phase::kPrepare && !ended_);
   uint64_t highest = 0;
   std::vector<const LossAnswer*> promises;
   value_ = replica_;
@@ -625,6 +644,7 @@ void LossAsker::after_prepare(size_t needed, const Answers& answers) {
 }
 
 void LossAsker::after_accept(size_t needed, const Answers& answers) {
+  OCM_DASSERT(phase_ == Phase::kAccept && !ended_);
   size_t accepted = 0;
   for (const auto& [voter, answer] : answers) {
     ballot_.round = std::max(ballot_.round, answer.promised.round);
@@ -657,6 +677,7 @@ void LossAsker::not_witnessed() {
 void LossAsker::overtaken() { outcome_ = Outcome::kOvertaken; }
 
 void LossAsker::after_learn(size_t needed, const Answers& answers) {
+  OCM_DASSERT(phase_ == Phase::kLearn);
   std::vector<uint64_t> waits;
   for (const auto& [voter, answer] : answers) {
     if (answer.agreed) waits.push_back(answer.wait_ns);

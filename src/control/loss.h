@@ -137,6 +137,7 @@ class LossLedger {
   static constexpr size_t kPartsMax = 65536;
   static constexpr size_t kHomesMax = 65536;
   static constexpr size_t kWatchedMax = 64;  // of one vote
+  static_assert(kWatchedMax <= kPartsMax);
 
   explicit LossLedger(uint64_t lease_ns) : lease_ns_(lease_ns) {}
 
@@ -180,6 +181,7 @@ class LossLedger {
     const auto votes = homes_.find(partition);
     return votes == homes_.end() ? 0 : votes->second.until_ns;
   }
+  /// R2, what a voter promised, and that each replica leads to its part; O(replicas).
   bool is_valid() const;
   /// Appends everything to `out`, times relative to `now_ns`: equal for states that behave alike.
   void fingerprint(uint64_t now_ns, std::string& out) const;

@@ -1,5 +1,7 @@
 #include "control/membership.h"
 
+#include <set>
+
 namespace ocm::control {
 
 const char* node_state_name(NodeState state) {
@@ -87,6 +89,8 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeVie
   node.view = view;
   node.state = state;
   node.heard_ns = now_ns;
+  OCM_DASSERT(nodes_.size() <= options_.nodes_max && node.view.name() == it->first);
+  OCM_DASSERT(may_live(view.name(), view.partition()));  // M1
   return out;
 }
 
@@ -100,6 +104,7 @@ void Membership::start_from(uint64_t now_ns, const wire::ClusterView& view, cons
     const uint64_t ago_ns = node.name() == silent ? options_.failure_deadline_ns / 2 : 0;
     nodes_[node.name()] = {node, state, now_ns > ago_ns ? now_ns - ago_ns : 0};
   }
+  OCM_DASSERT(is_valid());
 }
 
 void Membership::goodbye(const std::string& name) {
@@ -107,6 +112,7 @@ void Membership::goodbye(const std::string& name) {
   if (it == nodes_.end() || it->second.state == NodeState::kDraining) return;
   it->second.state = NodeState::kDraining;
   ++epoch_;
+  OCM_DASSERT(is_valid());
 }
 
 std::vector<std::string> Membership::tick(uint64_t now_ns) {
@@ -124,6 +130,7 @@ std::vector<std::string> Membership::tick(uint64_t now_ns) {
     }
   }
   evict(now_ns);
+  OCM_DASSERT(died.empty() || is_valid());
   return died;
 }
 
@@ -139,6 +146,19 @@ void Membership::evict(uint64_t now_ns) {
       ++it;
     }
   }
+}
+
+bool Membership::is_valid() const {
+  std::set<uint32_t> partitions;
+  for (const auto& [name, node] : nodes_) {
+    const wire::NodeView& view = node.view;
+    if (view.name() != name || !check_node_name(name).is_ok() || view.incarnation().size() != 16)
+      return false;
+    if (view.partition() == 0 || view.partition() > GlobalAddress::kPartitionMax) return false;
+    if (!partitions.insert(view.partition()).second) return false;  // M1
+    if (node.state < NodeState::kAlive || node.state > NodeState::kDraining) return false;
+  }
+  return nodes_.size() <= options_.nodes_max;
 }
 
 bool Membership::may_live(const std::string& name, uint32_t partition) const {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "control.pb.h"
 
@@ -29,6 +30,7 @@ enum class NodeState : uint32_t { kAlive = 1, kSuspect = 2, kDead = 3, kDraining
 const char* node_state_name(NodeState state);
 
 inline constexpr size_t kNodeNameBytesMax = 63;
+static_assert(sizeof(NodeState) == sizeof(uint32_t), "as in a message");
 /// Letters, digits, '.', '_' and '-'. Errors: kInvalidArgument.
 Status check_node_name(std::string_view name);
 
@@ -42,7 +44,9 @@ class Membership {
     bool passes_on = false;  // the coordinator's role: nodes are given seeds
   };
   /// `run` names this run of the coordinator; not 0.
-  Membership(Options options, uint64_t run) : options_(options), run_(run) {}
+  Membership(Options options, uint64_t run) : options_(options), run_(run) {
+    OCM_DASSERT(run != 0 && options.nodes_max > 0);
+  }
 
   struct Heard {
     bool joined = false;     // not known before
@@ -71,6 +75,8 @@ class Membership {
   uint64_t epoch() const { return epoch_; }
   uint64_t run() const { return run_; }
   size_t nodes() const { return nodes_.size(); }
+  /// M1, and that each node has what one of the table has; O(nodes * log nodes).
+  bool is_valid() const;
 
  private:
   struct Node {
@@ -106,6 +112,7 @@ class Member {
     if (run == run_) return false;
     if (run_ != 0) former_.push_back(run_);
     if (former_.size() > kFormerMax) former_.pop_front();
+    OCM_DASSERT(former_.size() <= kFormerMax);
     run_ = run;
     return true;
   }

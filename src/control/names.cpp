@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/share.h"
 #include "control/parts.h"
@@ -10,6 +11,10 @@
 
 namespace ocm::control {
 namespace {
+
+// A name in conflict has ".conflict-", 8 digits, and perhaps '-' and a number of 20 digits.
+static_assert(kNameBytesMax > 10 + 8 + 1 + 20);
+static_assert((kModeDefault & ~0777u) == 0);
 
 /// Sets the default, too. Errors: kInvalidArgument.
 Status check_mode(wire::Allocation& allocation) {
@@ -25,6 +30,7 @@ std::string name_in_conflict(const wire::Allocation& allocation, const std::stri
   const std::string end =
       ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4)) +
       more;
+  OCM_DASSERT(end.size() < kNameBytesMax);
   size_t bytes = std::min(allocation.name().size(), kNameBytesMax - end.size());
   while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80)
     --bytes;  // whole characters
@@ -40,12 +46,14 @@ bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
 
 void Names::index(const wire::Allocation& allocation, bool add) {
   ++version_;
+  OCM_DASSERT(ids_.contains(allocation.allocation_id()) != add);  // N1
   if (add) {
     ids_[allocation.allocation_id()] = allocation.name();
     ++by_uid_[allocation.owner_uid()];
   } else {
     ids_.erase(allocation.allocation_id());
     const auto mine = by_uid_.find(allocation.owner_uid());
+    OCM_DASSERT(mine != by_uid_.end() && mine->second > 0);
     if (--mine->second == 0) by_uid_.erase(mine);
   }
   if (!has_replicas(allocation)) return;
@@ -67,6 +75,8 @@ bool Names::has_replicas_of_others(const wire::Allocation& allocation) const {
 }
 
 bool Names::replace(wire::Allocation& mine, wire::Allocation newer) {
+  OCM_DASSERT(newer.allocation_id() == mine.allocation_id() && newer.name() == mine.name());
+  OCM_DASSERT(newer.owner_uid() == mine.owner_uid());
   if (has_replicas_of_others(newer)) return false;
   index(mine, false);
   mine = std::move(newer);
@@ -123,6 +133,7 @@ Status Names::take(wire::Allocation allocation, bool reported) {
     return of == by_uid_.end() ? size_t{0} : of->second;
   };
   const size_t mine = count_of(uid);
+  OCM_DASSERT(mine <= names_.size());
   const size_t users = names_.size() - count_of(0) - (privileged_ == 0 ? 0 : count_of(privileged_));
   switch (used_up_share(reported || uid == 0 || uid == privileged_, mine, users, names_max_)) {
     case Share::kOk: break;
@@ -140,6 +151,7 @@ Status Names::take(wire::Allocation allocation, bool reported) {
   index(allocation, true);
   std::string name = allocation.name();
   names_.emplace(std::move(name), std::move(allocation));
+  OCM_DASSERT(names_.size() == ids_.size());  // N1
   return {};
 }
 
@@ -190,6 +202,7 @@ wire::NameList Names::list(const std::string& prefix, const std::string& after, 
     for (const auto& extent : found.extents()) lost += extent.lost() || gone(extent, replicas) ? 1 : 0;
     entry.set_lost_count(lost);
   }
+  OCM_DASSERT(static_cast<size_t>(out.allocations_size()) <= kNamesListedMax);
   return out;
 }
 
@@ -213,9 +226,11 @@ Result<wire::Allocation> Names::remove(const std::string& name, const std::strin
 }
 
 wire::Allocation Names::take_out(std::map<std::string, wire::Allocation>::iterator it) {
+  OCM_DASSERT(it != names_.end());
   wire::Allocation out = std::move(it->second);
   names_.erase(it);
   index(out, false);
+  OCM_DASSERT(names_.size() == ids_.size());  // N1
   return out;
 }
 
@@ -256,7 +271,9 @@ Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random,
        {std::string(), "-" + std::to_string(random)}) {  // that name may be taken, too
     wire::Allocation renamed = allocation;
     renamed.set_name(name_in_conflict(allocation, more));
-    if (take(std::move(renamed), true).is_ok()) return Merged::kRenamed;
+    if (!take(std::move(renamed), true).is_ok()) continue;
+    OCM_DASSERT(find_id(allocation.allocation_id()) != nullptr);
+    return Merged::kRenamed;
   }
   return Merged::kRefused;
 }
@@ -267,6 +284,7 @@ bool Names::relocate(const wire::PartMoved& moved) {
   const auto known = ids_.find(moved.published_id().empty() ? moved.allocation_id() : moved.published_id());
   if (where == replicas_.end() && known == ids_.end()) return false;
   const auto it = names_.find(where != replicas_.end() ? where->second : known->second);
+  OCM_DASSERT(it != names_.end());  // N1, N6
   if (it == names_.end()) return false;
   wire::Allocation newer = it->second;
   if (!control::relocate(newer, moved) || !replace(it->second, std::move(newer))) return false;
@@ -296,6 +314,9 @@ bool Names::is_valid() const {
       if (indexed == replicas_.end() || indexed->second != name) return false;  // N6
     }
   }
+  for (const auto& [id, name] : replicas_) {
+    if (!names_.contains(name)) return false;
+  }
   return ids_.size() == names_.size() && by_uid == by_uid_;
 }
 
@@ -312,6 +333,7 @@ Names::Census Names::census(const Gone& gone) const {
                                     });
     if (misses) out.degraded.insert(name);
   }
+  OCM_DASSERT(out.lost.size() + out.degraded.size() <= names_.size());
   return out;
 }
 

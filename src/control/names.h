@@ -103,7 +103,7 @@ class Names {
   /// Grows with every change of what census() looks at, apart from `gone`.
   uint64_t version() const { return version_; }
   size_t size() const { return names_.size(); }
-  /// N1, and what is counted; O(extents).
+  /// N1, N6, and what is counted; O(extents).
   bool is_valid() const;
 
  private:

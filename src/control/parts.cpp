@@ -6,11 +6,14 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/assert.h"
 #include "control/placement.h"
 #include "os/crypto.h"
 
 namespace ocm::control {
 namespace {
+
+static_assert(kSequenceExtentsMax >= static_cast<int>(kReplicasMax), "a part fits into a sequence");
 
 bool is(const wire::Allocation& allocation, Layout layout) {
   return allocation.layout() == static_cast<uint32_t>(layout);
@@ -117,6 +120,7 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   uint64_t bytes = 0;
   std::unordered_set<std::string> homes;
   for (size_t i = 0; i < parts.size(); ++i) {
+    OCM_DASSERT(parts[i] != nullptr);
     const wire::Allocation& part = *parts[i];
     OCM_TRY(check_joinable(part, out.replicated_parts()));
     if (part.kind() != first.kind()) return Status(Code::kUnsupported, "parts are of one kind of memory");
@@ -139,6 +143,10 @@ Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts) {
   }
   out.set_bytes_total(bytes);
   OCM_TRY(check_parts(out));
+  OCM_DASSERT(out.part_bytes_size() == static_cast<int>(parts.size()));  // J1
+  OCM_DASSERT(out.extents_size() >= out.part_bytes_size());              // J1
+  OCM_DASSERT(bytes > 0 && bytes <= kAllocationBytesMax);                // J2
+  OCM_DASSERT(out.homes_size() == static_cast<int>(homes.size()));
   return out;
 }
 
@@ -165,10 +173,12 @@ bool relocate(wire::Allocation& allocation, const wire::PartMoved& moved) {
     }
     extents[i].set_epoch(moved.epoch());
   }
+  OCM_DASSERT(next <= moved.now_size() && is_extent(extents[first], id_of(moved.now(0))));
   return true;
 }
 
 bool may_go_on(const wire::PartMoved& now, const ExtentId& replica, uint32_t epoch_before) {
+  OCM_DASSERT(now.now_size() > 0);
   const bool led = id_of(now.now(0)).address.partition() == replica.address.partition();
   const bool followed = std::any_of(now.peers().begin(), now.peers().end(),
                                     [&](const auto& peer) { return id_of(peer) == replica; });
@@ -181,6 +191,7 @@ namespace {
 /// voters that forgot.
 bool mark_one_lost(wire::Allocation& allocation, int at, const ExtentId& id) {
   auto& extents = *allocation.mutable_extents();
+  OCM_DASSERT(at >= 0 && at < extents.size());
   const uint32_t part = extents[at].part();
   int i = at;
   while (i > 0 && extents[i - 1].part() == part) --i;
@@ -254,6 +265,7 @@ std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, con
 
 bool take_grant(wire::Allocation& record, wire::Allocation granted) {
   if (is_readers(record) && !is_readers(granted)) record.Swap(&granted);
+  OCM_DASSERT(!is_readers(record) || is_readers(granted));
   (void)take_newer(record, granted);
   return std::equal(record.extents().begin(), record.extents().end(), granted.extents().begin(),
                     granted.extents().end(),
@@ -271,10 +283,12 @@ std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId
     break;
   }
   std::sort(out.begin(), out.end());
+  OCM_DASSERT(out.empty() || std::binary_search(out.begin(), out.end(), id));
   return out;
 }
 
 void Shortage::add(const Shortage& other) {
+  OCM_DASSERT(other.left <= other.made && left <= made);
   if (other.parts != 0 && (parts == 0 || other.left < left)) left = other.left, made = other.made;
   parts += other.parts;
 }

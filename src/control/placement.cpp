@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/units.h"
 
 namespace ocm::control {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
+static_assert(kChunkBytesDefault % kChunkBytesUnit == 0);
+static_assert(kAllocationBytesMax <= ~uint64_t{0} - kPageBytes, "it can be rounded up");
+/// In NodeRoom::fabrics.
+constexpr bool has_bit(const FabricName& one) { return static_cast<unsigned>(one.fabric) < 32; }
+static_assert(std::all_of(std::begin(kFabrics), std::end(kFabrics), has_bit));
 
 /// One planning run: the nodes that may be used, and what they have left while shares are given out.
 struct Candidates {
@@ -15,6 +21,7 @@ struct Candidates {
   std::vector<uint64_t> left;  // by index into the rooms
 
   bool take(size_t node, uint64_t bytes) {
+    OCM_DASSERT(node < left.size() && bytes <= kAllocationBytesMax);
     const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     if (left[node] < pages) return false;
     left[node] -= pages;
@@ -74,6 +81,7 @@ std::string rounded_down(uint64_t bytes) {
 
 Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
   const auto kind = static_cast<size_t>(r.kind);
+  OCM_DASSERT(kind < kKindsMax);
   const bool offered = std::any_of(rooms.begin(), rooms.end(),
                                    [kind](const NodeRoom& room) { return room.bytes_total[kind] != 0; });
   if (!offered) {  // nothing that is freed would help
@@ -103,6 +111,7 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
     }
     order.push_back(index);
   }
+  OCM_DASSERT(order.size() == r.nodes.size());
   all.nodes = std::move(order);
   return all;
 }
@@ -138,6 +147,7 @@ Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms
 }
 
 uint64_t chunk_for(const PlaceRequest& r, uint32_t extents) {
+  OCM_DASSERT(extents > 0 && r.chunk_bytes % kChunkBytesUnit == 0);
   if (r.chunk_bytes != 0) return r.chunk_bytes;
   const uint64_t share = (r.bytes_total + extents - 1) / extents;
   const uint64_t rounded = (share + kChunkBytesUnit - 1) / kChunkBytesUnit * kChunkBytesUnit;
@@ -146,12 +156,14 @@ uint64_t chunk_for(const PlaceRequest& r, uint32_t extents) {
 
 /// Tries `extents` stripes; each goes to the candidate with the most left, or to the named one in its turn.
 bool stripe(const PlaceRequest& r, Candidates candidates, uint32_t extents, bool distinct, Plan& plan) {
+  OCM_DASSERT(!candidates.nodes.empty() && extents > 0 && extents <= kExtentsMax);
   const uint64_t chunk = chunk_for(r, extents);
   const uint64_t chunks = r.bytes_total / chunk + (r.bytes_total % chunk == 0 ? 0 : 1);
   if (chunks < extents) extents = static_cast<uint32_t>(chunks);
   plan = Plan{Layout::kStriped, chunk, {}};
   for (uint32_t i = 0; i < extents; ++i) {
     const uint64_t bytes = stripe_bytes(r.bytes_total, chunk, extents, i);
+    OCM_DASSERT(bytes > 0 && bytes <= r.bytes_total);
     size_t node = candidates.nodes[i % candidates.nodes.size()];
     if (!distinct && r.nodes.empty()) {
       node = *std::max_element(candidates.nodes.begin(), candidates.nodes.end(),
@@ -207,6 +219,7 @@ Result<Plan> place_single(const PlaceRequest& r, std::span<const NodeRoom> rooms
 }  // namespace
 
 uint64_t stripe_bytes(uint64_t bytes_total, uint64_t chunk_bytes, uint32_t extents, uint32_t index) {
+  OCM_DASSERT(chunk_bytes > 0 && index < extents);
   const uint64_t whole = bytes_total / chunk_bytes;
   const uint64_t rest = bytes_total % chunk_bytes;
   uint64_t bytes = (whole / extents + (index < whole % extents ? 1 : 0)) * chunk_bytes;
@@ -240,6 +253,7 @@ Result<Plan> place(const PlaceRequest& request, std::span<const NodeRoom> rooms,
   auto found = r.nodes.empty() ? opaque(r, rooms, self, std::move(all), excluded)
                                : named(r, rooms, self, std::move(all), excluded);
   OCM_TRY_ASSIGN(Candidates candidates, std::move(found));
+  OCM_DASSERT(candidates.left.size() == rooms.size());
   switch (r.layout) {
     case Layout::kSingle: return place_single(r, rooms, std::move(candidates));
     case Layout::kStriped: return place_striped(r, rooms, std::move(candidates));

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 
 namespace ocm::control {
@@ -26,6 +27,7 @@ inline constexpr uint32_t kFlagPopulate = 1u << 2;
 inline constexpr uint32_t kFlagHugepages = 1u << 3;
 inline constexpr uint32_t kFlagLocal = 1u << 4;
 inline constexpr uint32_t kFlagRemote = 1u << 5;
+static_assert((kFlagPopulate ^ kFlagHugepages ^ kFlagLocal ^ kFlagRemote) == 0x3cu, "a bit each");
 
 inline constexpr uint32_t kExtentsMax = 1024;  // of one allocation
 inline constexpr uint64_t kChunkBytesDefault = uint64_t{1} << 20;
@@ -42,6 +44,7 @@ struct NodeRoom {
 
   uint64_t bytes_free(Kind kind) const {
     const auto k = static_cast<size_t>(kind);
+    OCM_DASSERT(k < kKindsMax);
     return bytes_used[k] >= bytes_total[k] ? 0 : bytes_total[k] - bytes_used[k];
   }
 };

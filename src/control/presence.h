@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control.pb.h"
 
@@ -79,6 +80,7 @@ class Presence {
       near += heard && (runs || is_self) ? 1 : 0;
       near_or_remembered += heard && (runs || is_self || it->second.run.may_promise(voter, council)) ? 1 : 0;
     }
+    OCM_DASSERT(near <= near_or_remembered && near_or_remembered <= council.voters_size());
     return 2 * (2 * running > council.voters_size() ? near : near_or_remembered) > council.voters_size();
   }
   /// True if so many of its voters were followed by another run of their daemon that no majority can be made:
@@ -89,6 +91,7 @@ class Presence {
           const auto it = heard_.find(voter.name());
           return it != heard_.end() && !it->second.run.may_promise(voter, council);
         });
+    OCM_DASSERT(ended <= council.voters_size());
     return council.voters_size() > 0 && 2 * (council.voters_size() - ended) <= council.voters_size();
   }
   bool heard_lately(uint64_t now_ns, const wire::Voter& node) const {

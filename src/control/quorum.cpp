@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/membership.h"
 #include "control/parts.h"
@@ -96,6 +97,7 @@ std::map<std::string, uint64_t> seats_of(const wire::VoterState& state) {
   for (const auto& vote : state.seats()) {
     if (vote.holder().size() == 16 && out.size() < kHoldersMax) out[vote.holder()] = vote.left_ns();
   }
+  OCM_DASSERT(out.size() <= kHoldersMax);
   return out;
 }
 
@@ -178,6 +180,7 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   }
   if (!votes()) return;  // Q3
   const std::string node = check_node_name(request.node()).is_ok() ? request.node() : std::string();
+  OCM_DASSERT(has(council_, name_, incarnation_));  // Q5
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
       ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
@@ -250,6 +253,7 @@ Result<wire::CouncilPromise> Voter::seal(uint64_t now_ns, const wire::SealCounci
   out.set_agreed(seat_.allows_end(now_ns, request.candidate()) && end_.promise(ballot));
   set_ballot(end_.promised(), *out.mutable_promised());
   if (!out.agreed()) return out;
+  OCM_DASSERT(end_.is_sealed() && !votes());  // Q3
   *out.mutable_state() = to_wire(ledger_.state(now_ns));
   set_seats(seat_.left_ns(now_ns), *out.mutable_state());
   set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
@@ -289,7 +293,15 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
     return {};
   }
   ledger_.install(now_ns, from_wire(request.state()));
+  OCM_DASSERT(votes() && is_valid());  // Q3
   return {};
+}
+
+bool Voter::is_valid() const {
+  if (!ledger_.is_valid() || !seat_.is_valid()) return false;
+  if (council_.id() == 0) return made_of_.council().id() == 0 && !end_.is_sealed();
+  return is_council(council_) && made_of_.council().id() == council_.id() &&
+         has(council_, name_, incarnation_);  // Q5
 }
 
 void Voter::home_came_to(const wire::Council& council) {
@@ -305,6 +317,7 @@ void Voter::leave() {
   end_.start_over();
   ledger_.clear();
   seat_.clear();
+  OCM_DASSERT(is_valid() && !votes());
 }
 
 Voter::MemoryKey Voter::memory_key() const {
@@ -377,6 +390,7 @@ void LeaseHolder::start_over(const wire::Council& council) {
 }
 
 void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns, uint64_t now_ns) {
+  OCM_DASSERT(sent_ns <= now_ns);  // Q2
   if (council_id != council_.id() || council_id == 0) return;
   uint64_t& newest = asked_ns_[voter];
   newest = std::max(newest, sent_ns);
@@ -385,6 +399,7 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
     const auto it = asked_ns_.find(v.name());
     if (it != asked_ns_.end()) asked.push_back(it->second);
   }
+  OCM_DASSERT(asked.size() <= static_cast<size_t>(council_.voters_size()));
   const bool had_lapsed = until_ns_ != 0 && until_ns_ <= now_ns;
   until_ns_ = std::max(until_ns_, lease_until_ns(std::move(asked), majority(council_), lease_ns_));
   if (fault::at(fault::Point::kLeaseTooLong)) until_ns_ = newest + 4 * lease_ns_;
@@ -392,22 +407,26 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
 }
 
 wire::InstallCouncil Convener::found(uint64_t id) {
+  OCM_DASSERT(id != 0 && council_.id() == 0);
   council_.set_id(id);
   council_.set_number(round_ = 1);
   council_.add_chains(run_);
   *council_.add_voters() = self_;
   *made_of_.mutable_council() = council_;
   heard_ = {self_.name()};
+  OCM_DASSERT(is_valid());
   return made_of_;
 }
 
 void Convener::take_up(const wire::InstallCouncil& made_of) {
+  OCM_DASSERT(is_council(made_of.council()));
   round_ = std::max(round_, made_of.council().number());
   council_ = made_of.council();
   made_of_ = made_of;
   heard_ = {self_.name()};
   drop_continued();
   chosen_.Clear();
+  OCM_DASSERT(is_valid());
 }
 
 void Convener::reported(const wire::Council& council) {
@@ -430,6 +449,7 @@ void Convener::reported(const wire::Council& council) {
       ++it;
   }
   if (foreign_.size() < kForeignMax) foreign_[council.id()] = council;
+  OCM_DASSERT(is_valid());
 }
 
 bool Convener::is_continued(const wire::Council& council) const {
@@ -462,6 +482,7 @@ bool Convener::is_past(uint64_t base) const {
 }
 
 void Convener::add_base(const wire::Council& base, bool all_heard) {
+  OCM_DASSERT(attempt_.has_value());
   if (attempt_->knows(base.id()) || (is_over(base) && !all_heard)) return;
   bases_[base.id()] = base;
   attempt_->add(base.id(), is_over(base) ? 0 : majority(base));
@@ -488,6 +509,7 @@ std::vector<wire::Council> Convener::to_seal() const {
 }
 
 wire::SealCouncil Convener::seal_request(const wire::Council& base, bool tell) const {
+  OCM_DASSERT(attempt_.has_value());
   wire::SealCouncil out;
   out.set_council_id(base.id());
   set_ballot(attempt_->ballot(), *out.mutable_ballot());
@@ -515,6 +537,7 @@ bool Convener::promised(const wire::Council& base, const std::string& voter,
 }
 
 bool Convener::has_found() const {
+  OCM_DASSERT(attempt_.has_value());
   const std::vector<uint64_t> free = attempt_->free();
   return attempt_->to_finish() != nullptr ||
          std::any_of(free.begin(), free.end(), [this](uint64_t id) { return id != council_.id(); });
@@ -559,6 +582,7 @@ std::vector<wire::Voter> Convener::promisers() const {
 }
 
 bool Convener::propose(uint64_t id, const std::vector<wire::Voter>& voters) {
+  OCM_DASSERT(attempt_.has_value() && id != 0);
   if (const NextCouncil* old = attempt_->to_finish()) {
     attempt_->propose(NextCouncil(*old));
     const auto& chains = old->install.council().chains();
@@ -573,6 +597,7 @@ bool Convener::propose(uint64_t id, const std::vector<wire::Voter>& voters) {
   next.install.mutable_council()->set_id(id);
   next.install.mutable_council()->set_number(attempt_->ballot().round);
   for (const wire::Voter& voter : voters) *next.install.mutable_council()->add_voters() = voter;
+  OCM_DASSERT(is_council(next.install.council()));
   *next.install.add_bases() = council_;  // the first that accepts
   merge(*next.install.mutable_state(), knowledge_[council_.id()]);
   for (const uint64_t base : free) {
@@ -585,12 +610,14 @@ bool Convener::propose(uint64_t id, const std::vector<wire::Voter>& voters) {
 }
 
 std::optional<wire::Council> Convener::to_accept() const {
+  OCM_DASSERT(attempt_.has_value());
   const auto base = attempt_->to_ask();
   if (!base) return {};
   return bases_.at(*base);
 }
 
 wire::ProposeCouncil Convener::accept_request(const wire::Council& base) const {
+  OCM_DASSERT(attempt_.has_value() && attempt_->value());
   wire::ProposeCouncil out;
   out.set_council_id(base.id());
   set_ballot(attempt_->ballot(), *out.mutable_ballot());
@@ -613,6 +640,7 @@ bool Convener::end() {
 }
 
 void Convener::adopt_chosen() {
+  OCM_DASSERT(has_chosen() && is_council(chosen_.council()));
   bool mine = false;
   for (const wire::Council& base : chosen_.bases()) {
     foreign_.erase(base.id());
@@ -627,6 +655,17 @@ void Convener::adopt_chosen() {
     foreign_[chosen_.council().id()] = chosen_.council();
   }
   chosen_.Clear();
+  OCM_DASSERT(is_valid());
+}
+
+bool Convener::is_valid() const {
+  if (council_.id() != 0 && !is_council(council_)) return false;
+  if (made_of_.council().id() != council_.id()) return false;
+  if (has_chosen() && !is_council(chosen_.council())) return false;
+  for (const auto& [id, council] : foreign_) {
+    if (!is_council(council) || council.id() != id) return false;
+  }
+  return true;
 }
 
 bool Convener::installed(const std::string& voter) {
@@ -645,6 +684,7 @@ bool Convener::has_unheard() const {
 }
 
 std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vector<wire::Voter>& living) {
+  OCM_DASSERT(!living.empty());
   const size_t wanted = voters_for(living.size());
   std::vector<wire::Voter> out{living.front()};
   for (const bool present : {true, false}) {
@@ -655,6 +695,7 @@ std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vect
       if (!taken && has(now, voter.name(), voter.incarnation()) == present) out.push_back(voter);
     }
   }
+  OCM_DASSERT(out.size() == wanted && out.size() % 2 == 1);
   return out;
 }
 

@@ -39,6 +39,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "control.pb.h"
 #include "control/loss.h"
@@ -48,7 +49,10 @@
 namespace ocm::control {
 
 /// The council's coordinator. The council has voters.
-inline const wire::Voter& coordinator_of(const wire::Council& council) { return council.voters(0); }
+inline const wire::Voter& coordinator_of(const wire::Council& council) {
+  OCM_DASSERT(council.voters_size() > 0);
+  return council.voters(0);
+}
 
 /// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
 /// in the other too.
@@ -114,6 +118,8 @@ class Voter {
   const std::string& incarnation() const { return incarnation_; }
   bool votes() const { return council_.id() != 0 && !end_.is_sealed(); }
   const LossLedger& ledger() const { return ledger_; }
+  /// Q5, and its parts; O(replicas that are remembered).
+  bool is_valid() const;
 
  private:
   std::string name_, incarnation_;
@@ -203,7 +209,10 @@ class Convener {
   /// Whose voters are to accept next. Nothing: it is chosen, or nothing was proposed.
   std::optional<wire::Council> to_accept() const;
   wire::ProposeCouncil accept_request(const wire::Council& base) const;
-  void accepted(const wire::Council& base, const std::string& voter) { attempt_->accepted(base.id(), voter); }
+  void accepted(const wire::Council& base, const std::string& voter) {
+    OCM_DASSERT(attempt_.has_value());
+    attempt_->accepted(base.id(), voter);
+  }
   /// The attempt is over. True if a council was chosen: chosen().
   bool end();
 
@@ -215,6 +224,8 @@ class Convener {
   bool has_unheard() const;
   const wire::InstallCouncil& made_of() const { return made_of_; }
   void heard(const std::string& voter) { heard_.insert(voter); }
+  /// Its councils are councils, and it knows what its own was made of.
+  bool is_valid() const;
 
  private:
   bool is_over(const wire::Council& council) const;

@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/assert.h"
+
 namespace ocm::control {
 
 /// Of sessions, allocations and attempts that are over.
@@ -20,9 +22,11 @@ class Recent {
     const auto [at, fresh] = ids_.insert(std::move(id));
     if (!fresh) return;
     order_.push_back(*at);
+    OCM_DASSERT(ids_.size() == order_.size());
     if (order_.size() <= max_) return;
     ids_.erase(order_.front());
     order_.pop_front();
+    OCM_DASSERT(ids_.size() == order_.size() && order_.size() == max_);
   }
   bool contains(const std::string& id) const { return ids_.contains(id); }
   /// The oldest first.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "control/membership.h"
 
 namespace ocm::control {
@@ -31,6 +32,9 @@ void Rooms::take(const wire::ClusterView& view) {
     index_[room.name] = rooms_.size();
     rooms_.push_back(std::move(room));
   }
+  // The coordinator may say what it likes: a name that comes twice is found at its last place.
+  OCM_DASSERT(rooms_.size() == static_cast<size_t>(view.nodes_size()));
+  OCM_DASSERT(index_.size() <= rooms_.size());
 }
 
 std::optional<size_t> Rooms::find(const std::string& node) const {
@@ -41,6 +45,7 @@ std::optional<size_t> Rooms::find(const std::string& node) const {
 void Rooms::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
   const auto place = find(node);
   if (!place || !is_kind(pool.kind()) || pool.bytes_total() == 0) return;
+  OCM_DASSERT(*place < rooms_.size() && pool.kind() < kKindsMax);
   rooms_[*place].bytes_total[pool.kind()] = pool.bytes_total();
   rooms_[*place].bytes_used[pool.kind()] = pool.bytes_used() - (full ? 0 : coming_back(pool));
 }
@@ -48,6 +53,7 @@ void Rooms::note_pool(const std::string& node, const wire::PoolView& pool, bool 
 void Rooms::note_freed(const std::string& node, Kind kind, uint64_t bytes) {
   const auto place = find(node);
   if (!place || !is_kind(static_cast<uint32_t>(kind))) return;  // of a record that another daemon sent
+  OCM_DASSERT(*place < rooms_.size() && rooms_[*place].name == node);
   uint64_t& used = rooms_[*place].bytes_used[static_cast<size_t>(kind)];
   used -= std::min(used, bytes);
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "control/sockets.h"
@@ -22,6 +23,9 @@ constexpr uint64_t kNextPassNs = 1;  // when the loop has been at everybody else
 /// Between two looks at whether fewer requests of a user are being answered.
 constexpr uint64_t kFullNs = 2'000'000;
 constexpr uint64_t kStarvedNs = 10'000'000;  // until others have received some of the descriptors in flight
+static_assert(kNextPassNs != 0 && kNextPassNs < kFullNs, "they are told apart");
+static_assert(wire::kControlBytesMax <= wire::kNodeBytesMax);
+static_assert(wire::kControlFdsMax <= 253, "SCM_MAX_FD of the kernel");
 
 }  // namespace
 
@@ -42,6 +46,7 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
       passes_rights_(options_.server && os::passes_rights(fd_)),
       bytes_max_(options_.untrusted_bytes_max),
       in_charge_(options_.allowance) {
+  OCM_DASSERT(fd_ >= 0);
   ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
   stream_.assign(socket.release());
   if (options_.tls) tls_ = std::make_unique<TlsFilter>(options_.tls, options_.server);
@@ -50,6 +55,7 @@ Connection::Connection(Loop& loop, os::Fd socket, Options options)
 Connection::~Connection() { close_unread(stream_); }
 
 void Connection::start(Handler handler, Closed closed) {
+  OCM_DASSERT(!handler_ && !closed_);
   handler_ = std::move(handler);
   closed_ = std::move(closed);
   loop_.spawn(read_loop(shared_from_this()));
@@ -82,6 +88,7 @@ Task<void> Connection::read_loop([[maybe_unused]] std::shared_ptr<Connection> se
 }
 
 Status Connection::receive() {
+  OCM_DASSERT(in_begin_ <= in_.size());
   if (in_begin_ > 0) {
     in_.erase(0, in_begin_);
     in_begin_ = 0;
@@ -110,6 +117,7 @@ Status Connection::receive() {
 
 Task<void> Connection::take_turn() {
   const std::shared_ptr<Allowance> user = options_.allowance;
+  OCM_DASSERT(user->is_valid());  // R6
   if (user->taking < kUserTakingMax) {
     ++user->taking;
     co_return;
@@ -121,10 +129,12 @@ Task<void> Connection::take_turn() {
 
 void Connection::end_turn() {
   loop_.post([user = options_.allowance] {
+    OCM_DASSERT(user->taking > 0 && user->is_valid());  // R6
     if (user->waiting.empty()) {
       --user->taking;
       return;
     }
+    OCM_DASSERT(!user->waiting.front()->is_called);
     user->waiting.front()->is_called = true;
     user->waiting.front()->signal.notify();
     user->waiting.pop_front();
@@ -134,6 +144,7 @@ void Connection::end_turn() {
 Status Connection::understand() {
   rest_ns_ = 0;
   OCM_TRY(dispatch());
+  OCM_DASSERT(in_begin_ <= in_.size());
   if (!in_charge_.resize(in_.size() - in_begin_)) return over_allowance();
   if (in_begin_ == in_.size() && in_.capacity() > 4 * kReadBytes) {
     std::string().swap(in_);
@@ -143,6 +154,7 @@ Status Connection::understand() {
 }
 
 Status Connection::over_allowance() const {
+  OCM_DASSERT(options_.allowance != nullptr);
   return Status(Code::kLimit, "this user's requests and unread replies take more than " +
                                   std::to_string(options_.allowance->bytes_max >> 20) + " MiB of the daemon");
 }
@@ -193,6 +205,7 @@ Status Connection::parse_and_take(const std::byte* at, uint32_t length) {
   wire::Envelope message;
   OCM_TRY(wire::parse_control({at, length}, message));
   in_begin_ += wire::kControlHeaderBytes + length;
+  OCM_DASSERT(in_begin_ <= in_.size());
   return take(std::move(message), length);
 }
 
@@ -202,6 +215,7 @@ Status Connection::take(wire::Envelope message, size_t bytes) {
     if (it == calls_.end()) return {};  // its deadline has passed
     const std::shared_ptr<Call> call = it->second;
     calls_.erase(it);
+    OCM_DASSERT(!call->done);
     call->done = true;
     call->reply = std::move(message);
     call->timer.cancel();
@@ -223,6 +237,8 @@ Status Connection::take(wire::Envelope message, size_t bytes) {
   ++answering_;
   if (options_.allowance) ++options_.allowance->answering;
   answering_bytes_ += bytes;
+  OCM_DASSERT(answering_ <= options_.outstanding_max);              // R3
+  OCM_DASSERT(answering_bytes_ <= options_.outstanding_bytes_max);  // R3
   loop_.spawn(answer(shared_from_this(), std::move(message), bytes, std::move(charge)));
   return {};
 }
@@ -241,6 +257,8 @@ Task<void> Connection::answer(std::shared_ptr<Connection> self, wire::Envelope r
       reply = Reply(Status(Code::kInternal, "a fault in the daemon"));
     }
   }
+  OCM_DASSERT(answering_ > 0 && answering_bytes_ >= bytes);
+  OCM_DASSERT(!options_.allowance || options_.allowance->answering > 0);
   --answering_;
   if (options_.allowance) --options_.allowance->answering;
   answering_bytes_ -= bytes;
@@ -276,6 +294,7 @@ Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t d
   while (!call->done && os::now_ns() < deadline_ns) {
     co_await completed([&](auto done) { call->timer.async_wait(done); });
   }
+  OCM_DASSERT(call->done != calls_.contains(id));  // R1
   if (!call->done) {
     calls_.erase(id);
     co_return Status(Code::kDeadline, "no answer within the deadline");
@@ -286,6 +305,7 @@ Task<Result<wire::Envelope>> Connection::call(wire::Envelope request, uint64_t d
 
 Status Connection::send(const wire::Envelope& message, std::vector<os::Fd> fds) {
   OCM_ASSERT(fds.size() <= wire::kControlFdsMax);
+  OCM_DASSERT(open_);
   Outgoing piece;
   OCM_TRY(wire::append_control(message, piece.bytes, std::max(bytes_max_, wire::kControlBytesMax)));
   if (queued_bytes_ + piece.bytes.size() > options_.queued_bytes_max) {
@@ -299,6 +319,7 @@ Status Connection::send(const wire::Envelope& message, std::vector<os::Fd> fds) 
   }
   piece.fds = std::move(fds);
   queued_bytes_ += piece.bytes.size();
+  OCM_DASSERT(queued_bytes_ <= options_.queued_bytes_max);  // R3
   out_.push_back(std::move(piece));
   return flush();
 }
@@ -319,14 +340,17 @@ Status Connection::flush() {
       loop_.spawn(write_loop(shared_from_this()));
       return {};
     }
+    OCM_DASSERT(queued_bytes_ >= front.bytes.size() && front.fds.empty());
     queued_bytes_ -= front.bytes.size();
     out_.pop_front();
   }
+  OCM_DASSERT(queued_bytes_ == 0);
   return {};
 }
 
 /// As much of the piece as the socket takes now; the descriptors go with its first byte.
 Status Connection::send_piece(Outgoing& piece) {
+  OCM_DASSERT(piece.sent <= piece.bytes.size() && piece.fds.size() <= wire::kControlFdsMax);
   while (piece.sent < piece.bytes.size()) {
     iovec part{piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent};
     msghdr message{};
@@ -364,6 +388,7 @@ Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> s
     const asio::error_code error = co_await completed(
         [&](auto done) { stream_.async_wait(asio::posix::stream_descriptor::wait_write, done); });
     if (error || !open_) break;
+    OCM_DASSERT(writing_ && !out_.empty());
     Outgoing& front = out_.front();
     const Status status = send_piece(front);
     if (!status.is_ok()) {
@@ -371,6 +396,7 @@ Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> s
       break;
     }
     if (front.sent == front.bytes.size()) {
+      OCM_DASSERT(queued_bytes_ >= front.bytes.size() && front.fds.empty());
       queued_bytes_ -= front.bytes.size();
       out_.pop_front();
     } else if (starved_) {
@@ -380,8 +406,21 @@ Task<void> Connection::write_loop([[maybe_unused]] std::shared_ptr<Connection> s
   writing_ = false;
 }
 
+bool Connection::is_valid() const {
+  size_t queued = 0;
+  for (const Outgoing& piece : out_) {
+    if (piece.sent > piece.bytes.size() || piece.fds.size() > wire::kControlFdsMax) return false;
+    queued += piece.bytes.size();
+  }
+  if (queued != queued_bytes_ || in_begin_ > in_.size()) return false;
+  if (options_.allowance && !options_.allowance->is_valid()) return false;
+  if (answering_bytes_ > options_.outstanding_bytes_max) return false;
+  return answering_ <= options_.outstanding_max;
+}
+
 void Connection::close(const Status& why) {
   if (!open_) return;
+  OCM_DASSERT(is_valid());
   open_ = false;
   const std::shared_ptr<Connection> self = shared_from_this();
   close_unread(stream_);

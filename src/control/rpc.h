@@ -122,6 +122,8 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   Status send(const wire::Envelope& message, std::vector<os::Fd> fds = {});
   Status flush();
   Status send_piece(Outgoing& piece);
+  /// R3, R5, and what is counted; O(pieces that wait).
+  bool is_valid() const;
 
   Loop& loop_;
   asio::posix::stream_descriptor stream_;

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/mutation.h"
 #include "control/loss.h"
@@ -49,6 +50,7 @@ class SeatVotes {
     if (until_ns_.erase(holder) == 0) return;
     last_ns_ = now_ns;
     for (const auto& [other, until_ns] : until_ns_) last_ns_ = std::max(last_ns_, until_ns);
+    OCM_DASSERT(is_valid());
   }
   /// E4: this voter may promise the end of its council to `candidate`.
   bool allows_end(uint64_t now_ns, const std::string& candidate) const {
@@ -79,6 +81,7 @@ class SeatVotes {
       last_ns_ = std::max(last_ns_, until_ns);
     }
     last_ns_ = std::max(last_ns_, now_ns + lease_ns_ / 2);
+    OCM_DASSERT(is_valid());
   }
   void clear() {
     until_ns_.clear();
@@ -119,6 +122,7 @@ class HeldVotes {
   }
   /// `voter` granted a request that was sent at `sent_ns`; `needed` of the council's voters are a majority.
   void granted(const std::string& voter, uint64_t sent_ns, size_t needed) {
+    OCM_DASSERT(needed > 0);
     uint64_t& newest = asked_ns_[voter];
     newest = std::max(newest, sent_ns);
     std::vector<uint64_t> asked;

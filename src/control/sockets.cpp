@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/assert.h"
 #include "os/address.h"
 #include "os/lookup.h"
 #include "os/rights.h"
@@ -25,6 +26,7 @@ void set_nodelay(int fd) {
 
 /// Until the descriptor, which stays the caller's, is ready; false at the deadline.
 Task<bool> ready(Loop& loop, int fd, asio::posix::stream_descriptor::wait_type what, uint64_t deadline_ns) {
+  OCM_DASSERT(fd >= 0);
   asio::posix::stream_descriptor stream(loop.context(), fd);
   asio::steady_timer timer(loop.context(), left_until(deadline_ns));
   bool late = false;
@@ -55,6 +57,7 @@ Task<Result<os::Endpoint>> resolve(Loop& loop, HostPort where, uint64_t deadline
   }
   const auto found = asked.value().result();
   if (!found.is_ok()) co_return Status(Code::kPeerLost, std::string(found.status().message()));
+  OCM_DASSERT(!found.value().empty());
   co_return found.value().front();
 }
 
@@ -113,6 +116,7 @@ Result<os::Fd> listen_unix(const std::string& path) {
         Code::kInvalidArgument,
         "the socket path is longer than " + std::to_string(sizeof(address.sun_path) - 1) + " bytes: " + path);
   }
+  OCM_DASSERT(path.size() + 1 <= sizeof(address.sun_path));
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -137,6 +141,7 @@ Result<os::Fd> listen_tcp(const std::string& address, std::string& bound) {
   const auto found = os::lookup(where.host, where.port, true, os::Deadline::after_ns(os::kListenLookupNs));
   if (!found.is_ok())
     return Status(Code::kInvalidArgument, address + ": " + std::string(found.status().message()));
+  OCM_DASSERT(!found.value().empty());
   const os::Endpoint& at = found.value().front();
   os::Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return Status::from_errno(errno, "socket");
@@ -184,6 +189,7 @@ void close_unread(asio::posix::stream_descriptor& stream) {
 }
 
 void Acceptor::start(std::function<void(os::Fd)> accepted) {
+  OCM_DASSERT(!accepted_ && accepted);
   accepted_ = std::move(accepted);
   loop_.spawn(run(shared_from_this()));
 }

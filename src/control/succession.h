@@ -24,9 +24,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/mutation.h"
 #include "control/loss.h"
@@ -78,7 +80,11 @@ class Succession {
  public:
   /// `is_past`: of a base; true if a council that acted is known to come after it, so nothing else can.
   Succession(const Ballot& ballot, std::function<bool(uint64_t)> is_past)
-      : ballot_(ballot), is_past_(std::move(is_past)) {}
+      : ballot_(ballot), is_past_(std::move(is_past)) {
+    using Bases = decltype(std::declval<const Value&>().bases());
+    static_assert(std::is_convertible_v<Bases, std::vector<uint64_t>>);
+    OCM_DASSERT(is_past_ != nullptr);
+  }
 
   const Ballot& ballot() const { return ballot_; }
 

@@ -8,7 +8,10 @@
 #include <coroutine>
 #include <exception>
 #include <optional>
+#include <type_traits>
 #include <utility>
+
+#include "base/assert.h"
 
 namespace ocm::control {
 
@@ -33,7 +36,10 @@ class TaskPromise {
   void unhandled_exception() noexcept { error_ = std::current_exception(); }
 
   /// Once it has been suspended: one that ends before needs nobody to be resumed.
-  void set_awaiting(std::coroutine_handle<> by) { awaiting_ = by; }
+  void set_awaiting(std::coroutine_handle<> by) {
+    OCM_DASSERT(by && !awaiting_);  // one waits for it
+    awaiting_ = by;
+  }
 
  protected:
   void rethrow() const {
@@ -50,10 +56,12 @@ class ValuePromise : public TaskPromise {
  public:
   template <class Value>
   void return_value(Value&& value) {
+    OCM_DASSERT(!value_.has_value());
     value_.emplace(std::forward<Value>(value));
   }
   T take() {
     rethrow();
+    OCM_DASSERT(value_.has_value());
     return std::move(*value_);
   }
 
@@ -87,17 +95,22 @@ class [[nodiscard]] Task {
   bool await_ready() const noexcept { return false; }
   /// Runs it: no stack grows where many that need not wait are awaited in a row.
   bool await_suspend(std::coroutine_handle<> awaiting) {
+    OCM_DASSERT(frame_ && !frame_.done());  // it was not moved away, nor awaited before
     frame_.resume();
     if (frame_.done()) return false;
     frame_.promise().set_awaiting(awaiting);
     return true;
   }
-  T await_resume() { return frame_.promise().take(); }
+  T await_resume() {
+    OCM_DASSERT(frame_ && frame_.done());
+    return frame_.promise().take();
+  }
 
  private:
   explicit Task(std::coroutine_handle<promise_type> frame) : frame_(frame) {}
   std::coroutine_handle<promise_type> frame_;
 };
+static_assert(!std::is_copy_constructible_v<Task<void>>, "a frame has one owner");
 
 /// Tasks that nobody awaits. Each leaves this set when it ends; those that never end are destroyed with it.
 class Roots {
@@ -113,6 +126,7 @@ class Roots {
   /// The oldest first, and what their ends add.
   void destroy_all() {
     while (first_.next != &first_) static_cast<Root::promise_type*>(first_.next)->frame().destroy();
+    OCM_DASSERT(first_.previous == &first_);
   }
 
  private:
@@ -124,6 +138,7 @@ class Roots {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
     ~Link() {
+      OCM_DASSERT(previous->next == this && next->previous == this);
       previous->next = next;
       next->previous = previous;
     }

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
+
+#include "base/assert.h"
 
 namespace ocm::control {
 namespace {
@@ -81,6 +84,7 @@ Status TlsFilter::handshake() {
 }
 
 Status TlsFilter::feed(std::span<const std::byte> cipher, std::string& plain) {
+  OCM_DASSERT(cipher.size() <= INT_MAX);
   if (!cipher.empty() && BIO_write(SSL_get_rbio(ssl_), cipher.data(), static_cast<int>(cipher.size())) !=
                              static_cast<int>(cipher.size())) {
     return Status(Code::kNoMemory, "TLS buffer");
@@ -117,6 +121,7 @@ Status TlsFilter::write(std::string_view plain) {
     waiting_ += plain;
     return {};
   }
+  OCM_DASSERT(waiting_.empty() && plain.size() <= INT_MAX);  // what waited went first
   const int n = SSL_write(ssl_, plain.data(), static_cast<int>(plain.size()));
   return n == static_cast<int>(plain.size()) ? Status() : ssl_error(Code::kProtocol, "TLS write");
 }
@@ -125,6 +130,7 @@ void TlsFilter::take_output(std::string& out) {
   BIO* bio = SSL_get_wbio(ssl_);
   const size_t bytes = BIO_ctrl_pending(bio);
   if (bytes == 0) return;
+  OCM_DASSERT(bytes <= INT_MAX);
   const size_t start = out.size();
   out.resize(start + bytes);
   const int n = BIO_read(bio, out.data() + start, static_cast<int>(bytes));

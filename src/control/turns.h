@@ -14,6 +14,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/assert.h"
 #include "control/env.h"
 
 namespace ocm::control {
@@ -31,7 +32,9 @@ class Turns {
     User& user = (*users_)[uid];
     if (user.running < at_once_) {
       ++user.running;
+      OCM_DASSERT(user.running <= at_once_);  // U1
     } else {
+      OCM_DASSERT(user.running == at_once_);  // U2: there is no place
       const auto waiter = std::make_shared<Waiter>(env_);
       user.waiting.push_back(waiter);
       while (!waiter->is_called) co_await waiter->signal.wait();
@@ -61,7 +64,9 @@ class Turns {
 
   static void end(Users& users, uint32_t uid) {
     const auto user = users.find(uid);
+    OCM_DASSERT(user != users.end() && user->second.running > 0);
     if (!user->second.waiting.empty()) {  // takes its place
+      OCM_DASSERT(!user->second.waiting.front()->is_called);
       user->second.waiting.front()->is_called = true;
       user->second.waiting.front()->signal.notify();
       user->second.waiting.pop_front();

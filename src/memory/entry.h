@@ -45,7 +45,10 @@ struct Entry {
   Status (*check_machine)(const Settings& settings, std::vector<std::string>& warnings);
 
   const char* name() const { return kind_name(kind); }
-  uint64_t bytes(const Settings& values) const { return values.get(kind, settings.front()); }
+  uint64_t bytes(const Settings& values) const {
+    OCM_DASSERT(!settings.empty() && settings.front().key == kBytes);
+    return values.get(kind, settings.front());
+  }
 };
 
 }  // namespace ocm::memory

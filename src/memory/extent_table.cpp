@@ -18,8 +18,11 @@ namespace {
 
 constexpr uint64_t kPartitionBytes = GlobalAddress::kOffsetMask + 1;
 constexpr uint64_t kAddressPageBytes = 4096;  // offset 0 is never given: a null address is nobody's
+static_assert(kPartitionBytes % kAddressPageBytes == 0);
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "programs map it");
 
 std::optional<uint64_t> round_up(uint64_t bytes, uint64_t page) {
+  OCM_DASSERT(page != 0);
   if (bytes > kPartitionBytes) return std::nullopt;
   return (bytes + page - 1) / page * page;
 }
@@ -41,6 +44,7 @@ void Extent::revoke() {
   std::vector<std::function<void()>> hooks;
   {
     const std::lock_guard lock(mutex_);
+    OCM_DASSERT(!revoked_.load(std::memory_order_relaxed));
     revoked_.store(true, std::memory_order_release);
     hooks.swap(hooks_);
   }
@@ -50,7 +54,9 @@ void Extent::revoke() {
 /// The bytes of an extent that has another id, too.
 class SharedBacking final : public Backing {
  public:
-  explicit SharedBacking(std::shared_ptr<Extent> first) : first_(std::move(first)) {}
+  explicit SharedBacking(std::shared_ptr<Extent> first) : first_(std::move(first)) {
+    OCM_DASSERT(first_->backing != nullptr);
+  }
   uint64_t bytes() const override { return first_->backing->bytes(); }
   Staged* staged() override { return first_->backing->staged(); }
   Result<std::byte*> data() override { return first_->backing->data(); }
@@ -71,10 +77,12 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
       : partition_(partition), generations_(generations), gaps_(kAddressPageBytes, kPartitionBytes) {
     for (PoolConfig& config : pools) {
       Pool& pool = pools_[static_cast<size_t>(config.backend->kind())];
-      OCM_ASSERT(!pool.backend);
+      OCM_ASSERT(!pool.backend && config.backend);
       pool.backend = std::move(config.backend);
       pool.budget = std::make_unique<Budget>(config.budget_bytes);
     }
+    OCM_DASSERT(std::all_of(generations.begin(), generations.end(),
+                            [](const auto& one) { return one.load() == 0; }));  // T3
     os::fill_random(std::as_writable_bytes(std::span(&first_generation_, 1)));
     live_.reserve(std::min<size_t>(generations.size(), size_t{1} << 17));  // no long pause to rehash later
     if (reaper) reaper_ = std::thread([this] { reap(); });
@@ -189,6 +197,7 @@ Status ExtentTable::Core::full(const Pool& pool, Kind kind, uint64_t bytes) cons
 }
 
 std::optional<uint64_t> ExtentTable::Core::place_locked(uint64_t bytes, uint64_t page_bytes) const {
+  OCM_DASSERT(page_bytes >= kAddressPageBytes && bytes % kAddressPageBytes == 0);
   // A gap begins at a multiple of the smallest page; `slack` more bytes hold an aligned range for sure.
   const uint64_t slack = page_bytes - kAddressPageBytes;
   std::optional<uint64_t> offset = gaps_.find(cursor_, bytes + slack);
@@ -201,6 +210,7 @@ std::optional<uint32_t> ExtentTable::Core::take_slot_locked() {
   if (fresh_slot_ < generations_.size()) return fresh_slot_++;
   if (free_slots_.empty()) return std::nullopt;
   const uint32_t slot = free_slots_.front();
+  OCM_DASSERT(slot < fresh_slot_ && generations_[slot].load(std::memory_order_relaxed) == 0);  // T3
   free_slots_.pop_front();
   return slot;
 }
@@ -208,6 +218,7 @@ std::optional<uint32_t> ExtentTable::Core::take_slot_locked() {
 Status ExtentTable::Core::reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes) {
   const std::optional<uint64_t> rounded = round_up(extent.bytes, page_bytes);
   if (!rounded || !pool.budget->take(*rounded)) return full(pool, extent.kind, extent.bytes);
+  OCM_DASSERT(*rounded >= extent.bytes && *rounded % page_bytes == 0);
   extent.span_bytes = extent.reserved_bytes = *rounded;
   const Status named = name_locked(extent, page_bytes);
   if (!named.is_ok()) {
@@ -236,12 +247,15 @@ Status ExtentTable::Core::name_locked(Extent& extent, uint64_t page_bytes) {
   const uint64_t end = *offset + extent.span_bytes;
   cursor_ = end < kPartitionBytes ? end : kAddressPageBytes;
   if (cursor_ != end) ++rounds_;
+  OCM_DASSERT(*offset % page_bytes == 0 && end <= kPartitionBytes);  // T2
   extent.id = {GlobalAddress(partition_, *offset), generation_at_locked(generations_given_++)};
+  OCM_DASSERT(extent.id.generation != 0);  // T4
   extent.slot = *slot;
   return {};
 }
 
 void ExtentTable::Core::unreserve_locked(Pool& pool, const Extent& extent) {
+  OCM_DASSERT(creating_ > 0 && pool.creating_bytes >= extent.reserved_bytes);  // T1
   --creating_;
   pool.creating_bytes -= extent.reserved_bytes;
   pool.budget->give(extent.reserved_bytes);
@@ -286,9 +300,12 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::create(uint64_t bytes, Kind k
     return backing.status();
   }
   extent->backing = std::move(*backing);
+  OCM_DASSERT(extent->backing->bytes() == extent->reserved_bytes);
 
   std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
   const std::lock_guard lock(mutex_);
+  OCM_DASSERT(creating_ > 0 && pool.creating_bytes >= shared->reserved_bytes);  // T1
+  OCM_DASSERT(!live_.contains(shared->id.address.offset()));                    // T2
   --creating_;
   pool.creating_bytes -= shared->reserved_bytes;
   pool.used_bytes += shared->reserved_bytes;
@@ -326,6 +343,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::remove(ExtentId id, bool reti
     } else {
       OCM_TRY_ASSIGN(extent, find_locked(id));
     }
+    OCM_DASSERT(!extent->revoked());
     generations_[extent->slot].store(0, std::memory_order_release);
     live_.erase(id.address.offset());
     Pool& pool = pools_[static_cast<size_t>(extent->kind)];
@@ -334,6 +352,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::remove(ExtentId id, bool reti
       sharer->reserved_bytes += extent->reserved_bytes;
       extent->reserved_bytes = 0;
     }
+    OCM_DASSERT(pool.used_bytes >= extent->reserved_bytes);  // T1
     pool.used_bytes -= extent->reserved_bytes;
     (retire ? pool.retired_bytes : pool.reclaiming_bytes) += extent->reserved_bytes;
     extent->retired_ = retire;
@@ -356,6 +375,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::share(ExtentId id) {
   extent->span_bytes = first->span_bytes;
   extent->capability = os::random_id<Capability>();
   OCM_TRY(name_locked(*extent, kAddressPageBytes));
+  OCM_DASSERT(extent->span_bytes >= extent->bytes && extent->reserved_bytes == 0);
   extent->backing = std::make_unique<SharedBacking>(first);
   std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
   first->sharer_ = shared;
@@ -367,6 +387,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::share(ExtentId id) {
 Status ExtentTable::Core::suspend(ExtentId id) {
   const std::lock_guard lock(mutex_);
   OCM_TRY_ASSIGN(const std::shared_ptr<Extent> extent, find_locked(id));
+  OCM_DASSERT(generations_[extent->slot].load() == extent->id.generation);  // T3
   extent->suspended_.store(true, std::memory_order_release);
   generations_[extent->slot].store(0, std::memory_order_release);
   // A program stores, fences and looks at the slot: it finds 0, or what it stored is seen from here on.
@@ -379,6 +400,7 @@ Status ExtentTable::Core::resume(ExtentId id) {
   const auto found = live_.find(id.address.offset());
   if (found == live_.end() || found->second->id != id || !found->second->suspended())
     return Status(Code::kNotFound, "extent " + id.address.to_string() + " is not suspended");
+  OCM_DASSERT(generations_[found->second->slot].load(std::memory_order_relaxed) == 0);  // T3
   found->second->suspended_.store(false, std::memory_order_release);
   generations_[found->second->slot].store(id.generation, std::memory_order_release);
   return {};
@@ -421,6 +443,7 @@ void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<s
   if (dead->backing && !keeps_mapped_.load()) dead->backing->discard();
   dead.reset();
   lock.lock();
+  OCM_DASSERT((retired ? pool.retired_bytes : pool.reclaiming_bytes) >= bytes);  // T1
   (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
   pool.budget->give(bytes);
   reclaimed_.notify_all();
@@ -479,8 +502,10 @@ bool ExtentTable::Core::is_valid() const {
 
 void ExtentTable::Core::close() {
   for (const std::shared_ptr<Extent>& extent : all()) (void)remove(extent->id, false);
+  OCM_DASSERT(is_valid());
   {
     const std::lock_guard lock(mutex_);
+    OCM_DASSERT(live_.empty() && creating_ == 0);
     closed_ = true;
     work_.notify_one();
   }
@@ -521,6 +546,7 @@ std::vector<Kind> ExtentTable::kinds() const {
   return out;
 }
 ExtentOptions ExtentTable::completed(Kind kind, ExtentOptions options) const {
+  OCM_DASSERT(has(kind));
   return core_->backend(kind).completed(options);
 }
 bool ExtentTable::is_valid() const { return core_->is_valid(); }

@@ -10,6 +10,7 @@ GapTree::GapTree(uint64_t begin, uint64_t end) {
   OCM_ASSERT(begin < end);
   insert(begin, end - begin);
   free_length_ = end - begin;
+  OCM_DASSERT(is_valid());
 }
 
 std::optional<uint64_t> GapTree::find(uint64_t from, uint64_t length) const {
@@ -20,6 +21,7 @@ std::optional<uint64_t> GapTree::find(uint64_t from, uint64_t length) const {
   }
   const Index fit = first_fit(root_, from, length);
   if (fit == kNone) return std::nullopt;
+  OCM_DASSERT(nodes_[fit].offset >= from && nodes_[fit].length >= length);
   return nodes_[fit].offset;
 }
 
@@ -29,15 +31,18 @@ void GapTree::take(uint64_t offset, uint64_t length) {
   const uint64_t begin = nodes_[gap].offset;
   const uint64_t end = begin + nodes_[gap].length;
   OCM_ASSERT(offset + length <= end);
+  OCM_DASSERT(begin <= offset && offset + length > offset);
   erase(begin);
   if (begin < offset) insert(begin, offset - begin);
   if (offset + length < end) insert(offset + length, end - offset - length);
+  OCM_DASSERT(free_length_ >= length);
   free_length_ -= length;
 }
 
 void GapTree::give(uint64_t offset, uint64_t length) {
   free_length_ += length;
   uint64_t end = offset + length;
+  OCM_DASSERT(end > offset);
   const Index previous = at_or_before(offset);
   if (previous != kNone) {
     const uint64_t previous_offset = nodes_[previous].offset;
@@ -79,15 +84,19 @@ bool GapTree::is_valid() const {
     return longest;
   };
   walk(walk, root_);
+  valid = valid && size_t{count} + unused_.size() == nodes_.size();
   return valid && total == free_length_ && count == gaps_;
 }
 
 void GapTree::update(Index i) {
   Node& node = nodes_[i];
   node.longest = std::max({node.length, longest_of(node.left), longest_of(node.right)});
+  OCM_DASSERT(node.left == kNone || nodes_[node.left].offset < node.offset);
+  OCM_DASSERT(node.right == kNone || nodes_[node.right].offset > node.offset);
 }
 
 GapTree::Index GapTree::make(uint64_t offset, uint64_t length) {
+  OCM_DASSERT(length > 0);   // G1
   random_ ^= random_ << 13;  // xorshift: the shape of the tree is no secret
   random_ ^= random_ >> 17;
   random_ ^= random_ << 5;
@@ -95,6 +104,7 @@ GapTree::Index GapTree::make(uint64_t offset, uint64_t length) {
   if (!unused_.empty()) {
     const Index i = unused_.back();
     unused_.pop_back();
+    OCM_DASSERT(i < nodes_.size() && i != root_);
     nodes_[i] = node;
     return i;
   }
@@ -123,6 +133,7 @@ void GapTree::split(Index node, uint64_t key, Index& left, Index& right) {
 GapTree::Index GapTree::merge(Index left, Index right) {
   if (left == kNone) return right;
   if (right == kNone) return left;
+  OCM_DASSERT(nodes_[left].offset < nodes_[right].offset);
   if (nodes_[left].priority > nodes_[right].priority) {
     nodes_[left].right = merge(nodes_[left].right, right);
     update(left);
@@ -145,6 +156,7 @@ void GapTree::erase(uint64_t offset) {
   split(root_, offset, left, right);
   split(right, offset + 1, middle, right);
   OCM_ASSERT(middle != kNone);
+  OCM_DASSERT(nodes_[middle].offset == offset && gaps_ > 0);
   unused_.push_back(middle);
   root_ = merge(left, right);
   --gaps_;

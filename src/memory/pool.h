@@ -62,6 +62,8 @@ class Budget {
   void give(uint64_t bytes);
   uint64_t budget_bytes() const { return budget_bytes_; }
   uint64_t used_bytes() const;
+  /// No more is used than there is.
+  bool is_valid() const { return used_bytes() <= budget_bytes_; }
 
  private:
   const uint64_t budget_bytes_;

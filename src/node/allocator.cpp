@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/another_node.h"
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/parts.h"
 #include "fabric/registry/registry.h"
@@ -45,6 +46,11 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memor
 /// Another daemon says so of an extent there: what is used of it as it came.
 bool is_extent_of(const wire::ExtentDescriptor& extent, const std::string& node) {
   return extent.node() == node && is_kind(extent.kind()) && extent.capability().size() == sizeof(Capability);
+}
+
+[[maybe_unused]] bool are_of(const auto& extents, const std::string& node) {
+  const auto is_there = [&](const auto& one) { return one.node() == node; };
+  return std::all_of(extents.begin(), extents.end(), is_there);
 }
 
 }  // namespace
@@ -101,6 +107,7 @@ Task<void> Allocator::release_all(std::shared_ptr<Session> session, std::string 
 Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
                                     std::vector<std::string> nodes, AllocationId id, uint32_t flags,
                                     Kind kind, std::vector<Making>& made) {
+  OCM_DASSERT(nodes.size() == plan.shares.size());
   made.assign(plan.shares.size(), {});
   std::vector<Task<void>> tasks;
   for (size_t i = 0; i < plan.shares.size(); ++i) {
@@ -160,6 +167,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     std::vector<std::string> nodes;
     uint64_t bytes = 0;
     for (const control::Share& share : plan.shares) {
+      OCM_DASSERT(share.node < cluster_.rooms().size());
       nodes.push_back(cluster_.rooms()[share.node].name);
       bytes += share.bytes;
     }
@@ -170,6 +178,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     session->making.insert(id);
     last = co_await reserve_all(session, plan, nodes, id, request.flags(), wanted.kind, made);
     session->making.erase(id);
+    OCM_DASSERT(made.size() == plan.shares.size());
     if (last.is_ok() && session->ended) last = Status(Code::kCancelled);
     if (last.is_ok()) {
       wire::Allocation out;
@@ -200,6 +209,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
 }
 
 wire::Envelope Allocator::release_request(const Session& session, const Extents& extents) const {
+  OCM_DASSERT(!extents.empty());
   wire::Envelope message;
   auto& release = *message.mutable_release();
   release.set_session_id(id_field(session.id));
@@ -217,6 +227,7 @@ wire::Envelope Allocator::release_request(const Session& session, const Extents&
 Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents) {
   wire::Envelope message = release_request(*session, extents);
   const std::string node = extents.front().node();
+  OCM_DASSERT(are_of(extents, node));
   const auto kind = static_cast<Kind>(extents.front().kind());
   const auto reply = co_await homes_.ask(node, std::move(message));
   if (homes_.is_here(node)) co_return cluster_.note_own_pool();
@@ -249,6 +260,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   if (--it->second.handles > 0) co_return Status();
   HeldAllocation held = std::move(it->second);
   session->allocations.erase(it);
+  OCM_DASSERT(held.is_valid());
   unname_if_in_doubt(*session, id, held);
   if (!held.owned && !held.claimed_quota_bytes) co_return Status();
   if (!held.owned) {  // P4: no home has been heard yet; each frees what it knows to be the session's
@@ -315,6 +327,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     parts.push_back(&held->second.allocation);
     quota_bytes += held->second.quota_bytes;
   }
+  OCM_DASSERT(parts.size() == ids.size() && seen.size() == ids.size());
   OCM_TRY_ASSIGN(wire::Allocation joined, control::join(parts));
   const auto fresh = core_.env.random_id<AllocationId>();
   joined.set_allocation_id(id_field(fresh));
@@ -324,6 +337,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   }
   HeldAllocation held{joined, true, quota_bytes, 1, {}};
   held.parts = std::move(ids);
+  OCM_DASSERT(held.is_valid() && held.is_whole());
   session.allocations.emplace(fresh, std::move(held));
   return joined;
 }
@@ -339,6 +353,7 @@ Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
   if (fault::at(fault::Point::kUnnameNotTold) || unnaming_ >= kUnnamingMax) co_return;
   fault::reached(fault::State::kUnnamed);
   ++unnaming_;
+  OCM_DASSERT(unnaming_ <= kUnnamingMax);
   wire::Envelope request;
   auto& remove = *request.mutable_name_remove();
   remove.set_allocation_id(id_field(id));
@@ -349,6 +364,7 @@ Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
     if (reply.status().code() != Code::kNoCoordinator) break;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
+  OCM_DASSERT(unnaming_ > 0);
   --unnaming_;
 }
 
@@ -374,6 +390,7 @@ Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   }
   const std::set<std::string> homes = session->homes;
   sessions_.end(session);
+  OCM_DASSERT(session->allocations.empty());  // P2 of sessions.h
   std::vector<Task<void>> tasks;
   for (const std::string& node : homes) tasks.push_back(end_at(session, node));
   co_await core_.env.join(std::move(tasks));
@@ -405,6 +422,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
     if (!read_id(field, hold)) continue;
     if (!session->holds.contains(hold)) session->holds_reported.insert(hold);
     session->holds[hold].insert(node);
+    OCM_DASSERT(session->homes.contains(node));
   }
   auto& extents = *reply.value().mutable_session_extents()->mutable_extents();
   extents.erase(std::remove_if(extents.begin(), extents.end(),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/parts.h"
 #include "control/sockets.h"
@@ -35,6 +36,7 @@ void Cluster::start(std::function<void(wire::NodeView&)> fill) {
     if (home_.published_with(id) != nullptr) note_lost(id);
   });
   quorum_.on_witness([this](std::vector<ExtentId> replicas) { return is_witnessed(std::move(replicas)); });
+  OCM_DASSERT(!fill_);
   fill_ = std::move(fill);
   quorum_.start(is_coordinator() ? coordinator_->run() : 0);
   if (core_.passes_on()) quorum_.on_leader([this] { core_.env.spawn(leader_changed()); });
@@ -106,6 +108,7 @@ void Cluster::look_for_runs_that_are_over() {
     if (node == nullptr || !is_state(*node, NodeState::kAlive) || node->partition() == partition) continue;
     const auto known = followed_since_ns_.find(partition);
     const uint64_t since_ns = known == followed_since_ns_.end() ? now : known->second;
+    OCM_DASSERT(since_ns <= now);
     // The coordinator hears the other one for as long: there is one daemon of a name.
     if (now >= since_ns + 2 * deadline_ns)
       quorum_.run_is_over(partition);
@@ -188,6 +191,7 @@ void Cluster::follow_role() {
 
 void Cluster::take_office() {
   fault::reached(fault::State::kOfficeTaken);
+  OCM_DASSERT(!is_coordinator() && core_.passes_on());
   coordinator_ = std::make_unique<Coordinator>(core_, quorum_, *this, core_.env.random_number() | 1);
   coordinator_->take_over(view_, followed_);
   (void)heard_of_.follow(coordinator_->run());
@@ -212,12 +216,14 @@ void Cluster::take_office() {
 
 void Cluster::lay_down() {
   fault::reached(fault::State::kOfficeLaidDown);
+  OCM_DASSERT(is_coordinator() && core_.passes_on());
   log::warn("coordinates_no_more",
             {{"node", core_.name},
              {"why", core_.draining ? "it stops" : "another node has the seat, or no majority votes"}});
   for (const std::string& id : registry().removed()) removed_.insert(id);  // N2: the next one may not know
   coordinator_->retire();
   retired_.push_back(std::move(coordinator_));
+  OCM_DASSERT(!is_coordinator() && retired_.back() != nullptr);
   (void)heard_of_.follow(0);
   view_.clear_coordinator();
   send_names_ = true;
@@ -372,6 +378,7 @@ wire::ClusterView Cluster::fresh_view() const {
     view = coordinator_->view();
     view.set_self(core_.name);
   }
+  OCM_DASSERT(core_.now_ns() >= view_at_ns_);
   const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
   for (auto& node : *view.mutable_nodes()) {
     if (node.name() == core_.name) {
@@ -431,10 +438,12 @@ void Cluster::apply(wire::ClusterView view) {
     home_.owner_node(name, std::nullopt);
     if (former_.size() < kFormerMax) former_[name] = node->control_address();
   }
+  OCM_DASSERT(former_.size() <= kFormerMax);
   for (const auto& node : view.nodes()) former_.erase(node.name());
   view_ = std::move(view);
   view_at_ns_ = core_.now_ns();
   rooms_.take(view_);
+  OCM_DASSERT(rooms_.all().size() == static_cast<size_t>(view_.nodes_size()));
   note_own_pool();
   tell_of_leaving();
   if (!view_.coordinator().empty())
@@ -454,6 +463,7 @@ std::string Cluster::address_of(const std::string& node) const {
 
 const wire::NodeView* Cluster::find(const std::string& node) const {
   const auto place = rooms_.find(node);
+  OCM_DASSERT(!place || *place < static_cast<size_t>(view_.nodes_size()));
   return place ? &view_.nodes(static_cast<int>(*place)) : nullptr;
 }
 
@@ -549,6 +559,7 @@ Task<void> Cluster::ask_for_pools() {
   note_own_pool();
   const uint64_t patience_ns = std::min<uint64_t>(core_.config.failure_deadline_ns(), 500'000'000);
   const auto answers = co_await homes_.ask_all(std::move(requests), core_.now_ns() + patience_ns);
+  OCM_DASSERT(answers.size() == nodes.size());
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].is_ok()) continue;
     for (const auto& pool : answers[i].value().stats_reply().pools()) note_pool(nodes[i], pool);
@@ -653,6 +664,7 @@ Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
     const bool lives = reply.is_ok() && reply.value().replica_answer().living_size() != 0 &&
                        reply.value().replica_answer().incarnation() == run;
     out->lives = out->lives || lives;
+    OCM_DASSERT(out->left > 0);
     --out->left;
     out->changed.notify();
   };
@@ -671,6 +683,7 @@ void Cluster::note_lost(const ExtentId& replica) {
   constexpr size_t kLostMax = 65536;
   if (lost_.size() >= kLostMax) return;
   lost_.push_back(replica);
+  OCM_DASSERT(lost_.size() <= kLostMax);
   if (!std::exchange(telling_lost_, true)) core_.env.spawn(tell_lost());
 }
 
@@ -681,6 +694,7 @@ Task<void> Cluster::tell_lost() {
     message.mutable_lost_replica()->set_address(lost_.front().address.bits());
     message.mutable_lost_replica()->set_generation(lost_.front().generation);
     const auto reply = co_await ask_coordinator(std::move(message));
+    OCM_DASSERT(telling_lost_ && !lost_.empty());
     if (reply.is_ok() || core_.now_ns() >= give_up_ns) {
       lost_.pop_front();
       give_up_ns = core_.now_ns() + 10 * core_.config.failure_deadline_ns();

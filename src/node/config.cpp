@@ -19,6 +19,7 @@
 #include <functional>
 #include <sstream>
 
+#include "base/assert.h"
 #include "control/membership.h"
 #include "control/sockets.h"
 #include "control/tls.h"
@@ -32,6 +33,7 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kTokenBytesMax = 4096;
+static_assert(static_cast<uint64_t>(int64_t{-1}) == kNoIndex, "as index() reads it");
 using Setter = std::function<Status(const toml::node&)>;
 
 Status wrong(const char* wanted) { return Status(Code::kInvalidArgument, std::string("is not ") + wanted); }
@@ -180,6 +182,7 @@ std::map<std::string, Setter> keys_of(Config& c) {
        }},
   };
   fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
+    OCM_DASSERT(setting.least <= setting.most);
     keys[std::string(entry.name()) + "." + setting.key] = setting_of(c.fabrics, entry.fabric, setting);
   });
   for (const KindName& kind : kKinds) {
@@ -204,6 +207,7 @@ bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
 /// Where the string ends that begins at `at`: behind its quotes, or where the document or its line ends without them.
 size_t end_of_string(std::string_view text, size_t at) {
+  OCM_DASSERT(at < text.size() && (text[at] == '"' || text[at] == '\''));
   const char quote = text[at];
   const bool is_long = text.substr(at, 3) == std::string(3, quote);
   const std::string end(is_long ? 3 : 1, quote);
@@ -226,6 +230,7 @@ Status check_characters(std::string_view text, const std::string& source) {
       at = std::min(text.find('\n', at), text.size());
     } else if (text[at] == '"' || text[at] == '\'') {
       at = end_of_string(text, at);
+      OCM_DASSERT(at <= text.size());
     } else if (!is_ascii(text[at])) {
       const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n');
       return Status(Code::kInvalidArgument, at_line(source, static_cast<size_t>(line)) +
@@ -271,6 +276,7 @@ Status read_table(const toml::table& table, const std::string& prefix, const std
 }
 
 Status in_range(const char* key, uint64_t value, uint64_t least, uint64_t most) {
+  OCM_DASSERT(least <= most);
   if (value >= least && value <= most) return {};
   return Status(Code::kInvalidArgument, std::string(key) + " is " + std::to_string(value) + "; allowed are " +
                                             std::to_string(least) + " to " + std::to_string(most));
@@ -303,6 +309,7 @@ std::string host_name() {
   for (const char* c = name; *c != '\0' && out.size() < control::kNodeNameBytesMax; ++c) {
     if (control::check_node_name(std::string_view(c, 1)).is_ok()) out += *c;
   }
+  OCM_DASSERT(out.empty() || control::check_node_name(out).is_ok());
   return out.empty() ? "node" : out;
 }
 
@@ -350,6 +357,7 @@ Result<uint32_t> parse_uid(const std::string& text) {
   const bool digits =
       !text.empty() && text.size() <= kDigitsMax && text.find_first_not_of("0123456789") == std::string::npos;
   const uint64_t uid = digits ? std::stoull(text) : kNobody;
+  OCM_DASSERT(uid < 10'000'000'000);  // ten digits
   if (uid >= kNobody) return Status(Code::kInvalidArgument, "is not a uid");
   return static_cast<uint32_t>(uid);
 }

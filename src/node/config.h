@@ -65,6 +65,7 @@ struct Config {
   uint64_t extents_max(uint64_t descriptors) const;
   static constexpr uint64_t kExtentsMaxByDefault = 262'144;
   static constexpr uint64_t kFewDescriptors = 4096;
+  static_assert(kFewDescriptors < kExtentsMaxByDefault);
 
   uint64_t failure_deadline_ns() const { return failure_deadline_ms * 1'000'000; }
   uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }

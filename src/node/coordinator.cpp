@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/parts.h"
 #include "node/cluster.h"
@@ -35,7 +36,18 @@ Coordinator::Coordinator(Core& core, Quorum& quorum, Cluster& member, uint64_t r
       quorum_(quorum),
       member_(member),
       membership_(options_of(core), run),
-      names_(core.config.names, ::geteuid()) {}
+      names_(core.config.names, ::geteuid()) {
+  OCM_DASSERT(run != 0 && is_valid());
+}
+
+bool Coordinator::is_valid() const {
+  size_t unheard = 0;
+  for (const auto& [node, waiting] : unheard_) unheard += waiting.size();
+  for (const std::string& node : reported_) {
+    if (awaited_.contains(node)) return false;  // C3
+  }
+  return unheard == unheard_count_ && !awaited_.contains(core_.name);
+}
 
 wire::ClusterView Coordinator::view() const {
   wire::ClusterView out;
@@ -116,6 +128,7 @@ void Coordinator::take_census() {
   if (logged > kLoggedMax) log::warn("replica_missing", {{"more_names", logged - kLoggedMax}});
   core_.metrics.names_degraded = census.degraded.size();
   core_.metrics.names_lost = census.lost.size();
+  OCM_DASSERT(lost_.size() == census.lost.size());
   census_ = std::move(census);
 }
 
@@ -151,6 +164,7 @@ void Coordinator::take_over(const wire::ClusterView& before, const std::string& 
     if (node.name() != core_.name && node.name() != former && !is_state(node, NodeState::kDead))
       awaited_.insert(node.name());
   }
+  OCM_DASSERT(is_valid());
 }
 
 Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
@@ -199,6 +213,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   merge_names(beat);
   note_report(beat);
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
+    OCM_DASSERT(unheard_count_ >= waiting->second.size());
     unheard_count_ -= waiting->second.size();
     const auto waited = std::move(unheard_.extract(waiting).mapped());
     for (const auto& told : waited) spawn(tell_what_waited(name, told));
@@ -247,6 +262,7 @@ void Coordinator::merge_name(const std::string& node, const wire::Allocation& al
       break;
     case control::Names::Merged::kRenamed: {
       fault::reached(fault::State::kNameConflict);
+      OCM_DASSERT(names_.find_id(allocation.allocation_id()) != nullptr);
       wire::PublishExtents renamed;
       *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
       renamed.set_attempt(core_.env.random_number());
@@ -276,6 +292,7 @@ void Coordinator::note_report(const wire::Heartbeat& beat) {
   };
   await(name);
   for (const std::string& node : beat.nodes_known()) await(node);
+  OCM_DASSERT(is_valid());  // C3
 }
 
 /// Whoever was there is heard by then.

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "control/membership.h"
 #include "control/names.h"
 #include "control/rpc.h"
@@ -64,6 +65,8 @@ class Coordinator {
   void retire() { retired_ = true; }
   /// Nothing of it runs any more.
   bool is_idle() const { return *running_ == 0; }
+  /// What waits for nodes is counted, and nobody is waited for who has reported (C3); O(nodes).
+  bool is_valid() const;
 
  private:
   /// Counts what runs, so that a retired coordinator goes when nothing does. What still waits when the daemon ends is dropped
@@ -71,7 +74,10 @@ class Coordinator {
   class Running {
    public:
     explicit Running(const Coordinator& of) : count_(of.running_) { ++*count_; }
-    ~Running() { --*count_; }
+    ~Running() {
+      OCM_DASSERT(*count_ > 0);
+      --*count_;
+    }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 

@@ -2,6 +2,7 @@
 // nowhere; who does not hear now is told with its next heartbeat.
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "node/cluster.h"
 #include "node/coordinator.h"
@@ -95,6 +96,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not received its mode yet");
     co_return is_published(allocation);
   }
+  OCM_DASSERT(names_.find(request.name()) != nullptr);
   publishing_.insert(allocation.allocation_id());
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
   Status first;
@@ -123,6 +125,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   const auto now = names_.forget(request.name(), allocation.allocation_id());
   undone_.insert(allocation.allocation_id());
   if (!now) co_return first;  // the removal frees it
+  OCM_DASSERT(names_.find_id(allocation.allocation_id()) == nullptr);
   auto& undo = *message.mutable_publish_extents();
   undo.set_undo(true);
   undo.set_session_id(request.session_id());
@@ -168,6 +171,7 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
     }
     request.set_name(named->name());
   }
+  OCM_DASSERT(!request.again() || names_.find(request.name()) != nullptr);
   const auto found = names_.removable(request.name(), request.uid());
   if (!found.is_ok()) co_return found.status();
   reply.message.mutable_allocation()->set_allocation_id(found.value());
@@ -258,6 +262,7 @@ bool Coordinator::tell_later(std::string node, wire::PublishExtents what) {
     return false;
   fault::reached(fault::State::kToldLater);
   ++unheard_count_;
+  OCM_DASSERT(unheard_count_ <= kToldLaterMax);
   unheard_[std::move(node)].push_back(std::move(what));
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/assert.h"
 #include "fabric/registry/registry.h"
 #include "fabric/shm/copy.h"
 #include "node/copy_piece.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr uint64_t kPieceBytes = uint64_t{32} << 20;
 constexpr size_t kChannelsMax = 8;  // kept open by one worker
 constexpr uint64_t kSpinNs = 50'000;
+static_assert(kPieceBytes % 8 == 0, "words are moved whole");
 
 bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   return bytes <= size && offset <= size - bytes;
@@ -76,6 +78,7 @@ class Copier::Worker {
 
   Status move_piece(CopyJob& job) {
     OCM_TRY_ASSIGN(const CopyPiece piece, CopyPiece::begin(home_.directory(), job, kPieceBytes, os::now_ns));
+    OCM_DASSERT(piece.bytes() <= kPieceBytes);
     const bool on_device = piece.target() == nullptr;
     if (on_device) buffer_.resize(kPieceBytes);
     std::byte* const into = on_device ? buffer_.data() : piece.target();
@@ -116,6 +119,8 @@ class Copier::Worker {
   }
 
   Status pull_from(const CopyJob& job, uint64_t offset, std::byte* target, uint64_t bytes) {
+    OCM_DASSERT(!job.source_is_here && bytes <= kPieceBytes);
+    OCM_DASSERT(offset >= job.source_offset && offset - job.source_offset < job.bytes);
     OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job));
     fabric::ExtentDescriptor source;
     source.id = job.source;
@@ -163,6 +168,7 @@ class Copier::Worker {
       channels_.erase(known);
     }
     if (channels_.size() >= kChannelsMax) channels_.clear();
+    OCM_DASSERT(channels_.size() < kChannelsMax && !channels_.contains(key_of(job)));
     who_.node = job.source_node;
     const fabric::Entry* entry = fabric::find_entry(job.source_address.fabric);
     fabric::Connector* connector = entry == nullptr ? nullptr : fabric::connector_of(*entry, {});
@@ -203,12 +209,14 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   job.source_offset = request.source_offset();
   job.bytes = request.bytes_total();
   if (!in_range(job.target_offset, job.bytes, target->bytes)) return Code::kOutOfRange;
+  OCM_DASSERT(job.target_offset + job.bytes <= target->bytes && job.moved == 0);
   job.source_node = request.source().node();
   job.source_is_here = job.source_node == core_.name;
   source_failed = true;  // from here on
   if (job.source_is_here) {
     OCM_TRY_ASSIGN(const auto source, home_.find(request.source(), Access::kRead));
     if (!in_range(job.source_offset, job.bytes, source->bytes)) return Code::kOutOfRange;
+    OCM_DASSERT(job.source_offset + job.bytes <= source->bytes);
     const uint64_t apart = job.source_offset > job.target_offset ? job.source_offset - job.target_offset
                                                                  : job.target_offset - job.source_offset;
     if (source == target && apart < job.bytes) {
@@ -237,6 +245,8 @@ control::Task<Reply> Copier::ask(std::shared_ptr<Session> session, wire::CopyReq
     co_return Status(Code::kQueueFull, "too many copies of this user are under way; let some end first");
   ++asked_;
   ++asked_by_uid_[session->uid];
+  // C5
+  OCM_DASSERT(asked_ <= kAskedMax && asked_by_uid_[session->uid] <= kUserAskedMax);
   constexpr uint64_t kBytesPerNsInverse = 20;  // 50 MB/s at the least
   const uint64_t patience_ns =
       std::min(request.bytes_total(), control::kAllocationBytesMax >> 8) * kBytesPerNsInverse;
@@ -249,6 +259,7 @@ control::Task<Reply> Copier::ask(std::shared_ptr<Session> session, wire::CopyReq
   Status status = reply.status();
   if (status.code() == Code::kDeadline && refusal.code() == 0)
     status = Status::of_node(Code::kPeerLost, node, " did not answer in time; it may still make the copy");
+  OCM_DASSERT(asked_ > 0 && asked_by_uid_.contains(session->uid));
   --asked_;
   if (const auto mine = asked_by_uid_.find(session->uid); --mine->second == 0) asked_by_uid_.erase(mine);
   Reply out(status);
@@ -272,6 +283,7 @@ control::Task<Reply> Copier::copy(wire::CopyRequest request) {
   CopyJob job = std::move(prepared).value();
   job.done = [waiting, &env = core_.env](const Status& status, bool of_source) {
     env.post([waiting, status, of_source] {
+      OCM_DASSERT(!waiting->done);
       waiting->done = true;
       waiting->status = status;
       waiting->source_failed = of_source;
@@ -292,8 +304,10 @@ Status Copier::push(CopyJob job) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_.load()) return Code::kDraining;
+    OCM_DASSERT(job.bytes > 0 && job.done);
     OCM_TRY(queue_.push(std::move(job)));
     while (threads_.size() < core_.config.copies) threads_.emplace_back([this] { serve(); });
+    OCM_DASSERT(threads_.size() <= core_.config.copies);  // C1
   }
   wake_.notify_one();
   return {};
@@ -308,6 +322,7 @@ void Copier::serve() {
     CopyJob job = queue_.pop();
     lock.unlock();
     const Status status = stopping_.load() ? Status(Code::kCancelled) : worker.move_piece(job);
+    OCM_DASSERT(job.moved <= job.bytes);
     const bool ended = !status.is_ok() || job.moved == job.bytes;
     if (ended) job.done(status, job.source_failed);
     lock.lock();

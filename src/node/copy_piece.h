@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "fabric/served.h"
 #include "node/copy_queue.h"
@@ -23,6 +24,7 @@ class CopyPiece {
   template <class Now>
   static Result<CopyPiece> begin(fabric::ExtentDirectory& directory, const CopyJob& job, uint64_t bytes_max,
                                  Now now) {
+    OCM_DASSERT(job.moved <= job.bytes);
     CopyPiece out;
     out.bytes_ = std::min(bytes_max, job.bytes - job.moved);
     out.target_at_ = job.target_offset + job.moved;
@@ -32,6 +34,7 @@ class CopyPiece {
       OCM_TRY_ASSIGN(out.source_, directory.open(job.source));
     }
     OCM_TRY(out.check(now));
+    OCM_DASSERT(out.bytes_ <= bytes_max && out.source_is_here() == job.source_is_here);
     return out;
   }
   uint64_t bytes() const { return bytes_; }
@@ -39,12 +42,17 @@ class CopyPiece {
   bool source_is_here() const { return source_ != nullptr; }
   /// Where the target's bytes are, or the source's, which is here. Null: on a device.
   std::byte* target() const { return target_->data != nullptr ? target_->data + target_at_ : nullptr; }
-  const std::byte* source() const { return source_->data != nullptr ? source_->data + source_at_ : nullptr; }
+  const std::byte* source() const {
+    OCM_DASSERT(source_is_here());
+    return source_->data != nullptr ? source_->data + source_at_ : nullptr;
+  }
   /// From there, or to there; waits for it.
   Status read_source(std::byte* into) const {
+    OCM_DASSERT(source_is_here() && source_->staged != nullptr);
     return wait_for_device([&](auto done) { source_->staged->read(source_at_, {into, bytes_}, done); });
   }
   Status write_target(const std::byte* from) const {
+    OCM_DASSERT(target_->staged != nullptr);
     return wait_for_device([&](auto done) { target_->staged->write(target_at_, {from, bytes_}, done); });
   }
 
@@ -52,6 +60,7 @@ class CopyPiece {
   template <class Now>
   Status end(CopyJob& job, Now now) const {
     std::atomic_thread_fence(std::memory_order_acquire);  // the check is of what was loaded
+    OCM_DASSERT(bytes_ <= job.bytes - job.moved);
     job.moved += bytes_;
     return check(now);
   }

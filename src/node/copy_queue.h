@@ -8,12 +8,14 @@
 // Threads: the owner serialises.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "fabric/channel.h"
@@ -38,6 +40,7 @@ struct CopyJob {
 class CopyQueue {
  public:
   static constexpr size_t kUserMax = 4096, kAllMax = 16384;
+  static_assert(kUserMax < kAllMax, "one user does not fill it");
 
   /// Errors: kQueueFull.
   Status push(CopyJob job) {
@@ -54,12 +57,15 @@ class CopyQueue {
   bool empty() const { return size_ == 0; }
   /// The next in turn; not empty().
   CopyJob pop() {
+    OCM_DASSERT(size_ > 0 && !turn_.empty());
     const uint32_t uid = turn_.front();
     turn_.pop_front();
     User& user = users_.at(uid);
+    OCM_DASSERT(user.size > 0 && !user.turn.empty());
     const SessionId session = user.turn.front();
     user.turn.pop_front();
     auto& jobs = user.sessions.at(session);
+    OCM_DASSERT(!jobs.empty());
     CopyJob job = std::move(jobs.front());
     jobs.pop_front();
     --size_;
@@ -73,7 +79,24 @@ class CopyQueue {
     } else {
       turn_.push_back(uid);
     }
+    OCM_DASSERT(turn_.size() == users_.size() && job.uid == uid && job.session == session);
     return job;
+  }
+  /// What waits is counted, and who has some stands in its turn once (U1); O(sessions * sessions).
+  bool is_valid() const {
+    size_t size = 0;
+    for (const auto& [uid, user] : users_) {
+      size_t jobs = 0;
+      for (const auto& [session, queue] : user.sessions) {
+        const auto turns = std::count(user.turn.begin(), user.turn.end(), session);
+        if (queue.empty() || turns != 1) return false;
+        jobs += queue.size();
+      }
+      if (jobs == 0 || jobs != user.size || user.turn.size() != user.sessions.size()) return false;
+      if (std::count(turn_.begin(), turn_.end(), uid) != 1) return false;
+      size += jobs;
+    }
+    return size == size_ && turn_.size() == users_.size();
   }
 
  private:
@@ -89,6 +112,7 @@ class CopyQueue {
     auto& jobs = user.sessions[job.session];
     if (jobs.empty()) user.turn.push_back(job.session);
     ++size_;
+    OCM_DASSERT(turn_.size() == users_.size() && user.turn.size() == user.sessions.size());
     return jobs;
   }
 

@@ -10,8 +10,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/log_limiter.h"
 #include "control/env.h"
 #include "control/leases.h"
@@ -87,6 +89,7 @@ struct Core {
 /// 16 bytes of a message's field. False if the length is another.
 template <class Id>
 bool read_id(const std::string& field, Id& id) {
+  static_assert(std::is_trivially_copyable_v<Id> && sizeof(Id) == 16);
   if (field.size() != id.bytes.size()) return false;
   __builtin_memcpy(id.bytes.data(), field.data(), id.bytes.size());
   return true;
@@ -105,6 +108,10 @@ inline wire::ExtentRef ref_of(ExtentId id) {
 inline bool is_in(const std::vector<ExtentId>& ids, ExtentId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
+static_assert(static_cast<uint32_t>(control::NodeState::kAlive) == uint32_t{OCM_NODE_ALIVE} &&
+              static_cast<uint32_t>(control::NodeState::kSuspect) == uint32_t{OCM_NODE_SUSPECT} &&
+              static_cast<uint32_t>(control::NodeState::kDead) == uint32_t{OCM_NODE_DEAD} &&
+              static_cast<uint32_t>(control::NodeState::kDraining) == uint32_t{OCM_NODE_DRAINING});
 inline bool is_state(const wire::NodeView& node, control::NodeState state) {
   return node.state() == static_cast<uint32_t>(state);
 }

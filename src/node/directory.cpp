@@ -1,5 +1,6 @@
 #include "node/directory.h"
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "os/crypto.h"
 
@@ -28,6 +29,8 @@ Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
   served->staged = staged;
   const auto leased = leased_.find(id.address);
   if (leased != leased_.end() && leased->second == id.generation) served->lease_until_ns = &lease_;
+  OCM_DASSERT((data == nullptr) != (staged == nullptr));
+  OCM_DASSERT(extent->id == id);
   served->extent = std::move(extent);
   // Removed or suspended between find() and here: revoke() may have come before the entry was there to be found.
   if (served->extent->revoked() || served->extent->suspended()) return Status(Code::kRevoked);
@@ -75,8 +78,19 @@ std::weak_ptr<fabric::ServedExtent> Directory::end(ExtentId id, bool is_freed) {
       served_.erase(it);
     }
   }
+  OCM_DASSERT(served == nullptr || served->revoked.load(std::memory_order_relaxed));  // D2
   if (on_revoke_) on_revoke_(id);
   return served;
+}
+
+bool Directory::is_valid() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, served] : served_) {
+    if (served == nullptr || served->id.address != address) return false;  // D1
+    if (served->revoked.load(std::memory_order_relaxed)) return false;     // D2
+    if (served->extent == nullptr || served->extent->id != served->id) return false;
+  }
+  return true;
 }
 
 }  // namespace ocm::node

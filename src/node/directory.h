@@ -40,6 +40,8 @@ class Directory final : public fabric::ExtentDirectory {
   std::weak_ptr<fabric::ServedExtent> suspend(ExtentId id);
   /// Also called by revoke(), for a fabric that keeps registrations of its own. Set before serving.
   void on_revoke(std::function<void(ExtentId)> hook) { on_revoke_ = std::move(hook); }
+  /// D1, and that nothing is kept that was revoked (D2); O(extents that are served).
+  bool is_valid() const;
 
  private:
   struct Served;
@@ -49,7 +51,7 @@ class Directory final : public fabric::ExtentDirectory {
   const std::span<const std::byte> token_;
   const std::atomic<uint64_t>& lease_;
   std::function<void(ExtentId)> on_revoke_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<GlobalAddress, std::shared_ptr<Served>> served_;  // D3
   std::unordered_map<GlobalAddress, uint32_t> leased_;                 // replicas, with their generation
 };

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/share.h"
 #include "os/address.h"
 #include "os/fd_reserve.h"
@@ -27,6 +28,7 @@ Connection* Doors::accept(Door& door, os::Fd socket, std::string peer, Connectio
   const auto place = door.unproved.insert(door.unproved.end(), {connection.get(), core_.now_ns()});
   connections_.emplace(connection.get(), Accepted{connection, &door, place});
   ++door.open;
+  OCM_DASSERT(door.unproved.size() <= door.open);
   ++core_.metrics.connections_total;
   core_.metrics.connections = connections_.size();
   auto ended = [this, peer = std::move(peer), closed = std::move(closed)](
@@ -39,10 +41,13 @@ Connection* Doors::accept(Door& door, os::Fd socket, std::string peer, Connectio
     }
     proved(which.get());  // whatever it was: nobody waits for it
     const auto gone = connections_.find(which.get());
+    OCM_DASSERT(gone != connections_.end() && !gone->second.unproved);
+    OCM_DASSERT(gone->second.door->open > 0);
     --gone->second.door->open;
     connections_.erase(gone);
     core_.metrics.connections = connections_.size();
     closed();
+    OCM_DASSERT(is_valid());
   };
   connection->start(std::move(handler), std::move(ended));
   if (!closing_unproved_) {
@@ -55,6 +60,7 @@ Connection* Doors::accept(Door& door, os::Fd socket, std::string peer, Connectio
 void Doors::proved(Connection* connection) {
   const auto it = connections_.find(connection);
   if (it == connections_.end() || !it->second.unproved) return;
+  OCM_DASSERT((*it->second.unproved)->connection == connection);
   it->second.door->unproved.erase(*it->second.unproved);
   it->second.unproved.reset();
 }
@@ -110,6 +116,7 @@ void Doors::accept_program(os::Fd socket) {
   auto* connection =
       accept(programs_, std::move(socket), who, std::move(options), std::move(handler), [this, program] {
         const auto it = connections_by_uid_.find(program->uid);
+        OCM_DASSERT(it != connections_by_uid_.end() && it->second > 0);
         if (--it->second == 0) connections_by_uid_.erase(it);
         service_.program_ended(program);
       });
@@ -121,6 +128,7 @@ void Doors::accept_program(os::Fd socket) {
 
 void Doors::accept_peer(os::Fd socket) {
   const std::string peer = os::peer_host(socket.get());
+  OCM_DASSERT(daemons_.unproved.size() <= daemons_.open);
   const size_t proven = daemons_.open - daemons_.unproved.size();
   if (proven >= core_.config.connections) return refuse(peer);
   const bool scarce = !os::fd_is_for(socket.get(), os::FdUse::kConnection);
@@ -142,6 +150,13 @@ void Doors::accept_peer(os::Fd socket) {
   options.outstanding_max = 4096;
   options.outstanding_bytes_max = size_t{1} << 30;
   accept(daemons_, std::move(socket), peer, std::move(options), std::move(handler), [] {});
+}
+
+bool Doors::is_valid() const {
+  size_t programs = 0;
+  for (const auto& [uid, count] : connections_by_uid_) programs += count;
+  return programs == programs_.open && programs_.open + daemons_.open == connections_.size() &&
+         programs_.unproved.size() <= programs_.open && daemons_.unproved.size() <= daemons_.open;
 }
 
 void Doors::close_all() {

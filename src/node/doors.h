@@ -32,6 +32,8 @@ class Doors {
   void accept_peer(os::Fd socket);
   /// Ends every session and connection that was accepted.
   void close_all();
+  /// What is open is counted, by door and by user; O(users).
+  bool is_valid() const;
 
  private:
   static constexpr uint64_t kProveNs = 5'000'000'000;

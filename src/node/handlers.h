@@ -38,6 +38,7 @@ class Handlers {
 
   /// `handler` may be a coroutine: it lives as long as this.
   void on(Body body, Handler handler) {
+    OCM_DASSERT(body != wire::Envelope::BODY_NOT_SET && handler);
     const bool is_new = handlers_.emplace(body, std::move(handler)).second;
     OCM_ASSERT(is_new);  // H1
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/parts.h"
 
@@ -44,6 +45,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
     co_return Status();
   }
   co_await end(session, id);
+  OCM_DASSERT(replicas || unasked.empty());
   if (session->ended) co_return Status(Code::kCancelled);
   if (!answers.unreached.is_ok()) co_return answers.unreached;
   if (!unasked.empty())
@@ -115,7 +117,8 @@ Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, w
                            Answers& out) {
   const wire::HoldRequest asked = request;
   control::HoldId id;
-  read_id(request.hold_id(), id);
+  [[maybe_unused]] const bool is_id = read_id(request.hold_id(), id);
+  OCM_DASSERT(is_id);
   session->holds[id].insert(node);
   Result<wire::Held> held = Status(Code::kCancelled);
   if (session->ended) {  // its homes were told already

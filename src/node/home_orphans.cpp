@@ -1,4 +1,5 @@
 // Whose daemon a home does not hear of: it asks before it frees what their sessions have.
+#include "base/assert.h"
 #include "base/fault.h"
 #include "node/home.h"
 
@@ -13,6 +14,7 @@ void Home::free_orphan(const SessionId& session) {
   fault::reached(fault::State::kOrphanFreed);
   log::info("orphan_freed", {{"session", to_hex(session).substr(0, 8)}});
   free_session(session);
+  OCM_DASSERT(!leases_.vouching(session));  // it has nothing here any more
   for (Making& making : making_) making.cancelled = making.cancelled || making.session == session;
 }
 
@@ -28,10 +30,13 @@ std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
   std::vector<Orphan> out;
   if (fault::at(fault::Point::kOrphansStay)) return out;
   for (const SessionId& session : leases_.expired(now_ns)) {
-    if (fault::at(fault::Point::kOrphanNotAsked))
+    if (fault::at(fault::Point::kOrphanNotAsked)) {
       free_orphan(session);
-    else
-      out.push_back(*orphan(session));
+      continue;
+    }
+    const std::optional<Orphan> one = orphan(session);
+    OCM_DASSERT(one.has_value());  // L2 of control/leases.h
+    out.push_back(*one);
   }
   return out;
 }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kWaitingMax = 3 * size_t{65536};
 constexpr uint64_t kUnknownNs = 86'400'000'000'000;
+static_assert(Homes::kAnyRun == 0, "no partition: those are from 1 on");
 
 }  // namespace
 
@@ -44,6 +45,7 @@ Task<std::vector<Result<wire::Envelope>>> Homes::ask_all(Requests requests, uint
     tasks.push_back(one(*this, std::move(node), std::move(request), deadline_ns, answers[i]));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  OCM_DASSERT(answers.size() == requests.size());
   co_return answers;
 }
 
@@ -61,6 +63,7 @@ Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope m
                                 std::function<bool()> wanted) {
   if (waiting_ >= kWaitingMax) co_return Status(Code::kLimit);
   ++waiting_;
+  OCM_DASSERT(waiting_ <= kWaitingMax);
   Status told(Code::kCancelled);
   uint64_t known_ns = core_.now_ns();
   uint32_t shown = run_of(node);
@@ -77,6 +80,7 @@ Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope m
     told = Status(Code::kCancelled);
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
+  OCM_DASSERT(waiting_ > 0);
   --waiting_;
   co_return told;
 }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "control/rpc.h"
 #include "node/core.h"
 #include "node/peers.h"
@@ -30,7 +31,10 @@ class Homes {
 
   Homes(Core& core, Peers& peers, const Cluster& cluster) : core_(core), peers_(peers), cluster_(cluster) {}
   /// The handlers of this daemon (O1). Before anything is asked.
-  void serve(std::function<control::Task<control::Reply>(wire::Envelope)> here) { here_ = std::move(here); }
+  void serve(std::function<control::Task<control::Reply>(wire::Envelope)> here) {
+    OCM_DASSERT(here && !here_);
+    here_ = std::move(here);
+  }
 
   bool is_here(const std::string& node) const { return node == core_.name; }
   /// A request to `node`, until `deadline_ns` (0: Core::deadline_ns()). `reply_on_error` (may be null) gets the envelope

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "node/core.h"
 #include "os/fd_reserve.h"
@@ -24,6 +25,7 @@ constexpr auto kPatience = std::chrono::seconds(5);
 constexpr uint32_t kNobody = ~uint32_t{0};  // over TCP
 constexpr uint64_t kRestNsPerByte = 200;    // one takes about 25 to make
 constexpr size_t kIgnoredBytesMax = size_t{1} << 20;
+static_assert(kConnectionsMax / 2 <= kConnectionsMax / 4 * 3, "a user has no more than all");
 
 const char* reason(int code) {
   switch (code) {
@@ -142,6 +144,7 @@ void HttpServer::start() {
 
 bool HttpServer::Shared::make_room(size_t most, const std::function<bool(const Open&)>& which) {
   if (static_cast<size_t>(std::count_if(open.begin(), open.end(), which)) < most) return true;
+  OCM_DASSERT(most > 0);
   const auto oldest = std::find_if(open.begin(), open.end(), [&](const Open& one) {
     return which(one) && (!one.asked || !is_waited_for(*one.stream));
   });
@@ -172,6 +175,7 @@ void HttpServer::accept(const std::shared_ptr<Shared>& shared, os::Fd socket) {
       return;
   }
   if (!shared->make_room(kConnectionsMax, [](const Open&) { return true; })) return;
+  OCM_DASSERT(shared->open.size() < kConnectionsMax);
   shared->open.push_back(fresh);
   shared->loop.spawn(serve(shared, fresh.stream));
 }
@@ -235,6 +239,7 @@ control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> sha
   const size_t start = head ? 5 : 4;
   if (request.size() > kRequestBytesMax) co_return Answer{431, "text/plain", "the request is too long\n"};
   if (!request.starts_with("GET ") && !head) co_return Answer{405, "text/plain", "GET only\n"};
+  OCM_DASSERT(start <= request.size());
   const size_t end = request.find(' ', start);
   if (end == std::string::npos) co_return Answer{400, "text/plain", "malformed request\n"};
   Request asked;  // no temporary in a co_await: GCC 12 destroys it twice

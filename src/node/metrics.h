@@ -15,6 +15,7 @@ namespace ocm::node {
 class Histogram {
  public:
   static constexpr int kBuckets = 24;
+  static_assert(kBuckets < 64, "a bound is a bit of a word");
   void add(uint64_t ns);
   /// Appends `name_bucket{labels,le=...}`, `_sum` and `_count`.
   void print(std::string& out, std::string_view name, std::string_view labels) const;

@@ -13,6 +13,7 @@
 #include <future>
 #include <thread>
 
+#include "base/assert.h"
 #include "control/sockets.h"
 #include "node/doors.h"
 #include "node/remaker.h"
@@ -25,6 +26,7 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kTokenBytes = 32;  // drawn; as hex digits in its file
+static_assert(2 * kTokenBytes >= 16, "read_token() takes no shorter one");
 
 /// Extents take a descriptor each: as many as the system gives.
 void raise_nofile() {
@@ -100,6 +102,7 @@ Result<os::Secret> load_token(const Config& config) {
       return Status::from_errno(errno, "writing " + path);
     }
   }
+  OCM_DASSERT(text.size() == 2 * kTokenBytes);
   auto secret = os::Secret::copy(os::bytes_of(text));
   ::explicit_bzero(text.data(), text.size());
   return secret;
@@ -165,6 +168,7 @@ Status Node::Impl::prepare() {
   core.host_id = host_id();
   // Drawn anew by every run of the daemon, so that no address of an earlier run is ever answered.
   core.partition = static_cast<uint32_t>(loop.random_number()) % GlobalAddress::kPartitionMax + 1;
+  OCM_DASSERT(core.partition >= 1 && core.partition <= GlobalAddress::kPartitionMax);
   raise_nofile();
   const uint64_t extents = config.extents_max(os::fd_limit());
   if (!config.embedded && os::fd_limit() < extents) {
@@ -216,6 +220,8 @@ Status Node::Impl::listen() {
     core.founds = core.founds || (mine && seed == config.seeds.front());
     if (!mine) core.other_seeds.push_back(seed);
   }
+  OCM_DASSERT(!core.coordinates || core.other_seeds.empty());
+  OCM_DASSERT(core.other_seeds.size() <= config.seeds.size() && (!core.founds || core.passes_on()));
   peers = std::make_unique<Peers>(core, [this](std::string address, uint64_t deadline_ns) {
     return dial(core, loop, std::move(address), deadline_ns);
   });
@@ -284,7 +290,7 @@ control::Task<void> Node::Impl::drain(std::promise<void>& drained) {
   drained.set_value();
 }
 
-Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) { OCM_DASSERT(impl_ != nullptr); }
 
 namespace {
 /// "dram 1.0 GiB"
@@ -331,6 +337,7 @@ void Node::stop() {
   std::promise<void> drained;
   Impl& impl = *impl_;
   impl.loop.post([&impl, &drained] { impl.loop.spawn(impl.drain(drained)); });
+  OCM_DASSERT(impl.thread.joinable());
   drained.get_future().wait();
   if (!impl.socket_path.empty()) {
     ::unlink(impl.socket_path.c_str());

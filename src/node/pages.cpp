@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "os/fd_reserve.h"
 #include "wire/control.h"
@@ -21,6 +22,7 @@ wire::FabricStats fabric_stats(const fabric::Servers::One& one) {
   out.set_fabric(static_cast<uint32_t>(one.entry.fabric));
   out.set_served(one.server != nullptr);
   const std::string_view why_not = utf8_prefix(one.why_not, wire::kDetailBytesMax);
+  OCM_DASSERT(why_not.size() <= wire::kDetailBytesMax && is_utf8(why_not));
   out.set_why_not(why_not.data(), why_not.size());
   out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
   out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
@@ -62,6 +64,7 @@ wire::Stats Pages::stats(uint32_t uid) const {
     s.set_put_bytes(session->moved.put_bytes);
     s.set_get_bytes(session->moved.get_bytes);
   }
+  OCM_DASSERT(out.sessions_size() <= kSessionsMax);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "base/fault.h"
 
 namespace ocm::node {
@@ -19,6 +20,7 @@ control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Env
   auto connected = co_await connect(address, deadline_ns);
   if (!connected.is_ok()) co_return connected.status();
   const std::shared_ptr<control::Link> connection = std::move(connected).value();
+  OCM_DASSERT(connection != nullptr);
   if (sent != nullptr) *sent = true;
   auto reply = co_await connection->call(std::move(request), deadline_ns);
   if (reply.status().code() == Code::kPeerLost) fault::reached(fault::State::kCallBroken);
@@ -46,6 +48,7 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   Result<std::shared_ptr<control::Link>> dialled = Status(Code::kNoFds);
   if (!fault::at(fault::Point::kPeerNoFds))
     dialled = co_await dial_(address, std::min(deadline_ns, core_.now_ns() + kDialNs));
+  OCM_DASSERT(peer->dialling);  // nobody else dials meanwhile
   peer->dialling = false;
   if (!dialled.is_ok()) {
     // Whatever it was, nobody heard the request: it is told later, as where the peer does not answer.
@@ -56,12 +59,14 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
     co_return peer->refused;
   }
   peer->connection = std::move(dialled).value();
+  OCM_DASSERT(peer->connection != nullptr);
   // Nobody finds it there: it would stay open for ever.
   if (peer->forgotten) core_.env.spawn(close_later(core_, peer->connection));
   co_return peer->connection;
 }
 
 control::Task<void> Peers::close_later(Core& core, std::shared_ptr<control::Link> connection) {
+  OCM_DASSERT(connection != nullptr);
   co_await core.env.sleep_ns(core.config.failure_deadline_ns());
   connection->close(Status(Code::kPeerLost, "the node is gone"));
 }

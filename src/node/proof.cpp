@@ -1,5 +1,6 @@
 #include "node/proof.h"
 
+#include "base/assert.h"
 #include "control/sockets.h"
 #include "os/address.h"
 #include "os/crypto.h"
@@ -8,6 +9,7 @@ namespace ocm::node {
 namespace {
 
 constexpr size_t kNonceBytes = 16;
+static_assert(sizeof(os::Digest) == 32, "a proof is HMAC-SHA256");
 
 std::string nonce() {
   std::string out(kNonceBytes, '\0');
@@ -74,6 +76,8 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
     node_ = hello.node();
     client_nonce_ = hello.nonce();
     server_nonce_ = nonce();
+    OCM_DASSERT(client_nonce_.size() == kNonceBytes && server_nonce_.size() == kNonceBytes);
+    OCM_DASSERT(!proven_);
     auto& challenge = *out.mutable_node_challenge();
     challenge.set_nonce(server_nonce_);
     challenge.set_node(core.name);
@@ -83,10 +87,12 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
     return out;
   }
   if (request.has_node_proof() && !node_.empty() && !proven_) {
+    OCM_DASSERT(client_nonce_.size() == kNonceBytes && server_nonce_.size() == kNonceBytes);
     const os::Digest want = proof(core, "oncilla client", node_, client_nonce_, server_nonce_, binding_);
     if (!os::equal_secrets(want, os::bytes_of(request.node_proof().proof()))) {
       return Status(Code::kAuth, "its cluster token is another than this node's");
     }
+    OCM_DASSERT(control::check_node_name(node_).is_ok());
     proven_ = true;
     return out;
   }

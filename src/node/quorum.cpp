@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/fault.h"
 
 namespace ocm::node {
@@ -21,6 +22,7 @@ Quorum::Quorum(Core& core, Home& home, Peers& peers)
       presence_(core.config.failure_deadline_ns()) {}
 
 void Quorum::start(uint64_t coordinator_run) {
+  OCM_DASSERT(!voter_.has_value() && !convener_.has_value());
   self_.set_name(core_.name);
   self_.set_incarnation(id_field(core_.incarnation));
   self_.set_address(core_.control_address);
@@ -32,11 +34,13 @@ void Quorum::start(uint64_t coordinator_run) {
 }
 
 void Quorum::found(uint64_t run) {
+  OCM_DASSERT(run != 0);
   voter_->leave();
   sealing_ = telling_ = false;
   convener_.emplace(run, self_);
   const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
   OCM_ASSERT(alone.is_ok());
+  OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id() == convener_->council().id());
   memory_.keep(*voter_);
 }
 
@@ -58,6 +62,7 @@ void Quorum::answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out
 }
 
 Reply Quorum::answer(const wire::Envelope& request) {
+  OCM_DASSERT(voter_.has_value());
   if (auto out = memory_.answer(request)) return std::move(*out);
   Reply out = answer_as_voter(request);
   memory_.keep(*voter_);
@@ -128,6 +133,7 @@ bool Quorum::has_ended(const wire::Council& council) const {
     one_heard = one_heard || (runs && lately(known.at_ns));
     may_promise += known.run.may_promise(voter, council) ? 1 : 0;
   }
+  OCM_DASSERT(run <= may_promise && may_promise <= council.voters_size());
   // Those that remember it stand for no seat: one that runs must.
   return 2 * (one_heard ? may_promise : run) <= council.voters_size();
 }
@@ -150,6 +156,7 @@ void Quorum::heard_run(const std::string& node, control::VoterRun run) {
     constexpr size_t kRunsMax = 64;
     if (runs_.size() >= kRunsMax) runs_.clear();
     runs_[node] = {std::move(run), core_.now_ns()};
+    OCM_DASSERT(runs_.size() <= kRunsMax);
   }
 }
 
@@ -179,6 +186,7 @@ bool Quorum::is_dead(const wire::Council& council) const {
 
 void Quorum::seek_seat() {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), now = core_.now_ns();
+  OCM_DASSERT(core_.passes_on() && deadline_ns >= 8);
   const wire::Council& council = voter_->council();
   if (convening_ || resigned_ || council.id() == 0 || newest().id() != council.id() || is_over(council))
     return;
@@ -215,6 +223,7 @@ void Quorum::take_up() {
   if (convener_->council().id() == voter_->council().id()) return;
   convener_->take_up(voter_->made_of());
   sealing_ = telling_ = false;
+  OCM_DASSERT(convener_->council().id() == voter_->council().id() && convener_->is_valid());
 }
 
 Task<void> Quorum::stand() {
@@ -284,6 +293,7 @@ void Quorum::follow_seat() {
   else
     seat_.drop();
   seat_in_ = council;
+  OCM_DASSERT(seat_in_.id() == newest().id());
 }
 
 void Quorum::leader_changed() {
@@ -336,13 +346,17 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
   renew();
 }
 
-void Quorum::renew() { core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release); }
+void Quorum::renew() {
+  OCM_DASSERT(core_.lease_until_ns != nullptr);
+  core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release);
+}
 
 bool Quorum::come_to(const wire::Council& council) {
   if (!control::is_council(council) || is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
   if (!is_new) return false;
+  OCM_DASSERT(holder_.council().id() == council.id());
   memory_.keep(*voter_);
   memory_.home_came_to(council);
   leader_changed();
@@ -365,6 +379,7 @@ void Quorum::saw(const wire::Council& council) {
   // Who restarts again and again is not gone: each chain is waited for anew, as long as there are not too many.
   constexpr size_t kStrangersMax = 256;
   const bool is_next = control::continues(council, stranger_);
+  OCM_DASSERT(strangers_.size() <= kStrangersMax);
   if (strangers_.size() < kStrangersMax && strangers_.insert(council.id()).second && !is_next)
     stranger_since_ns_ = 0;
   if (std::exchange(stranger_, council).id() != council.id()) leader_changed();
@@ -397,6 +412,7 @@ void Quorum::free_if_over() {
         const auto echo = echoes_.find(voter.name());
         return echo != echoes_.end() && echo->second.over;
       }));
+  OCM_DASSERT(taken <= static_cast<size_t>(council.voters_size()));
   if (static_cast<size_t>(council.voters_size()) - taken >= control::majority(council)) return;
   free_replicas("another run of this node's daemon was taken for the only one");
   replicas_freed_before_ = home_.next_generation();  // also where there was none
@@ -418,6 +434,7 @@ void Quorum::start_over(const wire::Council& council) {
 }
 
 const wire::Council& Quorum::newest() const {
+  OCM_DASSERT(voter_.has_value());
   const wire::Council& mine = holder_.council();
   const wire::Council& voted = voter_->council();
   // Founded anew, and this node's home is of the council before; not where that has come to one which follows both.
@@ -430,6 +447,7 @@ const wire::Council& Quorum::newest() const {
 }
 
 void Quorum::reported(const wire::Heartbeat& beat) {
+  OCM_DASSERT(convener_.has_value());
   const wire::NodeView& node = beat.self();
   presence_.heard(core_.now_ns(), node.name(), control::VoterRun::of(node.incarnation(), node.remembered()));
   if (!cannot_be_sealed(beat.council()))
@@ -471,6 +489,7 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
       auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
       if (reply.is_ok()) out->answers.emplace_back(voter.name(), std::move(reply).value());
     }
+    OCM_DASSERT(out->left > 0);
     --out->left;
     out->changed.notify();
   };
@@ -479,6 +498,7 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
     core_.env.spawn(one(*this, voter, request(voter.name()), round));
   }
   while (round->left > 0 && round->answers.size() < enough) co_await round->changed.wait();
+  OCM_DASSERT(round->answers.size() + round->left <= static_cast<size_t>(council.voters_size()));
   co_return round->answers;
 }
 
@@ -489,6 +509,7 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope same
 
 std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& nodes,
                                             const std::set<std::string>& leaving) const {
+  OCM_DASSERT(convener_.has_value() && self_.incarnation().size() == 16);
   const wire::Council together = convener_->together();
   const uint64_t now = core_.now_ns();
   std::vector<wire::Voter> out{self_};
@@ -607,6 +628,7 @@ wire::Council Quorum::without_self(wire::Council council) const {
 }
 
 Task<bool> Quorum::others_agree(wire::Council base) {
+  OCM_DASSERT(convener_.has_value() && control::majority(base) > 0);
   const size_t needed = control::majority(base) - 1;
   wire::Envelope request;
   *request.mutable_seal_council() = convener_->seal_request(base, false);
@@ -661,12 +683,14 @@ Task<void> Quorum::accept() {
 }
 
 Task<void> Quorum::install() {
+  OCM_DASSERT(convener_.has_value() && convening_);
   wire::Envelope request;
   *request.mutable_install_council() = convener_->chosen();
   const wire::Council next = convener_->chosen().council();
   // P4: nobody hears of it from here before others can go on with it.
   const wire::Council others = without_self(next);
   const size_t own = others.voters_size() == next.voters_size() ? 0 : 1;
+  OCM_DASSERT(own == 0 || others.voters_size() < next.voters_size());
   const size_t needed = control::majority(next) - own;
   Answers answers = co_await ask_all(others, request, needed);
   if (!convener_->has_chosen() || convener_->chosen().council().id() != next.id()) co_return;

@@ -2,6 +2,7 @@
 // own home may end (control/loss.h).
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "node/quorum.h"
 
@@ -31,6 +32,7 @@ void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
   constexpr size_t kAtOnceMax = 64;
   if (fault::at(fault::Point::kDoubtStays)) return;
   if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
+  OCM_DASSERT(settling_.size() <= kAtOnceMax);
   auto asker = std::make_shared<control::LossAsker>(control::LossAsker::finishing(
       ids_in(watched.part()), ids_in(watched.lost()), replica, core_.env.random_number() | 1));
   const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
@@ -38,6 +40,7 @@ void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
     co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
     if (of->outcome() == Outcome::kLost) fault::reached(fault::State::kDoubtSettled);
     co_await self.core_.env.sleep_ns(deadline_ns);  // what stays in doubt is told again with each vote
+    OCM_DASSERT(self.settling_.contains(which));
     self.settling_.erase(which);
   };
   core_.env.spawn(settle(*this, std::move(asker), replica));
@@ -66,6 +69,7 @@ Task<bool> Quorum::begin_end() {
   if (core_.now_ns() > end_tried_ns_ + 8 * core_.config.failure_deadline_ns()) unheard_since_ns_ = 0;
   end_tried_ns_ = core_.now_ns();
   ++end_.leaving;
+  OCM_DASSERT(end_.is_near());  // R11 of control/loss.h
   wire::Envelope message;
   auto& request = *message.mutable_lease_vote();
   request.set_council_id(council.id());
@@ -93,6 +97,7 @@ Task<bool> Quorum::begin_end() {
   }
   if (council.id() == 0 || heard < control::majority(council)) co_return false;
   // Who was not heard may accept a loss that nobody finds: the council changes soon where it is gone.
+  OCM_DASSERT(heard <= static_cast<size_t>(council.voters_size()));
   const size_t unheard = static_cast<size_t>(council.voters_size()) - heard;
   if (unheard == 0)
     unheard_since_ns_ = 0;
@@ -117,6 +122,7 @@ Task<bool> Quorum::begin_end() {
 }
 
 void Quorum::take_back_end() {
+  OCM_DASSERT(end_.stays <= end_.leaving);
   end_.stays = end_.leaving;
   ask_round();
 }
@@ -198,6 +204,7 @@ Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     };
     const Answers replies = co_await ask_all(council, request);
     control::LossAsker::Answers answers;
+    OCM_DASSERT(replies.size() <= static_cast<size_t>(council.voters_size()));
     for (const auto& [voter, reply] : replies)
       answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
     asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);

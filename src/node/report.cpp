@@ -2,11 +2,15 @@
 
 #include <cstdio>
 
+#include "base/assert.h"
 #include "base/ids.h"
 #include "control/membership.h"
 
 namespace ocm::node {
 namespace {
+
+static_assert(fabric::ServerStats::kLatencyBuckets < 32, "a bound fits into a word");
+static_assert(fabric::ServerStats::kLatencyFirstNs > 0);
 
 /// Quoted and escaped: good for JSON and for Prometheus labels.
 std::string quote(std::string_view text) {
@@ -23,6 +27,7 @@ std::string quote(std::string_view text) {
       out += c;
     }
   }
+  OCM_DASSERT(out.size() >= text.size() + 1);
   return out + "\"";
 }
 
@@ -33,9 +38,11 @@ const char* state_of(const wire::NodeView& node) {
 class Text {
  public:
   void type(const char* name, const char* type, const char* help) {
+    OCM_DASSERT(std::string_view(name).starts_with("oncilla_"));
     out_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
   }
   void value(const char* name, const std::string& labels, uint64_t value) {
+    OCM_DASSERT(out_.empty() || out_.back() == '\n');
     out_ += name;
     if (!labels.empty()) out_ += "{" + labels + "}";
     out_ += " " + std::to_string(value) + "\n";

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/assert.h"
 #include "control/parts.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
@@ -98,6 +99,9 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   auto opened = sessions_.open(request, program->uid, program->pid);
   if (!opened.is_ok()) co_return opened.status();
   const std::shared_ptr<Session> session = opened.value().session;
+  OCM_DASSERT(session->uid == program->uid);  // P8 of sessions.h
+  OCM_DASSERT(uid_of(session->id) == session->uid);
+  OCM_DASSERT(session->hellos > 0 && !session->waiting);
   program->session = session;
   if (program->proved) program->proved();
   // Not waited for: a program that gave up its hello would end the session, and with it all that it holds.
@@ -351,6 +355,7 @@ Task<Result<wire::Envelope>> Service::ask_of_names(std::shared_ptr<Session> sess
 
 void Service::rest_after(const wire::Envelope& reply, control::Turns::Turn turn) {
   const int parts = reply.allocation().extents_size() + reply.names().allocations_size();
+  OCM_DASSERT(turn != nullptr);
   if (parts <= static_cast<int>(kManyExtents)) return;
   const auto hold = [](control::Env& env, uint64_t ns,
                        [[maybe_unused]] control::Turns::Turn held) -> Task<void> {
@@ -391,6 +396,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   const ExtentId replica = id_of(request);
   const std::vector<ExtentId> part = control::part_of(allocation, replica);
   if (part.empty()) co_return Status(Code::kNotFound, "not an extent of this allocation");
+  OCM_DASSERT(is_in(part, replica));
   if (part.size() == 1) co_return Status(Code::kLost, "it is the last replica");
   std::string node;
   wire::ResolveRequest asked;

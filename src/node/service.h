@@ -97,6 +97,7 @@ class Service {
   Pages& pages_;
   static constexpr uint64_t kLossesEachDeadline = 4;
   static constexpr size_t kNameReadsAtOnce = 4, kNameChangesAtOnce = 16;
+  static_assert(kLossesEachDeadline > 0 && kNameReadsAtOnce > 0 && kNameChangesAtOnce > 0);
   /// A long answer keeps the loops of both daemons busy for some 20 ns a byte: its turn lasts so much longer that one user
   /// takes a seventh of their time at most.
   static constexpr uint64_t kRestNsPerByte = 600;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/share.h"
 #include "base/units.h"
@@ -58,6 +59,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   tell(*session);
   session->moved = {};
   session->moved_at_ns = core_.now_ns();
+  OCM_DASSERT(uid_of(session->id) == uid && !session->ended);  // P8
   session->uid = uid;
   session->pid = pid;
   session->waiting = false;
@@ -68,6 +70,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
     ++uid_sessions_[uid];
     ++core_.metrics.sessions_total;
   }
+  OCM_DASSERT(sessions_.size() <= core_.config.sessions && uid_sessions_.contains(uid));
   out.session = std::move(session);
   return out;
 }
@@ -101,7 +104,10 @@ bool Sessions::is_valid() const {
   for (const auto& [id, session] : sessions_) {
     if (id != session->id || uid_of(id) != session->uid || over_.contains(id_field(id))) return false;  // P8
     ++by_uid[session->uid];
-    for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
+    for (const auto& [allocation, held] : session->allocations) {
+      if (!held.is_valid()) return false;  // P1, P4
+      bytes[session->uid] += held.quota_bytes;
+    }
   }
   const size_t share = share_of_one_user(core_.config.sessions);
   for (const auto& [uid, sessions] : by_uid) {
@@ -117,12 +123,14 @@ bool Sessions::is_valid() const {
 void Sessions::look_at_page(Session& session) {
   constexpr uint64_t kBytesPerNsMax = 1000, kOpsPerNsMax = 1;  // a program may write there what it likes
   const uint64_t now_ns = core_.now_ns();
+  OCM_DASSERT(now_ns >= session.moved_at_ns && session.page.data() != nullptr);
   const uint64_t passed_ns = now_ns - session.moved_at_ns;
   session.moved_at_ns = now_ns;
   const auto* page = reinterpret_cast<const fabric::shm::SessionPage*>(session.page.data());
   const auto take = [&](const std::atomic<uint64_t>& said, uint64_t& seen, uint64_t& sum, uint64_t per_ns) {
     const uint64_t now = said.load(std::memory_order_relaxed);
     const uint64_t more = now > seen ? std::min(now - seen, passed_ns * per_ns) : 0;
+    OCM_DASSERT(more == 0 || seen + more <= now);
     seen += more;
     sum += more;
   };
@@ -145,6 +153,7 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
   look_at_page(*session);
   if (sessions_.erase(session->id) == 0) return;
   const auto mine = uid_sessions_.find(session->uid);
+  OCM_DASSERT(mine != uid_sessions_.end() && mine->second > 0);
   if (--mine->second == 0) uid_sessions_.erase(mine);
 }
 
@@ -156,6 +165,7 @@ void Sessions::tell(std::vector<fabric::shm::NodeWord> nodes) {
 
 void Sessions::tell(Session& session) const {
   using fabric::shm::SessionPage;
+  OCM_DASSERT(session.page.data() != nullptr && session.nodes_version % 2 == 0);
   auto* const page = reinterpret_cast<SessionPage*>(session.page.data());
   page->nodes_version.store(session.nodes_version + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/assert.h"
 #include "control/allowance.h"
 #include "control/leases.h"
 #include "control/recent.h"
@@ -51,6 +52,8 @@ struct HeldAllocation {
 
   /// False: only homes told of it, extent by extent, after this daemon restarted.
   bool is_whole() const { return allocation.bytes_total() != 0; }
+  /// What is claimed or named is not owned (P1, P4).
+  bool is_valid() const { return !owned || (!claimed_quota_bytes && !named); }
 };
 
 /// Of what has `claimed_quota_bytes`.
@@ -105,6 +108,7 @@ class Sessions {
   /// What one session may show after a restart: 300,000 small allocations, or 256 of the longest sequences; their holds,
   /// too.
   static constexpr size_t kRestoredBytesMax = size_t{256} << 20;
+  static_assert(kRestoredBytesMax >= wire::kNodeBytesMax, "more than one message shows");
 
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
@@ -137,7 +141,7 @@ class Sessions {
   size_t count() const { return sessions_.size(); }
   const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
   std::string resume_key(const SessionId& id) const;
-  /// P3, what an ended one has left, and what is charged; O(allocations).
+  /// P1, P3, P4, P8, what an ended one has left, and what is charged; O(allocations).
   bool is_valid() const;
 
   // ---- what a session brings along after this daemon restarted: sessions_resume.cpp

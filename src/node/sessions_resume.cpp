@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/assert.h"
 #include "control/parts.h"
 #include "node/sessions.h"
 #include "os/crypto.h"
@@ -21,6 +22,7 @@ os::Digest Sessions::mac_of(const SessionId& session, std::string_view record) c
 
 std::string Sessions::receipt(const SessionId& session, const HeldAllocation& held) const {
   if (core_.config.embedded) return {};
+  OCM_DASSERT(held.is_valid());
   wire::HeldRecord record;
   record.set_owned(held.owned || held.claimed_quota_bytes.has_value());
   record.set_quota_bytes(held.claimed_quota_bytes.value_or(held.quota_bytes));
@@ -46,6 +48,7 @@ Status Sessions::restore(Session& session, const wire::SessionRestore& request) 
 }
 
 Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown& shown) {
+  OCM_DASSERT(session.resumed && session.restored_bytes <= kRestoredBytesMax);
   const std::string_view bytes = shown.receipt();
   const Status refused(Code::kAuth, "not a receipt of this session");
   if (bytes.size() < sizeof(os::Digest)) return refused;
@@ -86,6 +89,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation()));
   }
   session.restored_bytes += bytes.size();
+  OCM_DASSERT(session.restored_bytes <= kRestoredBytesMax);
   held.allocation = std::move(*record.mutable_allocation());
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
@@ -97,6 +101,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     held.claimed_quota_bytes = record.quota_bytes();
     if (absorb(session, held)) own(session, held);
   }
+  OCM_DASSERT(held.is_valid() && held.is_whole() && held.handles > 0);
   session.allocations.insert_or_assign(id, std::move(held));
   return {};
 }
@@ -132,6 +137,7 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
     }
     if (!session.reported.emplace(one.extent().address(), id).second) continue;
     HeldAllocation& entry = session.allocations[id];
+    OCM_DASSERT(!entry.is_whole());
     entry.allocation.set_allocation_id(one.allocation_id());
     entry.allocation.set_owner_uid(session.uid);
     entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
@@ -201,6 +207,7 @@ void Sessions::note_outdated(Session& session, const HeldAllocation& held) {
 
 void Sessions::own(Session& session, HeldAllocation& held) {
   if (!held.claimed_quota_bytes) return;
+  OCM_DASSERT(!held.owned);  // P4
   held.owned = true;
   held.quota_bytes = *held.claimed_quota_bytes;
   held.claimed_quota_bytes.reset();

@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/assert.h"
 #include "control/env.h"
 
 namespace ocm::node {
@@ -37,6 +38,7 @@ class SideThread {
     push([this, waiting, work = std::move(work)] {
       const auto result = std::make_shared<T>(work());
       env_.post([waiting, result] {
+        OCM_DASSERT(!waiting->result);
         waiting->result.emplace(std::move(*result));
         waiting->done.notify();
       });
@@ -70,6 +72,7 @@ class SideThread {
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
       if (stopping_) return;
+      OCM_DASSERT(!waiting_.empty() && waiting_.front());
       const std::function<void()> work = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/units.h"
 #include "control/names.h"
@@ -18,6 +19,7 @@ constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
 constexpr size_t kOwnedAtOnceMax = 16384;  // with their sessions
 constexpr int kNamesMax = 64;              // that a check tells
 constexpr uint64_t kLogEveryNs = 60'000'000'000;
+static_assert(kOwnedAtOnceMax <= kAskedAtOnceMax, "each takes more");
 
 }  // namespace
 
@@ -26,6 +28,7 @@ void Stopper::add_parts(const wire::Allocation& allocation, uint32_t partition, 
   const int count = allocation.extents_size();
   for (int begin = 0, end = 0; begin < count; begin = end) {
     while (end < count && allocation.extents(end).part() == allocation.extents(begin).part()) ++end;
+    OCM_DASSERT(end > begin);
     for (int here = begin; here < end; ++here) {
       const auto& extent = allocation.extents(here);
       if (extent.lost() || GlobalAddress(extent.address()).partition() != partition) continue;
@@ -107,6 +110,7 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   std::map<std::pair<std::string, std::string>, size_t> open;  // where more fits
   for (const ExtentId& id : owned) {
     const control::Lease* lease = home_.lease(id);
+    OCM_DASSERT(lease != nullptr && lease->session);
     const auto owner = home_.vouching(*lease->session);
     if (!owner) continue;
     const std::pair key(owner->node, id_field(owner->incarnation));
@@ -178,6 +182,7 @@ Task<Stopper::Found> Stopper::look() {
   const auto holders = home_.holders_of_the_ended();  // no record of a name has that any more
   for (const ExtentId& id : left) {
     const control::Lease* lease = home_.lease(id);
+    OCM_DASSERT(lease != nullptr);
     if (lease->session) {
       if (const auto owner = home_.vouching(*lease->session); owner) told_by[id] = {owner->node};
     } else if (const auto held = holders.find(id); held != holders.end()) {
@@ -226,8 +231,12 @@ Task<Stopper::Found> Stopper::look() {
   tasks.clear();
   size_t next = 0;
   for (auto& [node, of_node] : queries) {
-    for (auto& query : of_node) tasks.push_back(ask(node, std::move(query), homes[next++].second));
+    for (auto& query : of_node) {
+      OCM_DASSERT(next < homes.size() && homes[next].first == node);
+      tasks.push_back(ask(node, std::move(query), homes[next++].second));
+    }
   }
+  OCM_DASSERT(next == homes.size());
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
   std::set<ExtentId> living;
   for (const auto& [node, answer] : homes) {
@@ -286,6 +295,7 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   out.set_sessions(sessions_.count());
   size_t held = 0;
   for (const ExtentId& id : found.last) {
+    OCM_DASSERT(home_.lease(id) != nullptr);
     held += home_.lease(id)->name_ended ? 1 : 0;
     const uint64_t bytes = home_.lease(id)->bytes;
     out.set_last_parts(out.last_parts() + 1);
@@ -294,6 +304,7 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
     if (named != nullptr) seen->named.push_back({named->name(), named->mode(), named->owner_uid(), bytes});
   }
   for (const ExtentId& id : found.unknown) {
+    OCM_DASSERT(home_.lease(id) != nullptr);
     out.set_unknown_parts(out.unknown_parts() + 1);
     out.set_unknown_bytes(out.unknown_bytes() + home_.lease(id)->bytes);
   }
@@ -307,6 +318,7 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   const Home::Owned owned = home_.owned();
   out.set_single_extents(owned.extents - std::min(owned.extents, extents));
   out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
+  OCM_DASSERT(held <= out.last_parts());
   if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out, held));
   co_return seen;
 }
@@ -317,8 +329,10 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
     seeing_ = true;
     seen_ = co_await see();
     seen_ns_ = core_.now_ns();
+    OCM_DASSERT(seeing_);
     seeing_ = false;
   }
+  OCM_DASSERT(seen_ != nullptr);
   co_return seen_;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "os/fd.h"
@@ -21,6 +22,7 @@ constexpr size_t kBootBytes = 36;
 constexpr size_t kBytesMax = size_t{16} << 20;
 constexpr size_t kCheckedFrom = sizeof(kMagic) + sizeof(uint32_t);
 constexpr size_t kHeadBytes = kCheckedFrom + kBootBytes;
+static_assert(sizeof(kMagic) == 8 && kHeadBytes == 8 + 4 + 36 && kHeadBytes < kBytesMax);
 
 bool is_written(int fd, const std::string& bytes) {
   for (size_t done = 0; done < bytes.size();) {
@@ -63,6 +65,7 @@ bool VoterFiles::save(Of of, const std::string& saying) {
     const uint32_t crc = crc32c(0, bytes.data(), bytes.size());
     bytes.insert(0, reinterpret_cast<const char*>(&crc), sizeof(crc));
     bytes.insert(0, kMagic, sizeof(kMagic));
+    OCM_DASSERT(bytes.size() == kHeadBytes + saying.size() && bytes.size() <= kBytesMax);
     ::unlink(fresh.c_str());  // whatever it is: to open a pipe would wait for its reader
     const os::Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     saved = fd.is_open() && is_written(fd.get(), bytes) && ::rename(fresh.c_str(), at.c_str()) == 0;

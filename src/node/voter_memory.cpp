@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "control/presence.h"
 
@@ -11,6 +12,7 @@ using control::Reply;
 using control::Voter;
 
 void VoterMemory::start(const Voter& voter) {
+  OCM_DASSERT(former_.empty());
   started_ns_ = core_.now_ns();
   if (!core_.voter_store) return;
   wire::VoterMemories left;
@@ -30,6 +32,7 @@ void VoterMemory::start(const Voter& voter) {
                                     [](const Voter& one) { return one.council().id() == 0; });
     former_.erase(blank == former_.end() ? former_.begin() : blank);
   }
+  OCM_DASSERT(is_valid());
   keep_former();
   unsaved_ = !save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
   saved_ = voter.memory_key();
@@ -66,6 +69,15 @@ void VoterMemory::keep_former() {
   if (save(VoterStore::Of::kFormerRuns, former_.empty() ? std::string() : memories.SerializeAsString()) ||
       former_.empty())
     saved_former_ = std::move(keys);
+}
+
+bool VoterMemory::is_valid() const {
+  for (auto one = former_.begin(); one != former_.end(); ++one) {
+    for (auto other = former_.begin(); other != one; ++other) {
+      if (other->incarnation() == one->incarnation()) return false;
+    }
+  }
+  return former_.size() <= size_t{control::VoterRun::kRememberedMax};
 }
 
 std::vector<wire::RememberedRun> VoterMemory::runs() const {
@@ -122,6 +134,7 @@ std::optional<Reply> VoterMemory::answer(const wire::Envelope& request) {
     const Status accepted = former->accept(request.propose_council());
     if (!accepted.is_ok()) return accepted;
   } else {
+    OCM_DASSERT(request.has_install_council());
     const Status installed = former->install(now, request.install_council());
     if (!installed.is_ok()) return installed;
     fault::reached(fault::State::kInstalledForFormer);
@@ -144,6 +157,7 @@ void VoterMemory::home_came_to(const wire::Council& council) {
   // Who made this one knows this run, and takes no former one for it any more.
   if (votes_here && voters.size() > 1)
     std::erase_if(former_, [](const Voter& one) { return one.council().id() == 0; });
+  OCM_DASSERT(is_valid());
   keep_former();
 }
 

@@ -38,6 +38,8 @@ class VoterMemory {
   /// Nothing: it is for the voter of this run.
   std::optional<control::Reply> answer(const wire::Envelope& request);
   void home_came_to(const wire::Council& council);
+  /// Each former run is there once, and there are not too many; O(runs * runs).
+  bool is_valid() const;
 
  private:
   control::Voter* asked(const wire::Envelope& request);

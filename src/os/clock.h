@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/assert.h"
+
 namespace ocm::os {
 
 /// CLOCK_BOOTTIME: it runs on while a process is stopped by SIGSTOP, and while the machine is suspended, so
@@ -43,6 +45,7 @@ class Deadline {
   }
   /// For poll(2): milliseconds left rounded up, at most `cap_ms`.
   int poll_ms(int cap_ms) const {
+    OCM_DASSERT(cap_ms >= 0);  // poll(2) takes a negative one for never
     const uint64_t left = left_ns();
     if (left / 1'000'000 >= static_cast<uint64_t>(cap_ms)) return cap_ms;
     return static_cast<int>((left + 999'999) / 1'000'000);

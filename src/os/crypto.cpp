@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <vector>
 
 namespace ocm::os {
 namespace {
 
 void fill_by_library(std::span<std::byte> out) {
+  OCM_DASSERT(out.size() <= INT_MAX);
   const int done = RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size()));
   OCM_ASSERT(done == 1);
 }
@@ -34,6 +36,7 @@ thread_local constinit Ahead ahead{};
 
 void fill_random(std::span<std::byte> out) {
   constexpr size_t kIdBytesMax = 64;
+  static_assert(kIdBytesMax <= sizeof(ahead.bytes));
   if (out.size() > kIdBytesMax) return fill_by_library(out);
   static const bool watched =
       (::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }), true);
@@ -44,6 +47,7 @@ void fill_random(std::span<std::byte> out) {
     ahead.left = ahead.bytes.size();
     ahead.made_after = now;
   }
+  OCM_DASSERT(ahead.left >= out.size() && ahead.left <= ahead.bytes.size());
   ahead.left -= out.size();
   const auto taken = std::span(ahead.bytes).subspan(ahead.left, out.size());
   std::copy(taken.begin(), taken.end(), out.begin());
@@ -51,6 +55,7 @@ void fill_random(std::span<std::byte> out) {
 }
 
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) {
+  OCM_DASSERT(key.size() <= INT_MAX);
   std::vector<unsigned char> text;
   for (const auto& part : parts) {
     const auto* p = reinterpret_cast<const unsigned char*>(part.data());
@@ -75,6 +80,7 @@ struct Hmac::Context {
 };
 
 Hmac::Hmac(std::span<const std::byte> key) : context_(std::make_unique<Context>()) {
+  OCM_ASSERT(context_->context != nullptr);
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                                OSSL_PARAM_construct_end()};
@@ -115,6 +121,7 @@ Capability read_capability(const Capability& read_write) {
   static thread_local Hmac of_capability(read_write.bytes);
   of_capability.take_key(read_write.bytes);
   const Digest digest = of_capability({bytes_of("oncilla read capability")});
+  static_assert(sizeof(Capability) <= sizeof(Digest));
   Capability out;
   std::copy_n(digest.begin(), out.bytes.size(), out.bytes.begin());
   return out;

@@ -5,12 +5,14 @@
 
 #include <utility>
 
+#include "base/assert.h"
+
 namespace ocm::os {
 
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(fd) { OCM_DASSERT(fd >= -1); }
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) {

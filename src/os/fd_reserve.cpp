@@ -22,6 +22,7 @@ bool fd_is_for(int fd, FdUse use) {
 }
 
 Fd moved_down(Fd fd) {
+  OCM_DASSERT(fd.is_open());
   Fd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   return copy.is_open() && copy.get() < fd.get() ? std::move(copy) : std::move(fd);
 }

@@ -63,6 +63,7 @@ void run(Shared state, const std::string& key) {
   (void)state->ask(0);
   {
     const std::lock_guard lock(pending->mutex);
+    OCM_DASSERT(!state->done.load(std::memory_order_relaxed));
     pending->states.erase(key);
   }
   state->done.store(true, std::memory_order_release);
@@ -73,6 +74,7 @@ void run(Shared state, const std::string& key) {
 Status launch(const Shared& state, const std::string& key) {
   static const bool watched = (::pthread_atfork(nullptr, nullptr, begin_child), true);
   (void)watched;
+  OCM_DASSERT(!state->ended.is_open() && pending->states.size() < kLookupsMax);  // U2
   state->ended = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state->ended.is_open()) return Status::from_errno(errno, "eventfd");
   const BlockedSignals none_for_it;
@@ -108,6 +110,7 @@ Result<Lookup> Lookup::start(const std::string& host, const std::string& port, b
     OCM_TRY(launch(out.state_, key));
     pending->states.emplace(key, out.state_);  // the thread cannot have erased it: it needs the lock
   }
+  OCM_DASSERT(pending->states.size() <= kLookupsMax);  // U2
   out.ended_ = Fd(::fcntl(out.state_->ended.get(), F_DUPFD_CLOEXEC, 0));
   if (!out.ended_.is_open()) return Status::from_errno(errno, "dup");
   return out;

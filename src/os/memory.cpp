@@ -11,6 +11,7 @@
 namespace ocm::os {
 
 Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options) {
+  OCM_DASSERT(options.numa_node >= -1);
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   if (options.hugepages) flags |= MFD_HUGETLB;
   Fd fd(::memfd_create(name, flags));
@@ -84,9 +85,13 @@ Result<Mapping> Mapping::anonymous(uint64_t bytes) {
   return Mapping(static_cast<std::byte*>(data), bytes, bytes);
 }
 
-void Mapping::keep_from_core_dumps() { (void)::madvise(data_, mapped_bytes_, MADV_DONTDUMP); }
+void Mapping::keep_from_core_dumps() {
+  OCM_DASSERT(is_mapped());
+  (void)::madvise(data_, mapped_bytes_, MADV_DONTDUMP);
+}
 
 Mapping::~Mapping() {
+  OCM_DASSERT(is_mapped() == (mapped_bytes_ != 0));  // also after a move: both, or neither
   if (data_ != nullptr) ::munmap(data_, mapped_bytes_);
 }
 

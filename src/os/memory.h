@@ -64,7 +64,9 @@ class Mapping {
 
  private:
   Mapping(std::byte* data, uint64_t bytes, uint64_t mapped_bytes)
-      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes) {}
+      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes) {
+    OCM_DASSERT(data != nullptr && mapped_bytes != 0);
+  }
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t mapped_bytes_ = 0;

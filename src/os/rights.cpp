@@ -35,6 +35,7 @@ class Closer {
     return *one;
   }
   void close(Fd socket) {
+    OCM_DASSERT(socket.is_open());
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(socket));
     if (!runs_) {

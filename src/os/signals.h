@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/assert.h"
+
 namespace ocm::os {
 
 /// While it lives, this thread has all signals blocked, and so do threads that it starts, for good.
@@ -12,7 +14,8 @@ class BlockedSignals {
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
+    [[maybe_unused]] const int failed = pthread_sigmask(SIG_SETMASK, &all, &before_);
+    OCM_DASSERT(failed == 0);  // or what it restores later is garbage
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   BlockedSignals(const BlockedSignals&) = delete;

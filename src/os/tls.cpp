@@ -37,6 +37,7 @@ std::string not_named(X509* certificate, const std::vector<std::string>& names) 
 int verify(int good, X509_STORE_CTX* store) {
   auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
   auto* peer = static_cast<TlsPeer*>(SSL_get_app_data(ssl));
+  OCM_DASSERT(ssl != nullptr && peer != nullptr);  // check_peer() was called
   X509* certificate = X509_STORE_CTX_get_current_cert(store);
   if (good == 0) {
     X509* own = X509_STORE_CTX_get0_cert(store);
@@ -90,6 +91,7 @@ std::string tls_failure(const TlsPeer& peer) {
 
 std::string channel_binding(SSL* ssl) {
   constexpr std::string_view kLabel = "EXPORTER-Channel-Binding";
+  static_assert(kBindingBytes == 32, "RFC 9266, 3");
   std::string out(kBindingBytes, '\0');
   if (SSL_is_init_finished(ssl) == 0 ||
       SSL_export_keying_material(ssl, reinterpret_cast<unsigned char*>(out.data()), out.size(), kLabel.data(),
@@ -119,6 +121,7 @@ Status check_own_certificate(SSL_CTX* context, const std::string& file,
   X509* certificate = SSL_CTX_get0_certificate(context);
   OCM_TRY(verify_for(context, certificate, "ssl_server", file));
   OCM_TRY(verify_for(context, certificate, "ssl_client", file));
+  OCM_DASSERT(certificate != nullptr);  // none has no purpose that it is valid for
   if (names.empty() || carries_one_of(certificate, names)) return {};
   return Status(Code::kAuth, "tls_cert " + file + ": " + not_named(certificate, names) +
                                  "; give it a subjectAltName, such as DNS:" + names.front());

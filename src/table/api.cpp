@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ids.h"
 #include "base/kinds.h"
 #include "capi/call.h"
 #include "table/fork.h"
@@ -32,6 +33,9 @@ int no_table(const ocm_table* handle) { return static_cast<int>(tables.why(bits(
 
 Status read_options(const ocm_table_options* given, ocm_table_options& options) {
   constexpr uint32_t kFlags = OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE | OCM_TABLE_PACK;
+  static_assert(kFlags == OCM_TABLE_COMPACT + OCM_TABLE_REPLACE + OCM_TABLE_REMOTE + OCM_TABLE_PACK,
+                "each flag is a bit of its own");
+  static_assert(kReplicasMax == 64, "as the refusal says");
   options = OCM_TABLE_OPTIONS_INIT;
   if (given != nullptr) OCM_TRY(capi::read_sized(*given, options));
   if (capi::number_in(options.placement) > OCM_TABLE_BY_DEFAULT)
@@ -69,8 +73,10 @@ int store(ocm_session* session, const char* name, ArrowArrayStream* source, cons
 uint64_t chunk_bytes(const Catalogue& catalogue, const Chunk& chunk) {
   uint64_t bytes = 0;
   for (const uint64_t one : chunk.buffers) bytes += one;
-  for (const uint32_t number : chunk.dictionaries)
+  for (const uint32_t number : chunk.dictionaries) {
+    OCM_DASSERT(number < catalogue.dictionaries.size());  // C3
     bytes += chunk_bytes(catalogue, catalogue.dictionaries[number].chunk);
+  }
   return bytes;
 }
 
@@ -98,6 +104,7 @@ Status query_chunk(const Table& table, uint32_t group, uint32_t column, ocm_tabl
   const GroupPlace& place = table.groups()[group];
   const Segment& segment = table.segment_of(place);
   const Column& stored = table.group_of(place).columns[column];
+  OCM_DASSERT(stored.chunk.nulls.at(0) <= stored.chunk.lengths.at(0));  // C2
   out = {};
   out.first_row = place.first_row;
   out.rows = table.group_of(place).rows;

@@ -35,6 +35,8 @@ class Cache {
   void clear();
   /// All but `size` is written.
   void query(ocm_table_cache_info& info) const;
+  /// Each entry is found by its key, and all of them together are within the limit; O(entries).
+  bool is_valid() const;
 
  private:
   struct Entry {

@@ -1,5 +1,7 @@
 #include "table/export.h"
 
+#include <iterator>
+
 #include "table/format/bits.h"
 
 namespace ocm::table {
@@ -36,6 +38,7 @@ void release_array(ArrowArray* array) {
 
 void finish(ArrowArray& out, std::unique_ptr<Node> node, uint64_t length, int64_t nulls, uint64_t offset,
             uint32_t buffers) {
+  OCM_DASSERT(buffers <= std::size(node->buffers) && node->pointers.empty());
   for (const auto& child : node->children) node->pointers.push_back(child.get());
   out = {};
   out.length = static_cast<int64_t>(length);
@@ -64,6 +67,7 @@ class Exporter {
 
   /// Rows [first, first + rows) of the next field; all of them if rows is kAll.
   void take(const Field& field, uint64_t first, uint64_t rows, ArrowArray& out) {
+    OCM_DASSERT(field_ < chunk_.lengths.size() && field_ < chunk_.nulls.size());  // C2
     auto node = std::make_unique<Node>();
     node->life = life_;
     node->memory = memory_;
@@ -71,6 +75,7 @@ class Exporter {
     const Packing* packing = chunk_.packing_of(field_);
     ++field_;
     if (rows == kAll) rows = length;
+    OCM_DASSERT(first <= length && rows <= length - first && nulls <= length);
     const uint32_t buffers = field.type.buffers();
     for (uint32_t i = 0; i < buffers; ++i) node->buffers[i] = next_buffer(i == 0);
     if (nulls == 0) node->buffers[0] = nullptr;
@@ -78,6 +83,7 @@ class Exporter {
     if (packing != nullptr)
       first = widen(*packing, field.type.width_bytes, first, rows, nulls_here > 0, *node);
     if (field.has_dictionary()) {
+      OCM_DASSERT(dictionary_ < chunk_.dictionaries.size());  // C3
       const uint32_t number = chunk_.dictionaries[dictionary_++];
       node->dictionary = std::make_unique<ArrowArray>();
       const Chunk& values = catalogue_.dictionaries[number].chunk;
@@ -100,6 +106,7 @@ class Exporter {
     const uint64_t start = first / kPackRows * kPackRows;
     const uint64_t blocks = (first + rows - start + kPackRows - 1) / kPackRows;
     const uint64_t values_bytes = blocks * kPackRows * width_bytes;
+    OCM_DASSERT(start + blocks * kPackRows >= first + rows && first - start < kPackRows);
     const uint64_t validity_bytes = nulls ? (first - start + rows + 7) / 8 : 0;
     std::shared_ptr<std::byte> memory = life_->table->state().pool->take(values_bytes + validity_bytes);
     unpack_blocks(static_cast<const std::byte*>(node.buffers[1]) + packed_bytes(start, packing.bits), blocks,
@@ -112,6 +119,7 @@ class Exporter {
   }
 
   const void* next_buffer(bool validity) {
+    OCM_DASSERT(buffer_ < chunk_.buffers.size());  // C2
     const uint64_t bytes = chunk_.buffers[buffer_++];
     if (bytes == 0) return validity ? nullptr : kZeros;
     const std::byte* buffer = at_;
@@ -141,6 +149,8 @@ void export_rows(const std::shared_ptr<ScanLife>& life, const HeldGroup& held,
   const Table& table = *life->table;
   const GroupPlace& place = table.groups()[held.group];
   const Catalogue& catalogue = table.segment_of(place).catalogue;
+  OCM_DASSERT(held.columns.size() == columns.size());
+  OCM_DASSERT(first + rows <= catalogue.groups[place.group].rows);
   auto root = std::make_unique<Node>();
   root->life = life;
   for (size_t i = 0; i < columns.size(); ++i) {

@@ -19,6 +19,7 @@ void fields_with_dictionaries(const Field& field, std::vector<const Field*>& out
 Fetch::Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags,
              HeldDictionaries& known)
     : table_(table), place_(table.groups()[group]), segment_(table.segment_of(place_)), flags_(flags) {
+  OCM_DASSERT(table_.group_of(place_).columns.size() == table_.schema().children.size());
   held_.group = group;
   held_.columns.resize(columns.size());
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -37,6 +38,7 @@ Fetch::~Fetch() {
 void Fetch::wish_dictionaries(const Field& field, const Chunk& chunk, const HeldDictionaries& known) {
   std::vector<const Field*> fields;
   if (!chunk.dictionaries.empty()) fields_with_dictionaries(field, fields);
+  OCM_DASSERT(fields.size() == chunk.dictionaries.size());  // C3
   for (size_t i = 0; i < fields.size(); ++i) {
     const uint32_t number = chunk.dictionaries[i];
     if (held_.dictionaries.contains(number)) continue;
@@ -64,6 +66,7 @@ void Fetch::start(HeldDictionaries& known) {
   }
   for (const auto& [number, chunk] : held_.dictionaries)
     known.emplace(std::pair(place_.segment, number), chunk);
+  OCM_DASSERT(pieces.size() == moved_.size());
   if (!pieces.empty())
     started_ = status_of(ocm_getv_start(segment_.allocation.get(), pieces.data(), pieces.size(), &op_));
 }
@@ -87,6 +90,7 @@ Status Fetch::fill() {
   table_.bytes_moved().fetch_add(bytes_moved_, std::memory_order_relaxed);
   const Depth depth = (flags_ & OCM_SCAN_VALIDATE) != 0 ? Depth::kAll : Depth::kEnds;
   for (const Wish& wish : wishes_) {
+    OCM_DASSERT(wish.to->data != nullptr || wish.chunk->bytes() == 0);
     const Status status = verify_chunk(segment_.catalogue, *wish.field, *wish.chunk, wish.to->data, depth);
     OCM_TRY(about_column(wish.field->name, status));
   }
@@ -99,6 +103,7 @@ Status Fetch::fill() {
 }
 
 bool Fetch::find_here(const Wish& wish) {
+  OCM_DASSERT(wish.to->data == nullptr && wish.chunk->offset % kAlignment == 0);  // C1
   if ((flags_ & OCM_SCAN_MOVE) == 0) {
     wish.to->data = segment_.local(wish.chunk->offset);
     if (wish.to->data != nullptr) return true;
@@ -110,6 +115,7 @@ bool Fetch::find_here(const Wish& wish) {
 }
 
 Status Fetch::explain(const Status& status) const {
+  OCM_DASSERT(!status.is_ok() && !moved_.empty());
   std::vector<std::string> nodes;
   bool lost_only = false;
   for (const Wish* wish : moved_) {

@@ -107,6 +107,7 @@ Status Loader::load(const Field& given, const Field* stored, uint64_t table) {
 }
 
 std::vector<Part> Loader::make_parts(uint64_t rows) const {
+  OCM_DASSERT(given_.children.size() == catalogue_.schema.children.size() && rows > 0);
   std::vector<Part> parts(given_.children.size());
   for (size_t c = 0; c < parts.size(); ++c) {
     parts[c].given = &given_.children[c];
@@ -203,6 +204,8 @@ Status Loader::gather_rows(std::vector<Part>& parts, uint64_t rows, Cut& cut, si
     cut = cuts[c];
     cut_column = c;
   }
+  [[maybe_unused]] const auto is_whole = [rows](const Part& part) { return part.length == rows; };
+  OCM_DASSERT(worst != nullptr || std::all_of(parts.begin(), parts.end(), is_whole));
   return worst != nullptr ? *worst : Status();
 }
 
@@ -217,6 +220,7 @@ std::vector<Loader::Bucket> Loader::make_buckets(const std::vector<Part>& parts,
     Chunk& chunk = group.columns[c].chunk;
     chunk = chunk_of(parts[c]);
     chunk.offset = bucket.bytes;
+    OCM_DASSERT(chunk.offset % kAlignment == 0);  // C1
     bucket.bytes += chunk.bytes();
     for (NewDictionary& dictionary : new_dictionaries_) {
       if (dictionary.column != c) continue;
@@ -250,6 +254,7 @@ Status Loader::place(std::vector<Bucket>& buckets) {
   staging_next_ ^= 1;
   Staging& staging = staging_[staging_next_];
   if (staging.put.valid()) OCM_TRY(staging.put.get());
+  OCM_DASSERT(!staging.put.valid());  // L3
   if (staging.bytes.size() < staged_bytes) staging.bytes.resize(staged_bytes);
   std::byte* next = staging.bytes.data();
   for (Bucket& bucket : buckets) {
@@ -257,13 +262,17 @@ Status Loader::place(std::vector<Bucket>& buckets) {
     bucket.target = next;
     next += bucket.bytes;
   }
+  OCM_DASSERT(next == staging.bytes.data() + staged_bytes);
   return {};
 }
 
 Status Loader::encode_group(const std::vector<Part>& parts, std::vector<Bucket>& buckets, Group& group) {
   std::vector<Status> statuses(parts.size());
   uint64_t bytes = 0;
-  for (const Bucket& bucket : buckets) bytes += bucket.bytes;
+  for (const Bucket& bucket : buckets) {
+    OCM_DASSERT(bucket.target != nullptr || bucket.bytes == 0);
+    bytes += bucket.bytes;
+  }
   in_parallel(parts.size(), bytes, [&](size_t c) {
     Column& column = group.columns[c];
     statuses[c] = encode(parts[c], buckets[c % buckets.size()].target + column.chunk.offset, &column.bounds);
@@ -273,6 +282,7 @@ Status Loader::encode_group(const std::vector<Part>& parts, std::vector<Bucket>&
   }
   for (const NewDictionary& dictionary : new_dictionaries_) {
     const std::vector<std::byte>& image = dictionary.image->bytes;
+    OCM_DASSERT(dictionary.offset + image.size() <= buckets[dictionary.bucket].bytes);
     if (!image.empty())
       std::memcpy(buckets[dictionary.bucket].target + dictionary.offset, image.data(), image.size());
   }
@@ -290,6 +300,7 @@ void Loader::start_puts(std::vector<Bucket>& buckets) {
     if (bucket.staged) puts.push_back({bucket.allocation.get(), bucket.target, bucket.bytes});
   }
   if (puts.empty()) return;
+  OCM_DASSERT(!staging_[staging_next_].put.valid());  // L3
   staging_[staging_next_].put = std::async(std::launch::async, [puts = std::move(puts)] {
     Status first;
     std::vector<ocm_op*> ops;
@@ -326,6 +337,7 @@ void Loader::commit(std::vector<Bucket>& buckets, Group group) {
     parts_.push_back(std::move(bucket.allocation));
     bytes_ += bucket.bytes;
   }
+  OCM_DASSERT(parts_.size() == catalogue_.parts.size());  // L2
   for (size_t c = 0; c < group.columns.size(); ++c)
     group.columns[c].chunk.offset += starts[c % starts.size()];
   for (const NewDictionary& dictionary : new_dictionaries_) {
@@ -352,6 +364,7 @@ Status Loader::read_back(const Chunk& chunk, std::vector<std::byte>& out) const 
   uint64_t start = 0;
   size_t part = 0;
   while (chunk.offset >= start + catalogue_.parts[part]) start += catalogue_.parts[part++];
+  OCM_DASSERT(chunk.offset + chunk.bytes() <= start + catalogue_.parts[part]);  // C1
   out.resize(chunk.bytes());
   return status_of(ocm_get(parts_[part].get(), chunk.offset - start, out.data(), out.size()));
 }
@@ -397,11 +410,19 @@ Status Loader::widen(size_t column) {
     bytes_ += bytes.size();
     chunk = std::move(wide);
   }
+  OCM_DASSERT(is_valid());
   return {};
+}
+
+bool Loader::is_valid() const {
+  uint64_t bytes = 0;
+  for (const uint64_t one : catalogue_.parts) bytes += one;
+  return parts_.size() == catalogue_.parts.size() && bytes == bytes_;
 }
 
 Result<Allocation> Loader::finish() {
   OCM_TRY(wait_puts());
+  OCM_DASSERT(is_valid() && table::is_valid(catalogue_));
   OCM_TRY_ASSIGN(const std::string bytes, encode_catalogue(catalogue_));
   OCM_TRY(write_part(bytes.data(), bytes.size(),
                      placer_.allocate_on_or_near(options_.catalogue_on, bytes.size())));

@@ -79,6 +79,8 @@ class Loader {
   Status write_part(const void* bytes, uint64_t length, Result<Allocation> made);
   Status read_back(const Chunk& chunk, std::vector<std::byte>& out) const;
   void commit(std::vector<Bucket>& buckets, Group group);
+  /// L2; O(parts).
+  bool is_valid() const;
 
   ocm_session* session_;
   Source& source_;

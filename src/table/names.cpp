@@ -11,6 +11,7 @@ namespace ocm::table {
 namespace {
 
 constexpr size_t kIdDigits = 16;
+static_assert(kTableNameBytesMax + 1 + kIdDigits + 1 + 10 <= kNameBytesMax, "NAME~ID~N is a name");
 
 bool collect(const ocm_name_info* info, void* context) {
   static_cast<std::vector<Published>*>(context)->push_back({info->name, info->owner_uid});
@@ -38,7 +39,9 @@ Status check_table_name(const char* name) {
 
 std::string segment_prefix(const std::string& name, uint64_t table) {
   char text[kIdDigits + 1];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(table));
+  [[maybe_unused]] const int digits =
+      std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(table));
+  OCM_DASSERT(digits == static_cast<int>(kIdDigits));
   return name + "~" + text + "~";
 }
 
@@ -57,6 +60,7 @@ std::optional<Appended> parse_segment_name(const std::string& name, const std::s
     return std::nullopt;
   }
   if (segment_name(name, segment) != published) return std::nullopt;  // "01", say
+  OCM_DASSERT(published.starts_with(segment_prefix(name, segment.table)));
   return segment;
 }
 
@@ -151,6 +155,7 @@ Status remove_appended(ocm_session* session, const std::string& name, const std:
   Status first;
   size_t left = 0;
   for (const std::string& one : names.value()) {
+    OCM_DASSERT(parse_segment_name(name, one).has_value());  // appended_names() gives no others
     if (!ids.contains(parse_segment_name(name, one)->table)) continue;
     any = true;
     const Status removed = status_of(ocm_name_remove(session, one.c_str()));

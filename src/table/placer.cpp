@@ -70,11 +70,13 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
                                        std::to_string(placer.ring_.size()) + " can be used for" + kind +
                                        ": start more, or name others");
   }
+  OCM_DASSERT(placer.replicas_ >= 1 && placer.ring_.size() >= placer.replicas_);
   return placer;
 }
 
 Result<Allocation> Placer::allocate(uint64_t bytes, uint64_t turn) const {
   const size_t count = ring_.size();
+  OCM_DASSERT(count >= replicas_ && bytes > 0);
   Status refused;
   // Where replicas do not fit together another node is left out each time.
   for (size_t tried = 0; tried < (fixed_ ? 1 : count); ++tried) {
@@ -103,6 +105,7 @@ Result<Allocation> Placer::allocate_on_or_near(const std::vector<std::string>& w
 }
 
 Result<Allocation> Placer::allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const {
+  OCM_DASSERT(!nodes.empty() && nodes.size() <= replicas_);
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = kind_;
   options.layout = replicas_ > 1 ? OCM_LAYOUT_REPLICATED : OCM_LAYOUT_SINGLE;
@@ -122,6 +125,7 @@ std::string Placer::room() const {
   for (const ocm_node_info& node : nodes) {
     const uint64_t pool = offered(node, kind_);
     if (pool == 0) continue;
+    OCM_DASSERT(kind_ < std::size(node.used_bytes));
     const uint64_t used = std::min(pool, node.used_bytes[kind_]);
     text += (text.empty() ? "" : ", ") + std::string(node.name) + " has " + format_bytes(pool - used) +
             " free of " + format_bytes(pool);

@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstdlib>
 #include <new>
 
+#include "base/assert.h"
 #include "table/fork.h"
 
 namespace ocm::table {
@@ -13,6 +15,8 @@ namespace {
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr uint64_t kMappedBytesMin = uint64_t{1} << 20;
 constexpr uint64_t kPaddingBytes = 64;
+static_assert(kMappedBytesMin <= kHugePage && std::has_single_bit(kHugePage));
+static_assert(Pool::kIdleBytesMax >= kHugePage, "something can lie idle");
 
 /// Sizes are few, so that what is given back fits the next one.
 uint64_t capacity_for(uint64_t bytes) {
@@ -20,6 +24,7 @@ uint64_t capacity_for(uint64_t bytes) {
   if (bytes >= kMappedBytesMin) return (bytes + kHugePage - 1) & ~(kHugePage - 1);
   uint64_t capacity = 4096;
   while (capacity < bytes) capacity *= 2;
+  OCM_DASSERT(capacity <= kMappedBytesMin);
   return capacity;
 }
 
@@ -41,6 +46,7 @@ Pool::Block Pool::make(uint64_t capacity) {
       ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto* begin = static_cast<std::byte*>(memory);
+  OCM_DASSERT(capacity % 4096 == 0);
   const uint64_t skip = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   if (skip > 0) ::munmap(begin, skip);
   ::munmap(begin + skip + capacity, kHugePage - skip);
@@ -65,11 +71,14 @@ std::shared_ptr<std::byte> Pool::take(uint64_t bytes) {
     // Up to twice as large, so that little columns do not sit in large memory.
     if (found != idle_.end() && found->first <= capacity * 2) {
       block = {found->second, found->first};
+      OCM_DASSERT(idle_bytes_ >= found->first);
       idle_bytes_ -= found->first;
       idle_.erase(found);
     }
   }
   if (block.data == nullptr) block = make(capacity);
+  OCM_DASSERT(block.capacity_bytes >= bytes + kPaddingBytes);
+  OCM_DASSERT(reinterpret_cast<uintptr_t>(block.data) % kPaddingBytes == 0);
   return {block.data, [pool = shared_from_this(), block, born = fork_generation()](std::byte*) {
             if (born == fork_generation()) {
               pool->give_back(block);
@@ -86,6 +95,7 @@ void Pool::give_back(Block block) {
       // In front of its equals: what was used last is taken first, and is perhaps still in the cache.
       idle_.emplace_hint(idle_.lower_bound(block.capacity_bytes), block.capacity_bytes, block.data);
       idle_bytes_ += block.capacity_bytes;
+      OCM_DASSERT(idle_bytes_ <= kIdleBytesMax && idle_bytes_ >= idle_.size() * 4096);
       return;
     }
   }

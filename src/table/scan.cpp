@@ -39,9 +39,11 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
 
   /// The next group; only while more() holds.
   Result<HeldGroup> next() {
+    OCM_DASSERT(more());
     const bool moves = !ahead_ && needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
     ahead_ = ahead_ || moves;
     if (!ahead_) {
+      OCM_DASSERT(next_ == taken_);
       const Entered entered(table().state().threads);  // a dictionary may have to be moved all the same
       if (!entered.well) return closed();
       ++taken_;
@@ -90,6 +92,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   }
 
   void begin(size_t index, Fetches& fetches) {
+    OCM_DASSERT(index < plan_.groups.size() && fetches.count < kFetchesMax);
     std::unique_ptr<Fetch> fetch;
     try {
       fetch =
@@ -99,6 +102,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     fetches.all[fetches.count++] = {index, std::move(fetch)};
   }
   Result<HeldGroup> end(Fetches& fetches) {
+    OCM_DASSERT(fetches.count > 0);
     const auto [index, fetch] = std::move(fetches.all.front());
     std::move(fetches.all.begin() + 1, fetches.all.end(), fetches.all.begin());
     --fetches.count;
@@ -154,6 +158,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   void run() {
     Fetches fetches;
     std::unique_lock lock(mutex_);
+    OCM_DASSERT(running_);  // F1
     const auto wanted = [&] {
       return !stop_ && room(fetches.count) && fetches.count < kFetchesMax &&
              !table().state().threads.stopping();
@@ -164,6 +169,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
         lock.unlock();
         begin(index, fetches);
         lock.lock();
+        OCM_DASSERT(ready_.size() + fetches.count <= plan_.prefetch_groups);  // F2
       }
       if (fetches.count == 0) break;
       lock.unlock();
@@ -232,6 +238,7 @@ class Scan {
       row_ = 0;
     }
     const uint64_t rows = std::min(ahead_->plan().batch_rows, rows_ - row_);
+    OCM_DASSERT(group_ != nullptr && rows > 0);
     export_rows(ahead_->life(), *group_, ahead_->plan().columns, row_, rows, out);
     row_ += rows;
     if (row_ == rows_) group_.reset();  // the arrays keep it
@@ -308,6 +315,8 @@ bool widens(const Table& table, const std::vector<uint32_t>& columns) {
 
 Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) {
   constexpr uint32_t kFlags = OCM_SCAN_CACHE | OCM_SCAN_VALIDATE | OCM_SCAN_MOVE;
+  static_assert(kFlags == OCM_SCAN_CACHE + OCM_SCAN_VALIDATE + OCM_SCAN_MOVE,
+                "each flag is a bit of its own");
   if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SCAN_ flag");
   ScanPlan plan;
   plan.prefetch_groups = options.prefetch_groups != 0 ? options.prefetch_groups : kPrefetchGroups;

@@ -51,6 +51,7 @@ bool Threads::enter() {
 
 void Threads::leave() {
   std::lock_guard lock(mutex_);
+  OCM_DASSERT(running_ > 0);
   if (--running_ == 0) none_.notify_all();
 }
 

@@ -56,10 +56,12 @@ Status Source::fill(const Field& schema, uint64_t rows, uint64_t bytes) {
     rows_ += static_cast<uint64_t>(array.length);
     bytes_ += about;
   }
+  OCM_DASSERT(is_valid());
   return {};
 }
 
 uint64_t Source::group_rows(uint64_t rows, uint64_t bytes) const {
+  OCM_DASSERT(rows_ > 0 && rows > 0);
   uint64_t taken = 0, taken_bytes = 0;
   for (const Waiting& one : waiting_) {
     const uint64_t here = one.rows - one.first;
@@ -70,6 +72,7 @@ uint64_t Source::group_rows(uint64_t rows, uint64_t bytes) const {
     taken_bytes = std::min(bytes, taken_bytes + static_cast<uint64_t>(static_cast<double>(take) * row_bytes));
     if (take < here || taken == rows) break;
   }
+  OCM_DASSERT(taken <= std::min(rows, rows_) && taken_bytes <= bytes);
   return std::max<uint64_t>(1, taken);
 }
 
@@ -79,6 +82,7 @@ std::vector<Piece> Source::pieces(size_t column, uint64_t rows) const {
     if (rows == 0) break;
     const uint64_t take = std::min(rows, one.rows - one.first);
     const ArrowArray& root = one.batch->array();
+    OCM_DASSERT(column < static_cast<uint64_t>(root.n_children));
     const ArrowArray* child = root.children[column];
     // What is no offset is refused by gather, whatever the sum.
     const auto first = static_cast<int64_t>(static_cast<uint64_t>(child->offset) +
@@ -86,10 +90,12 @@ std::vector<Piece> Source::pieces(size_t column, uint64_t rows) const {
     pieces.push_back({child, first, static_cast<int64_t>(take)});
     rows -= take;
   }
+  OCM_DASSERT(rows == 0);  // so many wait
   return pieces;
 }
 
 void Source::drop(uint64_t rows) {
+  OCM_DASSERT(rows <= rows_);
   rows_ -= rows;
   while (rows > 0) {
     Waiting& one = waiting_.front();
@@ -104,6 +110,16 @@ void Source::drop(uint64_t rows) {
     if (one.first == one.rows) waiting_.pop_front();
   }
   if (waiting_.empty()) bytes_ = 0;
+  OCM_DASSERT(is_valid());
+}
+
+bool Source::is_valid() const {
+  uint64_t rows = 0;
+  for (const Waiting& one : waiting_) {
+    if (one.first >= one.rows) return false;
+    rows += one.rows - one.first;
+  }
+  return rows == rows_;
 }
 
 }  // namespace ocm::table

@@ -43,6 +43,8 @@ class Source {
   std::vector<Piece> pieces(size_t column, uint64_t rows) const;
   /// Lets the first `rows` go.
   void drop(uint64_t rows);
+  /// The rows that wait are those of the batches; O(batches).
+  bool is_valid() const;
 
  private:
   struct Waiting {

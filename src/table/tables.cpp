@@ -49,11 +49,13 @@ Status explain(ocm_session* session, const std::string& name, uint64_t table,
 
 size_t Segment::part_of(uint64_t offset) const {
   const auto after = std::upper_bound(part_starts.begin(), part_starts.end(), offset);
+  OCM_DASSERT(after != part_starts.begin());
   return static_cast<size_t>(after - part_starts.begin()) - 1;
 }
 
 const std::byte* Segment::local(uint64_t offset) const {
   const size_t part = part_of(offset);
+  OCM_DASSERT(offset - part_starts[part] < catalogue.parts[part]);  // C1
   uintptr_t known = part_pointers[part].load(std::memory_order_relaxed);
   if (known == kUnknown) {
     void* pointer = nullptr;
@@ -92,6 +94,7 @@ Result<std::shared_ptr<Table>> Table::open(ocm_session* session, const std::stri
     OCM_TRY(table->add_segment(std::move(held), number));
   }
   if (!missed.empty()) OCM_TRY(explain(session, name, id, missed));
+  OCM_DASSERT(table->is_valid());
   return table;
 }
 
@@ -118,7 +121,19 @@ Status Table::add_segment(HeldSegment held, uint32_t number) {
   return {};
 }
 
+bool Table::is_valid() const {
+  uint64_t rows = 0;
+  for (const GroupPlace& place : groups_) {
+    if (place.segment >= segments_.size() || place.first_row != rows) return false;
+    const std::vector<Group>& groups = segments_[place.segment].catalogue.groups;
+    if (place.group >= groups.size()) return false;
+    rows += groups[place.group].rows;
+  }
+  return !segments_.empty() && rows == rows_;
+}
+
 uint32_t Table::replicas() const {
+  OCM_DASSERT(!segments_.empty());
   uint32_t least = UINT32_MAX;
   for (const Segment& segment : segments_) least = std::min(least, segment.catalogue.replicas);
   return least;
@@ -126,6 +141,7 @@ uint32_t Table::replicas() const {
 
 Status Table::locate(const Segment& segment, uint64_t offset, ocm_extent_info& info) const {
   const uint32_t replicas = segment.catalogue.replicas;
+  OCM_DASSERT(replicas > 0);
   const uint64_t first = uint64_t{segment.part_of(offset)} * replicas;
   for (uint32_t i = 0; i < replicas; ++i) {
     info = OCM_EXTENT_INFO_INIT;

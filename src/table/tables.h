@@ -55,6 +55,8 @@ class Table {
   const std::vector<GroupPlace>& groups() const { return groups_; }
   const Segment& segment_of(const GroupPlace& place) const { return segments_[place.segment]; }
   const Group& group_of(const GroupPlace& place) const {
+    OCM_DASSERT(place.segment < segments_.size() &&
+                place.group < segments_[place.segment].catalogue.groups.size());
     return segments_[place.segment].catalogue.groups[place.group];
   }
   uint64_t rows() const { return rows_; }
@@ -64,6 +66,8 @@ class Table {
 
   /// Where a chunk is: the first extent of its part that is alive.
   Status locate(const Segment& segment, uint64_t offset, ocm_extent_info& info) const;
+  /// Row groups follow each other through the segments; O(row groups).
+  bool is_valid() const;
   /// "table orders, row group 3"
   std::string describe(uint32_t group) const {
     return "table " + name_ + ", row group " + std::to_string(group);

@@ -10,6 +10,11 @@
 namespace ocm::wire {
 namespace {
 
+static_assert(kControlHeaderBytes == sizeof(uint32_t));
+static_assert(kNodeBytesMax <= INT32_MAX, "protobuf counts in int");
+static_assert(kControlBytesMax <= kNodeBytesMax);
+static_assert(kDetailBytesMax + 2 * kNameBytesMax < kControlBytesMax / 2, "a status can be sent");
+
 /// A name that a reply may carry: whole, and harmless as a C string.
 bool is_sendable(std::string_view name) {
   return !name.empty() && name.size() <= kNameBytesMax && name.find('\0') == std::string_view::npos &&
@@ -28,8 +33,9 @@ Status append_control(const Envelope& message, std::string& out, size_t bytes_ma
   const size_t start = out.size();
   out.resize(start + kControlHeaderBytes + bytes);
   std::memcpy(out.data() + start, &length, sizeof(length));
-  message.SerializeWithCachedSizesToArray(
+  const uint8_t* end = message.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(out.data() + start + kControlHeaderBytes));
+  OCM_ASSERT(end == reinterpret_cast<const uint8_t*>(out.data() + out.size()));
   return {};
 }
 
@@ -59,6 +65,7 @@ void put_status(const Status& status, Envelope& reply) {
   if (status.is_ok()) return;
   // A string that is not UTF-8 would end the connection at the receiver.
   const std::string_view detail = utf8_prefix(status.message(), kDetailBytesMax);
+  OCM_DASSERT(detail.size() <= kDetailBytesMax && is_utf8(detail));
   reply.set_detail(detail.data(), detail.size());
   if (is_sendable(status.node())) reply.set_failed_node(std::string(status.node()));
   if (!is_sendable(status.subject())) return;
@@ -75,6 +82,7 @@ Status status_of(const Envelope& reply) {
   const uint32_t kind = reply.failed_subject_kind();
   if (is_subject(static_cast<int>(kind)) && is_sendable(reply.failed_subject()))
     out = out.with_subject(static_cast<Subject>(kind), reply.failed_subject());
+  OCM_DASSERT(!out.is_ok());
   return out;
 }
 

@@ -10,6 +10,8 @@ namespace ocm::wire {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the encoders below copy native integers");
+static_assert(44 + sizeof(uint32_t) == kFrameHeaderBytes, "the header's CRC is its end");
+static_assert(16 + sizeof(AttachBody::proof) == kAttachBodyBytes, "the proof is the end");
 
 template <class T>
 void store(std::byte* out, T value) {
@@ -27,6 +29,13 @@ bool is_known(uint8_t type) {
           type <= static_cast<uint8_t>(FrameType::kNotify)) ||
          (type >= static_cast<uint8_t>(FrameType::kReply) &&
           type <= static_cast<uint8_t>(FrameType::kChallenge));
+}
+
+/// Whether that is what the bytes say.
+[[maybe_unused]] bool is_encoded(const FrameHeader& header, const std::byte* in) {
+  std::array<std::byte, kFrameHeaderBytes> again;
+  encode_frame(header, again.data());
+  return std::equal(again.begin(), again.end(), in);
 }
 
 }  // namespace
@@ -66,6 +75,7 @@ Status decode_frame(const std::byte* in, FrameHeader& header) {
   out.payload_crc = load<uint32_t>(in + 40);
   if (out.flags & ~kFlagsKnown) return Status(Code::kProtocol, "unknown frame flags");
   if (out.length > kFrameBytesMax) return Status(Code::kProtocol, "oversized frame");
+  OCM_DASSERT(is_encoded(out, in));  // F1, and no byte was passed over
   header = out;
   return {};
 }

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/status.h"
 
@@ -58,6 +59,7 @@ inline constexpr uint32_t kFlagPayloadCrc = 1u << 0;
 /// connection (F1).
 inline constexpr uint32_t kFlagChained = 1u << 1;
 inline constexpr uint32_t kFlagsKnown = kFlagPayloadCrc | kFlagChained;
+static_assert((kFlagPayloadCrc & kFlagChained) == 0);
 
 struct FrameHeader {
   FrameType type = FrameType::kReply;
@@ -71,6 +73,7 @@ struct FrameHeader {
 
   bool operator==(const FrameHeader&) const = default;
 };
+static_assert(std::is_trivially_copyable_v<FrameHeader>);
 
 /// Writes the 48 bytes, CRC included.
 void encode_frame(const FrameHeader& header, std::byte* out);

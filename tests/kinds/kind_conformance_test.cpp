@@ -69,6 +69,7 @@ TEST_P(KindConformance, ItsEntrySaysWhatItIs) {
   std::set<std::string_view> keys;
   for (const Setting& setting : entry_.settings) {
     EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " twice";
+    EXPECT_TRUE(setting.is_valid()) << setting.key;
     const bool none = setting.type == Setting::Type::kIndex && setting.initial == kNoIndex;
     const bool text = setting.type == Setting::Type::kPath;
     EXPECT_EQ(text, setting.initial_text[0] != 0) << setting.key;

@@ -26,6 +26,7 @@ TEST(Budget, AFewPagesShrinkToo) {
   budget.resize(0, 0);
   EXPECT_EQ(budget.frames(10 * kMs), 7u);
   EXPECT_EQ(budget.frames(100 * kMs), Budget::kFewest);
+  EXPECT_TRUE(budget.is_valid());
   EXPECT_EQ(Budget(1).frames(0), Budget::kFewest);
 }
 

@@ -392,6 +392,7 @@ TEST(DirectoryPage, MoreSharersThanAnEntryHoldsInside) {
   DirectoryStep at = give(shared_by(kSharers), request_of(kSharers, Kind::kGetM));
   EXPECT_EQ(at.page.busy, Busy::kInvalidate);
   ASSERT_EQ(at.actions.size(), kSharers - 1u);
+  EXPECT_TRUE(at.page.ring.is_valid() && at.actions.is_valid());
   const NodeNumber supplier = at.page.transaction.supplier;
   EXPECT_EQ(supplier, kSharers - 1) << "the top of the ring";
   for (NodeNumber node = 0; node < kSharers; ++node) {
@@ -402,6 +403,7 @@ TEST(DirectoryPage, MoreSharersThanAnEntryHoldsInside) {
   at = give(at.page, request_of(kSharers, Kind::kDone));
   EXPECT_EQ(at.page.state, PageState::kM);
   EXPECT_EQ(at.page.ring.size(), 1u);
+  EXPECT_TRUE(at.page.ring.is_valid());
   EXPECT_EQ(at.page.version, 2u);
 }
 

@@ -20,7 +20,11 @@ CopyJob job(uint32_t uid, int session, uint64_t bytes) {
 /// The jobs' bytes in the order that they are taken in.
 std::string order(CopyQueue& queue) {
   std::string out;
-  while (!queue.empty()) out += std::to_string(queue.pop().bytes) + " ";
+  while (!queue.empty()) {
+    EXPECT_TRUE(queue.is_valid());
+    out += std::to_string(queue.pop().bytes) + " ";
+  }
+  EXPECT_TRUE(queue.is_valid());
   return out;
 }
 
@@ -57,6 +61,7 @@ TEST(CopyQueue, OneUserNeverFillsItNorDoesRoot) {
     EXPECT_TRUE(queue.push(job(uid + 1, 1, 1)).is_ok());
     (void)queue.pop();
     EXPECT_TRUE(queue.push(job(uid, 9, 1)).is_ok());
+    EXPECT_TRUE(queue.is_valid());
   }
 }
 

@@ -145,6 +145,7 @@ TEST(Budget, IsNeverExceeded) {
   EXPECT_FALSE(budget.take(41));
   EXPECT_FALSE(budget.take(~uint64_t{0}));
   EXPECT_TRUE(budget.take(40));
+  EXPECT_TRUE(budget.is_valid());
   budget.give(100);
   EXPECT_EQ(budget.used_bytes(), 0u);
 }

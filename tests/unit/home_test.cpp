@@ -43,7 +43,10 @@ class HomeTest : public ::testing::Test {
     home = std::move(made).value();
     core.lease_until_ns->store(UINT64_MAX);
   }
-  void TearDown() override { EXPECT_TRUE(home->is_valid()); }
+  void TearDown() override {
+    EXPECT_TRUE(home->is_valid());
+    EXPECT_TRUE(home->directory().is_valid());
+  }
 
   Result<wire::ExtentDescriptor> reserve(const Incarnation& by, Layout layout = Layout::kSingle) {
     wire::ReserveRequest request;

@@ -56,6 +56,7 @@ TEST(LogLimiter, WritesABoundedNumberOfLinesAPeriodHoweverManyPeersThereAre) {
       written += limiter.admit("refused", name, period * kPeriodNs).has_value() ? 1 : 0;
     }
     EXPECT_EQ(written, Limiter::kKeysMax + 1);
+    EXPECT_TRUE(limiter.is_valid());
   }
 }
 

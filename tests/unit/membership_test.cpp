@@ -88,6 +88,7 @@ TEST(Membership, APartitionOfAnotherNodeIsRefused) {
   Membership m = table();
   ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
   EXPECT_EQ(m.heard(kStart, node("b", 5)).status().code(), Code::kExists);
+  EXPECT_TRUE(m.is_valid());
 }
 
 TEST(Membership, ANewIncarnationEndsTheOldPartition) {
@@ -98,6 +99,7 @@ TEST(Membership, ANewIncarnationEndsTheOldPartition) {
   EXPECT_TRUE(heard.value().restarted);
   EXPECT_FALSE(m.may_live("a", 5));
   EXPECT_TRUE(m.may_live("a", 6));
+  EXPECT_TRUE(m.is_valid());
 }
 
 TEST(Membership, TwoLivingNodesCannotShareAName) {
@@ -179,6 +181,7 @@ TEST(Membership, StartsFromTheViewOfTheCoordinatorBefore) {
   EXPECT_EQ(m.tick(now + 3 * kSecond + 1), std::vector<std::string>{"c"})
       << "nobody earlier than a deadline later";
   EXPECT_TRUE(m.may_live("b", 6));
+  EXPECT_TRUE(m.is_valid());
 }
 
 }  // namespace

@@ -164,6 +164,7 @@ TEST_F(NvmeScratch, PiecesInAnyOrderAreAsInMemory) {
     ASSERT_EQ(end, shadow) << "seed " << seed;
   }
   EXPECT_EQ(pool.state().free_slots, kSlots) << "each extent gave its slots back";
+  EXPECT_TRUE(pool.is_valid());
 }
 
 TEST_F(NvmeScratch, AllOfItsSlotsCanBeUsedAgainAndAgain) {
@@ -261,6 +262,7 @@ TEST_F(NvmeScratch, AWriteThatFailsBeforeItBeginsLeavesThePageAsItWas) {
   EXPECT_EQ(at(*backing, kPage), 0) << "never written";
   EXPECT_EQ(pool.state().lost_pages, 0);
   EXPECT_EQ(pool.state().bad_slots, ScratchPool::kTries) << "the page is in its own slot as before";
+  EXPECT_TRUE(pool.is_valid());
 }
 
 /// Thousands of calls wait for a buffer when the pool stops: each is told, on a stack that does not grow.

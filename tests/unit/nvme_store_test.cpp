@@ -53,6 +53,7 @@ TEST(NvmeGeometry, PartsLieBehindEachOtherAndFit) {
         continue;
       }
       const Geometry& g = made.value();
+      EXPECT_TRUE(g.is_valid());
       EXPECT_EQ(g.checkpoint_at(0, 0), 2 * kBlockBytes);
       EXPECT_EQ(g.checkpoint_at(1, 0), g.checkpoint_at(0, g.checkpoint_blocks));
       EXPECT_EQ(g.journal_at(0), g.checkpoint_at(1, g.checkpoint_blocks));

@@ -101,6 +101,7 @@ TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
   EXPECT_FALSE(convener.is_sealed(three));
   EXPECT_TRUE(convener.promised(three, "c", promise));
   EXPECT_TRUE(convener.is_sealed(three));
+  EXPECT_TRUE(convener.is_valid());
 }
 
 // ---- by chance: messages are lost and late, nodes are stopped and restarted, the coordinator with them.

@@ -100,6 +100,7 @@ TEST(Receipts, BringTheAllocationBack) {
   ASSERT_EQ(session->allocations.size(), 1u);
   const HeldAllocation& held = session->allocations.at(nth_id(1));
   EXPECT_TRUE(held.owned && held.is_whole());
+  EXPECT_TRUE(held.is_valid());
   EXPECT_EQ(held.handles, 3u);
   EXPECT_EQ(held.quota_bytes, 2 * kBytes);
   EXPECT_EQ(session->bytes_held, 2 * kBytes);

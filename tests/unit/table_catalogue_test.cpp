@@ -72,6 +72,7 @@ TEST(TableCatalogue, ComesBackAsItWas) {
   EXPECT_EQ(bytes.size() % kAlignment, 0u);
   const Result<Catalogue> decoded = decode(bytes);
   ASSERT_TRUE(decoded.is_ok()) << decoded.status().to_string();
+  EXPECT_TRUE(is_valid(decoded.value()));
   EXPECT_EQ(decoded.value().table, 42u);
   EXPECT_EQ(decoded.value().schema.children[2].children[0].name, "item");
   EXPECT_EQ(decoded.value().nodes, (std::vector<std::string>{"n2", "n1"}));

@@ -432,6 +432,7 @@ TEST(TableValues, DistinctStringsAreNumberedInTheirOrder) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(distinct.add(texts[static_cast<size_t>(i)]), i);
   }
+  EXPECT_TRUE(distinct.is_valid());
   EXPECT_EQ(distinct.add("one more"), Distinct::kFull);
   EXPECT_EQ(distinct.add(texts[3]), 3);
 }

@@ -32,7 +32,8 @@ TEST(TableType, KnowsEveryFormatThatIsStored) {
         "vu",         "w:0",  "w:42", "d:9,2", "d:9,2,32", "d:18,-3,64", "d:76,0,256", "tdD",  "tdm",
         "tts",        "ttm",  "ttu",  "ttn",   "tiM",      "tiD",        "tin",        "tss:", "tsm:UTC",
         "tsu:+01:00", "tsn:", "tDs",  "tDn",   "+s",       "+l",         "+L",         "+m",   "+w:3"}) {
-    EXPECT_TRUE(parse_type(format).is_ok()) << format;
+    ASSERT_TRUE(parse_type(format).is_ok()) << format;
+    EXPECT_TRUE(parse_type(format).value().is_valid()) << format;
   }
 }
 

@@ -35,6 +35,7 @@ TEST(Term, ThatEndedNeverRunsAgain) {
   held.given(2, 10);
   held.given(1, 10);
   EXPECT_FALSE(held.runs(10));
+  EXPECT_TRUE(held.is_valid());
   held.given(3, 10);
   held.renewed(2, 1'000'000);
   EXPECT_FALSE(held.runs(1'000'000));
@@ -47,7 +48,9 @@ TEST(Term, ThatEndedNeverRunsAgain) {
   EXPECT_EQ(given.give(kLengthNs), 2u);
   EXPECT_FALSE(given.heard(1, kLengthNs + 1));
   EXPECT_TRUE(given.heard(2, kLengthNs + 1));
+  EXPECT_TRUE(given.is_valid());
   given.end();
+  EXPECT_TRUE(given.is_valid());
   EXPECT_FALSE(given.heard(2, kLengthNs + 2));
   EXPECT_EQ(given.until_ns(), 0u);
 }

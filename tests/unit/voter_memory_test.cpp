@@ -153,6 +153,7 @@ TEST_F(VoterMemoryTest, FormerRunsAreForgottenWhenACouncilKnowsThisOne) {
   second.memory.home_came_to(
       council_of::council(4, {second.self(), council_of::voter("b"), council_of::voter("c")}).council());
   EXPECT_TRUE(second.memory.runs().empty());
+  EXPECT_TRUE(second.memory.is_valid());
   EXPECT_TRUE(files[VoterStore::Of::kFormerRuns].empty());
 }
 
@@ -162,6 +163,7 @@ TEST_F(VoterMemoryTest, OfManyRunsThoseThatVotedAreKept) {
   std::unique_ptr<Run> last;
   for (int i = 0; i < 2 * control::VoterRun::kRememberedMax; ++i) last = std::make_unique<Run>(*this);
   ASSERT_EQ(last->memory.runs().size(), size_t{control::VoterRun::kRememberedMax});
+  EXPECT_TRUE(last->memory.is_valid());
   EXPECT_TRUE(last->memory.remembers(first.self().incarnation()));
 }
 

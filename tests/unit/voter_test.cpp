@@ -95,6 +95,7 @@ TEST_F(One, DoesNotVoteOnceSealed) {
   EXPECT_EQ(state.value().state().parts_size(), 1);
   EXPECT_FALSE(grant(kWorldStart + 2, vote(in)).granted());
   EXPECT_FALSE(v.lose(kWorldStart + 2, loss(in)).is_ok());
+  EXPECT_TRUE(v.is_valid());
 }
 
 TEST_F(One, TellsTheNextRunOfTheCoordinatorWhatItAccepted) {
@@ -201,6 +202,7 @@ TEST_F(One, IsRememberedWithoutACouncilToInstallWhatWasChosenWithIt) {
   auto former = remembered(blank);
   ASSERT_TRUE(former);
   EXPECT_FALSE(former->seal(kWorldStart, sealing(in, 2)).is_ok());
+  EXPECT_TRUE(former->is_valid());
   EXPECT_TRUE(former->install(kWorldStart, first).is_ok());
   EXPECT_TRUE(former->seal(kWorldStart, sealing(in, 2)).value().agreed());
   v.home_came_to(council(3, {voter("b")}).council());  // it left, Q7
@@ -252,6 +254,7 @@ TEST_F(One, LeavesACouncilThatItsHomeHasLeft) {
   EXPECT_EQ(v.council().id(), in.id()) << "whatever follows that will continue this one, too";
   v.home_came_to(council(2, {voter("b")}).council());
   EXPECT_EQ(v.council().id(), 0u);
+  EXPECT_TRUE(v.is_valid());
   EXPECT_FALSE(v.install(kWorldStart, first).is_ok()) << "Q8: it has forgotten what it promised there";
   EXPECT_TRUE(v.install(kWorldStart, council(3, {voter("a")}, {2})).is_ok());
 }

@@ -12,6 +12,7 @@ uint64_t Courier::send(uint64_t now_ns) {
   OCM_ASSERT(can_send());
   if (next_ == first_) progress_ns_ = now_ns;
   sent(next_) = {now_ns, now_ns + limits_.again_ns, limits_.again_ns, false};
+  OCM_DASSERT(is_valid());
   return next_++;
 }
 
@@ -48,6 +49,7 @@ Courier::Outcome Courier::receive(const CourierHeader& header, uint64_t now_ns,
     acknowledged.push_back(one);
   }
   while (first_ < next_ && (sent(first_).acknowledged || OCM_MUTATION("slide-over-a-gap"))) ++first_;
+  OCM_DASSERT(is_valid());
 
   if (header.sequence == 0) return Outcome::kKnown;
   // Also of what is known: that it was acknowledged may have been lost.
@@ -57,8 +59,10 @@ Courier::Outcome Courier::receive(const CourierHeader& header, uint64_t now_ns,
   if (header.sequence == all_before_) {
     for (++all_before_; (beyond_ & 1) != 0; ++all_before_) beyond_ >>= 1;
     if (!OCM_MUTATION("shift-too-little")) beyond_ >>= 1;
+    OCM_DASSERT(is_valid());
     return Outcome::kNew;
   }
+  OCM_DASSERT(header.sequence - all_before_ < limits_.window);  // C5
   const uint64_t bit = uint64_t{1} << (header.sequence - all_before_ - 1);
   if ((beyond_ & bit) != 0 && !OCM_MUTATION("take-twice-beyond")) return Outcome::kKnown;
   beyond_ |= bit;

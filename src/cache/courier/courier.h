@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace ocm::cache {
 
 struct CourierHeader {
@@ -40,7 +42,9 @@ struct CourierLimits {
 
 class Courier {
  public:
-  Courier(uint64_t term, CourierLimits limits) : term_(term), limits_(limits) {}
+  Courier(uint64_t term, CourierLimits limits) : term_(term), limits_(limits) {
+    OCM_DASSERT(limits.window >= 1 && limits.window <= CourierLimits::kWindowMost);  // C3
+  }
 
   uint64_t term() const { return term_; }
   /// Until it can, messages wait at the caller's.
@@ -72,6 +76,7 @@ class Courier {
     return next_ != first_ && now_ns - progress_ns_ >= limits_.give_up_ns;
   }
 
+  /// C3, of both directions.
   bool is_valid() const;
 
  private:

@@ -24,7 +24,9 @@ namespace ocm::cache {
 /// The node's side.
 class HeldTerm {
  public:
-  explicit HeldTerm(uint64_t length_ns) : good_for_ns_(length_ns - length_ns / 20), ask_ns_(length_ns / 4) {}
+  explicit HeldTerm(uint64_t length_ns) : good_for_ns_(length_ns - length_ns / 20), ask_ns_(length_ns / 4) {
+    OCM_DASSERT(ask_ns_ < good_for_ns_);
+  }
 
   uint64_t number() const { return number_; }  // 0: none
   /// The home gave it, for a request that left at `asked_ns`. Ignored if it is not newer than every one before.
@@ -33,10 +35,12 @@ class HeldTerm {
     newest_ = number_ = number;
     until_ns_ = 0;
     renewed(number, asked_ns);
+    OCM_DASSERT(is_valid());
   }
   /// In that term a message that left first at `sent_ns` was acknowledged (Courier::heard_since_ns()).
   void renewed(uint64_t number, uint64_t sent_ns) {
     if (number != number_ || number == 0) return;
+    OCM_DASSERT(number == newest_);  // T2
     until_ns_ = std::max(until_ns_, sent_ns + good_for_ns_);
   }
   bool runs(uint64_t now_ns) const { return number_ != 0 && now_ns < until_ns_; }
@@ -45,6 +49,8 @@ class HeldTerm {
   uint64_t until_ns() const { return until_ns_; }
   /// T2. It ran out, or both ends agreed.
   void end() { number_ = until_ns_ = 0; }
+  /// T2.
+  bool is_valid() const { return number_ == 0 ? until_ns_ == 0 : number_ == newest_; }
 
  private:
   uint64_t good_for_ns_, ask_ns_;
@@ -67,6 +73,7 @@ class GivenTerm {
   /// A frame of that term came; before it is acknowledged. False: it is over, and the frame is nothing any more.
   bool heard(uint64_t number, uint64_t now_ns) {
     if (number != number_ || !runs(now_ns)) return false;
+    OCM_DASSERT(is_valid());
     until_ns_ = std::max(until_ns_, now_ns + length_ns_);
     return true;
   }
@@ -75,6 +82,8 @@ class GivenTerm {
   uint64_t until_ns() const { return runs_ ? until_ns_ : 0; }
   /// The node said that it uses nothing of it any more, or a newer run of its daemon was heard.
   void end() { runs_ = false; }
+  /// T2: what runs was given.
+  bool is_valid() const { return !runs_ || (number_ != 0 && until_ns_ != 0); }
 
  private:
   uint64_t length_ns_;

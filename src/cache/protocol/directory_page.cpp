@@ -22,6 +22,7 @@ DirectoryStep DirectoryWork::run() {
     case DirectoryEvent::Kind::kOverdue: overdue(); break;
   }
   if (!out_.fault) run_queue();
+  OCM_DASSERT(page().is_valid());  // I5
   return std::move(out_);
 }
 
@@ -118,6 +119,8 @@ void DirectoryWork::run_queue() {
 }
 
 void DirectoryWork::begin(const Asked& asked) {
+  static_assert(kPageStates * kDirectoryColumns <= 64, "a step has a bit for each cell");
+  OCM_DASSERT(page().busy == Busy::kIdle && asked.node < kHome);
   if (asked.kind == MessageKind::kReturn) return begin_return(asked);
   Column column = Column::kGetS;
   switch (asked.kind) {
@@ -201,6 +204,7 @@ void DirectoryWork::slot_is_bad() {
 }
 
 void DirectoryWork::fetch_shared() {
+  OCM_DASSERT(!page().ring.empty() && !page().holds(requester()));
   if (policy_.storage_supplies && page().state == PageState::kS) return read_or_give();
   transaction().supplier = page().ring.front();
   begin_fetch(false);
@@ -209,6 +213,7 @@ void DirectoryWork::fetch_shared() {
 /// All holders but who asks or supplies drop their copies. Of those with the newest bytes the owner supplies, for it would
 /// freeze them if its term ended.
 void DirectoryWork::invalidate() {
+  OCM_DASSERT(is_exclusive() && !page().ring.empty());
   if (!page().holds(requester())) {
     const bool owned = page().owner != kNobody && !OCM_MUTATION("top-supplies-not-the-owner");
     transaction().supplier = owned ? page().owner : page().ring.front();
@@ -223,6 +228,7 @@ void DirectoryWork::invalidate() {
 }
 
 void DirectoryWork::acks_are_in() {
+  OCM_DASSERT(page().busy == Busy::kInvalidate && transaction().unacked.empty());
   if (transaction().requester_is != Presence::kHere) {
     reached(Rule::kGrantCancelled);
     return end();
@@ -236,6 +242,7 @@ void DirectoryWork::acks_are_in() {
 }
 
 void DirectoryWork::begin_fetch(bool exclusive) {
+  OCM_DASSERT(page().holds(transaction().supplier) && transaction().supplier != requester());
   page().busy = Busy::kFetch;
   Message fetch = about(exclusive ? MessageKind::kFetchM : MessageKind::kFetchS, transaction().supplier);
   fetch.peer = requester();
@@ -244,6 +251,7 @@ void DirectoryWork::begin_fetch(bool exclusive) {
 }
 
 void DirectoryWork::grant(MessageKind kind, bool with_bytes) {
+  OCM_DASSERT(requester() < kHome && transaction().requester_is == Presence::kHere);
   page().busy = Busy::kGrant;
   transaction().sent = kind;
   Message out = about(kind, requester());
@@ -284,6 +292,7 @@ void DirectoryWork::write_ended() {
   if (page().busy != Busy::kWrite) return fault();
   const Asked asked = transaction().asked;
   if (transaction().storing != Transaction::Storing::kPut) return stored(event_.good);
+  OCM_DASSERT(page().owner == asked.node);
   const bool clean = asked.kind == MessageKind::kClean;
   const bool here = transaction().requester_is == Presence::kHere;
   if (!here) reached(Rule::kWriterGone);
@@ -309,6 +318,7 @@ void DirectoryWork::end_shared(NodeNumber new_sharer) {
     page().ring.erase_if([&](NodeNumber node) { return node == supplier; });
     page().ring.push_back(supplier);
   }
+  OCM_DASSERT(new_sharer == kNobody || !page().holds(new_sharer));
   if (new_sharer != kNobody && !OCM_MUTATION("sharer-not-in-the-ring")) page().ring.push_front(new_sharer);
   if (page().state == PageState::kE || page().state == PageState::kU) {
     page().state = page().ring.empty() ? PageState::kU : PageState::kS;
@@ -361,6 +371,7 @@ void DirectoryWork::held_by_nobody() {
 }
 
 void DirectoryWork::owned_by_requester() {
+  OCM_DASSERT(requester() < kHome);
   page().ring.clear();
   page().ring.push_back(requester());
   page().owner = requester();
@@ -390,6 +401,7 @@ Message DirectoryWork::about(MessageKind kind, NodeNumber to) {
 }
 
 void DirectoryWork::answer(const Asked& asked, MessageKind kind, Code code) {
+  OCM_DASSERT(asked.node < kHome);
   Message out;
   out.kind = kind;
   out.from = kHome;
@@ -421,11 +433,13 @@ bool DirectoryPage::is_valid() const {
 
 std::string_view state_name(PageState state) {
   static constexpr std::array<std::string_view, kPageStates> kNames = {"U", "S", "E", "O", "M", "L", "A"};
+  static_assert(!kNames.back().empty());
   return kNames[static_cast<size_t>(state)];
 }
 std::string_view busy_name(Busy busy) {
   static constexpr std::array<std::string_view, 8> kNames = {"idle", "B_R", "B_W", "B_I",
                                                              "B_F",  "B_G", "B_P", "B_C"};
+  static_assert(kNames.size() == static_cast<size_t>(Busy::kRecall) + 1);
   return kNames[static_cast<size_t>(busy)];
 }
 std::string_view rule_name(Rule rule) {

@@ -179,6 +179,7 @@ enum class Rule : uint8_t {
 };
 std::string_view rule_name(Rule rule);
 inline constexpr size_t kRules = static_cast<size_t>(Rule::kOlderDone) + 1;
+static_assert(kRules <= 64, "a step has a bit for each");
 
 struct DirectoryStep {
   DirectoryPage page;

@@ -195,9 +195,11 @@ void DirectoryWork::leave(const Gone& gone) {
 
 /// `candidates`: who may have the newest bytes.
 void DirectoryWork::become_away(const Gone* candidates, size_t count) {
+  OCM_DASSERT(count == 1 || candidates[0].node != candidates[1].node);
   held_by_nobody();
   page().doubt = false;
   for (size_t i = 0; i < count; ++i) {
+    OCM_DASSERT(candidates[i].presence != Presence::kHere);
     if (candidates[i].presence == Presence::kAway) {
       page().ring.push_back(candidates[i].node);
     } else {
@@ -218,6 +220,7 @@ void DirectoryWork::lose() {
 }
 
 void DirectoryWork::drop_candidate(NodeNumber node, bool in_doubt) {
+  OCM_DASSERT(page().state == PageState::kA && page().holds(node));
   remove_from_ring(node);
   page().doubt = page().doubt || in_doubt;
   if (!page().ring.empty()) {
@@ -235,6 +238,7 @@ void DirectoryWork::drop_candidate(NodeNumber node, bool in_doubt) {
 // ---- a dirty owner is gone: its bytes are with the sharers
 
 void DirectoryWork::rescue(const Gone& owner) {
+  OCM_DASSERT(page().state == PageState::kO && page().owner == kNobody && !page().ring.empty());
   reached(Rule::kRescue);
   transaction().supplier = owner.node;
   transaction().supplier_is = owner.presence;
@@ -258,6 +262,7 @@ void DirectoryWork::rescue_next() {
 }
 
 void DirectoryWork::rescue_answered() {
+  OCM_DASSERT(page().holds(transaction().probed));
   if (message_.copy && message_.payload == Message::Payload::kPage && message_.version == page().version) {
     page().busy = Busy::kWrite;
     transaction().storing = Storing::kRescued;
@@ -296,6 +301,7 @@ void DirectoryWork::stored(bool good) {
 // ---- an open Fetch is cleared up
 
 void DirectoryWork::probe(NodeNumber node, Probing which, bool data) {
+  OCM_DASSERT(node == (which == Probing::kSupplier ? transaction().supplier : requester()));
   if (!OCM_MUTATION("repair-without-epoch")) ++page().epoch;
   page().busy = Busy::kProbe;
   transaction().probing = which;
@@ -333,6 +339,7 @@ void DirectoryWork::receive_probe_reply() {
 
 /// R is gone; T has answered.
 void DirectoryWork::supplier_answered(bool copy, bool exclusive, bool kept) {
+  OCM_DASSERT(transaction().requester_is != Presence::kHere);
   const bool was_alone = page().state == PageState::kE || page().state == PageState::kM;
   if (copy && (is_exclusive() || !was_alone || exclusive || OCM_MUTATION("supplier-is-always-alone"))) {
     reached(Rule::kSupplierAlone);
@@ -385,6 +392,8 @@ void DirectoryWork::requester_answered(bool copy, bool waiting) {
 }
 
 void DirectoryWork::both_gone() {
+  OCM_DASSERT(transaction().requester_is != Presence::kHere);
+  OCM_DASSERT(transaction().supplier_is != Presence::kHere);
   reached(Rule::kBothGone);
   const Gone both[] = {{requester(), transaction().requester_is},
                        {transaction().supplier, transaction().supplier_is}};
@@ -400,6 +409,8 @@ void DirectoryWork::ask_again() {
 }
 
 void DirectoryWork::recall() {
+  OCM_DASSERT(transaction().requester_is == Presence::kHere);
+  OCM_DASSERT(transaction().supplier_is == Presence::kHere);
   reached(Rule::kOverdueWaits);
   page().busy = Busy::kRecall;
   Message out = about(MessageKind::kRecall, transaction().supplier);

@@ -39,6 +39,19 @@ inline constexpr DirectoryTable kDirectory = {{
 /* A */ {Plan::kNack,   Plan::kFault, Plan::kNack,   Plan::kStale,  Plan::kStale,  Plan::kStale},
 }};
 // clang-format on
+static_assert(static_cast<size_t>(Column::kClean) + 1 == kDirectoryColumns);
+
+/// Nobody is asked for a page that nobody holds, and nobody gives one back.
+constexpr bool is_held_where_it_is_taken() {
+  for (const PageState state : {PageState::kU, PageState::kL, PageState::kA}) {
+    for (const Plan plan : kDirectory[static_cast<size_t>(state)]) {
+      if (plan == Plan::kFetchS || plan == Plan::kFetchM || plan == Plan::kGrant) return false;
+      if (plan == Plan::kRemove || plan == Plan::kWrite) return false;
+    }
+  }
+  return true;
+}
+static_assert(is_held_where_it_is_taken());
 
 }  // namespace table
 

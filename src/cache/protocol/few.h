@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace ocm::cache {
 
 template <class T, size_t N>
@@ -21,9 +23,20 @@ class Few {
   T* end() { return begin() + size_; }
   const T* begin() const { return is_spilled() ? more_.data() : inside_.data(); }
   const T* end() const { return begin() + size_; }
-  T& operator[](size_t i) { return begin()[i]; }
-  const T& operator[](size_t i) const { return begin()[i]; }
-  const T& front() const { return begin()[0]; }
+  T& operator[](size_t i) {
+    OCM_DASSERT(i < size_);
+    return begin()[i];
+  }
+  const T& operator[](size_t i) const {
+    OCM_DASSERT(i < size_);
+    return begin()[i];
+  }
+  const T& front() const {
+    OCM_DASSERT(size_ > 0);
+    return begin()[0];
+  }
+  /// All values are in one of the two places.
+  bool is_valid() const { return is_spilled() ? more_.size() == size_ : size_ <= N; }
 
   void push_back(const T& value) {
     if (is_spilled()) {
@@ -36,6 +49,7 @@ class Few {
       inside_[size_] = value;
     }
     ++size_;
+    OCM_DASSERT(is_valid());
   }
   void push_front(const T& value) {
     push_back(value);
@@ -63,9 +77,11 @@ class Few {
  private:
   bool is_spilled() const { return !more_.empty(); }
   void erase_at(T* at) {
+    OCM_DASSERT(at >= begin() && at < end());
     std::copy(at + 1, end(), at);
     --size_;
     if (is_spilled()) more_.pop_back();
+    OCM_DASSERT(is_valid());
   }
 
   std::array<T, N> inside_{};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "base/status.h"
 
@@ -50,6 +51,7 @@ inline constexpr size_t kMessageKinds = static_cast<size_t>(MessageKind::kNack) 
 /// "GetS"
 std::string_view message_name(MessageKind kind);
 inline bool is_kind(uint8_t number) { return number < kMessageKinds; }
+static_assert(kHome < kNobody, "whoever is below the home is a node");
 
 struct Message {
   enum class Payload : uint8_t { kNone, kPage };
@@ -72,5 +74,6 @@ struct Message {
   bool data = false;       // kProbe
   bool operator==(const Message&) const = default;
 };
+static_assert(std::is_trivially_copyable_v<Message>);
 
 }  // namespace ocm::cache

@@ -28,6 +28,11 @@ constexpr std::array<StateTraits, kNodeStates> kStates = {{
     {"II_A", false, false, false, false},  {"X", false, false, false, false},
     {"X_A", false, false, false, false},
 }};
+static_assert(std::all_of(kStates.begin(), kStates.end(),
+                          [](const StateTraits& is) {
+                            return is.copy || !(is.load || is.exclusive || is.dirty);
+                          }),
+              "only a copy is loaded, alone or dirty");
 const StateTraits& traits(NodeState state) { return kStates[static_cast<size_t>(state)]; }
 
 bool is_stable(NodeState state) {
@@ -185,6 +190,7 @@ class Step {
   }
 
   void take() {
+    OCM_DASSERT(has_copy(page().state) && page().request != 0);
     page().version = message_.version;
     forget_kept();
     if (message_.payload == Message::Payload::kPage) {
@@ -317,6 +323,7 @@ class Step {
   }
   void keep() {
     if (message_.request == 0 || OCM_MUTATION("keep-nothing")) return;
+    OCM_DASSERT(!page().is_kept() && !has_copy(page().state));  // P3
     page().kept_version = page().version;
     page().kept_peer = message_.peer;
     page().kept_request = message_.request;
@@ -356,11 +363,13 @@ class Step {
     return out;
   }
   void ask(MessageKind kind) {
+    OCM_DASSERT(page().request == 0 && event_.fresh != 0);  // P1
     page().request = event_.fresh;
     page().whole = kind == MessageKind::kGetM && event_.whole;
     out_.send(own(kind));
   }
   void tell(MessageKind kind) {
+    OCM_DASSERT(page().request == 0 && event_.fresh != 0);  // P1
     page().request = event_.fresh;
     Message out = own(kind);
     if (kind != MessageKind::kPutS) out.payload = Message::Payload::kPage;
@@ -378,6 +387,7 @@ class Step {
   }
   void reply(MessageKind kind) { out_.send(answer(kind)); }
   void supply(MessageKind kind, NodeNumber to, uint64_t version) {
+    OCM_DASSERT(to < kHome);
     Message out = answer(kind);
     out.to = to;
     out.version = version;
@@ -389,6 +399,19 @@ class Step {
   const Message& message_;
   NodeStep out_;
 };
+
+/// P2.
+[[maybe_unused]] bool is_sent_in_time(NodeState before, const NodeStep& out) {
+  bool loads = can_load(before), stores = can_store(before);
+  for (const NodeAction& action : out) {
+    if (action.kind == Act::kUnmap) loads = stores = false;
+    if (action.kind == Act::kProtect) stores = false;
+    const bool sends = action.kind == Act::kSend;
+    if (sends && ((loads && !can_load(out.page.state)) || (stores && !can_store(out.page.state))))
+      return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -403,6 +426,7 @@ std::string_view input_name(NodeInput input) {
       "Load",   "Store",  "Evict",  "Clean",   "DataS",     "DataE",     "DataM",  "GrantM",
       "FetchS", "FetchM", "Inv",    "PutAck",  "CleanAck",  "PutStale",  "Nack",   "StillYours",
       "NoMore", "Probe",  "Recall", "TermEnd", "TermBegin", "GraceOver", "Revoke", "Taken"};
+  static_assert(!kNames.back().empty());
   return kNames[static_cast<size_t>(input)];
 }
 
@@ -438,6 +462,13 @@ bool to_event(const Message& message, uint32_t probed, NodeEvent& event) {
   }
 }
 
-NodeStep step(const NodePage& page, const NodeEvent& event) { return Step(page, event).run(); }
+NodeStep step(const NodePage& page, const NodeEvent& event) {
+  NodeStep out = Step(page, event).run();
+  OCM_DASSERT(out.page.is_valid());
+  OCM_DASSERT(is_sent_in_time(page.state, out));
+  OCM_DASSERT((out.outcome != Outcome::kIgnored && out.outcome != Outcome::kFault) ||
+              out.page == page);  // P5
+  return out;
+}
 
 }  // namespace ocm::cache

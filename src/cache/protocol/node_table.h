@@ -123,6 +123,21 @@ inline constexpr NodeTable kNodes = {{
 }};
 // clang-format on
 
+/// A thread that waits, hits or fails changes nothing; who can supply a copy can give it up.
+constexpr bool is_sound() {
+  for (size_t state = 0; state < kNodeStates; ++state) {
+    for (const NodeCell& cell : kNodes[state]) {
+      const bool stays = cell.what == kHit || cell.what == kWait || cell.what == kLost;
+      if (stays && cell.next != static_cast<NodeState>(state)) return false;
+    }
+    if ((kNodes[state][static_cast<size_t>(NodeInput::kFetchS)].what == kSupply) !=
+        (kNodes[state][static_cast<size_t>(NodeInput::kFetchM)].what == kGive))
+      return false;
+  }
+  return true;
+}
+static_assert(is_sound());
+
 }  // namespace table
 
 #ifdef OCM_MODEL
@@ -132,6 +147,7 @@ inline constexpr const NodeTable& node_table = table::kNodes;
 #endif
 
 inline const NodeCell& node_cell(NodeState state, NodeInput input) {
+  OCM_DASSERT(static_cast<size_t>(input) < kNodeTableInputs);
   return node_table[static_cast<size_t>(state)][static_cast<size_t>(input)];
 }
 

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/assert.h"
+
 namespace ocm::cache {
 
 class Budget {
@@ -24,6 +26,7 @@ class Budget {
     from_ = this->frames(now_ns);
     since_ns_ = now_ns;
     to_ = std::max(frames, kFewest);
+    OCM_DASSERT(is_valid());
   }
   /// What is beyond goes (B1).
   uint32_t frames(uint64_t now_ns) const {
@@ -47,8 +50,11 @@ class Budget {
   /// How many pages may be brought in ahead. `used`: frames with a page.
   uint32_t room(uint32_t used, uint64_t now_ns) const {
     const uint32_t now = frames(now_ns), kept = cleaning_ ? (now + 9) / 10 : 0;
+    OCM_DASSERT(now >= kFewest && now <= std::max(from_, to_));  // B1
     return now - std::min(now, kept + std::min(now, used));
   }
+  /// B1.
+  bool is_valid() const { return from_ >= kFewest && to_ >= kFewest; }
 
  private:
   uint32_t from_, to_;

@@ -1,13 +1,16 @@
 #include "cache/replacement/streams.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/assert.h"
 
 namespace ocm::cache {
 
 Streams::Streams(uint64_t page_bytes, uint64_t pages)
-    : pages_(pages), most_(std::max(kFirstPages, kWindowBytes / page_bytes)) {}
+    : pages_(pages), most_(std::max(kFirstPages, kWindowBytes / page_bytes)) {
+  OCM_DASSERT(std::has_single_bit(page_bytes));
+}
 
 Streams::Run Streams::used(uint64_t page, bool missed, uint64_t room) {
   OCM_ASSERT(page < pages_);
@@ -24,7 +27,9 @@ Streams::Run Streams::used(uint64_t page, bool missed, uint64_t room) {
   if (ahead > at->window / 2) return {};
   const Run run{at->end, std::min({at->window - ahead, pages_ - at->end, room})};
   at->end += run.count;
+  OCM_DASSERT(at->end - at->next <= at->window);  // S2
   if (run.count != 0) at->window = std::min(2 * at->window, most_);
+  OCM_DASSERT(is_valid());
   return run;
 }
 
@@ -34,6 +39,7 @@ void Streams::dropped_unused(uint64_t page) {
     one.window = std::max(one.window / 2, kFirstPages);
     one.end = page;
   }
+  OCM_DASSERT(is_valid());
 }
 
 Streams::Stream* Streams::reader_of(uint64_t page) {

@@ -34,6 +34,7 @@ class Streams {
   /// It was brought in ahead, and went without having been used.
   void dropped_unused(uint64_t page);
 
+  /// S2.
   bool is_valid() const;
 
  private:

@@ -55,6 +55,7 @@ TwoQueue::Victim TwoQueue::next(std::vector<Frame>& aged) {
   const Ends& fifo = lists_[kFifo];
   while (lru.size != 0 && fifo.size <= frames_ / 2) {
     const Frame frame = lru.bottom;
+    OCM_DASSERT(frame != kNoFrame && entries_[frame].pins == 0);  // Q1
     if (!entries_[frame].sole) return {frame, false};
     move_to_top(frame, kFifo);
     aged.push_back(frame);
@@ -66,6 +67,7 @@ TwoQueue::Victim TwoQueue::next(std::vector<Frame>& aged) {
 void TwoQueue::resize(uint32_t frames) {
   if (frames > entries_.size()) entries_.resize(frames);
   frames_ = frames;
+  OCM_DASSERT(is_valid());
 }
 
 TwoQueue::Entry& TwoQueue::entry(Frame frame) {
@@ -75,6 +77,7 @@ TwoQueue::Entry& TwoQueue::entry(Frame frame) {
 
 void TwoQueue::move_to_top(Frame frame, List list) {
   Entry& it = entries_[frame];
+  OCM_DASSERT(it.list != kNone && list != kNone);
   if (it.pins == 0) unlink(frame);
   it.list = list;
   it.returns = Place::kTop;
@@ -83,6 +86,7 @@ void TwoQueue::move_to_top(Frame frame, List list) {
 
 void TwoQueue::link(Frame frame, Place place) {
   Entry& it = entries_[frame];
+  OCM_DASSERT(it.list != kNone && it.pins == 0 && it.up == kNoFrame && it.down == kNoFrame);  // Q1
   Ends& ends = lists_[it.list];
   it.up = place == Place::kTop ? kNoFrame : ends.bottom;
   it.down = place == Place::kTop ? ends.top : kNoFrame;
@@ -93,6 +97,7 @@ void TwoQueue::link(Frame frame, Place place) {
 
 void TwoQueue::unlink(Frame frame) {
   Entry& it = entries_[frame];
+  OCM_DASSERT(it.list != kNone && lists_[it.list].size > 0);
   Ends& ends = lists_[it.list];
   (it.up != kNoFrame ? entries_[it.up].down : ends.top) = it.down;
   (it.down != kNoFrame ? entries_[it.down].up : ends.bottom) = it.up;

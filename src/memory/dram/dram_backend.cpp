@@ -18,7 +18,9 @@ namespace {
 class DramBacking final : public Backing {
  public:
   DramBacking(os::Fd fd, uint64_t bytes, bool core_dump)
-      : fd_(std::move(fd)), bytes_(bytes), core_dump_(core_dump) {}
+      : fd_(std::move(fd)), bytes_(bytes), core_dump_(core_dump) {
+    OCM_DASSERT(fd_.is_open());
+  }
 
   uint64_t bytes() const override { return bytes_; }
 
@@ -26,6 +28,7 @@ class DramBacking final : public Backing {
     if (std::byte* mapped = data_.load(std::memory_order_acquire)) return mapped;
     const std::lock_guard lock(mutex_);
     if (std::byte* mapped = data_.load(std::memory_order_relaxed)) return mapped;
+    OCM_DASSERT(!mapping_.is_mapped());  // by whoever was here before, who would have set data_
     OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
     if (!core_dump_) mapping_.keep_from_core_dumps();
     data_.store(mapping_.data(), std::memory_order_release);

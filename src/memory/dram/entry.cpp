@@ -4,6 +4,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/units.h"
@@ -21,7 +22,10 @@ constexpr Setting kOwnSettings[] = {
     {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
     {"numa_node", Setting::Type::kIndex, kNoIndex, 0, kNumaNodes - 1, false, "NUMA node of the extents"},
 };
+static_assert(std::all_of(std::begin(kOwnSettings), std::end(kOwnSettings),
+                          [](const Setting& one) { return one.is_valid(); }));
 constexpr const Setting& kOffered = kOwnSettings[0];
+static_assert(kOffered.key == kBytes);
 constexpr const Setting& kHugepages = kOwnSettings[1];
 constexpr const Setting& kPopulate = kOwnSettings[2];
 constexpr const Setting& kNumaNode = kOwnSettings[3];

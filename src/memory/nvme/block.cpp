@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "base/assert.h"
 #include "base/crc32c.h"
@@ -22,6 +23,8 @@ struct Header {
   uint64_t pool, sequence, first;
 };
 static_assert(sizeof(Header) == kBlockHeaderBytes);
+static_assert(std::has_unique_object_representations_v<Header>, "no byte of it is left to chance");
+static_assert(kPayloadBytes <= UINT16_MAX, "a header counts what is used of it");
 
 uint32_t checksum(Header header, const BlockBytes& bytes) {
   header.crc = 0;
@@ -47,6 +50,7 @@ void seal(const Block& block, BlockBytes& out) {
     std::memcpy(out.data() + sizeof(header), block.payload.data(), block.payload.size());
   header.crc = checksum(header, out);
   std::memcpy(out.data(), &header, sizeof(header));
+  OCM_DASSERT(open_block(out, block.kind).has_value());
 }
 
 std::optional<Block> open_block(const BlockBytes& bytes, BlockKind kind) {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <span>
 
+#include "base/assert.h"
+
 namespace ocm::memory::nvme {
 
 inline constexpr uint64_t kBlockBytes = 4096;
@@ -22,6 +24,7 @@ struct FreeBuffer {
 };
 using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
 inline Buffer make_buffer(uint64_t bytes) {
+  OCM_DASSERT(bytes != 0 && bytes % kBlockBytes == 0);
   return Buffer(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, bytes)));
 }
 using BlockBytes = std::array<std::byte, kBlockBytes>;

@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <sys/statfs.h>
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -24,7 +25,10 @@ constexpr Setting kOwnSettings[] = {
     {"page_bytes", Setting::Type::kBytes, 64 * kKiB, 4 * kKiB, 4 * kMiB, false,
      "what is read and written at once: a power of two"},
 };
+static_assert(std::all_of(std::begin(kOwnSettings), std::end(kOwnSettings),
+                          [](const Setting& one) { return one.is_valid(); }));
 constexpr const Setting& kOffered = kOwnSettings[0];
+static_assert(kOffered.key == kBytes);
 constexpr const Setting& kPath = kOwnSettings[1];
 constexpr const Setting& kPageBytes = kOwnSettings[2];
 
@@ -40,7 +44,9 @@ class NvmeBackend final : public KindBackend {
       : page_bytes_(page_bytes),
         device_(std::move(device)),
         queue_(std::move(queue)),
-        pool_(std::make_unique<ScratchPool>(*queue_, 0, slots, page_bytes)) {}
+        pool_(std::make_unique<ScratchPool>(*queue_, 0, slots, page_bytes)) {
+    OCM_DASSERT(slots * page_bytes <= device_->bytes());
+  }
 
   Kind kind() const override { return kSelf; }
   uint64_t page_bytes(const ExtentOptions&) const override { return page_bytes_; }

@@ -19,6 +19,7 @@ namespace ocm::memory::nvme {
 namespace {
 
 constexpr uint64_t kBounceBytes = kMiB;
+static_assert(kBounceBytes % kBlockBytes == 0);
 
 Status error_of(int error, const std::string& what) {
   const Code code = error == ENOENT                      ? Code::kNotFound
@@ -90,6 +91,7 @@ FileDevice::FileDevice(os::Fd fd, std::string path, uint64_t bytes)
 }
 
 Status FileDevice::failure(const char* what, int error, uint64_t offset) const {
+  OCM_DASSERT(error > 0);
   return Status::from_errno(error, std::string(what) + " the pool " + path_ + " at " + std::to_string(offset))
       .with_code(Code::kIo);
 }
@@ -100,6 +102,7 @@ Status FileDevice::check(uint64_t offset, uint64_t length) const {
 }
 
 Status FileDevice::read(uint64_t offset, std::span<std::byte> to) {
+  OCM_DASSERT(offset % kBlockBytes == 0 && to.size() % kBlockBytes == 0);
   OCM_TRY(check(offset, to.size()));
   while (!to.empty()) {
     const size_t part = std::min<size_t>(to.size(), kBounceBytes);
@@ -115,6 +118,7 @@ Status FileDevice::read(uint64_t offset, std::span<std::byte> to) {
 }
 
 Status FileDevice::write(uint64_t offset, std::span<const std::byte> from) {
+  OCM_DASSERT(offset % kBlockBytes == 0 && from.size() % kBlockBytes == 0);
   OCM_TRY(check(offset, from.size()));
   while (!from.empty()) {
     const size_t part = std::min<size_t>(from.size(), kBounceBytes);

@@ -1,6 +1,7 @@
 #include "memory/nvme/geometry.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/units.h"
 #include "memory/nvme/records.h"
@@ -37,7 +38,15 @@ Result<Geometry> Geometry::of(uint64_t device_bytes, uint64_t slot_bytes) {
                                               " has no room for 8 pages of " + format_bytes(slot_bytes) +
                                               " beside " + format_bytes(metadata) + " of metadata");
   }
+  OCM_DASSERT(out.is_valid());
   return out;
+}
+
+bool Geometry::is_valid() const {
+  if (!std::has_single_bit(slot_bytes) || slot_bytes < kBlockBytes || journal_blocks == 0) return false;
+  const uint64_t metadata_end = journal_at(journal_blocks - 1) + kBlockBytes;
+  return metadata_end <= slot_at(0) && slot_at(slots) <= device_bytes && pages() < slots &&
+         slots * kPageRecordBytes < checkpoint_blocks * kPayloadBytes;
 }
 
 }  // namespace ocm::memory::nvme

@@ -25,16 +25,25 @@ struct Geometry {
   static constexpr uint64_t kSpareOf = 16;
   /// Pages that there is room for.
   uint64_t pages() const { return slots - (slots + kSpareOf - 1) / kSpareOf; }
-  static uint64_t superblock_at(uint64_t which) { return which * kBlockBytes; }
+  static uint64_t superblock_at(uint64_t which) {
+    OCM_DASSERT(which < 2);
+    return which * kBlockBytes;
+  }
   uint64_t checkpoint_at(uint64_t which, uint64_t block) const {
+    OCM_DASSERT(which < 2 && block <= checkpoint_blocks);
     return (2 + which * checkpoint_blocks + block) * kBlockBytes;
   }
   /// Of the journal's block with that sequence number.
   uint64_t journal_at(uint64_t sequence) const {
     return (2 + 2 * checkpoint_blocks + sequence % journal_blocks) * kBlockBytes;
   }
-  uint64_t slot_at(uint64_t slot) const { return slots_at() + slot * slot_bytes; }
+  uint64_t slot_at(uint64_t slot) const {
+    OCM_DASSERT(slot <= slots);
+    return slots_at() + slot * slot_bytes;
+  }
   uint64_t metadata_bytes() const { return slots_at(); }
+  /// The parts fit the device, and a checkpoint of all pages its place.
+  bool is_valid() const;
 
   bool operator==(const Geometry&) const = default;
 

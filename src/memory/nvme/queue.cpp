@@ -82,12 +82,14 @@ class UringQueue final : public Queue {
       start(nullptr);  // ends the thread
       lock.unlock();
       thread_.join();
+      OCM_DASSERT(waiting_.empty() && under_way_ == 0);  // Q4
     }
     if (ready_) ::io_uring_queue_exit(&ring_);
   }
 
   void submit(Request request) override {
     OCM_ASSERT(request.op == Op::kFlush || is_whole(request));
+    OCM_DASSERT(request.done != nullptr);
     auto* held = new Request(std::move(request));
     std::lock_guard lock(mutex_);
     if (under_way_ == kDepth) {
@@ -118,6 +120,7 @@ class UringQueue final : public Queue {
     }
     ::io_uring_sqe_set_data(entry, request);
     if (request != nullptr) ++under_way_;
+    OCM_DASSERT(under_way_ <= kDepth);
     // What the kernel does not take now, for it is out of memory, it takes in a moment.
     while (::io_uring_submit(&ring_) < 0) std::this_thread::yield();
   }
@@ -132,11 +135,13 @@ class UringQueue final : public Queue {
       if (request == nullptr) return;
       Status status;
       std::unique_lock lock(mutex_);  // what the submitting thread wrote is seen
+      OCM_DASSERT(under_way_ > 0);
       --under_way_;
       if (!ends_locked(*request, result, status)) {
         start(request);
         continue;
       }
+      OCM_DASSERT(waiting_.empty() || under_way_ == kDepth - 1);
       if (!waiting_.empty()) {
         start(waiting_.front());
         waiting_.pop_front();
@@ -190,10 +195,12 @@ class ThreadQueue final : public Queue {
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    OCM_DASSERT(waiting_.empty() && working_ == 0);  // Q4
   }
 
   void submit(Request request) override {
     OCM_ASSERT(request.op == Op::kFlush || is_whole(request));
+    OCM_DASSERT(request.done != nullptr);
     {
       std::lock_guard lock(mutex_);
       waiting_.push_back(std::move(request));
@@ -218,6 +225,7 @@ class ThreadQueue final : public Queue {
       Status status = carried_out(request);
       request.done(std::move(status));
       lock.lock();
+      OCM_DASSERT(working_ > 0 && working_ <= kThreads);
       if (--working_ == 0 && ending_) changed_.notify_all();
     }
   }

@@ -22,11 +22,24 @@ uint64_t name_bytes(const StoredExtent& extent) {
   return extent.name.empty() ? 0 : kNamedRecordBytes + extent.name.size();
 }
 
+/// What encode() makes of it.
+[[maybe_unused]] uint64_t bytes_of(const Record& record) {
+  switch (record.type) {
+    case Record::Type::kMade: return kMadeRecordBytes;
+    case Record::Type::kNamed: return kNamedRecordBytes + record.name.size();
+    case Record::Type::kFreed: return 1 + 12;
+    case Record::Type::kPage: return kPageRecordBytes;
+  }
+  return 0;
+}
+
 Status unfit(const char* why) { return Status(Code::kProtocol, std::string("a record of the pool ") + why); }
 
 }  // namespace
 
 void encode(const Record& record, std::string& out) {
+  OCM_DASSERT(record.name.size() <= kNameBytesMax);
+  [[maybe_unused]] const size_t before = out.size();
   put(out, static_cast<uint8_t>(record.type));
   put(out, record.id.address.bits());
   put(out, record.id.generation);
@@ -44,6 +57,7 @@ void encode(const Record& record, std::string& out) {
       put(out, record.at.version);
       break;
   }
+  OCM_DASSERT(out.size() - before == bytes_of(record));
 }
 
 std::optional<Record> decode(std::span<const std::byte>& bytes) {
@@ -72,6 +86,7 @@ std::optional<Record> decode(std::span<const std::byte>& bytes) {
       break;
     default: return std::nullopt;
   }
+  OCM_DASSERT(bytes.size() - rest.size() == bytes_of(out));
   bytes = rest;
   return out;
 }
@@ -91,13 +106,16 @@ Status Contents::apply(const Record& record, std::vector<uint32_t>& freed) {
   switch (record.type) {
     case Record::Type::kMade: break;
     case Record::Type::kNamed:
+      OCM_DASSERT(described_bytes_ >= kMadeRecordBytes + name_bytes(extent));
       described_bytes_ -= name_bytes(extent);
       extent.name = record.name;
       described_bytes_ += name_bytes(extent);
       break;
     case Record::Type::kFreed:
+      OCM_DASSERT(described_bytes_ >= kMadeRecordBytes + name_bytes(extent));
       described_bytes_ -= kMadeRecordBytes + name_bytes(extent);
       for (const auto& [page, at] : extent.pages) {
+        OCM_DASSERT(taken_.contains(at.slot));  // N1
         taken_.erase(at.slot);
         freed.push_back(at.slot);
       }
@@ -110,6 +128,7 @@ Status Contents::apply(const Record& record, std::vector<uint32_t>& freed) {
       if (!taken_.emplace(record.at.slot, record.id).second) return unfit("gives a slot a second page");
       const auto [at, is_new] = extent.pages.try_emplace(record.page, record.at);
       if (!is_new) {
+        OCM_DASSERT(taken_.contains(at->second.slot) && at->second.slot != record.at.slot);  // N1
         taken_.erase(at->second.slot);
         freed.push_back(at->second.slot);
         at->second = record.at;
@@ -127,9 +146,11 @@ void Contents::drop_unnamed() {
       continue;
     }
     for (const auto& [page, at] : it->second.pages) taken_.erase(at.slot);
+    OCM_DASSERT(described_bytes_ >= kMadeRecordBytes);
     described_bytes_ -= kMadeRecordBytes;
     it = extents_.erase(it);
   }
+  OCM_DASSERT(is_valid());
 }
 
 const PageAt* Contents::find(ExtentId id, uint64_t page) const {

@@ -72,7 +72,9 @@ std::optional<Record> decode(std::span<const std::byte>& bytes);
 
 class Contents {
  public:
-  Contents(uint64_t slots, uint64_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {}
+  Contents(uint64_t slots, uint64_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {
+    OCM_DASSERT(slot_bytes != 0 && slots <= uint64_t{1} << 32);
+  }
   /// Errors: kProtocol (N2). `freed` gets the slots that nothing holds any more.
   Status apply(const Record& record, std::vector<uint32_t>& freed);
   /// What is not published ends, as after a restart; its slots are free.
@@ -80,7 +82,10 @@ class Contents {
 
   const std::map<ExtentId, StoredExtent>& extents() const { return extents_; }
   const PageAt* find(ExtentId id, uint64_t page) const;
-  bool is_taken(uint64_t slot) const { return taken_.contains(static_cast<uint32_t>(slot)); }
+  bool is_taken(uint64_t slot) const {
+    OCM_DASSERT(slot < slots_);
+    return taken_.contains(static_cast<uint32_t>(slot));
+  }
   uint64_t slots_taken() const { return taken_.size(); }
   /// Of encoded(), all but the pages' records.
   uint64_t described_bytes() const { return described_bytes_; }

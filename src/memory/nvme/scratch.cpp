@@ -66,9 +66,18 @@ class ScratchPool::Pages final : public Backing, public Staged {
     Entry() = default;
     bool is_in_slot() const { return place_ != 0 && place_ != kLost; }
     bool is_lost() const { return place_ == kLost; }
-    uint32_t slot() const { return place_ - 1; }
-    uint32_t crc() const { return crc_; }
-    void set(uint32_t slot, uint32_t crc) { *this = Entry(slot + 1, crc); }
+    uint32_t slot() const {
+      OCM_DASSERT(is_in_slot());
+      return place_ - 1;
+    }
+    uint32_t crc() const {
+      OCM_DASSERT(is_in_slot());
+      return crc_;
+    }
+    void set(uint32_t slot, uint32_t crc) {
+      OCM_DASSERT(slot < kSlotsMax);
+      *this = Entry(slot + 1, crc);
+    }
     void lose() { *this = Entry(kLost, 0); }
 
    private:
@@ -100,7 +109,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
   };
 
   Pages(ScratchPool& pool, uint64_t bytes, uint64_t count, Entries entries)
-      : pool_(pool), bytes_(bytes), count_(count), entries_(std::move(entries)) {}
+      : pool_(pool), bytes_(bytes), count_(count), entries_(std::move(entries)) {
+    OCM_DASSERT(count * pool.page_bytes_ >= bytes);
+  }
 
   void begin(bool writes, uint64_t offset, std::byte* bytes, uint64_t length,
              std::function<void(std::byte*)> change, Done done) {
@@ -108,6 +119,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
     if (length == 0) return done({});
     const uint64_t page_bytes = pool_.page_bytes_;
     const uint64_t first = offset / page_bytes, last = (offset + length - 1) / page_bytes;
+    OCM_DASSERT(last < count_ && (!change || first == last));
     auto call = std::make_shared<Call>();
     call->done = std::move(done);
     call->left = last - first + 1;
@@ -141,6 +153,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
       Part* part;
       {
         std::lock_guard lock(mutex_);
+        OCM_DASSERT(busy_.contains(page) && !busy_[page].empty());
         part = busy_[page].front().get();
       }
       Outcome outcome = without_device(*part);
@@ -162,6 +175,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
     const Entry& entry = entries_[part.page];
     if (entry.is_lost() && !is_whole(part)) return lost(part.page);
     if (part.writes || entry.is_in_slot()) return {};
+    OCM_DASSERT(!entry.is_lost());  // X2
     std::memset(part.bytes, 0, part.length);
     return Status();
   }
@@ -179,6 +193,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
   }
 
   Outcome carry_out(Part& part) {
+    OCM_DASSERT(part.buffer != nullptr);
     const Entry& entry = entries_[part.page];
     if (entry.is_in_slot() && !is_whole(part)) return fetch(part);
     if (part.length < pool_.page_bytes_) std::memset(part.buffer, 0, pool_.page_bytes_);
@@ -208,6 +223,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
 
   /// The buffer has the page as it was.
   Outcome store(Part& part) {
+    OCM_DASSERT(part.writes && part.begin + part.length <= length_of(part.page));
     if (Status writable = pool_.writable(); !writable.is_ok()) return writable;
     if (part.change) {
       part.change(part.buffer + part.begin);
@@ -253,6 +269,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
     {
       std::lock_guard lock(mutex_);
       const auto busy = busy_.find(part.page);
+      OCM_DASSERT(busy != busy_.end() && busy->second.front().get() == &part);
       over = std::move(busy->second.front());
       busy->second.pop_front();
       more = !busy->second.empty();
@@ -264,7 +281,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
       std::lock_guard lock(call.mutex);
       if (call.status.is_ok()) call.status = std::move(status);
     }
-    if (call.left.fetch_sub(1, std::memory_order_acq_rel) == 1) call.done(std::move(call.status));
+    const uint64_t left = call.left.fetch_sub(1, std::memory_order_acq_rel);
+    OCM_DASSERT(left > 0);
+    if (left == 1) call.done(std::move(call.status));
     return more;
   }
 
@@ -285,11 +304,15 @@ ScratchPool::ScratchPool(Queue& queue, uint64_t first_byte, uint32_t slots, uint
       buffers_(static_cast<uint32_t>(std::clamp<uint64_t>(kBuffersBytes / page_bytes, 4, Queue::kDepth))),
       memory_(make_buffer(buffers_ * page_bytes)) {
   OCM_ASSERT(std::has_single_bit(page_bytes) && page_bytes >= kBlockBytes && first_byte % kBlockBytes == 0);
+  OCM_DASSERT(slots < kSlotsMax);
   if (memory_ == nullptr) throw std::bad_alloc();
   for (uint32_t i = 0; i < buffers_; ++i) free_buffers_.push_back(memory_.get() + i * page_bytes);
 }
 
-ScratchPool::~ScratchPool() { OCM_ASSERT(free_buffers_.size() == buffers_); }
+ScratchPool::~ScratchPool() {
+  OCM_ASSERT(free_buffers_.size() == buffers_);
+  OCM_DASSERT(free_.size() + bad_ == fresh_ && is_valid());  // X1: no page is left
+}
 
 Result<std::unique_ptr<Backing>> ScratchPool::make(uint64_t bytes) {
   OCM_TRY(writable());
@@ -299,6 +322,16 @@ Result<std::unique_ptr<Backing>> ScratchPool::make(uint64_t bytes) {
 ScratchPool::State ScratchPool::state() const {
   std::lock_guard lock(mutex_);
   return {slots_, free_.size() + (slots_ - fresh_), bad_, lost_, writable_};
+}
+
+bool ScratchPool::is_valid() const {
+  std::lock_guard lock(mutex_);
+  std::vector<bool> met(fresh_, false);
+  for (const uint32_t slot : free_) {
+    if (slot >= fresh_ || met[slot]) return false;
+    met[slot] = true;
+  }
+  return fresh_ <= slots_ && free_.size() + bad_ <= fresh_ && free_buffers_.size() <= buffers_;
 }
 
 Result<uint32_t> ScratchPool::take_slot() {
@@ -315,11 +348,13 @@ Result<uint32_t> ScratchPool::take_slot() {
 
 void ScratchPool::give_slot(uint32_t slot) {
   std::lock_guard lock(mutex_);
+  OCM_DASSERT(slot < fresh_ && free_.size() + bad_ < fresh_);  // X1
   free_.push_back(slot);
 }
 
 void ScratchPool::slot_is_bad() {
   std::lock_guard lock(mutex_);
+  OCM_DASSERT(free_.size() + bad_ < fresh_);  // X1
   ++bad_;
 }
 
@@ -360,6 +395,7 @@ void ScratchPool::await_buffer(std::function<void(std::byte*)> use) {
 void ScratchPool::give_buffer(std::byte* buffer) {
   {
     std::lock_guard lock(mutex_);
+    OCM_DASSERT(free_buffers_.size() < buffers_);  // X4
     free_buffers_.push_back(buffer);
   }
   hand_out_buffers();

@@ -49,11 +49,16 @@ class ScratchPool {
   };
   State state() const;
   uint32_t buffers() const { return buffers_; }
+  /// X1 and X4, of what is free; O(slots that were used).
+  bool is_valid() const;
 
  private:
   class Pages;
 
-  uint64_t offset_of(uint32_t slot) const { return first_byte_ + slot * page_bytes_; }
+  uint64_t offset_of(uint32_t slot) const {
+    OCM_DASSERT(slot < slots_);
+    return first_byte_ + slot * page_bytes_;
+  }
   /// Errors: kIo (X3), also where no slot is left.
   Result<uint32_t> take_slot();
   void give_slot(uint32_t slot);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/mutation.h"
 #include "base/units.h"
@@ -18,6 +19,8 @@ struct Super {
   uint64_t device_bytes = 0, slot_bytes = 0;
   uint32_t partition = 0, cluster_bytes = 0;
 };
+static_assert(std::has_unique_object_representations_v<Super>, "no byte of it is left to chance");
+static_assert(sizeof(Super) + kClusterBytesMax <= kPayloadBytes);
 
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -75,6 +78,7 @@ Status Store::write_checkpoint() {
     block.payload = os::bytes_of(part_of(stream, i));
     OCM_TRY(write_block(block, geometry_.checkpoint_at(which, i)));
   }
+  OCM_DASSERT(part_of(stream, block.blocks).empty());  // all of it is written
   OCM_TRY(device_.flush());
   ++checkpoint_;
   tail_ = next_;
@@ -85,6 +89,7 @@ Status Store::write_journal() {
   Block block;
   block.kind = BlockKind::kJournal, block.pool = identity_.pool, block.first = next_;
   block.blocks = blocks_for(group_.size());
+  OCM_DASSERT(block.blocks <= geometry_.journal_blocks - (next_ - tail_));  // D3
   for (uint32_t i = 0; i < block.blocks; ++i) {
     block.sequence = next_ + i;
     block.payload = os::bytes_of(part_of(group_, i));
@@ -98,12 +103,15 @@ Status Store::write_journal() {
 std::optional<uint32_t> Store::take_slot() {
   if (free_.empty()) return std::nullopt;
   const uint32_t slot = free_.front();
+  OCM_DASSERT(!contents_.is_taken(slot));  // D2
   free_.pop_front();
   return slot;
 }
 
 Status Store::add(const Record& record) {
   OCM_TRY(broken_);
+  OCM_DASSERT(geometry_.slots * kPageRecordBytes + sizeof(next_) <=
+              geometry_.checkpoint_blocks * kPayloadBytes);
   uint64_t more = 0;
   if (record.type == Record::Type::kMade) more = kMadeRecordBytes;
   if (record.type == Record::Type::kNamed) more = kNamedRecordBytes + record.name.size();
@@ -128,11 +136,14 @@ Status Store::commit() {
   const auto write = [&]() -> Status {
     if (!OCM_MUTATION("journal-before-the-pages-are-flushed")) OCM_TRY(device_.flush());
     const uint64_t used = next_ - tail_;
+    OCM_DASSERT(used <= geometry_.journal_blocks);
     const bool has_room = blocks_for(group_.size()) <= geometry_.journal_blocks - used;
     return has_room || OCM_MUTATION("go-round-over-what-is-needed") ? write_journal() : write_checkpoint();
   };
   broken_ = write();
   OCM_TRY(broken_);
+  OCM_DASSERT(std::none_of(freed_.begin(), freed_.end(),
+                           [&](uint32_t slot) { return contents_.is_taken(slot); }));  // D2
   group_.clear();
   free_.insert(free_.end(), freed_.begin(), freed_.end());
   freed_.clear();
@@ -176,6 +187,7 @@ Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view clus
   std::unique_ptr<Store> store(new Store(device, std::move(identity), geometry));
   store->starts_ = starts;
   OCM_TRY(store->recover());
+  OCM_DASSERT(store->is_valid());
   return store;
 }
 

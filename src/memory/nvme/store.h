@@ -59,7 +59,10 @@ class Store {
 
   /// To be written to; nobody else's until it is given back, or a page is added in it. None: all are in use.
   std::optional<uint32_t> take_slot();
-  void give_slot(uint32_t slot) { free_.push_back(slot); }
+  void give_slot(uint32_t slot) {
+    OCM_DASSERT(!contents_.is_taken(slot));  // D2
+    free_.push_back(slot);
+  }
   /// One more change of the group. Errors: kProtocol (N2), kLimit (more extents and names than a checkpoint holds), those
   /// of a commit that failed.
   Status add(const Record& record);

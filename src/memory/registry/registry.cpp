@@ -17,6 +17,7 @@ Entries entries() {
 #define OCM_LINE(CONSTANT, Name, name, number, offered, built) OCM_POINTER_##built(name)
   static constexpr const Entry* kAll[] = {OCM_KINDS(OCM_LINE)};
 #undef OCM_LINE
+  static_assert(std::size(kAll) > 0 && std::size(kAll) <= std::size(kKinds));
   return kAll;
 }
 

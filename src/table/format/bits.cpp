@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace ocm::table {
 namespace {
 
@@ -11,6 +13,7 @@ namespace {
 void store_bits(uint8_t* to, uint64_t to_bit, uint64_t word, uint64_t count) {
   uint8_t* byte = to + (to_bit >> 3);
   const uint64_t shift = to_bit & 7;
+  OCM_DASSERT(count >= 1 && count <= 64 && (shift == 0 || shift + count <= 8));
   if (shift == 0) {
     std::memcpy(byte, &word, (count + 7) / 8);
   } else {
@@ -38,6 +41,7 @@ void for_runs(uint8_t* to, uint64_t to_bit, uint64_t count, Word word_at) {
 }  // namespace
 
 uint64_t load_bits(const void* bits, uint64_t first, uint64_t count) {
+  OCM_DASSERT(count <= 64);
   if (count == 0) return 0;
   const auto* byte = static_cast<const uint8_t*>(bits) + (first >> 3);
   const uint64_t shift = first & 7;
@@ -55,6 +59,7 @@ uint64_t count_ones(const void* bits, uint64_t first, uint64_t count) {
     ones += static_cast<uint64_t>(
         std::popcount(load_bits(bits, first + done, std::min<uint64_t>(64, count - done))));
   }
+  OCM_DASSERT(ones <= count);
   return ones;
 }
 

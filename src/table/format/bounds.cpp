@@ -92,12 +92,15 @@ Bounds BoundsOf::result() const {
   Bounds bounds;
   if (!any_ || unknown_) return bounds;
   if (number_ == Number::kFloat || number_ == Number::kDouble) {
+    OCM_DASSERT(real_low_ <= real_high_);
     bounds.kind = OCM_BOUND_DOUBLE;
     bounds.minimum.real = real_low_;
     bounds.maximum.real = real_high_;
     return bounds;
   }
+  static_assert(Number::kInt64 < Number::kUint8 && Number::kUint64 < Number::kFloat);
   const bool is_unsigned = number_ >= Number::kUint8;
+  OCM_DASSERT(is_unsigned ? unsigned_low_ <= unsigned_high_ : low_ <= high_);
   if (is_unsigned && unsigned_high_ > INT64_MAX) return bounds;
   bounds.kind = OCM_BOUND_INT;
   bounds.minimum.integer = is_unsigned ? static_cast<int64_t>(unsigned_low_) : low_;
@@ -106,6 +109,7 @@ Bounds BoundsOf::result() const {
 }
 
 Bounds bool_bounds(uint64_t valid, uint64_t ones) {
+  OCM_DASSERT(ones <= valid);
   Bounds bounds;
   if (valid == 0) return bounds;
   bounds.kind = OCM_BOUND_INT;

@@ -1,6 +1,7 @@
 #include "table/format/catalogue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <unordered_map>
@@ -25,6 +26,8 @@ struct RawFooter {
   uint64_t table;
   uint32_t footer_crc;  // of what is before it
 };
+static_assert(offsetof(RawFooter, table) == 24 && offsetof(RawFooter, footer_crc) == 32);
+static_assert(std::endian::native == std::endian::little, "a footer is as it stands in memory");
 
 Status bad(const std::string& what) { return Status(Code::kProtocol, "the catalogue is malformed: " + what); }
 
@@ -90,6 +93,7 @@ Chunk chunk_from(const wire::Chunk& in) {
 }
 
 Status bounds_from(const wire::Column& in, Bounds& bounds) {
+  static_assert(OCM_BOUND_NONE == 0 && OCM_BOUND_INT == 1 && OCM_BOUND_DOUBLE == 2);
   if (in.bounds() > OCM_BOUND_DOUBLE) return bad("an unknown kind of bounds");
   bounds.kind = static_cast<ocm_bound_kind>(in.bounds());
   if (bounds.kind == OCM_BOUND_INT) {
@@ -111,6 +115,7 @@ class Checker {
     number_fields(catalogue.schema, next, number);
     uint64_t end = 0;
     for (const uint64_t bytes : catalogue.parts) ends_.push_back(end += bytes);
+    OCM_DASSERT(numbers_.size() == next && std::is_sorted(ends_.begin(), ends_.end()));
   }
 
   Status check() {
@@ -168,6 +173,7 @@ class Checker {
   }
 
   Status check_field(const Field& field, Cursor& at) const {
+    OCM_DASSERT(at.buffer <= at.chunk.buffers.size());
     const size_t index = at.field++;
     const uint32_t buffers = field.type.buffers();
     if (index >= at.chunk.lengths.size() || index >= at.chunk.nulls.size() ||
@@ -231,6 +237,7 @@ class Checker {
 
 Status read_parts(const wire::Catalogue& in, uint64_t catalogue_bytes, uint64_t segment_bytes,
                   std::vector<uint64_t>& parts) {
+  OCM_DASSERT(last_part_bytes(catalogue_bytes) <= segment_bytes);
   uint64_t left = segment_bytes - last_part_bytes(catalogue_bytes);
   for (const uint64_t bytes : in.parts()) {
     if (bytes == 0 || bytes % kAlignment != 0 || bytes > left)
@@ -244,6 +251,8 @@ Status read_parts(const wire::Catalogue& in, uint64_t catalogue_bytes, uint64_t 
 }  // namespace
 
 uint64_t last_part_bytes(uint64_t catalogue_bytes) { return align_up(catalogue_bytes) + kFooterBytes; }
+
+bool is_valid(const Catalogue& catalogue) { return Checker(catalogue).check().is_ok(); }
 
 Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   wire::Catalogue out;
@@ -278,6 +287,7 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   footer.table = catalogue.table;
   footer.footer_crc = crc32c(0, &footer, offsetof(RawFooter, footer_crc));
   bytes.resize(last_part_bytes(bytes.size()), '\0');
+  OCM_DASSERT(bytes.size() % kAlignment == 0);
   std::memcpy(bytes.data() + bytes.size() - kFooterBytes, &footer, sizeof(footer));
   return bytes;
 }
@@ -308,6 +318,7 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.table = in.table();
   if (catalogue.table != footer.table) return bad("its table is not the footer's");
   if (in.placement() > OCM_TABLE_WHOLE || in.replicas() == 0) return bad("its placement");
+  static_assert(OCM_TABLE_WHOLE < OCM_TABLE_BY_DEFAULT, "no table is stored by default");
   catalogue.placement = static_cast<ocm_table_placement>(in.placement());
   catalogue.replicas = in.replicas();
   catalogue.packed = in.packed();

@@ -25,6 +25,8 @@ namespace ocm::table {
 
 inline constexpr uint64_t kFooterBytes = 64;
 inline constexpr uint64_t kCatalogueBytesMax = uint64_t{256} << 20;
+static_assert(kCatalogueBytesMax <= INT32_MAX, "protobuf counts in int");
+static_assert(kFooterBytes % kAlignment == 0, "what follows a footer is aligned");
 
 struct Column {
   Chunk chunk;
@@ -69,6 +71,8 @@ Result<Footer> decode_footer(std::span<const std::byte> footer, uint64_t segment
 /// Errors: kProtocol, kBadChecksum, kTooLarge and kUnsupported of the schema.
 Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Footer& footer,
                                    uint64_t segment_bytes);
+/// C1 to C5, of a catalogue whose schema was checked.
+bool is_valid(const Catalogue& catalogue);
 /// Bytes of the last part of a segment with a catalogue of this length.
 uint64_t last_part_bytes(uint64_t catalogue_bytes);
 

@@ -15,6 +15,7 @@ namespace ocm::table {
 
 inline constexpr uint64_t kAlignment = 64;
 inline constexpr uint64_t align_up(uint64_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
+static_assert(align_up(0) == 0 && align_up(1) == kAlignment && align_up(kAlignment) == kAlignment);
 
 /// Whether values of this type can be packed, and to how many bits at most: more would save too little.
 inline bool can_pack(const Type& type) { return type.form == Form::kFixed && type.is_integer(); }

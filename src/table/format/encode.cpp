@@ -27,6 +27,8 @@ class Encoder {
     for (const Part& child : part.children) OCM_TRY(encode(child, nullptr));
     return {};
   }
+  /// Where the next buffer would begin.
+  const std::byte* at() const { return at_; }
 
  private:
   /// The next buffer; null if it is absent.
@@ -49,6 +51,7 @@ class Encoder {
       }
       bit += length;
     }
+    OCM_DASSERT(bit == part.length);
   }
 
   Status encode_values(const Part& part, Bounds* bounds) {
@@ -103,6 +106,7 @@ class Encoder {
     std::byte* target = begin(part.buffer_bytes[1]);
     if (target == nullptr) return {};
     BoundsOf look(part.stored->type.number);
+    OCM_DASSERT(width > 0 && part.buffer_bytes[1] == part.length * width);
     const uint64_t block_rows = std::max<uint64_t>(64, kBlockBytes / width / 64 * 64);
     for (const Piece& piece : part.pieces) {
       const auto length = static_cast<uint64_t>(piece.length);
@@ -158,6 +162,7 @@ class Encoder {
         }
         filled_ += run;
         done += run;
+        OCM_DASSERT(filled_ <= kPackRows);
         if (filled_ == kPackRows) end_block();
       }
     }
@@ -215,6 +220,7 @@ class Encoder {
                    static_cast<uint64_t>(piece.offset));
         row += length;
       }
+      OCM_DASSERT(row == part.length);
     } else {
       for (const Piece& piece : part.pieces) add_values(part, piece, packer);
     }
@@ -263,6 +269,7 @@ class Encoder {
       base = offsets[piece.length] + shift;
       out += piece.length;
     }
+    OCM_DASSERT(out == reinterpret_cast<To*>(buffer) + part.length + 1);
     return {};
   }
 
@@ -330,6 +337,7 @@ class Encoder {
 
   /// Indices that gather found.
   static Status encode_indices(const Part& part, std::byte* target) {
+    OCM_DASSERT(part.indices != nullptr && part.stored->type.is_integer());
     return with_index(part.stored->type.number, target, [&](auto* out) {
       using Index = std::remove_pointer_t<decltype(out)>;
       for (uint64_t row = 0; row < part.length; ++row) out[row] = static_cast<Index>(part.indices[row]);
@@ -339,6 +347,7 @@ class Encoder {
 
   /// Indices as they came, or into the dictionary that several became.
   static Status encode_renamed(const Part& part, std::byte* target) {
+    OCM_DASSERT(part.renames.empty() || part.renames.size() == part.pieces.size());
     return with_index(part.stored->type.number, target, [&](auto* out) {
       for (size_t i = 0; i < part.pieces.size(); ++i) {
         const Piece& piece = part.pieces[i];
@@ -405,7 +414,10 @@ class Encoder {
 
 Status encode(const Part& part, std::byte* target, Bounds* bounds) {
   if (bounds != nullptr) *bounds = {};
-  return Encoder(target).encode(part, bounds);
+  Encoder encoder(target);
+  const Status status = encoder.encode(part, bounds);
+  OCM_DASSERT(!status.is_ok() || encoder.at() == target + chunk_of(part).bytes());
+  return status;
 }
 
 }  // namespace ocm::table

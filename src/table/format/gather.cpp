@@ -83,6 +83,7 @@ class Gatherer {
       part.length += static_cast<uint64_t>(piece.length);
     }
     count_nulls(part);
+    OCM_DASSERT(part.nulls <= part.length);
     if (part.nulls > 0 && part.stored->type.form != Form::kNull) part.buffer_bytes[0] = (part.length + 7) / 8;
     if (part.indexes_strings()) return index_strings(part);
     if (part.given->has_dictionary()) return gather_dictionary(part);
@@ -160,6 +161,7 @@ class Gatherer {
   static void choose_packing(Part& part, int64_t least, int64_t most) {
     Packing packing;
     if (!packing_for(least, most, packing) || packing.bits > packed_bits_max(part.stored->type)) return;
+    OCM_DASSERT(can_pack(part.stored->type));
     const uint64_t bytes = packed_bytes(part.length, packing.bits);
     if (bytes >= part.buffer_bytes[1]) return;  // few rows, which do not fill their block
     part.buffer_bytes[1] = bytes;
@@ -203,6 +205,7 @@ class Gatherer {
       for (const Piece& piece : part.pieces) {
         child.pieces.push_back(piece_of(piece.array->children[c], piece.offset, piece.length));
       }
+      OCM_DASSERT(child.pieces.size() == part.pieces.size());  // G1
       OCM_TRY(gather(child));
     }
     return {};
@@ -220,6 +223,7 @@ class Gatherer {
       entries += static_cast<uint64_t>(last - first);
       if (part.stored->type.form == Form::kList && entries > INT32_MAX) return cut_before(i);
     }
+    OCM_DASSERT(child.pieces.size() == part.pieces.size());  // G1
     part.buffer_bytes[1] = (part.length + 1) * part.stored->type.offset_bytes();
     return gather(child);
   }
@@ -232,6 +236,7 @@ class Gatherer {
       child.pieces.push_back(
           piece_of(piece.array->children[0], piece.offset * entries, piece.length * entries));
     }
+    OCM_DASSERT(child.pieces.size() == part.pieces.size());  // G1
     return gather(child);
   }
 
@@ -248,6 +253,7 @@ class Gatherer {
   /// Strings that become indices.
   Status index_strings(Part& part) {
     const uint64_t limit = index_max(part.stored->type.number) + 1;
+    OCM_DASSERT(limit > 1);
     // An index of 8 bits numbers 127 values: the last one stays free, for engines that mark null with it.
     Distinct distinct(limit - 1);
     Part values;
@@ -267,6 +273,7 @@ class Gatherer {
                     "it has more than " + std::to_string(limit - 1) +
                         " distinct strings in a row group, which its dictionary cannot number");
     }
+    OCM_DASSERT(out == part.indices.get() + part.length && values.pieces.size() == distinct.size());
     return store_dictionary(part, values);
   }
 
@@ -353,6 +360,8 @@ class Gatherer {
         renames.push_back(numbers[static_cast<size_t>(number)]);
       }
       if (count > part.dictionary_max()) return no_index(part, i);
+      OCM_DASSERT(values.pieces.size() == count);
+      OCM_DASSERT(renames.size() == static_cast<size_t>(dictionary.length));
     }
     return {};
   }
@@ -381,6 +390,7 @@ class Gatherer {
     image->chunk = chunk_of(values);
     image->bytes.resize(image->chunk.bytes());
     OCM_TRY(encode(values, image->bytes.data(), nullptr));
+    OCM_DASSERT(part.stored->type.is_integer() && image->chunk.offset == 0);
     part.values = values.length;
     part.dictionary = book_.enter(*part.stored, std::move(image));
     part.buffer_bytes[1] = part.length * part.stored->type.width_bytes;
@@ -391,6 +401,7 @@ class Gatherer {
   /// The index cannot number the values of batch `index` too.
   Status no_index(const Part& part, size_t index) {
     // An index of 32 bits is never made wider.
+    OCM_DASSERT(index < part.pieces.size());
     if (!part.narrows_index() || index_max(part.stored->type.number) >= INT32_MAX) return cut_before(index);
     cut_ = {true, 0, true};
     cut_batch_ = index;
@@ -413,6 +424,7 @@ class Gatherer {
 }  // namespace
 
 bool narrow_decimals(const Piece& piece, uint64_t row, uint64_t count, uint64_t width_bytes, int64_t* out) {
+  OCM_DASSERT(width_bytes == 2 * sizeof(int64_t) || width_bytes == 4 * sizeof(int64_t));
   const uint64_t words = width_bytes / sizeof(int64_t);
   const void* validity = validity_of(piece);
   const int64_t first = piece.offset + static_cast<int64_t>(row);
@@ -462,6 +474,7 @@ Status gather(Part& part, DictionaryBook& book, Cut& cut) {
   cut = {};
   Gatherer gatherer(book, cut);
   const Status status = gatherer.gather(part);
+  OCM_DASSERT(!cut.needed || (!status.is_ok() && gatherer.cut_batch() <= batches.size()));
   // What a child counts are entries; its batches are those of the column.
   if (!part.stored->has_dictionary()) cut.rows = 0, cut.index_full = false;
   if (cut.needed && cut.rows == 0) {
@@ -539,6 +552,7 @@ uint64_t count_distinct(const Part& part, uint64_t limit) {
     }
     if (!fit) return limit + 1;
   }
+  OCM_DASSERT(distinct.size() <= limit);
   // A null in a dictionary is a value of it.
   return distinct.size() + (part.given->has_dictionary() && null_value ? 1 : 0);
 }
@@ -554,6 +568,7 @@ Chunk chunk_of(const Part& part) {
     for (const Part& child : one.children) self(child, self);
   };
   walk(part, walk);
+  OCM_DASSERT(chunk.lengths.size() == chunk.nulls.size() && !chunk.lengths.empty());
   return chunk;
 }
 

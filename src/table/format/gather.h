@@ -74,7 +74,10 @@ struct Part {
   bool narrows_index() const {
     return given->has_dictionary() && index_max(given->type.number) > index_max(stored->type.number);
   }
-  uint64_t dictionary_max() const { return index_max(stored->type.number) + (narrows_index() ? 0 : 1); }
+  uint64_t dictionary_max() const {
+    OCM_DASSERT(stored->has_dictionary());
+    return index_max(stored->type.number) + (narrows_index() ? 0 : 1);
+  }
   bool indexes_strings() const { return stored->has_dictionary() && !given->has_dictionary(); }
 };
 

@@ -4,11 +4,15 @@
 #include <bit>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace ocm::table {
 namespace {
 
 constexpr uint32_t kLanes = 32;
 constexpr uint32_t kWordBits = 32;
+static_assert(kLanes * kWordBits == kPackRows && kPackBitsMax <= kWordBits);
+static_assert(packed_bytes(1, 1) == kLanes * sizeof(uint32_t), "a bit takes a word of each lane");
 
 /// Rows of a block one after the other; the shift is the same for all lanes of a row.
 template <class Value>
@@ -67,6 +71,7 @@ const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
 }  // namespace
 
 bool packing_for(int64_t least, int64_t most, Packing& packing) {
+  OCM_DASSERT(least <= most);
   const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
   packing = {static_cast<uint32_t>(std::bit_width(range)), least};
   return packing.bits <= kPackBitsMax;
@@ -74,6 +79,7 @@ bool packing_for(int64_t least, int64_t most, Packing& packing) {
 
 void pack_block(const uint32_t* distances, uint32_t bits, std::byte* out) {
   if (bits == 0) return;
+  OCM_DASSERT(bits <= kPackBitsMax && reinterpret_cast<uintptr_t>(out) % alignof(uint32_t) == 0);
   auto* words = reinterpret_cast<uint32_t*>(out);
   std::memset(out, 0, kPackRows / 8 * bits);
   for (uint32_t row = 0; row < kWordBits; ++row) {
@@ -88,6 +94,8 @@ void pack_block(const uint32_t* distances, uint32_t bits, std::byte* out) {
 
 void unpack_blocks(const std::byte* in, uint64_t blocks, const Packing& packing, uint32_t width_bytes,
                    std::byte* out) {
+  OCM_DASSERT(std::has_single_bit(width_bytes) && width_bytes <= 8 && packing.bits <= kPackBitsMax);
+  OCM_DASSERT(reinterpret_cast<uintptr_t>(out) % width_bytes == 0);
 #if defined(__x86_64__)
   if (kHasAvx2) return unpack_avx2(in, blocks, packing, width_bytes, out);
 #endif

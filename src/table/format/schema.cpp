@@ -119,6 +119,8 @@ class SchemaChecker {
     }
     return {};
   }
+  /// The walk is over, or has not begun.
+  bool is_at_root() const { return path_.empty() && count_ <= kFieldsMax; }
 
  private:
   Status check_children(const Field& field) {
@@ -213,10 +215,16 @@ Result<Field> import_schema(const ArrowSchema& schema) {
     return Status(Code::kInvalidArgument, "the stream gives no struct with a child for each column");
   }
   OCM_TRY(check_schema(root));
+  OCM_DASSERT(root.type.form == Form::kStruct);
   return root;
 }
 
-Status check_schema(Field& root) { return SchemaChecker().check(root, 0); }
+Status check_schema(Field& root) {
+  SchemaChecker checker;
+  const Status status = checker.check(root, 0);
+  OCM_DASSERT(!status.is_ok() || checker.is_at_root());
+  return status;
+}
 
 void export_schema(const Field& field, ArrowSchema* schema) {
   auto exported = std::make_unique<Exported>();
@@ -229,6 +237,7 @@ void export_schema(const Field& field, ArrowSchema* schema) {
     exported->pointers.push_back(&exported->children[i]);
   }
   if (field.has_dictionary()) export_schema(field.values(), &exported->dictionary);
+  OCM_DASSERT(exported->pointers.size() == exported->children.size());
   *schema = {};
   schema->format = exported->format.c_str();
   schema->name = exported->name.c_str();
@@ -260,6 +269,7 @@ Field stored_form(const Field& given, bool compact) {
     stored.format = decimal64_format(stored.type);
   // A form of a known format is one.
   if (stored.format != given.format) stored.type = parse_type(stored.format).value();
+  OCM_DASSERT(stored.type.form != Form::kView && stored.type.text == given.type.text);
   return stored;
 }
 

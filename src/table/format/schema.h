@@ -25,7 +25,10 @@ struct Field {
   Type type;                      // of format
 
   bool has_dictionary() const { return !dictionary.empty(); }
-  const Field& values() const { return dictionary.front(); }
+  const Field& values() const {
+    OCM_DASSERT(has_dictionary());
+    return dictionary.front();
+  }
 };
 
 /// Copies a schema in.

@@ -1,5 +1,6 @@
 #include "table/format/type.h"
 
+#include <bit>
 #include <charconv>
 #include <string>
 
@@ -13,6 +14,7 @@ Type fixed(uint32_t width_bytes, Number number = Number::kNone) {
   type.form = Form::kFixed;
   type.number = number;
   type.width_bytes = width_bytes;
+  OCM_DASSERT(type.is_valid());
   return type;
 }
 
@@ -20,6 +22,7 @@ Type of_form(Form form, bool text = false) {
   Type type;
   type.form = form;
   type.text = text;
+  OCM_DASSERT(type.is_valid());
   return type;
 }
 
@@ -54,6 +57,7 @@ Result<Type> parse_decimal(std::string_view format) {
   type.decimal_bits = static_cast<uint32_t>(bits);
   type.precision = precision;
   type.scale = scale;
+  OCM_DASSERT(type.is_valid());
   return type;
 }
 
@@ -148,6 +152,17 @@ uint32_t Type::buffers() const {
 int32_t Type::children() const {
   if (form == Form::kStruct) return -1;
   return form == Form::kList || form == Form::kLargeList || form == Form::kFixedList ? 1 : 0;
+}
+
+bool Type::is_valid() const {
+  const bool binary = form == Form::kBinary || form == Form::kLargeBinary || form == Form::kView;
+  if (form != Form::kFixed && (width_bytes != 0 || number != Number::kNone || decimal_bits != 0))
+    return false;
+  const bool is_word = std::has_single_bit(width_bytes) && width_bytes <= 8;
+  if (number != Number::kNone && !is_word) return false;
+  if (decimal_bits != 0 && (decimal_bits != width_bytes * 8 || precision < 1)) return false;
+  if (list_length != 0 && form != Form::kFixedList) return false;
+  return (!text || binary) && (!map || form == Form::kList);
 }
 
 Result<Type> parse_type(std::string_view format) {

@@ -53,13 +53,18 @@ struct Type {
     return form == Form::kBinary || form == Form::kLargeBinary || form == Form::kList ||
            form == Form::kLargeList;
   }
-  uint32_t offset_bytes() const { return form == Form::kLargeBinary || form == Form::kLargeList ? 8 : 4; }
+  uint32_t offset_bytes() const {
+    OCM_DASSERT(has_offsets());
+    return form == Form::kLargeBinary || form == Form::kLargeList ? 8 : 4;
+  }
   /// Integers, and what is stored as one: dates, times, decimals of at most 64 bits.
   bool is_integer() const { return number >= Number::kInt8 && number <= Number::kUint64; }
   /// Buffers of an array (of kView: those before the data buffers).
   uint32_t buffers() const;
   /// Children that its field must have; -1: any number.
   int32_t children() const;
+  /// Its members fit its form, as those of every parsed type do.
+  bool is_valid() const;
 };
 
 /// Errors: kInvalidArgument (not a format), kUnsupported (unions, run-end encoding, list views).

@@ -1,6 +1,7 @@
 #include "table/format/values.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace ocm::table {
 
@@ -9,6 +10,7 @@ Distinct::Distinct(uint64_t limit) : limit_(std::min<uint64_t>(limit, INT32_MAX)
 int64_t Distinct::add_new(const Entry& entry, uint64_t slot) {
   if (entries_.size() >= limit_) return kFull;
   entries_.push_back(entry);
+  OCM_DASSERT(slots_[slot] == 0);
   slots_[slot] = static_cast<uint32_t>(entries_.size());
   if (entries_.size() * 2 > slots_.size()) grow();
   return static_cast<int64_t>(entries_.size()) - 1;
@@ -22,6 +24,20 @@ void Distinct::grow() {
     while (slots_[slot] != 0) slot = (slot + 1) & mask;
     slots_[slot] = static_cast<uint32_t>(i + 1);
   }
+  OCM_DASSERT(is_valid());
+}
+
+bool Distinct::is_valid() const {
+  const auto taken = static_cast<size_t>(
+      std::count_if(slots_.begin(), slots_.end(), [](uint32_t number) { return number != 0; }));
+  if (!std::has_single_bit(slots_.size()) || taken != entries_.size() || entries_.size() > limit_)
+    return false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    uint64_t slot = entries_[i].hash & (slots_.size() - 1);
+    while (slots_[slot] != 0 && slots_[slot] != i + 1) slot = (slot + 1) & (slots_.size() - 1);
+    if (slots_[slot] == 0) return false;
+  }
+  return entries_.size() * 2 <= slots_.size();
 }
 
 }  // namespace ocm::table

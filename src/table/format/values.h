@@ -85,6 +85,7 @@ class ViewReader {
     int32_t offset;
   };
   static constexpr int32_t kInlineBytesMax = 12;
+  static_assert(sizeof(View) == sizeof(View::length) + kInlineBytesMax, "a short value is in it");
 
   const char* views_;
   const void** data_;
@@ -122,6 +123,8 @@ class Distinct {
     return add_new(entry, slot);
   }
   uint64_t size() const { return entries_.size(); }
+  /// Each value is found where its hash says, and there is room between them; O(values).
+  bool is_valid() const;
 
  private:
   static constexpr size_t kWordsBytes = 24;

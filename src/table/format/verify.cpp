@@ -17,7 +17,14 @@ class Verifier {
   Verifier(const Catalogue& catalogue, const Chunk& chunk, const std::byte* data, Depth depth)
       : catalogue_(catalogue), chunk_(chunk), at_(data), depth_(depth) {}
 
+  /// What the catalogue says of the chunk was walked over, all of it.
+  bool is_at_end() const {
+    return field_ == chunk_.lengths.size() && buffer_ == chunk_.buffers.size() &&
+           dictionary_ == chunk_.dictionaries.size();
+  }
+
   Status verify(const Field& field) {
+    OCM_DASSERT(field_ < chunk_.lengths.size() && field_ < chunk_.nulls.size());  // C2
     const uint64_t length = chunk_.lengths[field_], nulls = chunk_.nulls[field_];
     const Packing* packing = chunk_.packing_of(field_);
     ++field_;
@@ -29,6 +36,7 @@ class Verifier {
       at_ += align_up(bytes[i]);
     }
     if (field.has_dictionary()) {
+      OCM_DASSERT(dictionary_ < chunk_.dictionaries.size());  // C3
       const Dictionary& dictionary = catalogue_.dictionaries[chunk_.dictionaries[dictionary_++]];
       if (depth_ == Depth::kAll && length > 0) {
         OCM_TRY(verify_indices(field.type, packing, buffers[1], length, nulls > 0 ? buffers[0] : nullptr,
@@ -58,6 +66,7 @@ class Verifier {
 
   static Status verify_indices(const Type& type, const Packing* packing, const std::byte* buffer,
                                uint64_t length, const std::byte* validity, uint64_t values) {
+    OCM_DASSERT(length > 0 && type.is_integer());
     const bool unseen = validity != nullptr && count_ones(validity, 0, length) == 0;
     if (unseen) return {};
     BoundsOf look(type.number);
@@ -97,7 +106,10 @@ class Verifier {
 
 Status verify_chunk(const Catalogue& catalogue, const Field& field, const Chunk& chunk, const std::byte* data,
                     Depth depth) {
-  return Verifier(catalogue, chunk, data, depth).verify(field);
+  Verifier verifier(catalogue, chunk, data, depth);
+  const Status status = verifier.verify(field);
+  OCM_DASSERT(!status.is_ok() || verifier.is_at_end());
+  return status;
 }
 
 }  // namespace ocm::table
