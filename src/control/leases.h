@@ -133,10 +133,9 @@ class Leases {
     leases_.find(id)->second.allocation = allocation;
     return to_session(id, session, node, incarnation);
   }
-  /// The same, to a name. What a name has keeps its attempt.
+  /// The same, to a name.
   bool give_to_name(ExtentId id, const AllocationId& allocation, uint64_t attempt) {
     const auto it = leases_.find(id);
-    if (it != leases_.end() && !it->second.session) attempt = it->second.attempt;
     if (!to_name(id, attempt)) return false;
     it->second.allocation = allocation;
     return true;

@@ -531,17 +531,15 @@ Status Cluster::told(const wire::PublishExtents& what) {
 }
 
 Task<void> Cluster::refresh_pools() {
-  // Programs that find no room ask again and again, and all at once: they share the questions.
-  constexpr uint64_t kFreshNs = 100'000'000;
-  if (asks_pools_) {
+  // Programs that find no room ask again and again, and all at once: those that wait share the next round of questions.
+  if (asks_pools_) co_await pools_heard_.wait();
+  if (asks_pools_) {  // began after this one came
     co_await pools_heard_.wait();
     co_return;
   }
-  if (core_.now_ns() < pools_heard_ns_ + kFreshNs) co_return;
   asks_pools_ = true;
   co_await ask_for_pools();
   asks_pools_ = false;
-  pools_heard_ns_ = core_.now_ns();
   pools_heard_.notify();
 }
 
@@ -669,7 +667,7 @@ Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
     out->changed.notify();
   };
   for (const ExtentId& id : replicas) {
-    if (id.address.partition() == core_.partition && !core_.draining) co_return true;
+    if (id.address.partition() == core_.partition && !core_.draining && home_.knows(id)) co_return true;
     const wire::NodeView* home = find_partition(id.address.partition());
     if (home == nullptr || home->name() == core_.name) continue;
     ++asked->left;

@@ -82,8 +82,7 @@ class Cluster {
   void note_freed(const std::string& node, Kind kind, uint64_t bytes) {
     rooms_.note_freed(node, kind, bytes);
   }
-  /// Asks every living node for its pools; the view may be half a second old. Returns at once where they were asked a moment
-  /// ago.
+  /// Asks every living node for its pools; the view may be half a second old.
   control::Task<void> refresh_pools();
 
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
@@ -97,11 +96,11 @@ class Cluster {
     co_return co_await quorum_.confirm_lost(std::move(part), std::move(lost), replica,
                                             core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
-  /// Whether a part that lost `lost` has ended, by voters that remember that. kRevoked: it has; kOk, kLost: it has not.
-  /// Errors: kDeadline (too few remember it, or answer).
-  control::Task<Status> settle_part(std::vector<ExtentId> part, std::vector<ExtentId> lost,
-                                    ExtentId replica) {
-    co_return co_await quorum_.settle(std::move(part), std::move(lost), replica,
+  /// Whether a part that lost `lost` has ended in favour of `follows`, by voters that remember that. kRevoked: it has; kOk,
+  /// kLost, kCancelled: it has not, or in favour of another one. Errors: kDeadline (too few remember it, or answer).
+  control::Task<Status> settle_part(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
+                                    ExtentId follows) {
+    co_return co_await quorum_.settle(std::move(part), std::move(lost), replica, follows,
                                       core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// Ends a part, of which no more than `lost` is decided. Errors: Quorum::end().
@@ -213,7 +212,6 @@ class Cluster {
   uint64_t name_changes_ = 0;
   uint64_t runs_looked_at_ns_ = 0;
   bool asks_pools_ = false;
-  uint64_t pools_heard_ns_ = 0;
   control::Signal pools_heard_;
   std::map<uint32_t, uint64_t> followed_since_ns_;  // by partition
   std::deque<ExtentId> lost_;                       // that the coordinator has not heard of

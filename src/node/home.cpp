@@ -442,9 +442,13 @@ Status Home::publish(const wire::PublishExtents& request) {
     if (request.undo())
       std::erase_if(here_of, [&](const auto& extent) {
         const control::Lease* lease = leases_.find(present(id_of(extent)));
-        return lease != nullptr && !lease->session && lease->attempt != request.attempt();
+        return lease == nullptr || (!lease->session && lease->attempt != request.attempt());
       });
-    if (request.remove() || !here_of.empty()) erase_published(allocation.allocation_id());
+    const bool is_current = std::any_of(here_of.begin(), here_of.end(), [&](const auto& extent) {
+      const control::Lease* lease = leases_.find(present(id_of(extent)));
+      return lease != nullptr && !lease->session;
+    });
+    if (request.remove() || is_current) erase_published(allocation.allocation_id());
   }
   for (const wire::ExtentDescriptor& extent : here_of) {
     const ExtentId was = id_of(extent);
@@ -711,11 +715,16 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
     if (!has_all_published(record))
       return Status(Code::kExists, "the allocation is published here with other extents");
     uint64_t attempt = request.attempt();
-    if (known != published_.end()) {  // one for all of it here
+    const control::Lease* own_lease = leases_.find(id);
+    const auto& before = request.instead_of();
+    const bool keeps = own_lease != nullptr && !own_lease->session &&
+                       std::find(before.begin(), before.end(), own_lease->owner()) == before.end();
+    if (keeps) attempt = own_lease->attempt;  // of an attempt that came since
+    if (known != published_.end()) {          // one for all of it here
       for (const auto& extent : known->second.extents()) {
-        const control::Lease* lease =
-            published_extents_.contains(id_of(extent)) ? leases_.find(id_of(extent)) : nullptr;
-        if (lease != nullptr) attempt = lease->attempt;
+        const ExtentId other = id_of(extent);
+        const control::Lease* lease = published_extents_.contains(other) ? leases_.find(other) : nullptr;
+        if (lease != nullptr && other != id) attempt = lease->attempt;
       }
     }
     leases_.give_to_name(id, allocation, attempt);

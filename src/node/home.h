@@ -132,6 +132,8 @@ class Home {
   }
   /// The same, also frozen.
   bool is_here(ExtentId id) const { return frozen_.contains(id) || has(id); }
+  /// The same, or under a second id, or it knows what the replica became.
+  bool knows(ExtentId id) const { return is_here(id) || is_second(id) || remade(id) != nullptr; }
   /// The name's allocation that has this extent of this home; null if none has.
   const wire::Allocation* published_with(ExtentId id) const;
   /// The replica here that `id` became; itself otherwise.

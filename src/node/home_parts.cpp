@@ -37,6 +37,10 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
                      const std::optional<ExtentId>& ended) {
   // A second id that does not answer yet will, if its part follows: it is not gone.
   if (!is_here(id)) return is_second(id) || (on_needed_ && on_needed_(id));
+  const bool is_of_part =
+      is_in(part, id) && !is_in(lost, id) &&
+      std::all_of(lost.begin(), lost.end(), [&](ExtentId one) { return is_in(part, one); });
+  if (!is_of_part) return true;  // no voter says so
   if (ended && on_ended_) on_ended_(id, *ended);
   if (lost.empty() || !is_here(id)) return true;  // it may have followed
   Degraded& known = degraded_[id];

@@ -104,7 +104,7 @@ class Quorum {
   /// is decided, although a council that was founded anew has to learn it. Errors: those; kLost (it was not).
   /// LossAsker::settling(). Errors: as Cluster::settle_part().
   control::Task<Status> settle(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
-                               uint64_t give_up_ns);
+                               ExtentId follows, uint64_t give_up_ns);
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                                      uint64_t give_up_ns);
   /// Ends the part, of which no more than `lost` is decided. Errors: kCancelled (it never will be in favour

@@ -142,10 +142,12 @@ Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<Extent
 }
 
 Task<Status> Quorum::settle(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
-                            uint64_t give_up_ns) {
+                            ExtentId follows, uint64_t give_up_ns) {
   auto asker =
       control::LossAsker::settling(std::move(part), std::move(lost), replica, core_.env.random_number() | 1);
-  co_return co_await outcome_of(asker, give_up_ns);
+  const Status known = co_await outcome_of(asker, give_up_ns);
+  const bool is_other = known.code() == Code::kRevoked && asker.ended() != follows;
+  co_return is_other ? Status(Code::kCancelled, "the part ended in favour of another one") : known;
 }
 
 Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {

@@ -209,6 +209,7 @@ class Remaker {
   /// in the part that follows: so that is in force, whatever the voters remember of the one before.
   void settle_plans();
   control::Task<void> settle(wire::PlanPart plan);
+  control::Task<std::optional<bool>> hear_of_plan(wire::PlanPart plan);
   bool is_plan_there(const wire::PlanPart& plan) const;
   void follow_as_spare(const wire::PlanPart& plan);
   bool is_in_force(const wire::PlanPart& plan) const;

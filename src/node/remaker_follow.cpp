@@ -51,7 +51,7 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   const auto is_planned = [this, id] { return home_.plan_of(id) != nullptr; };
   if (!following_.insert(id).second) {  // another message says so, too
     while (following_.contains(id)) co_await core_.env.sleep_ns(1'000'000);
-    co_return Status();
+    co_return home_.remade(id) != nullptr ? Status() : Status(Code::kRevoked, "the replica was freed");
   }
   fault::reached(fault::State::kPlanFollowed);
   auto frozen = home_.freeze(id);
@@ -108,11 +108,17 @@ bool Remaker::is_in_force(const wire::PlanPart& plan) const {
 
 Task<void> Remaker::settle(wire::PlanPart plan) {
   const ExtentId id = id_of(plan.replica());
+  const wire::PartMoved follows = plan.give().part();
   std::vector<ExtentId> part, lost;
   for (const auto& ref : plan.of()) part.push_back(id_of(ref));
   for (const auto& ref : plan.lost()) lost.push_back(id_of(ref));
   Status known(Code::kRevoked);
-  if (!is_in_force(plan)) known = co_await cluster_.settle_part(part, lost, id_of(plan.give().part().was()));
+  if (!is_in_force(plan))
+    known = co_await cluster_.settle_part(part, lost, id_of(follows.was()), id_of(follows.now(0)));
+  if (known.code() != Code::kRevoked) {
+    const std::optional<bool> told = co_await hear_of_plan(plan);
+    if (told) known = *told ? Code::kRevoked : Code::kCancelled;
+  }
   const bool decided = known.code() == Code::kRevoked || is_in_force(plan);
   if (is_plan_there(plan) && !core_.draining && (decided || known.code() != Code::kDeadline)) {
     fault::reached(fault::State::kPlanSettled);
@@ -127,6 +133,28 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
     }
   }
   settling_.erase(id);
+}
+
+/// Voters may have forgotten the part, and know it anew from who had slept through all that; a home of it that lives knows what
+/// it became.
+Task<std::optional<bool>> Remaker::hear_of_plan(wire::PlanPart plan) {
+  const wire::PartMoved follows = plan.give().part();
+  wire::ResolveRequest request;
+  *request.mutable_part() = plan.of();
+  Answers answers;
+  std::vector<Task<void>> tasks;
+  for (int i = 0; i < 1 + follows.peers_size() && i < follows.now_size(); ++i) {
+    const wire::NodeView* view = cluster_.find(follows.now(i).node());
+    const bool same =
+        view != nullptr && view->partition() == GlobalAddress(follows.now(i).address()).partition();
+    if (same && view->name() != core_.name) tasks.push_back(ask(view->name(), request, answers));
+  }
+  if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+  if (!answers.remade) co_return std::nullopt;
+  const auto& now = answers.remade->now();
+  co_return std::any_of(now.begin(), now.end(), [&](const auto& one) {
+    return id_of(one) == id_of(follows.now(0)) || id_of(one) == id_of(plan.give().replica());
+  });
 }
 
 void Remaker::follow_as_spare(const wire::PlanPart& plan) {
@@ -144,6 +172,7 @@ void Remaker::look_at_leaders() {
     at_ns = now;
     const auto leads =
         std::find_if(one.part.begin(), one.part.end(), [&](ExtentId id) { return !is_in(one.lost, id); });
+    if (leads == one.part.end()) continue;
     const wire::NodeView* node = cluster_.find_partition(leads->address.partition());
     if (node == nullptr) continue;
     const auto look = [](Remaker& self, std::vector<ExtentId> part, ExtentId leader,
@@ -190,7 +219,7 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
   wire::Envelope message;
   *message.mutable_resolve() = std::move(request);
   auto reply = co_await homes_.ask(node, std::move(message));
-  if (Homes::is_unheard(reply.status()))
+  if (!reply.is_ok() && reply.status().code() != Code::kRevoked)
     out.unheard = Status::of_node(Code::kPeerLost, node, ": " + std::string(reply.status().message()));
   if (!reply.is_ok() || !reply.value().has_part_moved()) co_return;
   if (reply.value().part_moved().now_size() == 0) {

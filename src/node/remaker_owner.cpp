@@ -119,7 +119,7 @@ Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, s
 
 Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,
                                       std::string node) {
-  while (!core_.draining && home_.has(here)) {
+  while (!core_.draining && home_.is_here(here)) {
     const bool known = co_await lose_if_gone(part, replica, node);
     if (known) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());

@@ -55,8 +55,7 @@ wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
   wire::ReplicaAnswer out;
   for (const auto& replica : query.replicas()) {
     const ExtentId id = id_of(replica);
-    const bool is_known = home_.is_here(id) || home_.is_second(id) || home_.remade(id) != nullptr;
-    const bool lives = query.witness() ? is_known : !core_.stopping && home_.has(id);
+    const bool lives = query.witness() ? home_.knows(id) : !core_.stopping && home_.has(id);
     if (lives && !core_.draining) *out.add_living() = replica;
   }
   out.set_incarnation(id_field(core_.incarnation));

@@ -233,6 +233,55 @@ std::string end_is_late(uint64_t seed, const std::set<fault::Point>& broken, Out
   return script.end(outcome);
 }
 
+/// A spare home has a plan of which the home that leads does not hear, so that the part is made again with another one: the
+/// first must not take the end for its own, whose bytes are older.
+std::string another_plan_is_decided(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  script.run(writer, [&]() -> Task<void> {
+    for (const size_t node : {4, 5}) {
+      const auto made = co_await writer->allocate(Layout::kSingle, on(node));
+      script.must(made.status(), "allocate");
+    }
+  });
+  const auto handle = script.make_named(writer, on(1, 2), "r");
+  bool planned = false, remade = false;
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) world.cut_link(2, 3);
+    remade = remade || state == fault::State::kReplicaRemade;
+  };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  script.must_put(writer, handle, 1, 8);
+  bool ended = false;
+  script.start(writer, [&]() -> Task<void> {
+    while (!remade) {
+      if (planned) (void)co_await writer->put(handle, 1);
+      co_await writer->env->sleep_ns(100 * kMs);
+    }
+    ended = true;
+  });
+  for (int ms = 0; ms < 20'000 && !ended; ++ms) script.run_for_ms(1);
+  if (!(planned && remade) && broken.empty()) world.violate("the part was not made again");
+  script.must_put(writer, handle, 1, 8);
+  const std::string id = handle->memory->allocation.allocation_id();
+  world.ways().reset(2, 3);
+  world.kill(2, true);
+  world.restore_link(2, 3);
+  if (seed % 2 == 0) script.run_for_ms(300);
+  if (seed % 2 == 0) world.restart(2);
+  script.run_for_ms(20'000);
+  if (world.daemon(3)->home->published().contains(id) &&
+      handle->memory->pieces[handle->memory->newest[1]].node != 3 &&
+      handle->memory->pieces[handle->memory->newest[0]].node != 3)
+    world.violate("a spare home follows a plan that was not decided");
+  script.must_put(writer, handle, 1, 8);
+  script.must_read(0, "r", 1);
+  script.must_read(4, "r", 1);
+  return script.end(outcome);
+}
+
 /// A program frees what is made again, and one of its homes has not heard yet that it follows.
 std::string freed_before_it_follows(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 8, 0, false);
@@ -320,6 +369,7 @@ const std::vector<Schedule>& schedules_of_spares() {
       {"the home that leads stands still", leader_stands_still, 24},
       {"a correction is late", correction_is_late, 30},
       {"the end of a session is late", end_is_late, 30},
+      {"another plan is decided", another_plan_is_decided, 24},
       {"freed before it follows", freed_before_it_follows, 40},
       {"an undo after a give", undo_after_a_give, 3},
   };
