@@ -275,6 +275,16 @@ class Node:
         return json.loads(self.local_get("/status"))
 
 
+def remove_namespace(space: str):
+    """It may be busy for a moment where another test runs a command in a namespace of its own."""
+    for _ in range(50):
+        if subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=20).returncode == 0:
+            return
+        if not pathlib.Path("/run/netns", space).exists():
+            return
+        time.sleep(0.1)
+
+
 class Cluster:
     """`names` nodes, the first of them the coordinator."""
 
@@ -422,6 +432,5 @@ class Cluster:
                     node.process.kill()
                 node.process.wait(10)
         if self.switch:
-            for node in self.nodes:
-                subprocess.run(["ip", "netns", "del", node.namespace], capture_output=True, timeout=20)
-            subprocess.run(["ip", "netns", "del", self.switch], capture_output=True, timeout=20)
+            for space in [*(node.namespace for node in self.nodes), self.switch]:
+                remove_namespace(space)
