@@ -63,6 +63,11 @@ struct Lease {
     return session ? std::string(reinterpret_cast<const char*>(session->bytes.data()), session->bytes.size())
                    : owner_by(attempt);
   }
+  /// One of `owners` has it.
+  template <class Owners>
+  bool is_of(const Owners& owners) const {
+    return std::find(owners.begin(), owners.end(), owner()) != owners.end();
+  }
   static std::string owner_by(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 };
 

@@ -303,12 +303,6 @@ Status Home::release(const wire::ReleaseRequest& request) {
     over_.insert(request.allocation_id());
     return {};
   }
-  // The second id of a replica whose part is made again: its bytes have the owner of the first.
-  const auto first_of = [this](ExtentId id) {
-    const auto first =
-        std::find_if(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
-    return first == shared_.end() ? id : first->first;
-  };
   const auto owned = [&](ExtentId id) {
     const control::Lease* lease = leases_.find(id);
     return named && lease != nullptr && lease->session == session;
@@ -324,17 +318,16 @@ Status Home::release(const wire::ReleaseRequest& request) {
   for (const auto& ref : request.more()) (void)free_part_of(id_of(ref));
   const ExtentId id = id_of(request);
   if (remade(id) != nullptr) return free_part_of(id) ? Status() : Status(Code::kPermission);
-  const ExtentId first = first_of(id);
+  const ExtentId first = first_of(id);  // while the part is made again its bytes have the owner of that one
   if (first != id && owned(first)) return remove(first);
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation_id().empty();
   const control::Lease* lease = leases_.find(first);
-  const auto& may_be = request.instead_of();
-  if (!may_be.empty() && lease != nullptr &&
-      std::find(may_be.begin(), may_be.end(), lease->owner()) == may_be.end())
-    return {};  // told late
+  const bool is_late =
+      !request.instead_of().empty() && lease != nullptr && !lease->is_of(request.instead_of());
+  if (is_late) return {};
   if (!of_program && !request.holders_keep()) return leave_out(id);
   return leases_.end_name(first) ? remove(first) : Status();
 }
@@ -561,16 +554,14 @@ std::vector<Home::ShortPart> Home::short_parts(
   return out;
 }
 
-bool Home::is_led_by(ExtentId id, const Degraded& known) {
-  const auto first = std::find_if(known.part.begin(), known.part.end(),
-                                  [&](ExtentId one) { return !is_in(known.lost, one); });
-  return first != known.part.end() && *first == id;
+std::vector<Home::ShortPart> Home::led_parts() const {
+  return short_parts(
+      [](ExtentId id, const Degraded& known) { return first_living(known.part, known.lost) == id; });
 }
 
-std::vector<Home::ShortPart> Home::led_parts() const { return short_parts(is_led_by); }
-
 std::vector<Home::ShortPart> Home::followed_parts() const {
-  return short_parts([](ExtentId id, const Degraded& known) { return !is_led_by(id, known); });
+  return short_parts(
+      [](ExtentId id, const Degraded& known) { return first_living(known.part, known.lost) != id; });
 }
 
 std::vector<Home::ShortPart> Home::last_replicas() const {
@@ -716,9 +707,7 @@ Status Home::give(const wire::GiveReplica& request, bool told) {
       return Status(Code::kExists, "the allocation is published here with other extents");
     uint64_t attempt = request.attempt();
     const control::Lease* own_lease = leases_.find(id);
-    const auto& before = request.instead_of();
-    const bool keeps = own_lease != nullptr && !own_lease->session &&
-                       std::find(before.begin(), before.end(), own_lease->owner()) == before.end();
+    const bool keeps = own_lease != nullptr && !own_lease->session && !own_lease->is_of(request.instead_of());
     if (keeps) attempt = own_lease->attempt;  // of an attempt that came since
     if (known != published_.end()) {          // one for all of it here
       for (const auto& extent : known->second.extents()) {

@@ -56,6 +56,12 @@ class Home {
                  const std::optional<ExtentId>& ended);
 
   // ---- a part that is made again: see control/remake.h. The ids of its former replicas lead to the present one here.
+  static std::optional<ExtentId> first_living(const std::vector<ExtentId>& part,
+                                              const std::vector<ExtentId>& lost) {
+    const auto first =
+        std::find_if(part.begin(), part.end(), [&](ExtentId one) { return !is_in(lost, one); });
+    return first == part.end() ? std::nullopt : std::optional(*first);
+  }
   struct ShortPart {
     ExtentId id;                 // the replica here
     std::vector<ExtentId> part;  // as it was made
@@ -63,6 +69,8 @@ class Home {
     /// Replicas: more than `part` has where there was no room for all when it was made again.
     size_t wanted = 0;
     size_t living() const { return part.size() - lost.size(); }
+    /// Whose home makes it again; none if all are lost.
+    std::optional<ExtentId> leader() const { return first_living(part, lost); }
   };
   /// Replicas here that somebody owns and whose parts miss others: of the first living one, whose home makes them
   /// again; and of the last.
@@ -126,10 +134,13 @@ class Home {
   bool has(ExtentId id) const { return table_->is_live(id); }
   /// None if it is not here.
   std::optional<Kind> kind_of(ExtentId id) const;
-  /// A second id of a replica here, which may not answer yet.
-  bool is_second(ExtentId id) const {
-    return std::any_of(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
+  /// The replica here of which `id` is the second id, which may not answer yet; itself otherwise.
+  ExtentId first_of(ExtentId id) const {
+    const auto first =
+        std::find_if(shared_.begin(), shared_.end(), [id](const auto& one) { return one.second == id; });
+    return first == shared_.end() ? id : first->first;
   }
+  bool is_second(ExtentId id) const { return first_of(id) != id; }
   /// The same, also frozen.
   bool is_here(ExtentId id) const { return frozen_.contains(id) || has(id); }
   /// The same, or under a second id, or it knows what the replica became.
@@ -270,7 +281,6 @@ class Home {
     std::vector<ExtentId> part, lost;
     size_t wanted = 0;  // as ShortPart
   };
-  static bool is_led_by(ExtentId id, const Degraded& known);
   std::vector<ShortPart> short_parts(const std::function<bool(ExtentId, const Degraded&)>& which) const;
   std::map<ExtentId, Degraded> degraded_;  // replicas here
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;

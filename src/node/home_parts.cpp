@@ -75,11 +75,8 @@ const wire::PlanPart* Home::plan_of(ExtentId id) const {
 }
 
 std::optional<ExtentId> Home::planned_as(ExtentId second) const {
-  for (const auto& [id, part] : planned_) {
-    const auto known = shared_.find(id);
-    if (known != shared_.end() && known->second == second) return id;
-  }
-  return std::nullopt;
+  const ExtentId first = first_of(second);
+  return first != second && planned_.contains(first) ? std::optional(first) : std::nullopt;
 }
 
 bool Home::is_known_lost(ExtentId id, ExtentId other) const {

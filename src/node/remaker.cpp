@@ -338,9 +338,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
   auto give = next_part(*job);
   if (!give) co_return false;
   job->planned = true;
-  for (const std::string& owner : job->owners) give->add_instead_of(owner);
-  job->owners.insert(owner_in(*give));
-  job->told = *give;
+  note_told(*job, *give);
   for (const auto* homes : {&job->peers, &job->spares}) {
     for (const Spare& home : *homes) {
       wire::Envelope message;

@@ -147,6 +147,8 @@ class Remaker {
   static std::string owner_in(const wire::GiveReplica& give) {
     return give.has_published() ? control::Lease::owner_by(give.attempt()) : give.session_id();
   }
+  /// Others are told so next; who they may have heard of before is in `instead_of`.
+  static void note_told(Job& job, wire::GiveReplica& give);
   /// Its owner is neither who it is given to nor one of `instead_of`: it heard of that one from somebody else.
   bool has_another_owner(const wire::GiveReplica& give) const;
   /// Errors: kNotFound (it has ended), kPeerLost (ask again).

@@ -170,9 +170,8 @@ void Remaker::look_at_leaders() {
     uint64_t& at_ns = asked[one.id] = known == asked_leader_ns_.end() ? now : known->second;
     if (now < at_ns + 8 * core_.config.failure_deadline_ns()) continue;
     at_ns = now;
-    const auto leads =
-        std::find_if(one.part.begin(), one.part.end(), [&](ExtentId id) { return !is_in(one.lost, id); });
-    if (leads == one.part.end()) continue;
+    const std::optional<ExtentId> leads = one.leader();
+    if (!leads) continue;
     const wire::NodeView* node = cluster_.find_partition(leads->address.partition());
     if (node == nullptr) continue;
     const auto look = [](Remaker& self, std::vector<ExtentId> part, ExtentId leader,

@@ -6,7 +6,6 @@
 
 namespace ocm::node {
 
-using control::Remake;
 using control::Reply;
 using control::Task;
 
@@ -67,14 +66,18 @@ Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
   co_return reply.status();
 }
 
+void Remaker::note_told(Job& job, wire::GiveReplica& give) {
+  give.clear_instead_of();
+  for (const std::string& owner : job.owners) give.add_instead_of(owner);
+  job.owners.insert(owner_in(give));
+  job.told = give;
+}
+
 Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   std::optional<wire::GiveReplica> request = next_part(*job);
   if (!request && job->goes_on_elsewhere()) request = job->told;
   if (!request || !request->has_part()) co_return false;
-  request->clear_instead_of();
-  for (const std::string& owner : job->owners) request->add_instead_of(owner);
-  job->owners.insert(owner_in(*request));
-  job->told = *request;
+  note_told(*job, *request);
   const bool changed = job->given_to != owner_in(*request);  // since they heard
   job->given_to = owner_in(*request);
   job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
@@ -171,9 +174,7 @@ bool Remaker::has_another_owner(const wire::GiveReplica& give) const {
   const control::Lease* lease = home_.lease(id_of(give.replica()));
   if (lease == nullptr) return false;
   if (give.has_published() && !lease->session) return false;  // the records are merged
-  const std::string owner = lease->owner();
-  const auto& may_be = give.instead_of();
-  return owner != owner_in(give) && std::find(may_be.begin(), may_be.end(), owner) == may_be.end();
+  return lease->owner() != owner_in(give) && !lease->is_of(give.instead_of());
 }
 
 Status Remaker::given(const wire::GiveReplica& give) {

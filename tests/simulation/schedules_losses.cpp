@@ -285,14 +285,8 @@ std::string given_while_another_is_frozen(uint64_t seed, const std::set<fault::P
       script.must(made.status(), "allocate");
     });
   }
-  std::shared_ptr<Handle> both;
+  const std::shared_ptr<Handle> both = script.join(writer, first, second);
   script.run(writer, [&]() -> Task<void> {
-    std::vector<std::shared_ptr<Handle>> parts;
-    parts.push_back(first);
-    parts.push_back(second);
-    auto joined = co_await writer->join(std::move(parts));
-    script.must(joined.status(), "join");
-    both = joined.value();
     const Status published = co_await writer->publish(*both, "t");
     script.must(published, "publish");
   });

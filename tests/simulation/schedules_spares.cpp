@@ -10,7 +10,7 @@ namespace {
 struct Unheard : Script {
   Unheard(uint64_t seed, const std::set<fault::Point>& broken)
       : Script(seed, broken, 8, 0, false), writer(world.add_program(0)) {
-    fill(3, 7);  // nodes whose rooms are smaller
+    take_room(writer, on(3, 4, 5, 6));
     handle = make_named(writer, on(1, 2, 3), "r");
     std::map<ExtentId, size_t> left;
     for (const Memory::Piece& piece : handle->memory->pieces) {
@@ -35,14 +35,6 @@ struct Unheard : Script {
     must_put(writer, handle, 1, 8);
     run_for_ms(500 + 100 * seed);  // the voters hear what is gone
     world.ways().reset(leads, kSpare);
-  }
-  void fill(size_t first, size_t end) {
-    run(writer, [&, first, end]() -> Task<void> {
-      for (size_t node = first; node < end; ++node) {
-        const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-        must(made.status(), "allocate");
-      }
-    });
   }
   static constexpr size_t kSpare = 7;
   size_t leads = 0, follows = 0;
@@ -83,12 +75,7 @@ std::string one_of_two_hears(uint64_t seed, const std::set<fault::Point>& broken
   Script script(seed, broken, 8, 0, false);
   World& world = script.world;
   const auto writer = world.add_program(6);
-  script.run(writer, [&]() -> Task<void> {
-    for (const size_t node : {6, 7}) {
-      const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-      script.must(made.status(), "allocate");
-    }
-  });
+  script.take_room(writer, on(6, 7));
   const auto handle = script.make_named(writer, on(1, 2, 3), "r");
   bool frozen = false;
   world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
@@ -125,12 +112,7 @@ std::string leader_stands_still(uint64_t seed, const std::set<fault::Point>& bro
   Script script(seed, broken, 6, 0, false);
   World& world = script.world;
   const auto writer = world.add_program(0);
-  script.run(writer, [&]() -> Task<void> {
-    for (const size_t node : {4, 5}) {
-      const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-      script.must(made.status(), "allocate");
-    }
-  });
+  script.take_room(writer, on(4, 5));
   const auto handle = script.make_named(writer, on(1, 2), "r");
   bool frozen = false;
   world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
@@ -156,22 +138,9 @@ std::string leader_stands_still(uint64_t seed, const std::set<fault::Point>& bro
 struct Corrected : Script {
   Corrected(uint64_t seed, const std::set<fault::Point>& broken, size_t late_at)
       : Script(seed, broken, 7, 0, false), writer(world.add_program(5)) {
-    run(writer, [this]() -> Task<void> {
-      for (const size_t node : {5, 6}) {
-        const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-        must(made.status(), "allocate");
-      }
-    });
+    take_room(writer, on(5, 6));
     const auto first = make_on(writer, on(1, 2)), second = make_on(writer, on(4, 6));
-    std::shared_ptr<Handle> both;
-    run(writer, [&, this]() -> Task<void> {
-      std::vector<std::shared_ptr<Handle>> parts;
-      parts.push_back(first);
-      parts.push_back(second);
-      auto joined = co_await writer->join(std::move(parts));
-      must(joined.status(), "join");
-      both = joined.value();
-    });
+    const std::shared_ptr<Handle> both = join(writer, first, second);
     bool corrected = false;
     world.on_state = [&, this](fault::State state) {
       if (state == fault::State::kOwnerCorrected && !std::exchange(corrected, true))
@@ -239,12 +208,7 @@ std::string another_plan_is_decided(uint64_t seed, const std::set<fault::Point>&
   Script script(seed, broken, 6, 0, false);
   World& world = script.world;
   const auto writer = world.add_program(0);
-  script.run(writer, [&]() -> Task<void> {
-    for (const size_t node : {4, 5}) {
-      const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-      script.must(made.status(), "allocate");
-    }
-  });
+  script.take_room(writer, on(4, 5));
   const auto handle = script.make_named(writer, on(1, 2), "r");
   bool planned = false, remade = false;
   world.on_state = [&](fault::State state) {
@@ -321,21 +285,10 @@ std::string undo_after_a_give(uint64_t seed, const std::set<fault::Point>& broke
   Script script(seed, broken, 7, 0, false);
   World& world = script.world;
   const auto writer = world.add_program(5);
-  script.run(writer, [&]() -> Task<void> {
-    for (const size_t node : {4, 4, 5, 5, 6, 6}) {
-      const auto made = co_await writer->allocate(Layout::kSingle, on(node));
-      script.must(made.status(), "allocate");
-    }
-  });
+  script.take_room(writer, on(4, 4, 5, 5, 6, 6));
   const auto first = script.make_on(writer, on(1, 2)), second = script.make_on(writer, on(3, 6));
-  std::shared_ptr<Handle> both;
+  const std::shared_ptr<Handle> both = script.join(writer, first, second);
   script.run(writer, [&]() -> Task<void> {
-    std::vector<std::shared_ptr<Handle>> parts;
-    parts.push_back(first);
-    parts.push_back(second);
-    auto joined = co_await writer->join(std::move(parts));
-    script.must(joined.status(), "join");
-    both = joined.value();
     const Status published = co_await writer->publish(*both, "r");
     script.must(published, "publish");
   });

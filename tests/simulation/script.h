@@ -72,6 +72,28 @@ struct Script {
     });
     return out;
   }
+  /// Small ones, so that the others have more room.
+  void take_room(const std::shared_ptr<Program>& program, std::vector<size_t> nodes) {
+    run(program, [&]() -> Task<void> {
+      for (const size_t node : nodes) {
+        const auto made = co_await program->allocate(Layout::kSingle, on(node));
+        must(made.status(), "allocate");
+      }
+    });
+  }
+  std::shared_ptr<Handle> join(const std::shared_ptr<Program>& program, std::shared_ptr<Handle> first,
+                               std::shared_ptr<Handle> second) {
+    std::shared_ptr<Handle> out;
+    run(program, [&]() -> Task<void> {
+      std::vector<std::shared_ptr<Handle>> parts;
+      parts.push_back(first);
+      parts.push_back(second);
+      auto joined = co_await program->join(std::move(parts));
+      must(joined.status(), "join");
+      out = joined.value();
+    });
+    return out;
+  }
   /// The same, published.
   std::shared_ptr<Handle> make_named(const std::shared_ptr<Program>& program, std::vector<size_t> nodes,
                                      const char* name) {
