@@ -49,7 +49,7 @@ void run_in_child(void (*child)()) {
   install();
   for (auto& hook : hooks) {
     void (*free)() = nullptr;
-    if (hook.compare_exchange_strong(free, child)) return;
+    if (hook.compare_exchange_strong(free, child) || free == child) return;
   }
 }
 

@@ -26,7 +26,10 @@ class Session::SlabsFromDaemon final : public SlabSource {
 
   Result<std::unique_ptr<Lease>> lease(uint64_t bytes) override {
     OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session_, bytes, AllocationOptions{}));
-    if (lease->extents.size() != 1) return Status(Code::kProtocol, "a slab of several extents");
+    if (lease->extents.size() != 1 || lease->extents[0]->descriptor().bytes < bytes) {
+      (void)return_lease(session_, lease->id);
+      return Status(Code::kProtocol, "a slab that is not one extent of its size");
+    }
     if (lease->extents[0]->on_this_host()) {
       const auto opened = lease->extents[0]->open();
       if (!opened.is_ok()) {

@@ -154,7 +154,7 @@ class RawProgram:
     def send_bytes(self, data: bytes):
         self.socket.sendall(data)
 
-    def send(self, body: str, **fields) -> int:
+    def send(self, body: str, /, **fields) -> int:
         """The id of the request."""
         self.ids += 1
         message = encode("Envelope", {"id": self.ids, body: fields})
@@ -166,7 +166,7 @@ class RawProgram:
         length = struct.unpack("<I", self._read(4))[0]
         return decode("Envelope", self._read(length))
 
-    def call(self, body: str, **fields) -> dict:
+    def call(self, body: str, /, **fields) -> dict:
         """For a connection with one request at a time."""
         asked = self.send(body, **fields)
         reply = self.receive()

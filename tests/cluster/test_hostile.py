@@ -520,6 +520,14 @@ def test_only_a_node_sends_what_is_longer_than_a_program_may(cluster):
     works(cluster)
 
 
+def test_a_heartbeat_in_the_coordinators_own_name_ends_nothing(cluster):
+    hostile = RawNode(cluster["n1"], "n9", cluster.token_file.read_bytes())
+    reply = hostile.call("heartbeat", self={"name": "n1", "incarnation": os.urandom(16), "partition": 77,
+                                            "control_address": cluster["n1"].control})
+    assert reply["code"] and "coordinator's own name" in reply["detail"], reply
+    works(cluster)
+
+
 def read_message(connection: socket.socket) -> bytes:
     head = receive(connection, 4)
     return head + receive(connection, struct.unpack("<I", head)[0])

@@ -186,6 +186,19 @@ TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
   EXPECT_EQ(home->owned().extents, 0u);
 }
 
+TEST_F(HomeTest, AVoteThatNoVoterGivesChangesNothing) {
+  const ExtentId here = id_of(reserve(kFirst, Layout::kReplicated).value());
+  const ExtentId sibling{GlobalAddress(9, 4096), 1}, stranger{GlobalAddress(10, 4096), 1};
+  EXPECT_TRUE(home->note_lost(here, {sibling}, {sibling}, std::nullopt)) << "of a part that it is not of";
+  EXPECT_TRUE(home->note_lost(here, {here, sibling}, {here}, std::nullopt)) << "its own loss is not told so";
+  EXPECT_TRUE(home->note_lost(here, {here, sibling}, {stranger}, std::nullopt)) << "nor one that no part has";
+  EXPECT_TRUE(home->note_lost(here, {}, {here, sibling}, std::nullopt));
+  EXPECT_TRUE(home->lost_of(here).empty());
+  EXPECT_TRUE(home->is_valid());
+  EXPECT_TRUE(home->note_lost(here, {here, sibling}, {sibling}, std::nullopt));
+  EXPECT_EQ(home->lost_of(here), std::vector{sibling}) << "the real one is heard";
+}
+
 /// A home that starts over drops all of its replicas on the thread that its heartbeats come from.
 TEST_F(HomeTest, ADropCostsTheSameHoweverMuchIsPublished) {
   const auto cpu_ns = [] {

@@ -298,9 +298,8 @@ std::shared_ptr<StagedOp> Connection::begin_staged(const FrameHeader& header,
   }
   auto op = StagedOp::make(header, extent, bytes);
   if (op == nullptr) {
-    op = StagedOp::make(header, extent, 0);
+    op = StagedOp::make(header, extent, 0);  // the caller refuses it, a put once its payload is here
     if (op == nullptr) throw std::bad_alloc();
-    op->refuse(Code::kNoMemory);
   }
   op->taken = std::move(taken);
   op->timed_since_ns = std::exchange(timed_since_ns_, 0);
@@ -525,7 +524,7 @@ void Connection::on_put(const FrameHeader& header) {
   if (code == Code::kOk && extent->staged != nullptr) {
     incoming_.op = begin_staged(header, extent, header.length);
     if (incoming_.op == nullptr) return;
-    if (incoming_.op->is_done()) code = Code::kNoMemory;
+    if (incoming_.op->bytes() < header.length) code = Code::kNoMemory;
   }
   incoming_.header = header;
   incoming_.code = code;
@@ -548,8 +547,8 @@ void Connection::on_get(const FrameHeader& header) {
   if (is_too_large(header, *extent)) return refuse(header, Code::kTooLarge);
   if (extent->staged != nullptr) {
     const auto op = begin_staged(header, extent, header.length);
-    if (op != nullptr && !op->is_done()) op->get(bell_, this);
-    return;
+    if (op == nullptr) return;
+    return op->bytes() < header.length ? op->refuse(Code::kNoMemory) : op->get(bell_, this);
   }
   const std::byte* data = extent->data + header.offset;
   reply_bytes(header, data, std::move(extent));
