@@ -258,6 +258,7 @@ class LossAsker {
   /// end (R8). kEnded; kLost or kLast: it has not, and a majority remembers that.
   static LossAsker settling(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                             uint64_t by);
+  bool settles() const { return settles_; }
   /// Of the part's replicas, those whose daemons run no more: R3.
   void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
   /// Begins anew: the voters are others.

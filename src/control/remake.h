@@ -47,7 +47,9 @@
 //   M12 who has a plan keeps its replica until it knows what became of it: that it follows, from the home that leads, from a
 //      vote, or from voters that remember the end; or that it does not, from that home's release or from a majority that
 //      remembers the part without an end (LossAsker::settling). Voters that forgot it know nothing. So that they remember, the
-//      home that leads says that B is gone only when all have heard kGive.
+//      home that leads says that B is gone only when all have heard kGive. "Without an end" is true only for a while where B is
+//      the last: B's home may decide a moment later. It goes on without C only after a give to C's home has failed, which takes
+//      a failure deadline: an answer counts only if it took less than a third of one, and not while B's home answers.
 #pragma once
 
 #include <cstdint>

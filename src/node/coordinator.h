@@ -98,6 +98,7 @@ class Coordinator {
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(wire::PublishRequest request);
   control::Task<control::Reply> publish_once(wire::PublishRequest request);
+  void note_heard_by_all(const std::string& allocation_id);
   control::Reply is_published(const wire::Allocation& allocation) const;
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
   control::Task<void> remove_unknown(std::string allocation_id);
@@ -146,6 +147,9 @@ class Coordinator {
   uint64_t census_next_ns_ = 0;
   std::set<std::string> telling_;     // allocations whose homes are being told of their name
   std::set<std::string> publishing_;  // of those the ones that had none before
+  /// Allocations whose homes all said to this run that they have the name. Of others, which came from homes' reports, a home
+  /// may not have heard.
+  std::unordered_set<std::string> heard_by_all_;
   /// The newest request to publish an allocation, of those that its daemon's run sent: a late one changes nothing.
   struct PublishOrder {
     std::string incarnation;

@@ -84,16 +84,20 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
     fault::reached(fault::State::kPublishedAgain);
     std::vector<Task<void>> tasks;
     bool later = awaits_news(*known);
-    if (known->mode() != mode) {
-      wire::PublishExtents changed;
-      *changed.mutable_allocation() = *known;
-      changed.set_attempt(core_.env.random_number());
+    if (known->mode() != mode) heard_by_all_.erase(known->allocation_id());
+    const bool is_new = !heard_by_all_.contains(known->allocation_id());
+    if (known->mode() != mode || (is_new && !later && !fault::at(fault::Point::kHalfANameTaken))) {
+      wire::PublishExtents as_now;
+      *as_now.mutable_allocation() = *known;
+      as_now.set_attempt(core_.env.random_number());
       for (const std::string& node : homes_of(*known))
-        tasks.push_back(tell_until_heard(node, changed, &later));
+        tasks.push_back(tell_until_heard(node, as_now, &later));
     }
     co_await core_.env.join(std::move(tasks));
-    // Until then another run of the coordinator would have the former mode from that home.
-    if (later) co_return Status(Code::kPeerLost, "a node with a part of it has not received its mode yet");
+    // Until then that home frees what it has with the session, or another run of the coordinator has the former mode from it.
+    if (later)
+      co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its name or mode yet");
+    note_heard_by_all(allocation.allocation_id());
     co_return is_published(allocation);
   }
   OCM_DASSERT(names_.find(request.name()) != nullptr);
@@ -120,7 +124,10 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   co_await core_.env.join(std::move(tasks));
   if (first.is_ok() && allocation.layout() == static_cast<uint32_t>(Layout::kSequence))
     fault::reached(fault::State::kSequencePublished);
-  if (first.is_ok()) co_return is_published(allocation);
+  if (first.is_ok()) {
+    note_heard_by_all(allocation.allocation_id());
+    co_return is_published(allocation);
+  }
   fault::reached(fault::State::kPublishUndone);
   const auto now = names_.forget(request.name(), allocation.allocation_id());
   undone_.insert(allocation.allocation_id());
@@ -144,6 +151,12 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   }
   co_await core_.env.join(std::move(back));
   co_return first;
+}
+
+void Coordinator::note_heard_by_all(const std::string& allocation_id) {
+  heard_by_all_.insert(allocation_id);
+  if (heard_by_all_.size() > 1024 + 2 * names_.size())
+    std::erase_if(heard_by_all_, [this](const auto& id) { return names_.find_id(id) == nullptr; });
 }
 
 bool Coordinator::awaits_news(const wire::Allocation& named) const {
@@ -233,7 +246,11 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
               : what.remove() ? "remove_not_told"
                               : "name_not_told",
               {{"node", node}, {"why", status.message()}});
-    if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) co_return;
+    if (status.code() != Code::kPeerLost && status.code() != Code::kDeadline) {
+      // It is frozen, or what it had is gone: who asks again has it asked again.
+      if (later != nullptr && !what.remove() && !what.undo()) *later = true;
+      co_return;
+    }
   }
   const bool noted = tell_later(std::move(node), std::move(what));
   if (noted && later != nullptr) *later = true;

@@ -293,8 +293,7 @@ Status Home::release(const wire::ReleaseRequest& request) {
     for (const ExtentId& id : leases_.of_session(session)) {
       const control::Lease* lease = leases_.find(id);
       if (lease == nullptr || !all.contains(lease->allocation)) continue;
-      const wire::PartMoved* part = made_as(id);
-      if (part != nullptr && on_part_freed_) on_part_freed_(*part);  // some of it may be given only now
+      tell_part_freed(made_as(id), id);  // some of it may be given only now
       (void)remove(id);
     }
     for (Making& making : making_) {
@@ -309,17 +308,19 @@ Status Home::release(const wire::ReleaseRequest& request) {
   };
   const auto free_part_of = [&](ExtentId was) {
     const ExtentId id = first_of(present(was));
-    const wire::PartMoved* part = remade(was);
-    const bool moved = part != nullptr && id == was;
+    const bool moved = remade(was) != nullptr && id == was;
     if (!moved && !owned(id)) return false;
-    if (part != nullptr && on_part_freed_) on_part_freed_(*part);
+    tell_part_freed(remade(was), id);
     return moved || remove(id).is_ok();
   };
   for (const auto& ref : request.more()) (void)free_part_of(id_of(ref));
   const ExtentId id = id_of(request);
   if (remade(id) != nullptr) return free_part_of(id) ? Status() : Status(Code::kPermission);
   const ExtentId first = first_of(id);  // while the part is made again its bytes have the owner of that one
-  if (first != id && owned(first)) return remove(first);
+  if (first != id && owned(first)) {
+    tell_part_freed(nullptr, first);
+    return remove(first);
+  }
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
   if (!owned(id) && !opens(*extent, request.capability(), Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
@@ -329,7 +330,15 @@ Status Home::release(const wire::ReleaseRequest& request) {
       !request.instead_of().empty() && lease != nullptr && !lease->is_of(request.instead_of());
   if (is_late) return {};
   if (!of_program && !request.holders_keep()) return leave_out(id);
+  if (of_program) tell_part_freed(nullptr, first);
   return leases_.end_name(first) ? remove(first) : Status();
+}
+
+void Home::tell_part_freed(const wire::PartMoved* part, ExtentId id) const {
+  if (!on_part_freed_) return;
+  if (part != nullptr) on_part_freed_(*part);
+  const wire::PlanPart* plan = plan_of(id);
+  if (plan != nullptr && !fault::at(fault::Point::kPlannedNotFreed)) on_part_freed_(plan->give().part());
 }
 
 void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {
@@ -360,7 +369,10 @@ void Home::free_session(const SessionId& session) {
   for (const control::HoldId& hold : leases_.holds_of(session)) {
     for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
   }
-  for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
+  for (const ExtentId& id : leases_.of_session(session)) {
+    tell_part_freed(nullptr, id);
+    (void)remove(id);
+  }
 }
 
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
@@ -448,14 +460,12 @@ Status Home::publish(const wire::PublishExtents& request) {
     const ExtentId id = present(was);
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
-    if (!here.is_ok() && id == was && remade(was) != nullptr && request.remove() && on_part_freed_)
-      on_part_freed_(*remade(was));  // it has moved
+    if (!here.is_ok() && id == was && request.remove()) tell_part_freed(remade(was), id);  // it has moved
     if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability(), Access::kReadWrite)))
       continue;
     const wire::PartMoved* part = remade(was);
-    if (part != nullptr && on_part_freed_ && (request.remove() || (request.undo() && ended)))
-      on_part_freed_(*part);
     if (request.remove() || (request.undo() && ended)) {
+      tell_part_freed(part, id);
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
       if (!leases_.to_session(id, session, request.owner_node(), incarnation)) continue;

@@ -292,6 +292,9 @@ class Home {
   std::function<void(ExtentId)> on_removed_, on_dropped_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   std::function<void(const wire::PartMoved&)> on_part_freed_;
+  /// The owner of a replica here has ended: so have those of `part`, which it was made again into (null: none), and of
+  /// what a home that leads plans for it.
+  void tell_part_freed(const wire::PartMoved* part, ExtentId id) const;
   std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> on_part_given_;
   std::function<void(const wire::PartMoved&, ExtentId)> on_held_late_;
   std::function<bool(ExtentId)> on_needed_;

@@ -204,7 +204,10 @@ Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
       *out.mutable_lose_replica() = control::to_wire(asker.request(voter), council.id());
       return out;
     };
+    const uint64_t asked_ns = core_.now_ns();
     const Answers replies = co_await ask_all(council, request);
+    // A daemon that stood still reads answers that were true before (M12 of control/remake.h).
+    if (asker.settles() && core_.now_ns() > asked_ns + patience_ns()) continue;
     control::LossAsker::Answers answers;
     OCM_DASSERT(replies.size() <= static_cast<size_t>(council.voters_size()));
     for (const auto& [voter, reply] : replies)

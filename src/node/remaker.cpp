@@ -201,6 +201,7 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
         co_return false;
       }
       const bool given = co_await give(job);
+      if (job->steps.is_switched() && !fault::at(fault::Point::kLateGoneNotMissed)) miss_what_is_gone(*job);
       std::vector<ExtentId> lost = home_.lost_of(id_of(job->now));
       if (fault::at(fault::Point::kGivesFirst)) lost.clear();
       const auto heard = [&](const Spare& home) {
@@ -433,6 +434,7 @@ Task<Result<std::string>> Remaker::digests_here(ExtentId id, uint64_t offset, ui
   if (!opened.is_ok()) co_return opened.status();
   const std::shared_ptr<fabric::ServedExtent> extent = std::move(opened).value();
   if (bytes > extent->bytes || offset > extent->bytes - bytes) co_return Status(Code::kOutOfRange);
+  if (extent->data == nullptr) co_return Status(Code::kUnsupported, "its bytes are on a device");
   std::function<std::string()> work = [extent, offset, bytes, seed] {
     return digests_of(extent->data + offset, bytes, seed);
   };

@@ -104,6 +104,7 @@ class Remaker {
     bool given = false;
     bool owner_told = false;  // the daemon of the session whose it is to be knows of this home
     bool gone = false;        // its home has it no more, as it said
+    bool is_missed = false;   // and it is asked to be given up for that
   };
   struct Job {
     ExtentId was;
@@ -175,6 +176,8 @@ class Remaker {
   /// The same, until it is known, as long as `here` is of the part.
   control::Task<void> lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,
                                         std::string node);
+  /// The same of those of a part that is in force.
+  void miss_what_is_gone(Job& job);
   /// Of parts here that miss others and that another home leads: whether it has the replica for which it does.
   void look_at_leaders();
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
@@ -211,7 +214,9 @@ class Remaker {
   /// in the part that follows: so that is in force, whatever the voters remember of the one before.
   void settle_plans();
   control::Task<void> settle(wire::PlanPart plan);
-  control::Task<std::optional<bool>> hear_of_plan(wire::PlanPart plan);
+  /// Of homes of the part that live. kOk: they do not know; kRevoked: it follows; kCancelled: it does not; kDeadline: the
+  /// home that leads lives, and goes on.
+  control::Task<Status> hear_of_plan(wire::PlanPart plan);
   bool is_plan_there(const wire::PlanPart& plan) const;
   void follow_as_spare(const wire::PlanPart& plan);
   bool is_in_force(const wire::PlanPart& plan) const;

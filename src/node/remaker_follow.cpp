@@ -50,14 +50,19 @@ Status Remaker::plan(wire::PlanPart plan) {
 Task<Status> Remaker::follow_plan(ExtentId id) {
   const auto is_planned = [this, id] { return home_.plan_of(id) != nullptr; };
   if (!following_.insert(id).second) {  // another message says so, too
-    while (following_.contains(id)) co_await core_.env.sleep_ns(1'000'000);
+    const uint64_t give_up_ns = core_.deadline_ns();
+    while (following_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);
+    if (following_.contains(id)) co_return Status(Code::kDeadline, "writes that began before have not ended");
     co_return home_.remade(id) != nullptr ? Status() : Status(Code::kRevoked, "the replica was freed");
   }
   fault::reached(fault::State::kPlanFollowed);
   auto frozen = home_.freeze(id);
   while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
   following_.erase(id);
-  if (!is_planned()) co_return Status(Code::kRevoked, "the replica was freed");
+  if (!is_planned()) {
+    if (home_.is_here(id)) home_.thaw(id);  // the plan was taken back
+    co_return Status(Code::kRevoked, "the replica was freed");
+  }
   const wire::PartMoved part = home_.plan_of(id)->give().part();
   std::set<std::string> planned_owners;
   planned_owners.insert(owner_in(home_.plan_of(id)->give()));
@@ -113,12 +118,9 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
   for (const auto& ref : plan.of()) part.push_back(id_of(ref));
   for (const auto& ref : plan.lost()) lost.push_back(id_of(ref));
   Status known(Code::kRevoked);
-  if (!is_in_force(plan))
+  if (!is_in_force(plan)) known = co_await hear_of_plan(plan);
+  if (known.is_ok())
     known = co_await cluster_.settle_part(part, lost, id_of(follows.was()), id_of(follows.now(0)));
-  if (known.code() != Code::kRevoked) {
-    const std::optional<bool> told = co_await hear_of_plan(plan);
-    if (told) known = *told ? Code::kRevoked : Code::kCancelled;
-  }
   const bool decided = known.code() == Code::kRevoked || is_in_force(plan);
   if (is_plan_there(plan) && !core_.draining && (decided || known.code() != Code::kDeadline)) {
     fault::reached(fault::State::kPlanSettled);
@@ -137,24 +139,29 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
 
 /// Voters may have forgotten the part, and know it anew from who had slept through all that; a home of it that lives knows what
 /// it became.
-Task<std::optional<bool>> Remaker::hear_of_plan(wire::PlanPart plan) {
+Task<Status> Remaker::hear_of_plan(wire::PlanPart plan) {
   const wire::PartMoved follows = plan.give().part();
   wire::ResolveRequest request;
   *request.mutable_part() = plan.of();
-  Answers answers;
+  Answers leader, others;
   std::vector<Task<void>> tasks;
   for (int i = 0; i < 1 + follows.peers_size() && i < follows.now_size(); ++i) {
     const wire::NodeView* view = cluster_.find(follows.now(i).node());
     const bool same =
         view != nullptr && view->partition() == GlobalAddress(follows.now(i).address()).partition();
-    if (same && view->name() != core_.name) tasks.push_back(ask(view->name(), request, answers));
+    if (same && view->name() != core_.name)
+      tasks.push_back(ask(view->name(), request, i == 0 ? leader : others));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
-  if (!answers.remade) co_return std::nullopt;
-  const auto& now = answers.remade->now();
-  co_return std::any_of(now.begin(), now.end(), [&](const auto& one) {
+  const auto& remade = leader.remade ? leader.remade : others.remade;
+  if (!remade) {
+    co_return leader.unchanged ? Status(Code::kDeadline, "the home that leads goes on") : Status();
+  }
+  const auto& now = remade->now();
+  const bool follows_it = std::any_of(now.begin(), now.end(), [&](const auto& one) {
     return id_of(one) == id_of(follows.now(0)) || id_of(one) == id_of(plan.give().replica());
   });
+  co_return follows_it ? Code::kRevoked : Code::kCancelled;
 }
 
 void Remaker::follow_as_spare(const wire::PlanPart& plan) {

@@ -129,6 +129,17 @@ Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here,
   }
 }
 
+void Remaker::miss_what_is_gone(Job& job) {
+  std::vector<ExtentId> part;
+  for (const auto& extent : job.follows.now()) part.push_back(id_of(extent));
+  for (auto* homes : {&job.spares, &job.peers}) {
+    for (Spare& home : *homes) {
+      if (!home.gone || std::exchange(home.is_missed, true)) continue;
+      core_.env.spawn(lose_what_is_gone(part, id_of(job.now), id_of(home.extent), home.node));
+    }
+  }
+}
+
 void Remaker::switch_over(Job& job) {
   fault::reached(fault::State::kReplicaRemade);
   if (static_cast<size_t>(job.follows.now_size()) < job.wanted) fault::reached(fault::State::kRemadeShort);
@@ -147,13 +158,7 @@ void Remaker::switch_over(Job& job) {
   const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
   if ((!job.given_to.empty() && job.given_to != owner_now) || held_since)
     part_given(job.follows, id_of(job.now), job.owners);
-  std::vector<ExtentId> part;
-  for (const auto& extent : job.follows.now()) part.push_back(id_of(extent));
-  for (const auto* homes : {&job.spares, &job.peers}) {
-    for (const Spare& home : *homes) {
-      if (home.gone) core_.env.spawn(lose_what_is_gone(part, id_of(job.now), id_of(home.extent), home.node));
-    }
-  }
+  miss_what_is_gone(job);
   if (!job.goes_on_elsewhere())
     log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                      {"now", id_of(job.now).address.to_string()},
@@ -264,16 +269,24 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
     for (const std::string& before : instead_of) give.add_instead_of(before);
     instead_of.insert(owner_in(give));
     Status done;
+    bool is_home_asked = false;
     if (!give.has_published()) done = co_await tell_owner(give, replica.node());
     if (done.is_ok() || is_of_former_run(give, done)) {
       wire::Envelope message;
       *message.mutable_give_replica() = give;
       const auto reply = co_await homes_.ask(replica.node(), std::move(message));
       done = reply.status();
+      is_home_asked = true;
     }
     const auto since = owner_of(home_.present(here));
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
+    if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {
+      std::vector<ExtentId> ids;
+      for (const auto& extent : part.now()) ids.push_back(id_of(extent));
+      core_.env.spawn(lose_what_is_gone(ids, home_.present(here), id_of(replica), replica.node()));
+      co_return;
+    }
     if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended
       release_replica(replica, instead_of);
       co_return;

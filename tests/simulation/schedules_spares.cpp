@@ -133,6 +133,74 @@ std::string leader_stands_still(uint64_t seed, const std::set<fault::Point>& bro
   return script.end(outcome);
 }
 
+/// The same, and the home that leads goes on while its spare home, which has freed its replica, does not hear it: that one is
+/// missed all the same.
+std::string spare_is_missed(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  script.take_room(writer, on(4, 5));
+  const auto handle = script.make_named(writer, on(1, 2), "r");
+  bool planned = false, settled = false, remade = false;
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) world.stop(2);
+    settled = settled || state == fault::State::kPlanSettled;
+    remade = remade || state == fault::State::kReplicaRemade;
+  };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
+  if (!planned && broken.empty()) world.violate("the part was not planned");
+  for (int ms = 0; ms < 60'000 && !settled; ++ms) script.run_for_ms(1);
+  world.cut_link(2, 3);
+  world.resume(2);
+  for (int ms = 0; ms < 20'000 && !remade; ++ms) script.run_for_ms(1);
+  script.run_for_ms(100 * seed);
+  world.restore_link(2, 3);
+  script.run_for_ms(40'000);
+  world.kill(2, true);
+  script.run_for_ms(5000);
+  script.must_read(0, "r", 1);
+  return script.end(outcome);
+}
+
+/// A name is removed while the home that leads is dead and nothing is decided about what it made again: the spare home frees
+/// what it has for it.
+std::string removed_with_a_plan(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 8, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  script.take_room(writer, on(4, 5, 6));
+  const auto handle = script.make_named(writer, on(1, 2, 3), "r");
+  size_t plans = 0;
+  std::map<ExtentId, size_t> left;
+  for (const Memory::Piece& piece : handle->memory->pieces) {
+    if (piece.node != 3) left[piece.id] = piece.node;
+  }
+  const size_t leads = left.begin()->second;
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && ++plans == 1) world.kill(leads, true);
+  };
+  script.run_for_ms(2000);
+  world.kill(3, true);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 600'000 && plans == 0; ++i) world.run_for(50'000);
+  if (plans == 0 && broken.empty()) world.violate("the part was not planned");
+  script.run_for_ms(100 * seed);
+  script.run(writer, [&]() -> Task<void> {
+    const Status removed = co_await writer->remove("r");
+    script.must(removed, "remove");
+  });
+  world.end_program(*writer);
+  script.run_for_ms(30'000);
+  world.restart(leads);
+  world.restart(3);
+  script.run_for_ms(60'000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 /// A sequence of two parts: the first is made again, and the home of the second is silent while it is published, so that this
 /// attempt is undone and made once more. The home that leads corrects its spare home, or asks the session, and is late.
 struct Corrected : Script {
@@ -320,6 +388,8 @@ const std::vector<Schedule>& schedules_of_spares() {
       {"all others restart", all_others_restart, 12},
       {"one of two spare homes hears", one_of_two_hears, 30},
       {"the home that leads stands still", leader_stands_still, 24},
+      {"a spare home is missed", spare_is_missed, 24},
+      {"removed with a plan", removed_with_a_plan, 24},
       {"a correction is late", correction_is_late, 30},
       {"the end of a session is late", end_is_late, 30},
       {"another plan is decided", another_plan_is_decided, 24},

@@ -199,6 +199,9 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kNeverStands, "all others restart as one stops"},
     {fault::Point::kDoubtLeft, "a home stops with a loss in doubt"},
     {fault::Point::kNewsOfOne, "the node that led is lost"},
+    {fault::Point::kHalfANameTaken, "half a name, published again"},
+    {fault::Point::kLateGoneNotMissed, "a spare home is missed"},
+    {fault::Point::kPlannedNotFreed, "removed with a plan"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {
