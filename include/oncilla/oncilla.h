@@ -327,10 +327,9 @@ OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 
 /* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
  * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
- * Progress is made by the thread that waits, tests, fences or starts another operation. In between the
- * program may compute as long as it likes. If others remove the allocation meanwhile, its operations end with
- * REVOKED; but a get whose bytes are on their way, and are not taken within a second, costs the connection:
- * what is under way to that node fails with PEER_LOST, and the next operation connects anew. */
+ * Whoever waits, tests or fences moves them; while nobody does, a thread of the session does, which sleeps if there is
+ * nothing to move: the program may compute as long as it likes. If others remove the allocation meanwhile, its operations
+ * end with REVOKED. */
 OCM_API int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                           ocm_op** op);
 OCM_API int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes,
@@ -339,6 +338,11 @@ OCM_API int ocm_putv_start(ocm_allocation* allocation, const ocm_segment* segmen
                            ocm_op** op);
 OCM_API int ocm_getv_start(ocm_allocation* allocation, const ocm_segment* segments, size_t count,
                            ocm_op** op);
+OCM_API int ocm_put_strided_start(ocm_allocation* allocation, uint64_t offset, uint64_t stride,
+                                  const void* pointer, uint64_t pointer_stride, uint64_t row_bytes,
+                                  uint64_t rows, ocm_op** op);
+OCM_API int ocm_get_strided_start(ocm_allocation* allocation, uint64_t offset, uint64_t stride, void* pointer,
+                                  uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows, ocm_op** op);
 OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op** op);
 
 enum {
@@ -351,6 +355,10 @@ enum {
 OCM_API int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns);
 /* 1: complete and well; 0: under way; negative: complete with that status. Never blocks. */
 OCM_API int ocm_op_test(ocm_op* op);
+/* For event loops: `eventfd`, one of eventfd(2), becomes readable once the operation is complete, at once if it is; one
+ * may serve many operations, each of which adds 1. A negative one takes it back. It must stay open until it was read for
+ * the operation, or the handle has ended. Nobody needs to wait or test meanwhile. */
+OCM_API int ocm_op_signal(ocm_op* op, int eventfd);
 /* Ends the handle; waits first if the operation is under way. */
 OCM_API int ocm_op_free(ocm_op* op);
 /* Returns when every put and atomic that this session started on the allocation is complete remotely;
@@ -372,11 +380,28 @@ OCM_API int ocm_atomic_and(ocm_allocation* a, uint64_t offset, uint64_t operand,
 OCM_API int ocm_atomic_or(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
 OCM_API int ocm_atomic_xor(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
 
+/* The same, only started: `old` is written before the operation is complete, and must be alive until then. An operation
+ * that fails was not applied, unless it fails with PEER_LOST: then it may have been. */
+OCM_API int ocm_atomic_fetch_add_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                                       ocm_op** op);
+OCM_API int ocm_atomic_swap_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                                  ocm_op** op);
+OCM_API int ocm_atomic_compare_swap_start(ocm_allocation* a, uint64_t offset, uint64_t expected,
+                                          uint64_t desired, uint64_t* old, ocm_op** op);
+OCM_API int ocm_atomic_and_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                                 ocm_op** op);
+OCM_API int ocm_atomic_or_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                                ocm_op** op);
+OCM_API int ocm_atomic_xor_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                                 ocm_op** op);
+
 /* Notified access: the put, then `value` is added to the 64-bit word at `notify_offset`, which a waiter
  * sees only after the bytes; a put that failed adds nothing. Both in the same extent.
  * Source: GPU RMA thesis, notified access. */
 OCM_API int ocm_put_notify(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                            uint64_t notify_offset, uint64_t value);
+OCM_API int ocm_put_notify_start(ocm_allocation* allocation, uint64_t offset, const void* source,
+                                 uint64_t bytes, uint64_t notify_offset, uint64_t value, ocm_op** op);
 /* Waits until the word at `offset` is at least `value` (unsigned). `seen` may be NULL.
  * Errors: DEADLINE, REVOKED, PEER_LOST, INVALID_ARGUMENT (alignment). */
 OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint64_t value,

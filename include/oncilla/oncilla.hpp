@@ -196,6 +196,8 @@ class Op {
     if (status < 0) return Error::last(status);
     return status == 1;
   }
+  /// `eventfd`, of eventfd(2), becomes readable when the operation is complete; nobody needs to wait or test.
+  Done signal(int eventfd) { return Done::from(ocm_op_signal(op_.get(), eventfd)); }
   /// The C handle; release() leaves its end to the caller.
   ocm_op* get() const noexcept { return op_.get(); }
   ocm_op* release() noexcept { return op_.release(); }
@@ -283,17 +285,26 @@ class Allocation {
 
   /// `source` stays unchanged until local completion.
   Expected<Op> put_start(uint64_t offset, std::span<const std::byte> source) {
-    ocm_op* op = nullptr;
-    if (const int status = ocm_put_start(get(), offset, source.data(), source.size(), &op); status < 0)
-      return Error::last(status);
-    return Op(op);
+    return started(ocm_put_start, offset, source.data(), source.size());
   }
   /// `target` stays alive until the operation is complete.
   Expected<Op> get_start(uint64_t offset, std::span<std::byte> target) const {
-    ocm_op* op = nullptr;
-    if (const int status = ocm_get_start(get(), offset, target.data(), target.size(), &op); status < 0)
-      return Error::last(status);
-    return Op(op);
+    return started(ocm_get_start, offset, target.data(), target.size());
+  }
+  /// As the blocking forms; the list of segments is copied.
+  Expected<Op> put_start(std::span<const ocm_segment> segments) {
+    return started(ocm_putv_start, segments.data(), segments.size());
+  }
+  Expected<Op> get_start(std::span<const ocm_segment> segments) const {
+    return started(ocm_getv_start, segments.data(), segments.size());
+  }
+  Expected<Op> put_strided_start(uint64_t offset, uint64_t stride, const void* pointer, uint64_t pointer_stride,
+                                 uint64_t row_bytes, uint64_t rows) {
+    return started(ocm_put_strided_start, offset, stride, pointer, pointer_stride, row_bytes, rows);
+  }
+  Expected<Op> get_strided_start(uint64_t offset, uint64_t stride, void* pointer, uint64_t pointer_stride,
+                                 uint64_t row_bytes, uint64_t rows) const {
+    return started(ocm_get_strided_start, offset, stride, pointer, pointer_stride, row_bytes, rows);
   }
   /// Completion: remote, of all that this session started here; tells the first error nobody asked for.
   Done fence() { return Done::from(ocm_fence(get())); }
@@ -329,6 +340,29 @@ class Allocation {
       return Error::last(status);
     return old;
   }
+  /// The same, only started. `old` (may be null) is written before the operation is complete, and lives until then.
+  Expected<Op> fetch_add_start(uint64_t offset, uint64_t operand, uint64_t* old) {
+    return started(ocm_atomic_fetch_add_start, offset, operand, old);
+  }
+  Expected<Op> swap_start(uint64_t offset, uint64_t operand, uint64_t* old) {
+    return started(ocm_atomic_swap_start, offset, operand, old);
+  }
+  Expected<Op> fetch_and_start(uint64_t offset, uint64_t operand, uint64_t* old) {
+    return started(ocm_atomic_and_start, offset, operand, old);
+  }
+  Expected<Op> fetch_or_start(uint64_t offset, uint64_t operand, uint64_t* old) {
+    return started(ocm_atomic_or_start, offset, operand, old);
+  }
+  Expected<Op> fetch_xor_start(uint64_t offset, uint64_t operand, uint64_t* old) {
+    return started(ocm_atomic_xor_start, offset, operand, old);
+  }
+  Expected<Op> compare_swap_start(uint64_t offset, uint64_t expected, uint64_t desired, uint64_t* old) {
+    return started(ocm_atomic_compare_swap_start, offset, expected, desired, old);
+  }
+  Expected<Op> put_notify_start(uint64_t offset, std::span<const std::byte> source, uint64_t notify_offset,
+                                uint64_t value) {
+    return started(ocm_put_notify_start, offset, source.data(), source.size(), notify_offset, value);
+  }
   /// The put, then `value` is added to the word at `notify_offset`, in the same extent.
   Done put_notify(uint64_t offset, std::span<const std::byte> source, uint64_t notify_offset,
                   uint64_t value) {
@@ -353,6 +387,12 @@ class Allocation {
   ocm_allocation* release() noexcept { return allocation_.release(); }
 
  private:
+  template <class Start, class... Arguments>
+  Expected<Op> started(Start start, Arguments... arguments) const {
+    ocm_op* op = nullptr;
+    if (const int status = start(get(), arguments..., &op); status < 0) return Error::last(status);
+    return Op(op);
+  }
   Expected<uint64_t> atomic(int (*function)(ocm_allocation*, uint64_t, uint64_t, uint64_t*), uint64_t offset,
                             uint64_t operand) {
     uint64_t old = 0;

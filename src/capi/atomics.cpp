@@ -2,6 +2,7 @@
 #include "client/atomics.h"
 
 #include "capi/objects.h"
+#include "capi/start.h"
 
 namespace ocm::capi {
 namespace {
@@ -15,6 +16,25 @@ int run_atomic(ocm_allocation* allocation, fabric::OpCode opcode, uint64_t offse
     if (!before.is_ok()) return fail(before.status());
     if (old != nullptr) *old = before.value();
     return static_cast<int>(OCM_OK);
+  });
+}
+
+/// `begin(operation, allocation)` starts it.
+template <class Begin>
+int start_word_on(ocm_allocation* allocation, ocm_op** op, Begin begin) {
+  return guarded([&] {
+    client::Allocation* object = find(allocation);
+    if (object == nullptr) return fail_handle(allocation);
+    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
+    return start_operation(object->session(), op,
+                           [&](client::Operation& operation) { return begin(operation, *object); });
+  });
+}
+
+int start_atomic(ocm_allocation* allocation, fabric::OpCode opcode, uint64_t offset, uint64_t operand,
+                 uint64_t expected, uint64_t* old, ocm_op** op) {
+  return start_word_on(allocation, op, [&](client::Operation& operation, client::Allocation& object) {
+    return client::start_atomic(operation, object, opcode, offset, operand, expected, old);
   });
 }
 
@@ -47,6 +67,27 @@ int ocm_atomic_xor(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_
   return run_atomic(a, OpCode::kXor, offset, operand, 0, old);
 }
 
+int ocm_atomic_fetch_add_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old,
+                               ocm_op** op) {
+  return start_atomic(a, OpCode::kFetchAdd, offset, operand, 0, old, op);
+}
+int ocm_atomic_swap_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old, ocm_op** op) {
+  return start_atomic(a, OpCode::kSwap, offset, operand, 0, old, op);
+}
+int ocm_atomic_compare_swap_start(ocm_allocation* a, uint64_t offset, uint64_t expected, uint64_t desired,
+                                  uint64_t* old, ocm_op** op) {
+  return start_atomic(a, OpCode::kCompareSwap, offset, desired, expected, old, op);
+}
+int ocm_atomic_and_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old, ocm_op** op) {
+  return start_atomic(a, OpCode::kAnd, offset, operand, 0, old, op);
+}
+int ocm_atomic_or_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old, ocm_op** op) {
+  return start_atomic(a, OpCode::kOr, offset, operand, 0, old, op);
+}
+int ocm_atomic_xor_start(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old, ocm_op** op) {
+  return start_atomic(a, OpCode::kXor, offset, operand, 0, old, op);
+}
+
 int ocm_put_notify(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                    uint64_t notify_offset, uint64_t value) {
   return guarded([&] {
@@ -54,6 +95,14 @@ int ocm_put_notify(ocm_allocation* allocation, uint64_t offset, const void* sour
     if (object == nullptr) return fail_handle(allocation);
     return finish(client::put_notify(*object, offset, static_cast<const std::byte*>(source), bytes,
                                      notify_offset, value));
+  });
+}
+
+int ocm_put_notify_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
+                         uint64_t notify_offset, uint64_t value, ocm_op** op) {
+  return start_word_on(allocation, op, [&](client::Operation& operation, client::Allocation& object) {
+    return client::start_put_notify(operation, object, offset, static_cast<const std::byte*>(source), bytes,
+                                    notify_offset, value);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capi/objects.h"
+#include "capi/start.h"
 #include "client/big_copy.h"
 
 namespace ocm::capi {
@@ -118,24 +119,13 @@ int run(const Status& prepared_well, Prepared& prepared) {
 
 int start(const Status& prepared_well, Prepared& prepared, ocm_op** op) {
   if (!prepared_well.is_ok()) return fail(prepared_well);
-  const Ops::Reserved slot = ops.reserve();
-  if (slot.object == nullptr) return fail(Code::kQueueFull, "too many operations in this process");
-  slot.object->reported = false;
-  client::Operation& operation = slot.object->operation.emplace();
-  if (prepared.session != nullptr) {
-    try {
+  return start_operation(prepared.session, op, [&](client::Operation& operation) -> Status {
+    if (prepared.session != nullptr)
       operation.start(*prepared.session, std::move(prepared.runs), prepared.copies, prepared.bytes);
-      prepared.session->under_way().enter(operation);
-    } catch (...) {
-      slot.object->operation.reset();  // waits: what was posted may still use the caller's buffers
-      ops.release(slot.index);
-      throw;
-    }
-  } else {
-    operation.start_done();
-  }
-  *op = handle_of<ocm_op>(ops.publish(slot.index));
-  return OCM_OK;
+    else
+      operation.start_done();
+    return {};
+  });
 }
 
 /// The head of every function on one allocation: `prepare_on(object, prepared)`, then to the end.
@@ -309,6 +299,18 @@ int ocm_getv_start(ocm_allocation* allocation, const ocm_segment* segments, size
     return prepare_vectored(object, false, segments, count, true, out);
   });
 }
+int ocm_put_strided_start(ocm_allocation* allocation, uint64_t offset, uint64_t stride, const void* pointer,
+                          uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows, ocm_op** op) {
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare_strided(object, true, offset, stride, pointer, pointer_stride, row_bytes, rows, out);
+  });
+}
+int ocm_get_strided_start(ocm_allocation* allocation, uint64_t offset, uint64_t stride, void* pointer,
+                          uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows, ocm_op** op) {
+  return start_on(allocation, op, [&](client::Allocation& object, Prepared& out) {
+    return prepare_strided(object, false, offset, stride, pointer, pointer_stride, row_bytes, rows, out);
+  });
+}
 int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t bytes, ocm_op** op) {
   return guarded([&] {
     if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
@@ -345,10 +347,24 @@ int ocm_op_test(ocm_op* op) {
   return guarded([&] {
     OpObject* object = ops.find(bits(op));
     if (object == nullptr) return fail_handle(op);
-    if (!object->operation->step()) return 0;
+    client::Operation& operation = *object->operation;
+    if (!(operation.has_sleeper() ? operation.done() : operation.step())) return 0;
     object->reported = true;
-    const Status& status = object->operation->status();
+    const Status& status = operation.status();
     return status.is_ok() ? 1 : fail(status);
+  });
+}
+
+int ocm_op_signal(ocm_op* op, int eventfd) {
+  return guarded([&] {
+    OpObject* object = ops.find(bits(op));
+    if (object == nullptr) return fail_handle(op);
+    client::Operation& operation = *object->operation;
+    if (client::Session* session = operation.session())
+      session->under_way().signal(operation, eventfd);
+    else
+      (void)operation.signal_when_done(eventfd);  // it was done at once
+    return static_cast<int>(OCM_OK);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/allocation.h"
+#include "client/operation.h"
 #include "fabric/op.h"
 
 namespace ocm::client {
@@ -11,9 +12,16 @@ namespace ocm::client {
 Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t offset, uint64_t operand,
                         uint64_t expected);
 
+/// The same, only started: `old`, if it is not null, gets the value before. Not started on an error.
+Status start_atomic(Operation& operation, Allocation& allocation, fabric::OpCode opcode, uint64_t offset,
+                    uint64_t operand, uint64_t expected, uint64_t* old);
+
 /// The put, and then `value` is added to the word at `notify_offset`, in the same extent.
 Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* source, uint64_t bytes,
                   uint64_t notify_offset, uint64_t value);
+
+Status start_put_notify(Operation& operation, Allocation& allocation, uint64_t offset,
+                        const std::byte* source, uint64_t bytes, uint64_t notify_offset, uint64_t value);
 
 /// Until the word at `offset` is at least `value`; what it was then. Errors: kDeadline.
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,

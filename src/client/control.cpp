@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "control.pb.h"
+#include "fabric/wait.h"
 
 namespace ocm::client {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 constexpr uint64_t kReplySpinNs = 50'000;
 constexpr size_t kFdsWaitingMax = 64;
 constexpr size_t kReadBytes = 64 * 1024;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 
@@ -105,9 +100,9 @@ bool ControlConnection::test(Call& call) {
 }
 
 Status ControlConnection::wait(Call& call, os::Deadline deadline) {
-  const uint64_t spin_until = os::now_ns() + kReplySpinNs;
+  fabric::Waiter waiter(kReplySpinNs);
+  bool spinning = true;
   while (!call.done.load(std::memory_order_acquire)) {
-    const bool spinning = os::now_ns() < spin_until;
     if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
       if (read_some()) continue;
       if (call.done.load(std::memory_order_acquire)) break;
@@ -122,7 +117,7 @@ Status ControlConnection::wait(Call& call, os::Deadline deadline) {
       changed_.wait_for(lock, std::chrono::milliseconds(deadline.poll_ms(20) > 0 ? deadline.poll_ms(20) : 1));
       --sleepers_;
     }
-    if (spinning) relax();
+    spinning = spinning && waiter.spins(os::now_ns());
     if (!call.done.load(std::memory_order_acquire) && deadline.passed()) {
       if (!give_up(call)) break;
       return Status(Code::kDeadline, "the daemon did not answer in time");

@@ -1,6 +1,6 @@
 #include "client/operation.h"
 
-#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -69,6 +69,16 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   }
 }
 
+void Operation::start_word(Session& session, const End& target, const std::byte* source, uint64_t bytes,
+                           const Word& word) {
+  OCM_DASSERT(target.allocation != nullptr && !target.allocation->replicated());
+  word_ = std::make_unique<WordUnderWay>();
+  word_->word = word;
+  if (source == nullptr)
+    source = reinterpret_cast<const std::byte*>(&word_->word);  // an atomic reads nothing
+  start(session, Runs::one({target, End{nullptr, 0, const_cast<std::byte*>(source)}, bytes}), false, 0);
+}
+
 void Operation::begin() {
   state_.store(State::kMoving, std::memory_order_relaxed);
   exhausted_ = !runs_.next(run_);
@@ -128,6 +138,7 @@ void Operation::step_locked(bool first) {
 void Operation::progress_channels() {
   if (in_flight() == 0) return;
   const uint64_t now = os::now_ns();
+  moved_by_somebody_ns_.store(now, std::memory_order_relaxed);
   moved_total_ = 0;
   std::array<fabric::Channel*, 8> seen{};
   size_t count = 0;
@@ -137,7 +148,7 @@ void Operation::progress_channels() {
       test_call(*pending.call, now);
       continue;
     }
-    if (pending.op.done()) continue;
+    if (pending.done()) continue;
     fabric::Channel* channel = pending.channel.get();
     if (std::find(seen.begin(), seen.begin() + count, channel) != seen.begin() + count) continue;
     if (count < seen.size()) seen[count++] = channel;
@@ -184,7 +195,7 @@ bool Operation::has_more() {
 
 Operation::Cut Operation::next_cut() {
   Cut cut;
-  uint64_t bytes = std::min(run_.bytes, kLegBytesMax);
+  uint64_t bytes = word_ != nullptr ? run_.bytes : std::min(run_.bytes, kLegBytesMax);
   // What lies on this host at both ends is left whole: threads share the long copies.
   const auto here = [this](const End& end, const Binding* binding) {
     if (end.allocation == nullptr) return true;
@@ -272,6 +283,13 @@ void Operation::issue_to(Cut cut) {
       return;
     }
     if (!target_remote && !source_remote) {
+      if (word_ != nullptr) {
+        const Code applied =
+            apply_here((*target_binding_)[cut.target_extent], target.value() - cut.target.offset,
+                       cut.target.offset, source.value(), cut.bytes);
+        if (applied != Code::kOk) fail_cut(cut, false, applied);
+        return;
+      }
       big_copy(target.value(), source.value(), cut.bytes);
       const Code loaded = source_after(cut);
       if (loaded != Code::kOk) {
@@ -324,12 +342,47 @@ void Operation::issue_to(Cut cut) {
       fresh.op.local = target_remote ? source.value() : target.value();
       fresh.op.bytes = cut.bytes;
       fresh.posted_ns = asked_ns;
+      fresh.cut.sent = true;
+      if (word_ != nullptr) take_word(fresh.op);
       fresh.channel->post(fresh.op);
     }
     if (in_flight() == 0) moved_at_ns_ = os::now_ns();
     ++head_;
     return;
   }
+}
+
+Code Operation::apply_here(const Extent& extent, std::byte* data, uint64_t offset, const std::byte* source,
+                           uint64_t bytes) const {
+  const Word& word = word_->word;
+  const fabric::shm::LocalExtent& here = extent.local();
+  if (word.opcode == fabric::OpCode::kNotify) return here.notify(data + offset, word.operand);
+  if (word.opcode == fabric::OpCode::kPut) {
+    if (const Code code = here.put(data + offset, source, bytes, big_copy); code != Code::kOk) return code;
+    return here.notify(data + word.notify_offset, word.operand);
+  }
+  uint64_t before = 0;
+  const Code code = here.atomic(word.opcode, data + offset, word.operand, word.expected, before);
+  if (code == Code::kOk && word.old != nullptr) *word.old = before;
+  return code;
+}
+
+void Operation::take_word(fabric::Op& op) {
+  const Word& word = word_->word;
+  op.opcode = word.opcode;
+  op.operand = word.operand;
+  op.expected = word.expected;
+  if (word.opcode != fabric::OpCode::kPut) return;
+  fabric::Op& notify = word_->notify;
+  notify.~Op();
+  new (&notify) fabric::Op{};
+  notify.opcode = fabric::OpCode::kNotify;
+  notify.index = op.index;
+  notify.offset = word.notify_offset;
+  notify.bytes = sizeof(uint64_t);
+  notify.operand = word.operand;
+  op.operand = 0;
+  op.notify = &notify;
 }
 
 bool Operation::broke_at_once(Cut& cut, const Status& status, uint64_t since_ns) {
@@ -366,7 +419,9 @@ void Operation::settle(Leg& finished) {
   const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
   const Reply* const reply = was_call ? &finished.call->reply : nullptr;
   const bool source_failed = reply != nullptr && reply->message && reply->message->source_failed();
-  Status status = was_call ? finished.call->status : Status(finished.op.code);
+  Status status = was_call ? finished.call->status : Status(finished.code());
+  if (status.is_ok() && word_ != nullptr && word_->word.old != nullptr)
+    *word_->word.old = finished.op.old_value;
   finished.channel.reset();
   finished.call.reset();
   bool blame_source = was_get || source_failed || (was_call && replicated(cut.source.allocation));
@@ -427,7 +482,8 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
   if (code == Code::kRevoked) extent.attach_anew();
   if (!replicated(end.allocation)) {
-    fail_only(cut, blame_source, there);
+    const bool may_be_applied = word_ != nullptr && cut.sent && code == Code::kPeerLost;
+    may_be_applied ? fail(there) : fail_only(cut, blame_source, there);  // P6
     return false;
   }
   if (!is_replica_failure(status.code())) {
@@ -519,6 +575,29 @@ void Operation::finish() {
   }
   busy_held_ = false;
   state_.store(State::kDone, std::memory_order_release);
+  tell_sleeper();
+}
+
+void Operation::tell_sleeper() {
+  const uint64_t one = 1;
+  if (eventfd_ < 0) return;
+  [[maybe_unused]] const ssize_t n = ::write(eventfd_, &one, sizeof(one));
+}
+
+bool Operation::signal_when_done(int eventfd) {
+  std::lock_guard lock(mutex_);
+  eventfd_ = eventfd;
+  has_sleeper_.store(eventfd >= 0, std::memory_order_relaxed);
+  if (!done()) return true;
+  tell_sleeper();
+  return false;
+}
+
+bool Operation::is_left_alone(uint64_t now_ns) const {
+  if (has_sleeper_.load(std::memory_order_relaxed)) return true;
+  const uint64_t moved_ns = moved_by_somebody_ns_.load(std::memory_order_relaxed);
+  return waiters_.load(std::memory_order_relaxed) == 0 && now_ns > moved_ns &&
+         now_ns - moved_ns > UnderWay::kQuietNs;
 }
 
 bool Operation::locally_done() {
@@ -536,57 +615,57 @@ bool Operation::locally_done() {
 }
 
 Status Operation::wait(bool local, os::Deadline deadline) {
-  uint64_t spin_from = os::now_ns();
-  uint32_t tail_seen = tail_;
+  constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
+  if (local ? locally_done() : step()) return done() ? status_ : Status();
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  fabric::Waiter waiter(kSpinNs);
+  uint32_t tail_seen = UINT32_MAX;
   uint64_t moved_seen = 0;
-  uint64_t round = 0;
-  for (;;) {
-    if (local ? locally_done() : step()) return done() ? status_ : Status();
+  Status outcome(Code::kDeadline, "the operation is still under way");
+  while (!deadline.passed()) {
     const uint64_t now = os::now_ns();
     {
       std::lock_guard lock(mutex_);
       if (tail_ != tail_seen || moved_total_ != moved_seen) {
         tail_seen = tail_;
         moved_seen = moved_total_;
-        spin_from = now;
-        round = 0;  // bytes are coming: no yield now
+        waiter.moved(now);  // bytes are coming
       }
     }
-    if (deadline.passed()) return Status(Code::kDeadline, "the operation is still under way");
-    if (now - spin_from > kSpinNs || !fabric::detail::spin_pause(round++)) sleep(deadline);
+    if (!waiter.spins(now)) {
+      Polls polls;
+      sleeps_on(polls);
+      polls.sleep(deadline.poll_ms(kSleepMsMax));
+    }
+    if (local ? locally_done() : step()) {
+      outcome = done() ? status_ : Status();
+      break;
+    }
   }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return outcome;
 }
 
-void Operation::sleep(os::Deadline deadline) {
-  std::array<pollfd, 17> fds;
-  nfds_t count = 0;
-  int timeout_ms = deadline.poll_ms(100);
-  {
-    std::lock_guard lock(mutex_);
-    bool calls = !confirmations_.empty() || !suspects_.empty();
-    fabric::Channel* last = nullptr;
-    for (uint32_t i = tail_; i != head_ && count < 16; ++i) {
-      Leg& pending = leg(i);
-      if (pending.done()) {
-        if (i == tail_) return;
-        continue;  // nothing follows from it before those ahead of it are done
-      }
-      if (pending.call != nullptr) {
-        calls = true;
-      } else if (pending.channel.get() != last) {
-        last = pending.channel.get();
-        const fabric::Channel::PollOn on = last->poll_on();
-        if (on.fd < 0)
-          timeout_ms = 0;  // it has more to do at once
-        else if (std::none_of(fds.begin(), fds.begin() + count,
-                              [&](const pollfd& p) { return p.fd == on.fd; }))
-          fds[count++] = {on.fd, on.events, 0};
-      }
+uint64_t Operation::sleeps_on(Polls& polls) {
+  std::lock_guard lock(mutex_);
+  bool calls = !confirmations_.empty() || !suspects_.empty();
+  fabric::Channel* last = nullptr;
+  for (uint32_t i = tail_; i != head_ && !polls.is_full(); ++i) {
+    Leg& pending = leg(i);
+    if (pending.done()) {
+      if (i != tail_) continue;  // nothing follows from it before those ahead of it are done
+      polls.at_once();
+      break;
     }
-    if (calls) fds[count++] = {session_->daemon_now()->control().fd(), POLLIN, 0};
+    if (pending.call != nullptr) {
+      calls = true;
+    } else if (pending.channel.get() != last) {
+      last = pending.channel.get();
+      polls.add(*last);
+    }
   }
-  // Another thread may take what would have woken this one: never sleep long.
-  ::poll(fds.data(), count, std::min(timeout_ms, 10));
+  if (calls) polls.add(session_->daemon_now()->control().fd(), POLLIN);
+  return moved_total_ + tail_;
 }
 
 }  // namespace ocm::client

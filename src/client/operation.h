@@ -5,8 +5,8 @@
 //    |                \--replicas failed, it would fail--> kResolving --nothing new-----/
 //    \--the part was made again, or was frozen meanwhile-------/
 //
-// A leg is one put or get on one extent, or one request to the daemon to copy from node to node. What lies
-// on this host at both ends is copied at once and makes no leg.
+// A leg is one put or get on one extent, one atomic of a word, or one request to the daemon to copy from node to node. What
+// lies on this host at both ends is copied at once and makes no leg.
 //
 // Invariants
 //   P1 legs_[tail_, head_) are under way; an Op and its buffers are not touched until its leg is reaped.
@@ -18,8 +18,10 @@
 //   P4 what starts over comes after what its thread started before on these allocations, and before what its
 //      thread starts from then on.
 //   P5 status_ is final once state_ is kDone.
-//   P6 a daemon that left a request unanswered for its time is not asked again: it may stand still.
-// Threads: step() by any thread (mutex_); the handle's owner alone waits, reads and destroys.
+//   P6 an atomic or a notification is applied once at most: it starts over only where nothing of it was sent, or its home
+//      refused it.
+//   P7 a daemon that left a request unanswered for its time is not asked again: it may stand still.
+// Threads: step() by any thread (mutex_), the session's mover too; the handle's owner alone waits, reads and destroys.
 #pragma once
 
 #include <array>
@@ -30,6 +32,7 @@
 #include "client/binding.h"
 #include "client/control.h"
 #include "client/extent.h"
+#include "client/polls.h"
 #include "client/runs.h"
 #include "fabric/op.h"
 
@@ -47,6 +50,16 @@ class Operation {
 
   /// Starts moving `runs`, whose ranges were checked. `copies`: both ends are allocations.
   void start(Session& session, Runs runs, bool copies, uint64_t bytes_hint);
+  /// An atomic, or (kPut) a put whose notification follows it, or (kNotify) that alone.
+  struct Word {
+    fabric::OpCode opcode = fabric::OpCode::kFetchAdd;
+    uint64_t operand = 0, expected = 0;
+    uint64_t* old = nullptr;     // of an atomic: gets the value before
+    uint64_t notify_offset = 0;  // of a put: in the extent
+  };
+  /// `target`, in one extent with the notified word, was checked; `source`: what a put reads.
+  void start_word(Session& session, const End& target, const std::byte* source, uint64_t bytes,
+                  const Word& word);
   /// An operation that had nothing to do.
   void start_done() { state_.store(State::kDone, std::memory_order_release); }
   /// Moves what can be moved without blocking (apart from attaching). True when done.
@@ -62,6 +75,14 @@ class Operation {
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
   /// The local buffers may be reused.
   bool locally_done();
+  /// Nobody waits for it or moved it just now: it is the mover's. One that somebody sleeps for always is.
+  bool is_left_alone(uint64_t now_ns) const;
+  /// Adds what it waits for; what its channels moved so far.
+  uint64_t sleeps_on(Polls& polls);
+  /// Somebody is told when it is done, and the mover moves it.
+  bool has_sleeper() const { return has_sleeper_.load(std::memory_order_relaxed); }
+  /// `eventfd` becomes readable when it is done. False: it is.
+  bool signal_when_done(int eventfd);
   /// Until done (or locally done); kDeadline if `deadline` passes first.
   Status wait(bool local, os::Deadline deadline);
   /// The outcome; done() must be true.
@@ -94,6 +115,7 @@ class Operation {
     uint64_t source_revoked = 0;  // of those
     uint64_t bytes = 0;
     bool again = false;  // a put that is posted for the second time
+    bool sent = false;
   };
   struct Leg {
     fabric::Op op;
@@ -101,7 +123,11 @@ class Operation {
     std::shared_ptr<Call> call;
     Cut cut;
     uint64_t posted_ns = 0;  // puts to replicas
-    bool done() const { return call != nullptr ? call->done.load(std::memory_order_acquire) : op.done(); }
+    bool done() const {
+      if (call != nullptr) return call->done.load(std::memory_order_acquire);
+      return op.done() && (op.notify == nullptr || op.notify->done());
+    }
+    Code code() const { return op.code == Code::kOk && op.notify != nullptr ? op.notify->code : op.code; }
   };
   static constexpr uint32_t kInlineLegs = 4, kWindowLegs = 128;  // powers of two
   static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
@@ -133,6 +159,11 @@ class Operation {
     std::shared_ptr<Call> call;
   };
 
+  struct WordUnderWay {
+    Word word;
+    fabric::Op notify;
+  };
+
   void step_locked(bool first);
   /// Of the runs, something is not cut yet.
   bool has_more();
@@ -152,6 +183,9 @@ class Operation {
   Code source_after(const Cut& cut) const;
   /// The same of what was stored to a replica of this host.
   Code target_after(const Cut& cut) const;
+  Code apply_here(const Extent& extent, std::byte* data, uint64_t offset, const std::byte* source,
+                  uint64_t bytes) const;
+  void take_word(fabric::Op& op);
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
   void progress_channels();
@@ -163,6 +197,7 @@ class Operation {
   void conclude();
   void conclude_confirmed();
   void finish();
+  void tell_sleeper();
   void hold_busy();
   // Starting over: operation_resolve.cpp.
   void begin();
@@ -186,7 +221,6 @@ class Operation {
   void finish_or_resolve();
   /// True if it started over.
   bool resolved();
-  void sleep(os::Deadline deadline);
   uint32_t in_flight() const { return head_ - tail_; }
   Leg& leg(uint32_t number) { return legs_[number & (window_ - 1)]; }
 
@@ -206,7 +240,7 @@ class Operation {
   uint64_t target_failed_ = 0;   // replicas, by bit
   uint64_t target_revoked_ = 0;  // of those
   Status failure_;               // the first replica's
-  bool unanswered_ = false;      // P6
+  bool unanswered_ = false;      // P7
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
@@ -218,6 +252,11 @@ class Operation {
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
   bool buffer_given_ = false;     // back to the program, before the end
   uint32_t restarts_ = 0;
+  std::unique_ptr<WordUnderWay> word_;  // null: bytes only
+  std::atomic<uint32_t> waiters_{0};
+  std::atomic<uint64_t> moved_by_somebody_ns_{0};  // of what is under way: the last look
+  std::atomic<bool> has_sleeper_{false};           // signal_when_done()
+  int eventfd_ = -1;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
   uint64_t number_ = 0;
   InlineLegs inline_legs_;

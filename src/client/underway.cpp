@@ -1,6 +1,8 @@
 #include "client/underway.h"
 
-#include <poll.h>
+#include <new>
+
+#include "fabric/wait.h"
 
 namespace ocm::client {
 
@@ -10,11 +12,17 @@ void UnderWay::enter(Operation& operation) {
   operation.link_under_way = &first_;
   if (first_ != nullptr) first_->link_under_way = &operation.next_under_way;
   first_ = &operation;
-  count_.fetch_add(1, std::memory_order_relaxed);
+  count_.fetch_add(1, std::memory_order_seq_cst);
+  if (!operation.done()) mover_.start();
+}
+
+void UnderWay::signal(Operation& operation, int eventfd) {
+  if (operation.signal_when_done(eventfd)) mover_.hurry();
 }
 
 void UnderWay::leave(Operation& operation) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  let_go_.wait(lock, [&] { return moved_ != &operation; });
   if (operation.link_under_way == nullptr) return;
   *operation.link_under_way = operation.next_under_way;
   if (operation.next_under_way != nullptr)
@@ -35,6 +43,30 @@ bool UnderWay::step(const Allocation* allocation) {
   return all;
 }
 
+UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls) {
+  Moved out;
+  std::unique_lock lock(mutex_);
+  for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
+    if (operation->done()) continue;
+    if (!operation->is_left_alone(now_ns)) {
+      out.has_more = true;
+      continue;
+    }
+    const bool first = operation->waits_for_its_turn() && is_first_locked(*operation);
+    moved_ = operation;  // stays in the list
+    lock.unlock();
+    try {
+      if (!operation->step_as(first)) out.total += operation->sleeps_on(polls);
+    } catch (const std::bad_alloc&) {
+      out.has_more = true;  // tried again
+    }
+    lock.lock();
+    moved_ = nullptr;
+    let_go_.notify_all();
+  }
+  return out;
+}
+
 bool UnderWay::is_first(const Operation& operation) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
@@ -49,11 +81,11 @@ bool UnderWay::is_first_locked(const Operation& operation) const {
 }
 
 void UnderWay::drain(const Allocation* allocation) {
-  constexpr uint64_t kSpinNs = 200'000;
   if (step(allocation)) return;  // as nearly always, which is worth no look at the clock
-  const uint64_t start = os::now_ns();
+  constexpr int kSleepMsMax = 1;
+  fabric::Waiter waiter;
   while (!step(allocation)) {
-    if (os::now_ns() - start > kSpinNs) ::poll(nullptr, 0, 1);
+    if (!waiter.spins(os::now_ns())) Polls().sleep(kSleepMsMax);
   }
 }
 

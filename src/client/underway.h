@@ -1,12 +1,16 @@
-// The asynchronous operations of a session whose handles exist: what a fence waits for.
+// The asynchronous operations of a session whose handles exist: what a fence waits for, and what the mover moves.
 //
-// Threads: any. An operation enters when it was started and leaves before its handle is destroyed.
+// Threads: any. An operation enters when it was started and leaves before its handle is destroyed; leave() waits while the
+// mover has it.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 
+#include "client/mover.h"
 #include "client/operation.h"
+#include "client/polls.h"
 
 namespace ocm::client {
 
@@ -14,6 +18,8 @@ class UnderWay {
  public:
   void enter(Operation& operation);
   void leave(Operation& operation);
+  /// `eventfd` becomes readable when the operation, which has entered, is done.
+  void signal(Operation& operation, int eventfd);
   /// Moves everything that touches `allocation` (null: everything); true when all of it is done.
   bool step(const Allocation* allocation);
   /// Until step() is true. Ends by itself: operations without progress fail.
@@ -23,12 +29,27 @@ class UnderWay {
   /// drain(), and then nothing refers to the allocation any more: it is about to end.
   void detach(const Allocation* allocation);
 
+  // ---- the mover's
+  /// Who waits looks more often than that.
+  static constexpr uint64_t kQuietNs = 1'000'000;
+  /// Of the operations that nobody moves: what they moved in all, and whether there are others that are not done.
+  struct Moved {
+    uint64_t total = 0;
+    bool has_more = false;
+  };
+  Moved move_what_is_left_alone(uint64_t now_ns, Polls& polls);
+  /// Nothing has entered that did not leave.
+  bool is_empty() const { return count_.load(std::memory_order_seq_cst) == 0; }
+
  private:
   bool is_first_locked(const Operation& operation) const;
 
   std::mutex mutex_;
+  std::condition_variable let_go_;
   std::atomic<uint32_t> count_{0};
   Operation* first_ = nullptr;
+  Operation* moved_ = nullptr;  // the mover has it
+  Mover mover_{*this};
 };
 
 }  // namespace ocm::client

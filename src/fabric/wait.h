@@ -26,6 +26,27 @@ inline constexpr uint64_t kCrowdedYieldNs = 100'000;
 bool spin_pause(uint64_t round);
 }  // namespace detail
 
+/// Whether a thread that waits looks again at once, or sleeps. One for each wait.
+class Waiter {
+ public:
+  explicit Waiter(uint64_t spin_ns = kWaitSpinNs) : spin_ns_(spin_ns) {}
+  /// Something came: it spins anew from here, and does not yield now.
+  void moved(uint64_t now_ns) {
+    from_ns_ = now_ns;
+    round_ = 0;
+  }
+  /// After a look in vain. True: look again; false: sleep.
+  bool spins(uint64_t now_ns) {
+    if (from_ns_ == 0) from_ns_ = now_ns;
+    return now_ns - from_ns_ < spin_ns_ && detail::spin_pause(round_++);
+  }
+
+ private:
+  const uint64_t spin_ns_;
+  uint64_t from_ns_ = 0;
+  uint64_t round_ = 0;
+};
+
 /// Makes progress on `channels` until `predicate()` or the deadline. True if the predicate holds.
 /// Null channels are skipped; none: it re-checks every millisecond at the latest.
 ///
@@ -35,9 +56,9 @@ template <class Predicate>
 bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::Deadline deadline,
                 uint64_t stall_ns) {
   if (predicate()) return true;
-  uint64_t started_ns = 0;
+  Waiter waiter;
   uint64_t moved = 0;
-  for (uint64_t round = 0;; ++round) {
+  for (;;) {
     const uint64_t now_ns = os::now_ns();
     uint64_t moved_now = 0;
     for (Channel* channel : channels) {
@@ -46,14 +67,10 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
       moved_now += channel->moved_total();
     }
     if (predicate()) return true;
-    if (started_ns == 0 || moved_now != moved) {
-      started_ns = now_ns;
-      moved = moved_now;
-      round = 0;  // bytes are coming: no yield now
-    }
+    if (moved_now != moved) waiter.moved(now_ns);
+    moved = moved_now;
     if (deadline.passed_at(now_ns)) return false;
-    const uint64_t spun_ns = now_ns - started_ns;
-    if (spun_ns >= kWaitSpinNs || !detail::spin_pause(round)) detail::poll_channels(channels, deadline);
+    if (!waiter.spins(now_ns)) detail::poll_channels(channels, deadline);
   }
 }
 

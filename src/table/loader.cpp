@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <future>
 
 #include "base/limits.h"
 #include "base/units.h"
@@ -253,8 +254,8 @@ Status Loader::place(std::vector<Bucket>& buckets) {
   if (staged_bytes == 0) return {};
   staging_next_ ^= 1;
   Staging& staging = staging_[staging_next_];
-  if (staging.put.valid()) OCM_TRY(staging.put.get());
-  OCM_DASSERT(!staging.put.valid());  // L3
+  OCM_TRY(wait_puts(staging));
+  OCM_DASSERT(staging.puts.empty());  // L3
   if (staging.bytes.size() < staged_bytes) staging.bytes.resize(staged_bytes);
   std::byte* next = staging.bytes.data();
   for (Bucket& bucket : buckets) {
@@ -290,39 +291,29 @@ Status Loader::encode_group(const std::vector<Part>& parts, std::vector<Bucket>&
 }
 
 void Loader::start_puts(std::vector<Bucket>& buckets) {
-  struct Put {
-    ocm_allocation* allocation;
-    const std::byte* source;
-    uint64_t bytes;
-  };
-  std::vector<Put> puts;
+  Staging& staging = staging_[staging_next_];
+  OCM_DASSERT(staging.puts.empty());  // L3
   for (const Bucket& bucket : buckets) {
-    if (bucket.staged) puts.push_back({bucket.allocation.get(), bucket.target, bucket.bytes});
+    if (!bucket.staged || !staging.started.is_ok()) continue;
+    ocm_op* op = nullptr;
+    staging.started = status_of(ocm_put_start(bucket.allocation.get(), 0, bucket.target, bucket.bytes, &op));
+    if (staging.started.is_ok()) staging.puts.push_back(op);
   }
-  if (puts.empty()) return;
-  OCM_DASSERT(!staging_[staging_next_].put.valid());  // L3
-  staging_[staging_next_].put = std::async(std::launch::async, [puts = std::move(puts)] {
-    Status first;
-    std::vector<ocm_op*> ops;
-    for (const Put& put : puts) {
-      ocm_op* op = nullptr;
-      const Status status = status_of(ocm_put_start(put.allocation, 0, put.source, put.bytes, &op));
-      if (status.is_ok()) ops.push_back(op);
-      if (first.is_ok()) first = status;
-    }
-    for (ocm_op* op : ops) {
-      const Status status = status_of(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
-      if (first.is_ok()) first = status;
-    }
-    return first;
-  });
+}
+
+Status Loader::wait_puts(Staging& staging) {
+  Status first = std::exchange(staging.started, Status());
+  for (ocm_op* op : std::exchange(staging.puts, {})) {
+    const Status status = status_of(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
+    if (first.is_ok()) first = status;
+  }
+  return first;
 }
 
 Status Loader::wait_puts() {
   Status first;
   for (Staging& staging : staging_) {
-    if (!staging.put.valid()) continue;
-    const Status status = staging.put.get();
+    const Status status = wait_puts(staging);
     if (first.is_ok()) first = status;
   }
   return first;

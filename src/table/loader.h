@@ -4,10 +4,9 @@
 // Invariants
 //   L1 nothing is published here; every allocation is freed when the loader goes, unless finish() gave it out.
 //   L2 parts_ stand in the order in which they will be joined; offsets in the catalogue count from the first one.
-//   L3 staging_[k] is written only when the put that reads it has ended.
+//   L3 staging_[k] is written only when the puts that read it have ended.
 #pragma once
 
-#include <future>
 #include <map>
 #include <mutex>
 
@@ -61,7 +60,8 @@ class Loader {
   };
   struct Staging {
     std::vector<std::byte> bytes;
-    std::future<Status> put;
+    std::vector<ocm_op*> puts;
+    Status started;  // the first that could not be
   };
 
   Status store_group(uint64_t rows_wanted);
@@ -74,6 +74,7 @@ class Loader {
   Status place(std::vector<Bucket>& buckets);
   Status encode_group(const std::vector<Part>& parts, std::vector<Bucket>& buckets, Group& group);
   void start_puts(std::vector<Bucket>& buckets);
+  static Status wait_puts(Staging& staging);
   Status wait_puts();
   Status no_room(const Status& status, uint64_t bytes) const;
   Status write_part(const void* bytes, uint64_t length, Result<Allocation> made);

@@ -19,7 +19,8 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.failed and call.when == "call":
         for value in item.funcargs.values():
-            for cluster in [value] if isinstance(value, Cluster) else getattr(value, "made", []):
+            made = getattr(value, "made", None)  # of what makes them
+            for cluster in [value] if isinstance(value, Cluster) else made if isinstance(made, list) else []:
                 for node in cluster.nodes:
                     report.sections.append((f"log of {node.name}", node.log()))
 

@@ -4,6 +4,8 @@ import ctypes as c
 import mmap
 import os
 import pathlib
+import select
+import time
 
 # Where to look first: a sanitizer's daemons serve the release library, which Python can load as it is.
 DAEMON_DIR = os.environ.get("OCM_DAEMON_DIR")
@@ -94,6 +96,13 @@ def lib():
         _lib.ocm_put_start.argtypes = [p, u64, p, u64, p]
         _lib.ocm_get_start.argtypes = [p, u64, p, u64, p]
         _lib.ocm_op_wait.argtypes = [p, c.c_uint32, u64]
+        _lib.ocm_op_test.argtypes = [p]
+        _lib.ocm_op_free.argtypes = [p]
+        _lib.ocm_op_signal.argtypes = [p, c.c_int]
+        _lib.ocm_put_strided_start.argtypes = [p, u64, u64, p, u64, u64, u64, p]
+        _lib.ocm_atomic_fetch_add_start.argtypes = [p, u64, u64, p, p]
+        _lib.ocm_atomic_compare_swap_start.argtypes = [p, u64, u64, u64, p, p]
+        _lib.ocm_put_notify_start.argtypes = [p, u64, p, u64, u64, u64, p]
         _lib.ocm_allocation_create.argtypes = [p, u64, p, p]
         _lib.ocm_allocation_join.argtypes = [p, p, c.c_size_t, p]
         _lib.ocm_allocation_free.argtypes = [p]
@@ -156,12 +165,52 @@ class Allocation:
         return buffer.raw
 
     def start(self, what: str, offset: int, count: int):
-        """Starts a "put" or a "get" of so many bytes; only wait() makes progress with it."""
+        """Starts a "put" or a "get" of so many bytes."""
         self.buffer, self.op = c.create_string_buffer(count), c.c_void_p()
         check(getattr(lib(), f"ocm_{what}_start")(self.handle, offset, self.buffer, count, c.byref(self.op)))
 
     def wait(self):
         check(lib().ocm_op_wait(self.op, 2, 0))  # and free the handle
+
+    def test_once(self) -> int:
+        return check(lib().ocm_op_test(self.op))
+
+    def start_many(self, count: int, each: int) -> int:
+        """Gets of `each` bytes, one behind the other; an eventfd is told of each. Its descriptor."""
+        self.signal = os.eventfd(0, os.EFD_NONBLOCK)
+        self.buffer, self.many = c.create_string_buffer(count * each), [c.c_void_p() for _ in range(count)]
+        for i, op in enumerate(self.many):
+            check(lib().ocm_get_start(self.handle, i * each, c.byref(self.buffer, i * each), each, c.byref(op)))
+            check(lib().ocm_op_signal(op, self.signal))
+        return self.signal
+
+    def told_within(self, seconds: float) -> int:
+        """How many were complete, as the eventfd said, within that time; no call of the library meanwhile."""
+        told, end = 0, time.monotonic() + seconds
+        while told < len(self.many) and time.monotonic() < end:
+            select.select([self.signal], [], [], max(0, end - time.monotonic()))
+            with contextlib.suppress(BlockingIOError):
+                told += os.eventfd_read(self.signal)
+        return told
+
+    def end_many(self) -> bytes:
+        for op in self.many:
+            assert check(lib().ocm_op_test(op)) == 1, "complete, as was told"
+            check(lib().ocm_op_free(op))
+        os.close(self.signal)
+        return self.buffer.raw
+
+    def words_started(self, offset: int, count: int) -> list:
+        """Additions of 1 to the word at `offset`, a compare-swap and a notified put behind them; the values before."""
+        old, ops = (c.c_uint64 * (count + 1))(), [c.c_void_p() for _ in range(count + 2)]
+        for i in range(count):
+            check(lib().ocm_atomic_fetch_add_start(self.handle, offset, 1, c.byref(old, 8 * i), c.byref(ops[i])))
+        check(lib().ocm_atomic_compare_swap_start(self.handle, offset, count, 1000, c.byref(old, 8 * count),
+                                                  c.byref(ops[count])))
+        check(lib().ocm_put_notify_start(self.handle, offset + 8, b"notified", 8, offset + 16, 7, c.byref(ops[-1])))
+        for op in ops:
+            check(lib().ocm_op_wait(op, 2, 0))
+        return list(old)
 
     def put_raw(self, offset: int, count: int):
         """A put whose length need not fit the buffer: for bounds that must be refused before any byte moves."""

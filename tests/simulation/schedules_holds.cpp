@@ -73,10 +73,59 @@ std::string held_as_a_home_starts_over(uint64_t seed, const std::set<fault::Poin
   return script.end(outcome);
 }
 
+/// One home frees its part before it hears of a hold, and the other one seems dead, and is (odd seeds) or is not reached:
+/// what is not held must not seem so.
+std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto owner = world.add_program(0), reader = world.add_program(3);
+  script.run(owner, [&]() -> Task<void> {
+    auto made = co_await owner->allocate(Layout::kReplicated, on(1, 2));
+    script.must(made.status(), "allocate");
+    const Status put = co_await owner->put(made.value(), 0);
+    script.must(put, "put");
+    const Status published = co_await owner->publish(*made.value(), "x");
+    script.must(published, "publish");
+  });
+  world.cut_link(0, 2);
+  if (seed % 2 == 1) world.cut_link(3, 2);
+  script.run_for_ms(5000);
+  world.cut_link(3, 1);
+  std::shared_ptr<Handle> held;
+  script.start(reader, [&]() -> Task<void> {
+    auto found = co_await reader->attach("x", true);
+    if (found.is_ok()) held = found.value();
+  });
+  script.run_for_ms(100);
+  script.run(owner, [&]() -> Task<void> {
+    const Status removed = co_await owner->remove("x");
+    script.must(removed, "remove");
+  });
+  world.restore_link(3, 1);
+  script.run_for_ms(2000);
+  world.restore_link(0, 2);
+  script.run_for_ms(5000);
+  world.restore_link(3, 2);
+  script.run_for_ms(1000);
+  script.run(reader, [&]() -> Task<void> {
+    if (held == nullptr) co_return;
+    const Status got = co_await reader->get(held, 0);
+    script.must(got, "get what is held");
+  });
+  world.end_program(*reader);
+  world.end_program(*owner);
+  script.run_for_ms(8000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_holds() {
-  static const std::vector<Schedule> all{{"held as a home starts over", held_as_a_home_starts_over, 12}};
+  static const std::vector<Schedule> all{
+      {"held as a home starts over", held_as_a_home_starts_over, 12},
+      {"a hold on nothing", hold_on_nothing, 4},
+  };
   return all;
 }
 

@@ -229,52 +229,6 @@ std::string half_a_name_again(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
-/// One home frees its part before it hears of a hold, and the other one seems dead, and is (odd seeds) or is not reached:
-/// what is not held must not seem so.
-std::string hold_on_nothing(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 4);
-  World& world = script.world;
-  const auto owner = world.add_program(0), reader = world.add_program(3);
-  script.run(owner, [&]() -> Task<void> {
-    auto made = co_await owner->allocate(Layout::kReplicated, on(1, 2));
-    script.must(made.status(), "allocate");
-    const Status put = co_await owner->put(made.value(), 0);
-    script.must(put, "put");
-    const Status published = co_await owner->publish(*made.value(), "x");
-    script.must(published, "publish");
-  });
-  world.cut_link(0, 2);
-  if (seed % 2 == 1) world.cut_link(3, 2);
-  script.run_for_ms(5000);
-  world.cut_link(3, 1);
-  std::shared_ptr<Handle> held;
-  script.start(reader, [&]() -> Task<void> {
-    auto found = co_await reader->attach("x", true);
-    if (found.is_ok()) held = found.value();
-  });
-  script.run_for_ms(100);
-  script.run(owner, [&]() -> Task<void> {
-    const Status removed = co_await owner->remove("x");
-    script.must(removed, "remove");
-  });
-  world.restore_link(3, 1);
-  script.run_for_ms(2000);
-  world.restore_link(0, 2);
-  script.run_for_ms(5000);
-  world.restore_link(3, 2);
-  script.run_for_ms(1000);
-  script.run(reader, [&]() -> Task<void> {
-    if (held == nullptr) co_return;
-    const Status got = co_await reader->get(held, 0);
-    script.must(got, "get what is held");
-  });
-  world.end_program(*reader);
-  world.end_program(*owner);
-  script.run_for_ms(8000);
-  world.check_unused();
-  return script.end(outcome);
-}
-
 /// A name is attached while it is published, which fails: the memory is its owner's again, and was nobody else's.
 std::string attached_while_published(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
@@ -797,7 +751,6 @@ const std::vector<Schedule>& schedules_of_names() {
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},
       {"held while cut off", held_while_cut_off, 12},
-      {"a hold on nothing", hold_on_nothing, 4},
       {"attached while it is published", attached_while_published, 12},
       {"a hold is not heard", hold_is_not_heard, 6},
       {"a hold ends unheard", hold_ends_unheard, 12},

@@ -1,11 +1,11 @@
 #include "fabric/tcp/connector.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <cstring>
 
 #include "fabric/tcp/socket.h"
+#include "fabric/wait.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -28,7 +28,7 @@ class Talk {
     wire::encode_frame(header, out);
     std::memcpy(out + kFrameHeaderBytes, first.data(), first.size());
     if (!second.empty()) std::memcpy(out + kFrameHeaderBytes + first.size(), second.data(), second.size());
-    started_ns_ = os::now_ns();
+    waiter_.moved(os::now_ns());
     for (;;) {
       const ssize_t n = queue.send(stream_);
       if (n < 0) return lost(n);
@@ -80,7 +80,7 @@ class Talk {
         OCM_TRY(wait(POLLIN));
         continue;
       }
-      started_ns_ = os::now_ns();
+      waiter_.moved(os::now_ns());
       out = out.subspan(static_cast<size_t>(n));
     }
     return {};
@@ -88,10 +88,7 @@ class Talk {
 
   /// Spins a little, then polls; at most 1 ms, since TLS may wait for either direction.
   Status wait(short events) {
-    if (os::now_ns() - started_ns_ < kSpinNs) {
-      ::sched_yield();
-      return {};
-    }
+    if (waiter_.spins(os::now_ns())) return {};
     if (deadline_.passed()) return Status(Code::kDeadline, "no answer while connecting");
     if (stream_.is_encrypted()) events = POLLIN;
     pollfd p{stream_.fd(), events, 0};
@@ -101,7 +98,7 @@ class Talk {
 
   Stream& stream_;
   os::Deadline deadline_;
-  uint64_t started_ns_ = 0;
+  Waiter waiter_{kSpinNs};
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "fabric/ucx/channel_impl.h"
+#include "fabric/wait.h"
 
 namespace ocm::fabric::ucx {
 namespace {
@@ -78,14 +79,14 @@ void UcxChannel::on_message(const Message& message) {
 
 template <class Done>
 bool UcxChannel::wait_until(std::unique_lock<std::mutex>& lock, os::Deadline deadline, Done done) {
-  uint64_t spin_from_ns = os::now_ns();
+  Waiter waiter(kSpinNs);
   for (;;) {
     pump();
     advance();
     if (worker_ == nullptr) return false;
     if (done()) return true;
     if (deadline.passed()) return false;
-    if (os::now_ns() - spin_from_ns < kSpinNs || !worker_->arm()) {
+    if (waiter.spins(os::now_ns()) || !worker_->arm()) {
       lock.unlock();
       lock.lock();
       continue;
@@ -94,7 +95,7 @@ bool UcxChannel::wait_until(std::unique_lock<std::mutex>& lock, os::Deadline dea
     lock.unlock();
     ::poll(&on, 1, deadline.poll_ms(kSleepMsMax));
     lock.lock();
-    spin_from_ns = os::now_ns();
+    waiter.moved(os::now_ns());
   }
 }
 

@@ -1,0 +1,31 @@
+// The handle of an operation, made where it starts.
+#pragma once
+
+#include "capi/objects.h"
+
+namespace ocm::capi {
+
+/// `begin(operation)` starts it, or refuses: then there is no handle. Within guarded().
+template <class Begin>
+int start_operation(client::Session* session, ocm_op** op, Begin begin) {
+  const Ops::Reserved slot = ops.reserve();
+  if (slot.object == nullptr) return fail(Code::kQueueFull, "too many operations in this process");
+  slot.object->reported = false;
+  client::Operation& operation = slot.object->operation.emplace();
+  try {
+    if (const Status begun = begin(operation); !begun.is_ok()) {
+      slot.object->operation.reset();
+      ops.release(slot.index);
+      return fail(begun);
+    }
+    if (session != nullptr) session->under_way().enter(operation);
+  } catch (...) {
+    slot.object->operation.reset();  // waits: what was posted may still use the caller's buffers
+    ops.release(slot.index);
+    throw;
+  }
+  *op = handle_of<ocm_op>(ops.publish(slot.index));
+  return OCM_OK;
+}
+
+}  // namespace ocm::capi

@@ -1,0 +1,54 @@
+// The thread that moves a session's asynchronous operations while nobody else does, so that a program may compute, or sleep in
+// an event loop, and its transfers go on.
+//
+//   asleep --an operation enters that is not done--> awake: moves what is left alone, sleeps on what that waits for
+//      ^------------------nothing is under way for kAwakeNs----------------------/
+//
+// It starts with the first operation that needs it. It leaves to whoever waits what he waits for, and what somebody moved less
+// than kQuietNs ago: a thread that spins is faster than one that must be woken. Where a channel's bytes are others' it looks every
+// kQuietNs only, so that it does not compete with them for each reply.
+//
+// Threads: start(), hurry() any; the destructor's caller is the last user of the session.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "os/fd.h"
+
+namespace ocm::client {
+
+class UnderWay;
+
+class Mover {
+ public:
+  explicit Mover(UnderWay& under_way) : under_way_(under_way) {}
+  /// Ends the thread.
+  ~Mover();
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+
+  /// An operation entered that is not done. Without a thread (there is no memory for one) those who wait move it, as ever.
+  /// Cost: one load, as long as it is awake.
+  void start() {
+    if (asleep_.load(std::memory_order_seq_cst)) wake();
+  }
+  /// Somebody sleeps until an operation is done: no time is left to see whether he moves it.
+  void hurry() { wake(); }
+
+ private:
+  void wake();
+  void run();
+  /// Until something may be done, or the end: false.
+  bool sleep_deep();
+
+  UnderWay& under_way_;
+  std::atomic<bool> asleep_{true};
+  std::atomic<bool> stopping_{false};
+  std::mutex starting_;  // guards the creation of the next two
+  os::Fd wake_;
+  std::thread thread_;
+};
+
+}  // namespace ocm::client

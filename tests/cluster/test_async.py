@@ -1,0 +1,64 @@
+"""Operations that go on while their program does something else, or sleeps in an event loop."""
+import os
+import time
+
+import pytest
+
+from agent import pattern
+from harness import FAILURE_DEADLINE_S, wait_for
+from ocmlib import DEDICATED, OcmError
+
+MIB = 1 << 20
+LONG = 96 * MIB  # more than a window of legs, and than all buffers on the way
+
+
+@pytest.fixture
+def far(netns_cluster):
+    """An allocation on another host."""
+    return netns_cluster.program(netns_cluster["n1"]).alloc(LONG, nodes=["n2"], flags=DEDICATED)
+
+
+def test_what_was_started_ends_while_nobody_waits(far):
+    """A put of many windows, and gets of which an eventfd tells: no call of the library in between."""
+    far.call("start", "put", 0, LONG)
+    time.sleep(3)
+    assert far.call("test_once") == 1, "nobody had moved it"
+    far.call("wait")
+    far.fill(0, 5, 16 * MIB)
+    far.call("start_many", 16, MIB)
+    assert far.call("told_within", 10 * FAILURE_DEADLINE_S) == 16
+    assert far.call("end_many") == pattern(5, 16 * MIB)
+
+
+def test_a_node_that_dies_ends_what_nobody_waits_for(netns_cluster, far):
+    """It is told as complete, with its error."""
+    far.call("start_many", 4, 24 * MIB)
+    netns_cluster.cut(netns_cluster["n2"])
+    assert far.call("told_within", 20 * FAILURE_DEADLINE_S) == 4
+    with pytest.raises(OcmError, match="PEER_LOST"):
+        far.call("end_many")
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"], ids=["here", "there"])
+def test_words_are_changed_in_the_order_in_which_that_was_started(netns_cluster, node):
+    words = netns_cluster.program(netns_cluster["n1"]).alloc(MIB, nodes=[node], flags=DEDICATED)
+    assert words.call("words_started", 64, 300) == [*range(300), 300]
+    assert words.call("fetch_add", 64, 0) == 1000
+    assert words.get(72, 8) == b"notified"
+    assert words.call("fetch_add", 80, 0) == 7
+
+
+def test_an_idle_session_needs_no_processor_afterwards(netns_cluster, far):
+    far.call("start_many", 16, MIB)
+    assert far.call("told_within", 10 * FAILURE_DEADLINE_S) == 16
+    far.call("end_many")
+    time.sleep(1)
+    stat = f"/proc/{far.program.process.pid}/stat"
+
+    def ticks():
+        with open(stat) as file:
+            return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+    before = ticks()
+    time.sleep(2)
+    assert ticks() - before <= os.sysconf("SC_CLK_TCK") // 50
+    wait_for("it still works", lambda: far.holds(0, 0, 0))
