@@ -25,6 +25,7 @@ namespace ocm::fault {
   X(kVoterDiskFull, "voter.disk_full")     /* what a voter knows cannot be saved */                          \
   X(kHandlerThrows, "handler.throws")      /* who answers a request has a fault of its own */                \
   X(kHelloNoMemory, "data.no_memory")      /* a data connection cannot be served */                          \
+  X(kSmallReports, "names.small_reports")  /* a home tells each of its names in a message of its own */      \
   X(kCouncilUnsealed, "mutation.unsealed") /* Q4: a council acts without sealing the former */               \
   X(kCouncilForgets, "mutation.forgets")   /* Q4: what the former knew is lost */                            \
   X(kLeaseTooLong, "mutation.lease_long")  /* Q2: a home counts its lease twice as long */                   \
@@ -85,7 +86,8 @@ namespace ocm::fault {
   X(kHalfANameTaken, "mutation.half")     /* N7: a name that one home reports is taken for whole */          \
   X(kLateGoneNotMissed,                                                                                      \
     "mutation.late_gone")                 /* a new replica that is gone after the switch is not missed */    \
-  X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */
+  X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */             \
+  X(kPlanThrownAway, "mutation.thrown")   /* M12: a plan is void as soon as its home that leads seems dead */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

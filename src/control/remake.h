@@ -48,8 +48,9 @@
 //      vote, or from voters that remember the end; or that it does not, from that home's release or from a majority that
 //      remembers the part without an end (LossAsker::settling). Voters that forgot it know nothing. So that they remember, the
 //      home that leads says that B is gone only when all have heard kGive. "Without an end" is true only for a while where B is
-//      the last: B's home may decide a moment later. It goes on without C only after a give to C's home has failed, which takes
-//      a failure deadline: an answer counts only if it took less than a third of one, and not while B's home answers.
+//      the last: B's home may stand still, and have it decided later. So it counts only if B's home has answered nobody here
+//      for three failure deadlines, and the voters in less than a third of one. B's home goes on without C only after a give
+//      to C's home has failed, or was refused; it misses C then, and does not say that B was made again.
 #pragma once
 
 #include <cstdint>

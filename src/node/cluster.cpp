@@ -195,11 +195,11 @@ void Cluster::take_office() {
   coordinator_ = std::make_unique<Coordinator>(core_, quorum_, *this, core_.env.random_number() | 1);
   coordinator_->take_over(view_, followed_);
   (void)heard_of_.follow(coordinator_->run());
-  size_t next = 0;
+  Report report;
   for (bool more = !fault::at(fault::Point::kOwnNamesForgotten); more;) {
     wire::Heartbeat own;
     own.mutable_self()->set_name(core_.name);
-    more = !add_published(own, next);
+    more = !add_published(own, report);
     coordinator_->merge_names(own);
   }
   log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number()}, {"after", followed_}});
@@ -270,7 +270,7 @@ Task<void> Cluster::ask_seed(std::string seed) {
 
 Task<void> Cluster::beat_to(std::string leader) {
   if (!beating_.insert(leader).second) co_return;
-  size_t next = 0;
+  Report report;
   bool more = send_names_;
   do {
     const uint64_t sent_ns = core_.now_ns();
@@ -281,7 +281,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     beat.set_coordinator_run(heard_of_.run());
     *beat.mutable_council() = quorum_.newest();
     for (wire::Council& council : quorum_.remembered_councils()) *beat.add_remembered() = std::move(council);
-    if (more) more = !add_published(beat, next);
+    if (more) more = !add_published(beat, report);
     const auto told = add_changed(beat);
     ++core_.metrics.heartbeats_sent;
     auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience_ns());
@@ -300,7 +300,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     if (heard_of_.replied(sent_ns, view)) {
       log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
       send_names_ = more = true;
-      next = 0;
+      report = Report();
       keep_until_ns_ = sent_ns + core_.config.failure_deadline_ns();
       kept_.clear();
       for (const auto& node : view_.nodes()) kept_[node.name()] = node;
@@ -337,18 +337,20 @@ void Cluster::missed_coordinator(const std::string& address, const Status& why) 
   }
 }
 
-bool Cluster::add_published(wire::Heartbeat& beat, size_t& next) const {
-  constexpr size_t kBytesMax = size_t{1} << 20;
-  size_t bytes = 0, position = 0;
-  if (next == 0) {
+bool Cluster::add_published(wire::Heartbeat& beat, Report& report) const {
+  const size_t bytes_max = fault::at(fault::Point::kSmallReports) ? 0 : size_t{1} << 20;
+  size_t bytes = 0;
+  if (!report.ids) {
     for (const std::string& id : removed_.in_order()) beat.add_removed(id);
+    report.ids.emplace();
+    for (const auto& [id, allocation] : home_.published()) report.ids->push_back(id);
   }
-  for (const auto& [id, allocation] : home_.published()) {
-    if (position++ < next) continue;
-    if (bytes > kBytesMax) return false;
-    *beat.add_published() = allocation;
-    bytes += allocation.ByteSizeLong();
-    ++next;
+  for (; report.next < report.ids->size(); ++report.next) {
+    if (bytes > bytes_max) return false;
+    const auto known = home_.published().find((*report.ids)[report.next]);
+    if (known == home_.published().end()) continue;
+    *beat.add_published() = known->second;
+    bytes += known->second.ByteSizeLong();
   }
   for (const auto& [name, node] : kept_) {
     if (!is_state(node, NodeState::kDead)) beat.add_nodes_known(name);
@@ -638,7 +640,11 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
         .with_message("the replica on node " + node + " was not given up: " + std::string(lost.message()))
         .with_node(node);
   }
-  log::warn("replica_lost", {{"node", node}, {"extent", replica.address.to_string()}});
+  // A writer that tries again has the same loss decided again.
+  if (std::string id = replica.address.to_string(); !lost_logged_.contains(id)) {
+    log::warn("replica_lost", {{"node", node}, {"extent", id}});
+    lost_logged_.insert(std::move(id));
+  }
   note_lost(replica);
   co_return Status();
 }

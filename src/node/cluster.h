@@ -175,7 +175,13 @@ class Cluster {
   /// What changes in it.
   void add_figures(wire::NodeView& self) const;
   /// Appends published allocations from position `next` on; true when the last was added.
-  bool add_published(wire::Heartbeat& beat, size_t& next) const;
+  /// What of this home's names is told, page by page. Names come and go between two pages; those that come are told by who
+  /// gives them.
+  struct Report {
+    std::optional<std::vector<std::string>> ids;
+    size_t next = 0;
+  };
+  bool add_published(wire::Heartbeat& beat, Report& report) const;
   /// Appends what changed; which of changed_names_.
   std::vector<std::pair<std::string, uint64_t>> add_changed(wire::Heartbeat& beat) const;
   void remember_removed(const std::string& allocation_id);
@@ -220,6 +226,7 @@ class Cluster {
   /// Removals that another home has not heard of, for a coordinator that starts anew. Where this node is the coordinator its
   /// names have them.
   control::Recent removed_{control::kRemovedMax};
+  control::Recent lost_logged_{1024};  // replicas
 };
 
 }  // namespace ocm::node

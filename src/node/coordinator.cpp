@@ -216,7 +216,9 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
     OCM_DASSERT(unheard_count_ >= waiting->second.size());
     unheard_count_ -= waiting->second.size();
     const auto waited = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& told : waited) spawn(tell_what_waited(name, told));
+    for (const auto& [key, told] : waited) {
+      if (!what.restarted) spawn(tell_what_waited(name, told));  // another run has nothing of it
+    }
   }
   wire::Envelope out;
   *out.mutable_cluster_view() = view();
@@ -225,6 +227,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
 }
 
 void Coordinator::remade(const wire::PartMoved& part) {
+  heard_by_all_.erase(part.allocation_id());  // a home that came may have a mode of before
   if (names_.relocate(part) || !names_.was_removed(part.allocation_id())) return;
   // Made again by a home that could not be told of the removal: its new replicas' homes were none then.
   wire::Allocation removed;

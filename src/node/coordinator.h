@@ -145,8 +145,8 @@ class Coordinator {
   bool lost_untold_ = false;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
-  std::set<std::string> telling_;     // allocations whose homes are being told of their name
-  std::set<std::string> publishing_;  // of those the ones that had none before
+  std::multiset<std::string> telling_;  // allocations whose homes are being told of their name
+  std::set<std::string> publishing_;    // of those the ones that had none before
   /// Allocations whose homes all said to this run that they have the name. Of others, which came from homes' reports, a home
   /// may not have heard.
   std::unordered_set<std::string> heard_by_all_;
@@ -157,8 +157,14 @@ class Coordinator {
   };
   std::unordered_map<std::string, PublishOrder> publish_order_;  // by allocation, of those that have names
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
-  /// while keeps its run and its extents.
-  std::unordered_map<std::string, std::vector<wire::PublishExtents>> unheard_;
+  /// while keeps its run and its extents. The newest of each kind; an undo for each attempt.
+  struct Untold {
+    std::string allocation_id;
+    bool remove = false;
+    uint64_t undone_attempt = 0;  // 0: no undo
+    auto operator<=>(const Untold&) const = default;
+  };
+  std::unordered_map<std::string, std::map<Untold, wire::PublishExtents>> unheard_;
   size_t unheard_count_ = 0;
   std::multiset<std::string> being_told_;  // allocations: of unheard_, whose homes are told just now
   const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);

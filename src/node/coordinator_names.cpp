@@ -45,7 +45,7 @@ Task<Reply> Coordinator::publish(wire::PublishRequest request) {
   }
   telling_.insert(id);
   Reply reply = co_await publish_once(std::move(request));
-  telling_.erase(id);
+  telling_.erase(telling_.find(id));
   publishing_.erase(id);
   co_return reply;
 }
@@ -145,7 +145,7 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   for (std::string& node : homes_of(*now)) homes.insert(std::move(node));
   for (const std::string& node : homes) {
     if (silent.contains(node))
-      tell_later(node, undo);
+      (void)tell_later(node, undo);
     else
       back.push_back(tell_until_heard(node, undo));
   }
@@ -165,9 +165,8 @@ bool Coordinator::awaits_news(const wire::Allocation& named) const {
   return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
     const auto waiting = unheard_.find(node);
     return waiting != unheard_.end() &&
-           std::any_of(waiting->second.begin(), waiting->second.end(), [&](const auto& what) {
-             return what.allocation().allocation_id() == named.allocation_id();
-           });
+           std::any_of(waiting->second.begin(), waiting->second.end(),
+                       [&](const auto& what) { return what.first.allocation_id == named.allocation_id(); });
   });
 }
 
@@ -205,7 +204,7 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
     tasks.push_back(tell_until_heard(node, removal(removed.value()), &later));
   co_await core_.env.join(std::move(tasks));
   if (later) co_await tell_witnesses(removed.value().allocation_id());
-  telling_.erase(request.allocation_id());
+  telling_.erase(telling_.find(request.allocation_id()));
   co_return reply;
 }
 
@@ -215,7 +214,7 @@ Task<void> Coordinator::remove_unknown(std::string allocation_id) {
   // Its homes report it when they are back, maybe to another run of the coordinator.
   telling_.insert(allocation_id);
   co_await tell_witnesses(allocation_id);
-  telling_.erase(allocation_id);
+  telling_.erase(telling_.find(allocation_id));
 }
 
 Task<void> Coordinator::tell_witnesses(const std::string& allocation_id) {
@@ -252,8 +251,8 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
       co_return;
     }
   }
-  const bool noted = tell_later(std::move(node), std::move(what));
-  if (noted && later != nullptr) *later = true;
+  (void)tell_later(std::move(node), std::move(what));
+  if (later != nullptr) *later = true;
 }
 
 Task<void> Coordinator::tell_what_waited(std::string node, wire::PublishExtents what) {
@@ -278,9 +277,17 @@ bool Coordinator::tell_later(std::string node, wire::PublishExtents what) {
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
     return false;
   fault::reached(fault::State::kToldLater);
-  ++unheard_count_;
+  if (what.undo() || what.remove()) {  // a home looks at its own extents only
+    google::protobuf::RepeatedPtrField<wire::ExtentDescriptor> here;
+    for (const auto& extent : what.allocation().extents()) {
+      if (extent.node() == node) *here.Add() = extent;
+    }
+    if (!here.empty()) what.mutable_allocation()->mutable_extents()->Swap(&here);
+  }
+  const Untold key{what.allocation().allocation_id(), what.remove(), what.undo() ? what.attempt() : 0};
+  const bool is_new = unheard_[std::move(node)].insert_or_assign(key, std::move(what)).second;
+  if (is_new) ++unheard_count_;
   OCM_DASSERT(unheard_count_ <= kToldLaterMax);
-  unheard_[std::move(node)].push_back(std::move(what));
   return true;
 }
 

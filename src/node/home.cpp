@@ -334,11 +334,13 @@ Status Home::release(const wire::ReleaseRequest& request) {
   return leases_.end_name(first) ? remove(first) : Status();
 }
 
-void Home::tell_part_freed(const wire::PartMoved* part, ExtentId id) const {
+void Home::tell_part_freed(const wire::PartMoved* part, ExtentId id,
+                           const std::set<std::string>& owners) const {
   if (!on_part_freed_) return;
-  if (part != nullptr) on_part_freed_(*part);
+  if (part != nullptr) on_part_freed_(*part, owners);
   const wire::PlanPart* plan = plan_of(id);
-  if (plan != nullptr && !fault::at(fault::Point::kPlannedNotFreed)) on_part_freed_(plan->give().part());
+  if (plan != nullptr && !fault::at(fault::Point::kPlannedNotFreed))
+    on_part_freed_(plan->give().part(), owners);
 }
 
 void Home::end_session(const SessionId& session, const control::Incarnation& incarnation) {
@@ -346,7 +348,10 @@ void Home::end_session(const SessionId& session, const control::Incarnation& inc
   for (Making& making : making_) {
     if (making.session == session && making.incarnation == incarnation) making.cancelled = true;
   }
-  if (leases_.is_ended_by(session, incarnation)) free_session(session);
+  if (!leases_.is_ended_by(session, incarnation)) return;
+  // The home that leads may have given them to a name since.
+  for (const ExtentId& id : leases_.of_session(session)) tell_part_freed(nullptr, id, {id_field(session)});
+  free_session(session);
 }
 
 void Home::check_owner(const std::string& node, const control::Incarnation& incarnation) {
@@ -369,10 +374,7 @@ void Home::free_session(const SessionId& session) {
   for (const control::HoldId& hold : leases_.holds_of(session)) {
     for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
   }
-  for (const ExtentId& id : leases_.of_session(session)) {
-    tell_part_freed(nullptr, id);
-    (void)remove(id);
-  }
+  for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
 }
 
 wire::SessionExtents Home::resume(const SessionId& session, const std::string& node,
@@ -465,7 +467,9 @@ Status Home::publish(const wire::PublishExtents& request) {
       continue;
     const wire::PartMoved* part = remade(was);
     if (request.remove() || (request.undo() && ended)) {
-      tell_part_freed(part, id);
+      std::set<std::string> owners;  // a later attempt may have it by now
+      if (request.undo()) owners = {control::Lease::owner_by(request.attempt()), request.session_id()};
+      tell_part_freed(part, id, owners);
       if (leases_.end_name(id)) (void)remove(id);
     } else if (request.undo()) {
       if (!leases_.to_session(id, session, request.owner_node(), incarnation)) continue;

@@ -176,7 +176,8 @@ class Home {
   void on_held_late(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
     on_held_late_ = std::move(hook);
   }
-  void on_part_freed(std::function<void(const wire::PartMoved&)> hook) { on_part_freed_ = std::move(hook); }
+  using PartFreed = std::function<void(const wire::PartMoved&, const std::set<std::string>&)>;
+  void on_part_freed(PartFreed hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
   /// the grace. It is to be asked whether it has them (L2 of control/leases.h).
@@ -291,10 +292,11 @@ class Home {
   std::deque<ExtentId> left_;                           // of remade_: what leads elsewhere, the oldest first
   std::function<void(ExtentId)> on_removed_, on_dropped_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
-  std::function<void(const wire::PartMoved&)> on_part_freed_;
+  PartFreed on_part_freed_;
   /// The owner of a replica here has ended: so have those of `part`, which it was made again into (null: none), and of
-  /// what a home that leads plans for it.
-  void tell_part_freed(const wire::PartMoved* part, ExtentId id) const;
+  /// what a home that leads plans for it. `owners`: only while one of these has them; empty: whoever has.
+  void tell_part_freed(const wire::PartMoved* part, ExtentId id,
+                       const std::set<std::string>& owners = {}) const;
   std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> on_part_given_;
   std::function<void(const wire::PartMoved&, ExtentId)> on_held_late_;
   std::function<bool(ExtentId)> on_needed_;

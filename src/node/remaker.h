@@ -194,7 +194,8 @@ class Remaker {
   void tell_name(ExtentId here);
   /// From here.
   bool has_moved_away(const wire::PartMoved& part) const;
-  void part_freed(const wire::PartMoved& part);
+  /// `owners`: as Home::tell_part_freed().
+  void part_freed(const wire::PartMoved& part, const std::set<std::string>& owners = {});
   /// The new replicas are owned by whom the one here is owned by, and not by any of `instead_of` any more.
   void part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of);
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
@@ -233,7 +234,9 @@ class Remaker {
     bool unchanged = false, frozen = false;
     Status unheard;
   };
-  control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out);
+  /// `dead_too`: also if the node seems dead, for perhaps only the coordinator does not hear it.
+  control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out,
+                          bool dead_too = false);
   /// What became of the part that these extents are; in what this daemon knows it stands then. True if it goes on
   /// elsewhere, false if it is what it was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its
   /// homes answer).
@@ -274,8 +277,10 @@ class Remaker {
   std::set<ExtentId> settling_;   // by replica here, as the plans
   ExtentId settled_last_{};       // all take their turns
   std::map<ExtentId, uint64_t> asked_leader_ns_;  // by replica here
-  std::set<ExtentId> given_up_;                   // asked for already
-  std::set<ExtentId> there_;  // so their nodes said, since these freed all of their replicas
+  std::map<ExtentId, uint64_t>
+      leader_silent_ns_;         // the same, of plans: since when the home that leads does not answer
+  std::set<ExtentId> given_up_;  // asked for already
+  std::set<ExtentId> there_;     // so their nodes said, since these freed all of their replicas
   std::map<uint32_t, uint32_t>
       freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch

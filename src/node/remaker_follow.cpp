@@ -84,6 +84,9 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
 void Remaker::settle_plans() {
   constexpr size_t kAtOnceMax = 64;
   std::erase_if(spare_plans_, [this](const auto& entry) { return !home_.has(entry.first); });
+  std::erase_if(leader_silent_ns_, [this](const auto& entry) {
+    return !spare_plans_.contains(entry.first) && home_.plan_of(entry.first) == nullptr;
+  });
   if (!cluster_.settled()) return;
   std::map<ExtentId, wire::PlanPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
@@ -119,8 +122,16 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
   for (const auto& ref : plan.lost()) lost.push_back(id_of(ref));
   Status known(Code::kRevoked);
   if (!is_in_force(plan)) known = co_await hear_of_plan(plan);
-  if (known.is_ok())
+  if (known.is_ok()) {
+    const uint64_t silent_since_ns = leader_silent_ns_.try_emplace(id, core_.now_ns()).first->second;
     known = co_await cluster_.settle_part(part, lost, id_of(follows.was()), id_of(follows.now(0)));
+    // It may only stand still, and have the end decided when it goes on.
+    const bool is_patient = core_.now_ns() < silent_since_ns + 3 * core_.config.failure_deadline_ns();
+    if (known.code() == Code::kLost && is_patient && !fault::at(fault::Point::kPlanThrownAway))
+      known = Code::kDeadline;
+  } else {
+    leader_silent_ns_.erase(id);
+  }
   const bool decided = known.code() == Code::kRevoked || is_in_force(plan);
   if (is_plan_there(plan) && !core_.draining && (decided || known.code() != Code::kDeadline)) {
     fault::reached(fault::State::kPlanSettled);
@@ -150,7 +161,7 @@ Task<Status> Remaker::hear_of_plan(wire::PlanPart plan) {
     const bool same =
         view != nullptr && view->partition() == GlobalAddress(follows.now(i).address()).partition();
     if (same && view->name() != core_.name)
-      tasks.push_back(ask(view->name(), request, i == 0 ? leader : others));
+      tasks.push_back(ask(view->name(), request, i == 0 ? leader : others, i == 0));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
   const auto& remade = leader.remade ? leader.remade : others.remade;
@@ -215,9 +226,10 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   co_return Status(Code::kRevoked, "it is gone");
 }
 
-Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out) {
+Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out, bool dead_too) {
   const wire::NodeView* view = cluster_.find(node);
-  const bool alive = view != nullptr && !is_state(*view, control::NodeState::kDead);
+  const bool alive = view != nullptr && (!is_state(*view, control::NodeState::kDead) ||
+                                         (dead_too && !fault::at(fault::Point::kPlanThrownAway)));
   if (!alive && !homes_.is_here(node)) {
     out.unheard = Status::of_node(Code::kPeerLost, node, " does not answer");
     co_return;

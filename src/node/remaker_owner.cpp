@@ -159,12 +159,17 @@ void Remaker::switch_over(Job& job) {
   if ((!job.given_to.empty() && job.given_to != owner_now) || held_since)
     part_given(job.follows, id_of(job.now), job.owners);
   miss_what_is_gone(job);
-  if (!job.goes_on_elsewhere())
+  const auto made =
+      std::find_if(job.spares.begin(), job.spares.end(), [](const Spare& home) { return !home.gone; });
+  if (made == job.spares.end()) {
+    tell_failed(id_of(job.now), Remake::Step::kGive);
+  } else if (!job.goes_on_elsewhere()) {
     log::info("replica_made_again", {{"extent", job.was.address.to_string()},
                                      {"now", id_of(job.now).address.to_string()},
                                      {"bytes", job.bytes},
-                                     {"node", job.spares.front().node},
-                                     {"there", id_of(job.spares.front().extent).address.to_string()}});
+                                     {"node", made->node},
+                                     {"there", id_of(made->extent).address.to_string()}});
+  }
   remade(job.follows);
   if (named) {
     tell_name(id_of(job.now));
@@ -226,9 +231,9 @@ Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
   }
 }
 
-void Remaker::part_freed(const wire::PartMoved& part) {
+void Remaker::part_freed(const wire::PartMoved& part, const std::set<std::string>& owners) {
   for (const auto& extent : part.now()) {
-    if (extent.node() != core_.name) release_replica(extent, {});
+    if (extent.node() != core_.name) release_replica(extent, owners);
   }
 }
 

@@ -198,19 +198,21 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   std::optional<uint64_t> known_until_ns;
   (void)co_await give_up_gone(session, id, false, lose_until_ns);
   Result<wire::Envelope> reply = Code::kNotFound;
-  bool unanswered =
-      false;  // a silent home that heard of it, and of its undoing never, may bring the name back
+  // A silent home that heard of it, and of its undoing never, may bring the name back; so may one that heard, where another
+  // one's refusal was answered.
+  bool unanswered = false, refused = false;
   for (bool first = true;; first = false) {
     const auto held = session->allocations.find(id);
     if (held == session->allocations.end()) co_return reply.status();
     *out.mutable_allocation() = held->second.allocation;
     out.mutable_allocation()->set_owner_uid(session->uid);
     const bool replicas = control::has_replicas(held->second.allocation);
-    reply = co_await ask_until_answered(session, message);
+    reply = co_await ask_until_answered(session, message, &unanswered);
     const Code code = reply.status().code();
     unanswered = unanswered || code == Code::kPeerLost || code == Code::kNoCoordinator;
     // A home that restarted does not even know the number of its former run.
     const bool moved = code == Code::kRevoked || code == Code::kNotFound;
+    refused = refused || moved;
     if (!moved && code != Code::kPeerLost) break;
     bool changed = false;
     // Parts are made again one after another, and each is frozen for a while.
@@ -226,7 +228,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return reply.status();
   again->second.publishing = false;
-  again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered);
+  again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered || refused);
   const bool is_told =
       reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kNoCoordinator;
   if (!reply.is_ok()) {
@@ -365,11 +367,12 @@ void Service::rest_after(const wire::Envelope& reply, control::Turns::Turn turn)
 }
 
 Task<Result<wire::Envelope>> Service::ask_until_answered(std::shared_ptr<Session> session,
-                                                         wire::Envelope request) {
+                                                         wire::Envelope request, bool* unanswered) {
   const uint64_t give_up_ns = core_.deadline_ns();
   auto reply = co_await ask_of_names(session, request);
   if (request.has_name_remove()) request.mutable_name_remove()->set_again(true);
   for (bool last = false; !last && reply.status().code() == Code::kNoCoordinator && !session->ended;) {
+    if (unanswered != nullptr) *unanswered = true;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     last = core_.now_ns() >= give_up_ns;
     reply = co_await ask_of_names(session, request);

@@ -67,7 +67,8 @@ class Service {
   control::Task<Result<wire::Envelope>> ask_of_names(std::shared_ptr<Session> session,
                                                      wire::Envelope request);
   control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
-                                                           wire::Envelope request);
+                                                           wire::Envelope request,
+                                                           bool* unanswered = nullptr);
   /// Gives up the replicas of it whose nodes are dead, so that its name does not wait for them; also those whose nodes
   /// run another daemon (`other_runs`, which are asked). Not of parts that have no other replica. Until `until_ns`. True if it
   /// gave up any.

@@ -26,6 +26,7 @@ const std::vector<Schedule>& schedules_of_sessions();
 const std::vector<Schedule>& schedules_of_replicas();
 const std::vector<Schedule>& schedules_of_names();
 const std::vector<Schedule>& schedules_of_holds();
+const std::vector<Schedule>& schedules_of_reports();
 const std::vector<Schedule>& schedules_of_losses();
 const std::vector<Schedule>& schedules_of_spares();
 const std::vector<Schedule>& schedules_of_succession();

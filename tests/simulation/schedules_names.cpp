@@ -157,78 +157,6 @@ std::string in_doubt_meanwhile(uint64_t seed, const std::set<fault::Point>& brok
   return script.end(outcome);
 }
 
-/// N7: one home of two has heard of the name, then the coordinator and the program end.
-std::string half_a_name(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 4);
-  World& world = script.world;
-  const auto program = world.add_program(1);
-  std::shared_ptr<Handle> handle;
-  script.run(program, [&]() -> Task<void> {
-    auto made = co_await program->allocate(seed % 2 == 0 ? Layout::kStriped : Layout::kReplicated, on(2, 3));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-  });
-  world.cut_link(0, 3);
-  script.start(program, [&]() -> Task<void> { (void)co_await program->publish(*handle, "x"); });
-  script.run_for_ms(200);
-  world.kill(0, false);
-  world.ways().drop_parked();
-  world.end_program(*program);
-  world.restart(0);
-  script.run_for_ms(1000 * seed);
-  world.restore_link(0, 3);
-  script.run_for_ms(10'000);
-  const auto last = world.add_program(2);
-  script.run(last, [&]() -> Task<void> {
-    const auto found = co_await last->attach("x", false);
-    script.must(found.status().code() == Code::kNotFound ? Code::kOk : Code::kInternal, "no half of a name");
-  });
-  world.end_program(*last);
-  script.run_for_ms(3000);
-  world.check_unused();
-  return script.end(outcome);
-}
-
-/// One home heard of a publish when the coordinator died. The next one has the name from that home, and the program publishes
-/// again: what is answered holds for the other home, too.
-std::string half_a_name_again(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 4);
-  World& world = script.world;
-  const auto program = world.add_program(1);
-  std::shared_ptr<Handle> handle;
-  script.run(program, [&]() -> Task<void> {
-    auto made = co_await program->allocate(seed % 2 == 0 ? Layout::kStriped : Layout::kReplicated, on(2, 3));
-    script.must(made.status(), "allocate");
-    handle = made.value();
-    for (size_t cell = 0; cell < 2; ++cell) {
-      const Status put = co_await program->put(handle, cell);
-      script.must(put, "put");
-    }
-  });
-  world.cut_link(0, 3);
-  Status told(Code::kDeadline);
-  script.start(program, [&]() -> Task<void> { told = co_await program->publish(*handle, "x"); });
-  script.run_for_ms(200);
-  world.kill(0, false);
-  world.ways().drop_parked();
-  world.restart(0);
-  world.restore_link(0, 3);
-  script.run_for_ms(500 * seed);
-  for (int i = 0; i < 8 && !told.is_ok(); ++i) {
-    script.run(program, [&]() -> Task<void> { told = co_await program->publish(*handle, "x"); });
-  }
-  script.must(told, "publish again");
-  world.end_program(*program);
-  script.run_for_ms(8000);
-  for (size_t cell = 0; cell < 2; ++cell) script.must_read(1, "x", cell);
-  if (seed % 2 == 1) {
-    world.kill(2, true);
-    script.run_for_ms(5000);
-    script.must_read(1, "x", 1);
-  }
-  return script.end(outcome);
-}
-
 /// A name is attached while it is published, which fails: the memory is its owner's again, and was nobody else's.
 std::string attached_while_published(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 4);
@@ -745,8 +673,6 @@ const std::vector<Schedule>& schedules_of_names() {
       {"nobody knows of a name", nobody_knows_of_a_name, 24},
       {"published again", published_again, 24},
       {"in doubt meanwhile", in_doubt_meanwhile, 6},
-      {"half a name", half_a_name, 6},
-      {"half a name, published again", half_a_name_again, 12},
       {"published without a home", published_without_a_home, 8},
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},

@@ -133,6 +133,39 @@ std::string leader_stands_still(uint64_t seed, const std::set<fault::Point>& bro
   return script.end(outcome);
 }
 
+/// The home that leads does not reach the coordinator, or stands still for a moment longer than the failure deadline (even
+/// seeds), while the council decides: nobody throws its copy away for that.
+std::string leader_seems_dead(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(5);
+  script.take_room(writer, on(4, 5));
+  const auto handle = script.make_named(writer, on(1, 2), "r");
+  bool planned = false, remade = false;
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && !std::exchange(planned, true) && seed % 2 == 0) world.stop(2);
+    remade = remade || state == fault::State::kReplicaRemade;
+  };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  if (seed % 2 == 1) world.ways().cut(2, 0);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
+  if (!planned && broken.empty()) world.violate("the part was not planned");
+  if (seed % 2 == 0) {
+    script.run_for_ms(1600 + 100 * seed);
+    world.resume(2);
+  }
+  for (int ms = 0; ms < 20'000 && !remade; ++ms) script.run_for_ms(1);
+  if (!remade && broken.empty()) world.violate("the part was not made again");
+  script.run_for_ms(100 * (seed / 2));
+  world.kill(2, true);
+  if (seed % 2 == 1) world.ways().restore(2, 0);
+  script.run_for_ms(5000);
+  script.must_read(0, "r", 1);
+  return script.end(outcome);
+}
+
 /// The same, and the home that leads goes on while its spare home, which has freed its replica, does not hear it: that one is
 /// missed all the same.
 std::string spare_is_missed(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
@@ -198,6 +231,51 @@ std::string removed_with_a_plan(uint64_t seed, const std::set<fault::Point>& bro
   world.restart(3);
   script.run_for_ms(60'000);
   world.check_unused();
+  return script.end(outcome);
+}
+
+/// A part is made again without one of its homes, published, and the session ends: that home hears of the end alone, and has
+/// the plan yet. What the name has is not the session's any more.
+std::string end_with_a_plan(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 8, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(6);
+  script.take_room(writer, on(4, 5, 6));
+  const auto handle = script.make_on(writer, on(1, 2, 3));
+  std::map<ExtentId, size_t> left;
+  for (const Memory::Piece& piece : handle->memory->pieces) {
+    if (piece.node != 3) left[piece.id] = piece.node;
+  }
+  const size_t follows = left.rbegin()->second;
+  bool planned = false, remade = false;
+  const auto leave_out = [&] {
+    for (size_t other = 0; other < world.nodes(); ++other) {
+      if (other != follows && other != 6) world.cut_link(follows, other);
+    }
+  };
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) leave_out();
+    remade = remade || state == fault::State::kReplicaRemade;
+  };
+  script.run_for_ms(2000);
+  world.kill(3, true);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 400'000 && !remade; ++i) world.run_for(50'000);
+  if (!(planned && remade) && broken.empty()) world.violate("the part was not made again");
+  script.must_put(writer, handle, 1, 12);
+  Status published(Code::kDeadline);
+  for (int i = 0; i < 8 && !published.is_ok(); ++i) {
+    script.run(writer, [&]() -> Task<void> { published = co_await writer->publish(*handle, "r"); });
+  }
+  script.must(published, "publish");
+  if (seed % 2 == 0) script.run_for_ms(100 * seed);
+  world.end_program(*writer);
+  script.run_for_ms(3000);
+  for (size_t other = 0; other < world.nodes(); ++other) {
+    if (other != follows && other != 6) world.restore_link(follows, other);
+  }
+  script.run_for_ms(10'000);
+  script.must_read(0, "r", 1);
   return script.end(outcome);
 }
 
@@ -388,8 +466,10 @@ const std::vector<Schedule>& schedules_of_spares() {
       {"all others restart", all_others_restart, 12},
       {"one of two spare homes hears", one_of_two_hears, 30},
       {"the home that leads stands still", leader_stands_still, 24},
+      {"the home that leads seems dead", leader_seems_dead, 24},
       {"a spare home is missed", spare_is_missed, 24},
       {"removed with a plan", removed_with_a_plan, 24},
+      {"an end with a plan", end_with_a_plan, 12},
       {"a correction is late", correction_is_late, 30},
       {"the end of a session is late", end_is_late, 30},
       {"another plan is decided", another_plan_is_decided, 24},

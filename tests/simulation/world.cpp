@@ -394,6 +394,7 @@ void World::check_state() {
 }
 
 void World::live() {
+  if (options_.seed % 2 == 1) refuse(fault::Point::kSmallReports, uint64_t{1} << 40);
   boot();
   for (size_t node = 0; node < nodes_.size(); ++node) {
     for (size_t i = 0; i < options_.programs_per_node; ++i) {

@@ -202,6 +202,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kHalfANameTaken, "half a name, published again"},
     {fault::Point::kLateGoneNotMissed, "a spare home is missed"},
     {fault::Point::kPlannedNotFreed, "removed with a plan"},
+    {fault::Point::kPlanThrownAway, "the home that leads seems dead"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {
