@@ -334,8 +334,9 @@ int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns) {
     const os::Deadline deadline =
         deadline_ns != 0 ? os::Deadline::after_ns(deadline_ns) : os::Deadline::never();
     client::Operation& operation = *object->operation;
-    const Status status = operation.wait((flags & OCM_WAIT_LOCAL) != 0, deadline);
+    Status status = operation.wait((flags & OCM_WAIT_LOCAL) != 0, deadline);
     if (operation.done()) {
+      status = operation.status();  // somebody else may have moved it since
       object->reported = true;
       if ((flags & OCM_WAIT_FREE) != 0 && ops.retire(bits(op)) != nullptr) end_operation(*object, bits(op));
     }
@@ -348,7 +349,7 @@ int ocm_op_test(ocm_op* op) {
     OpObject* object = ops.find(bits(op));
     if (object == nullptr) return fail_handle(op);
     client::Operation& operation = *object->operation;
-    if (!(operation.has_sleeper() ? operation.done() : operation.step())) return 0;
+    if (!operation.test()) return 0;
     object->reported = true;
     const Status& status = operation.status();
     return status.is_ok() ? 1 : fail(status);
@@ -361,9 +362,8 @@ int ocm_op_signal(ocm_op* op, int eventfd) {
     if (object == nullptr) return fail_handle(op);
     client::Operation& operation = *object->operation;
     if (client::Session* session = operation.session())
-      session->under_way().signal(operation, eventfd);
-    else
-      (void)operation.signal_when_done(eventfd);  // it was done at once
+      return finish(session->under_way().signal(operation, eventfd));
+    (void)operation.signal_when_done(eventfd);  // it was done at once
     return static_cast<int>(OCM_OK);
   });
 }

@@ -25,6 +25,7 @@ ControlConnection::~ControlConnection() { fail(Status(Code::kCancelled, "the ses
 
 Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, os::Deadline deadline) {
   auto call = std::make_shared<Call>();
+  call->gives_memory = request.has_allocate() || request.has_attach();
   {
     std::lock_guard lock(mutex_);
     if (failed()) return why_;
@@ -227,7 +228,7 @@ bool ControlConnection::give_up(Call& call) {
   {
     std::lock_guard lock(mutex_);
     if (calls_.erase(call.id) == 0) return false;
-    given_up_ids_.insert(call.id);
+    given_up_ids_.emplace(call.id, call.gives_memory);
     late_.store(given_up_ids_.size(), std::memory_order_release);
   }
   if (given_up_) given_up_();
@@ -241,10 +242,11 @@ void ControlConnection::cancel(Call& call, const Status& why) {
 }
 
 void ControlConnection::return_late(const wire::Envelope& reply) {
-  if (given_up_ids_.erase(reply.id()) == 0) return;
+  const auto given_up = given_up_ids_.extract(reply.id());
+  if (given_up.empty()) return;
   late_.store(given_up_ids_.size(), std::memory_order_release);
-  // Of a join no extents come: its parts are still the program's handles.
-  if (reply.code() != 0 || !reply.has_allocation() || reply.allocation().extents_size() == 0) return;
+  // A join's parts are still the program's handles; and what became of a part is told of one that it has.
+  if (!given_up.mapped() || reply.code() != 0 || !reply.has_allocation()) return;
   wire::Envelope request;
   request.set_id(next_id_++);  // its reply comes for nobody
   request.mutable_free()->set_allocation_id(reply.allocation().allocation_id());

@@ -19,7 +19,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/status.h"
@@ -38,6 +37,7 @@ struct Reply {
 /// A request under way. `reply`, `status` are written before the release store of `done`.
 struct Call {
   uint64_t id = 0;
+  bool gives_memory = false;  // its reply does: a handle more
   std::atomic<bool> done{false};
   Status status;  // the reply's code, or why there is none
   Reply reply;
@@ -104,8 +104,8 @@ class ControlConnection {
   uint64_t next_id_ = 1;
   Status why_;
   std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
-  std::unordered_set<uint64_t> given_up_ids_;
-  std::string returns_;  // messages for send_returns()
+  std::unordered_map<uint64_t, bool> given_up_ids_;  // and Call::gives_memory
+  std::string returns_;                              // messages for send_returns()
 };
 
 }  // namespace ocm::client

@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <system_error>
+#include <exception>
 
 #include "client/polls.h"
 #include "client/underway.h"
@@ -23,23 +23,24 @@ constexpr int kSleepMsMax = 10;
 Mover::~Mover() {
   if (!thread_.joinable()) return;
   stopping_.store(true);
-  wake();
+  (void)wake();
   thread_.join();
 }
 
-void Mover::wake() {
+bool Mover::wake() {
   if (std::lock_guard lock(starting_); !thread_.joinable()) {
     if (!wake_.is_open()) wake_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake_.is_open()) return;
+    if (!wake_.is_open()) return false;
     const os::BlockedSignals none_for_it;
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {
-      return;
+    } catch (const std::exception&) {  // no thread, or no memory for its stack
+      return false;
     }
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
+  return true;
 }
 
 void Mover::run() {
@@ -50,10 +51,10 @@ void Mover::run() {
     const uint64_t now_ns = os::now_ns();
     Polls polls;
     polls.add(wake_.get(), POLLIN);
-    if (under_way_.is_empty()) {
+    if (under_way_.is_idle()) {
       if (now_ns - busy_ns > kAwakeNs) {
         asleep_.store(true, std::memory_order_seq_cst);
-        if (under_way_.is_empty()) polls.sleep(-1);
+        if (under_way_.is_idle()) polls.sleep(-1);
         asleep_.store(false, std::memory_order_seq_cst);
         busy_ns = os::now_ns();
       } else {

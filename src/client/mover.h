@@ -32,16 +32,15 @@ class Mover {
   /// An operation entered that is not done. Without a thread (there is no memory for one) those who wait move it, as ever.
   /// Cost: one load, as long as it is awake.
   void start() {
-    if (asleep_.load(std::memory_order_seq_cst)) wake();
+    if (asleep_.load(std::memory_order_seq_cst)) (void)wake();
   }
-  /// Somebody sleeps until an operation is done: no time is left to see whether he moves it.
-  void hurry() { wake(); }
+  /// Somebody sleeps until an operation is done: no time is left to see whether he moves it. False: nobody will.
+  bool hurry() { return wake(); }
 
  private:
-  void wake();
+  /// False: there is no thread, nor can one be started.
+  bool wake();
   void run();
-  /// Until something may be done, or the end: false.
-  bool sleep_deep();
 
   UnderWay& under_way_;
   std::atomic<bool> asleep_{true};

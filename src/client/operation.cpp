@@ -50,23 +50,30 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   begin();
   if (!exhausted_) {
     take_number();
-    if (replicated(target_)) legs_per_cut_ = std::min(target_->shape().extents, kReplicasMax);
+    const uint32_t legs_per_cut = replicated(target_) ? std::min(target_->shape().extents, kReplicasMax) : 1;
     uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
     for (const Allocation* a : {target_, source_}) {
       if (a != nullptr) cuts += cuts_of(*a, bytes_hint);
     }
-    if (cuts * legs_per_cut_ > kInlineLegs) {
-      more_legs_ = std::make_unique<Leg[]>(kWindowLegs);
-      legs_ = more_legs_.get();
-      window_ = kWindowLegs;
+    if (cuts * legs_per_cut > kInlineLegs) {
+      more_legs_.reset(new (std::nothrow) Leg[kWindowLegs]);
+      if (more_legs_ == nullptr) {
+        fail(Code::kNoMemory);
+      } else {
+        legs_ = more_legs_.get();
+        window_ = kWindowLegs;
+      }
     }
+    legs_per_cut_ = legs_per_cut;
   }
   step();
-  if (copies && !done()) {
-    // The handle's owner is the only one that knows of this operation yet, so it ends after this.
-    std::lock_guard lock(mutex_);
-    if (!done()) hold_busy();
-  }
+  if (done()) return;
+  // The handle's owner is the only one that knows of this operation yet, so it ends after this. What this thread starts next
+  // waits for a copy, which takes several ways; for a put to replicas, which may be posted anew where a connection broke; and
+  // until all of a long one is posted.
+  std::lock_guard lock(mutex_);
+  keeps_busy_ = copies || replicated(target_);
+  if (!done() && (keeps_busy_ || has_more())) hold_busy();
 }
 
 void Operation::start_word(Session& session, const End& target, const std::byte* source, uint64_t bytes,
@@ -102,7 +109,30 @@ bool Operation::step() {
 bool Operation::step_as(bool first) {
   if (done()) return true;
   std::lock_guard lock(mutex_);
-  if (!done()) step_locked(first);
+  return step_under_lock(first, false);
+}
+
+bool Operation::step_of_mover(bool first) {
+  std::lock_guard lock(mutex_);
+  return step_under_lock(first, true);
+}
+
+bool Operation::test() {
+  if (done() || has_sleeper() || waits_for_its_turn()) return has_sleeper() ? done() : step();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() ? step_under_lock(false, false)
+                          : done();  // else somebody moves it, and may dial a node
+}
+
+bool Operation::step_under_lock(bool first, bool by_mover) {
+  if (done()) return true;
+  by_mover_ = by_mover;
+  try {
+    step_locked(first);
+  } catch (const std::bad_alloc&) {
+    fail(Code::kNoMemory);  // a cut or the outcome of a leg may be lost
+  }
+  if (busy_held_ && !keeps_busy_ && !done() && !has_more()) release_busy();
   return done();
 }
 
@@ -116,7 +146,13 @@ void Operation::step_locked(bool first) {
   }
   const State state = state_.load(std::memory_order_relaxed);
   if (state == State::kConfirming) return conclude_confirmed();
-  if (state == State::kResolving && !(first && resolved())) return;
+  if (state == State::kResolving) {
+    const uint64_t now = os::now_ns();
+    for (Suspect& suspect : suspects_) {
+      if (suspect.call != nullptr) test_call(*suspect.call, now);
+    }
+    if (!first || !resolved()) return;
+  }
   bool posted = false;
   while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && has_more()) {
     issue(next_cut());
@@ -138,7 +174,7 @@ void Operation::step_locked(bool first) {
 void Operation::progress_channels() {
   if (in_flight() == 0) return;
   const uint64_t now = os::now_ns();
-  moved_by_somebody_ns_.store(now, std::memory_order_relaxed);
+  if (!by_mover_) moved_by_somebody_ns_.store(now, std::memory_order_relaxed);
   moved_total_ = 0;
   std::array<fabric::Channel*, 8> seen{};
   size_t count = 0;
@@ -160,8 +196,8 @@ void Operation::progress_channels() {
 uint64_t Operation::patience_ns(const Leg& pending) const {
   if (session_->all_live()) return session_->deadline_ns();
   const Cut& cut = pending.cut;
-  const bool is_put = pending.op.opcode == fabric::OpCode::kPut;
-  const Extent& far = is_put ? (*target_binding_)[cut.target_extent] : (*source_binding_)[cut.source_extent];
+  const bool is_get = pending.op.opcode == fabric::OpCode::kGet;
+  const Extent& far = is_get ? (*source_binding_)[cut.source_extent] : (*target_binding_)[cut.target_extent];
   return session_->patience_ns(far.descriptor().id.address.partition());
 }
 
@@ -344,10 +380,17 @@ void Operation::issue_to(Cut cut) {
       fresh.posted_ns = asked_ns;
       fresh.cut.sent = true;
       if (word_ != nullptr) take_word(fresh.op);
-      fresh.channel->post(fresh.op);
     }
     if (in_flight() == 0) moved_at_ns_ = os::now_ns();
     ++head_;
+    if (fresh.call != nullptr) return;
+    try {
+      fresh.channel->post(fresh.op);
+    } catch (const std::bad_alloc&) {
+      if (fresh.op.state.load(std::memory_order_relaxed) == fabric::OpState::kIdle)
+        fresh.op.finish(Code::kNoMemory);
+      throw;
+    }
     return;
   }
 }
@@ -482,8 +525,9 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
   if (code == Code::kRevoked) extent.attach_anew();
   if (!replicated(end.allocation)) {
-    const bool may_be_applied = word_ != nullptr && cut.sent && code == Code::kPeerLost;
-    may_be_applied ? fail(there) : fail_only(cut, blame_source, there);  // P6
+    const bool broke = code == Code::kPeerLost || code == Code::kProtocol || code == Code::kAuth;
+    const bool may_be_applied = word_ != nullptr && cut.sent && broke;
+    may_be_applied ? fail(there.with_code(Code::kPeerLost)) : fail_only(cut, blame_source, there);  // P6
     return false;
   }
   if (!is_replica_failure(status.code())) {
@@ -560,6 +604,14 @@ void Operation::conclude_confirmed() {
   finish_or_resolve();
 }
 
+void Operation::release_busy() {
+  if (!busy_held_) return;
+  busy_held_ = false;
+  for (Allocation* end : {target_, source_}) {
+    if (end != nullptr && !end->read_only_layout()) end->busy().fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
 void Operation::hold_busy() {
   if (busy_held_) return;
   busy_held_ = true;
@@ -569,11 +621,7 @@ void Operation::hold_busy() {
 }
 
 void Operation::finish() {
-  for (Allocation* end : {target_, source_}) {
-    if (busy_held_ && end != nullptr && !end->read_only_layout())
-      end->busy().fetch_sub(1, std::memory_order_acq_rel);
-  }
-  busy_held_ = false;
+  release_busy();
   state_.store(State::kDone, std::memory_order_release);
   tell_sleeper();
 }
@@ -617,11 +665,16 @@ bool Operation::locally_done() {
 Status Operation::wait(bool local, os::Deadline deadline) {
   constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
   if (local ? locally_done() : step()) return done() ? status_ : Status();
-  waiters_.fetch_add(1, std::memory_order_relaxed);
+  struct Waiting {
+    explicit Waiting(std::atomic<uint32_t>& all) : count(all) {
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Waiting() { count.fetch_sub(1, std::memory_order_relaxed); }
+    std::atomic<uint32_t>& count;
+  } waiting(waiters_);
   fabric::Waiter waiter(kSpinNs);
   uint32_t tail_seen = UINT32_MAX;
   uint64_t moved_seen = 0;
-  Status outcome(Code::kDeadline, "the operation is still under way");
   while (!deadline.passed()) {
     const uint64_t now = os::now_ns();
     {
@@ -637,18 +690,20 @@ Status Operation::wait(bool local, os::Deadline deadline) {
       sleeps_on(polls);
       polls.sleep(deadline.poll_ms(kSleepMsMax));
     }
-    if (local ? locally_done() : step()) {
-      outcome = done() ? status_ : Status();
-      break;
-    }
+    if (local ? locally_done() : step()) return done() ? status_ : Status();
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
-  return outcome;
+  return Status(Code::kDeadline, "the operation is still under way");
 }
 
 uint64_t Operation::sleeps_on(Polls& polls) {
   std::lock_guard lock(mutex_);
-  bool calls = !confirmations_.empty() || !suspects_.empty();
+  const auto is_awaited = [](const std::shared_ptr<Call>& call) {
+    return call != nullptr && !call->done.load(std::memory_order_acquire);
+  };
+  bool calls = std::any_of(confirmations_.begin(), confirmations_.end(),
+                           [&](const auto& one) { return is_awaited(one.second); }) ||
+               std::any_of(suspects_.begin(), suspects_.end(),
+                           [&](const Suspect& one) { return is_awaited(one.call); });
   fabric::Channel* last = nullptr;
   for (uint32_t i = tail_; i != head_ && !polls.is_full(); ++i) {
     Leg& pending = leg(i);

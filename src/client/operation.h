@@ -66,6 +66,9 @@ class Operation {
   bool step();
   /// The same of one among others. `first`: those before it are done (P4).
   bool step_as(bool first);
+  bool step_of_mover(bool first);
+  /// The same, but it waits for nobody who moves it.
+  bool test();
   bool waits_for_its_turn() const { return state_.load(std::memory_order_acquire) == State::kResolving; }
   /// The same thread started it before `other`, on one of its allocations.
   bool is_before(const Operation& other) const {
@@ -198,6 +201,9 @@ class Operation {
   void conclude_confirmed();
   void finish();
   void tell_sleeper();
+  /// Holds mutex_.
+  bool step_under_lock(bool first, bool by_mover);
+  void release_busy();
   void hold_busy();
   // Starting over: operation_resolve.cpp.
   void begin();
@@ -235,7 +241,9 @@ class Operation {
   Runs runs_;
   Run run_;  // the rest of the run that is being cut
   bool exhausted_ = false;
-  bool busy_held_ = false;
+  bool busy_held_ = false;   // hold_busy()
+  bool keeps_busy_ = false;  // to the end; else until all is posted
+  bool by_mover_ = false;    // the step
   uint32_t legs_per_cut_ = 1;
   uint64_t target_failed_ = 0;   // replicas, by bit
   uint64_t target_revoked_ = 0;  // of those
@@ -254,7 +262,7 @@ class Operation {
   uint32_t restarts_ = 0;
   std::unique_ptr<WordUnderWay> word_;  // null: bytes only
   std::atomic<uint32_t> waiters_{0};
-  std::atomic<uint64_t> moved_by_somebody_ns_{0};  // of what is under way: the last look
+  std::atomic<uint64_t> moved_by_somebody_ns_{0};  // but the mover
   std::atomic<bool> has_sleeper_{false};           // signal_when_done()
   int eventfd_ = -1;
   const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is

@@ -85,6 +85,7 @@ void Operation::finish_or_resolve() {
     status_ = after_resolve(status_, unanswered_ ? Code::kDeadline : Code::kOk);
     return finish();
   }
+  keeps_busy_ = true;
   hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();

@@ -1,7 +1,5 @@
 #include "client/underway.h"
 
-#include <new>
-
 #include "fabric/wait.h"
 
 namespace ocm::client {
@@ -12,12 +10,25 @@ void UnderWay::enter(Operation& operation) {
   operation.link_under_way = &first_;
   if (first_ != nullptr) first_->link_under_way = &operation.next_under_way;
   first_ = &operation;
-  count_.fetch_add(1, std::memory_order_seq_cst);
+  count_.fetch_add(1, std::memory_order_relaxed);
   if (!operation.done()) mover_.start();
 }
 
-void UnderWay::signal(Operation& operation, int eventfd) {
-  if (operation.signal_when_done(eventfd)) mover_.hurry();
+Status UnderWay::signal(Operation& operation, int eventfd) {
+  if (!operation.signal_when_done(eventfd) || eventfd < 0 || mover_.hurry()) return {};
+  (void)operation.signal_when_done(-1);
+  return Status(Code::kNoMemory,
+                "the thread that moves operations cannot be started; raise this process' limits on memory, "
+                "processes and "
+                "open files");
+}
+
+bool UnderWay::is_idle() {
+  std::lock_guard lock(mutex_);
+  for (const Operation* one = first_; one != nullptr; one = one->next_under_way) {
+    if (!one->done()) return false;
+  }
+  return true;
 }
 
 void UnderWay::leave(Operation& operation) {
@@ -32,13 +43,15 @@ void UnderWay::leave(Operation& operation) {
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool UnderWay::step(const Allocation* allocation) {
+bool UnderWay::step(const Allocation* allocation, Polls* polls) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
   bool all = true;
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
     if (!operation->touches(allocation)) continue;
-    if (!operation->step_as(operation->waits_for_its_turn() && is_first_locked(*operation))) all = false;
+    if (operation->step_as(operation->waits_for_its_turn() && is_first_locked(*operation))) continue;
+    all = false;
+    if (polls != nullptr) (void)operation->sleeps_on(*polls);
   }
   return all;
 }
@@ -55,11 +68,7 @@ UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls)
     const bool first = operation->waits_for_its_turn() && is_first_locked(*operation);
     moved_ = operation;  // stays in the list
     lock.unlock();
-    try {
-      if (!operation->step_as(first)) out.total += operation->sleeps_on(polls);
-    } catch (const std::bad_alloc&) {
-      out.has_more = true;  // tried again
-    }
+    if (!operation->step_of_mover(first)) out.total += operation->sleeps_on(polls);
     lock.lock();
     moved_ = nullptr;
     let_go_.notify_all();
@@ -81,11 +90,13 @@ bool UnderWay::is_first_locked(const Operation& operation) const {
 }
 
 void UnderWay::drain(const Allocation* allocation) {
-  if (step(allocation)) return;  // as nearly always, which is worth no look at the clock
-  constexpr int kSleepMsMax = 1;
+  if (step(allocation)) return;    // as nearly always, which is worth no look at the clock
+  constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
   fabric::Waiter waiter;
-  while (!step(allocation)) {
-    if (!waiter.spins(os::now_ns())) Polls().sleep(kSleepMsMax);
+  for (;;) {
+    Polls polls;
+    if (step(allocation, &polls)) return;
+    if (!waiter.spins(os::now_ns())) polls.sleep(kSleepMsMax);
   }
 }
 

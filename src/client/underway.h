@@ -18,10 +18,11 @@ class UnderWay {
  public:
   void enter(Operation& operation);
   void leave(Operation& operation);
-  /// `eventfd` becomes readable when the operation, which has entered, is done.
-  void signal(Operation& operation, int eventfd);
-  /// Moves everything that touches `allocation` (null: everything); true when all of it is done.
-  bool step(const Allocation* allocation);
+  /// `eventfd` becomes readable when the operation, which has entered, is done. Errors: kNoMemory (nobody would move it).
+  Status signal(Operation& operation, int eventfd);
+  /// Moves everything that touches `allocation` (null: everything); true when all of it is done. `polls`: what the rest waits
+  /// for.
+  bool step(const Allocation* allocation, Polls* polls = nullptr);
   /// Until step() is true. Ends by itself: operations without progress fail.
   void drain(const Allocation* allocation);
   /// Everything that is_before() the operation is done. It stays so.
@@ -38,8 +39,8 @@ class UnderWay {
     bool has_more = false;
   };
   Moved move_what_is_left_alone(uint64_t now_ns, Polls& polls);
-  /// Nothing has entered that did not leave.
-  bool is_empty() const { return count_.load(std::memory_order_seq_cst) == 0; }
+  /// All that entered is done.
+  bool is_idle();
 
  private:
   bool is_first_locked(const Operation& operation) const;

@@ -126,6 +126,11 @@ def lib():
         class Place(c.Structure):
             _fields_ = [("allocation", p), ("offset", u64), ("pointer", p)]
         _lib.Place = Place
+
+        class Segment(c.Structure):
+            _fields_ = [("offset", u64), ("pointer", p), ("bytes", u64)]
+        _lib.Segment = Segment
+        _lib.ocm_putv_start.argtypes = [p, p, c.c_size_t, p]
         _lib.ocm_place_copy.argtypes = [Place, Place, u64]
     return _lib
 
@@ -199,6 +204,16 @@ class Allocation:
             check(lib().ocm_op_free(op))
         os.close(self.signal)
         return self.buffer.raw
+
+    def long_and_then(self, count: int, each: int) -> bytes:
+        """Starts a put of more segments than are sent at once, and gets the last one behind it."""
+        data = c.create_string_buffer(b"".join(bytes([1 + i % 250]) * each for i in range(count)), count * each)
+        segments = (lib().Segment * count)(*[(i * each, c.addressof(data) + i * each, each) for i in range(count)])
+        op = c.c_void_p()
+        check(lib().ocm_putv_start(self.handle, segments, count, c.byref(op)))
+        last = self.get((count - 1) * each, each)
+        check(lib().ocm_op_wait(op, 2, 0))
+        return last
 
     def words_started(self, offset: int, count: int) -> list:
         """Additions of 1 to the word at `offset`, a compare-swap and a notified put behind them; the values before."""

@@ -48,6 +48,27 @@ def test_words_are_changed_in_the_order_in_which_that_was_started(netns_cluster,
     assert words.call("fetch_add", 80, 0) == 7
 
 
+def test_words_are_changed_while_another_node_is_dead(netns_cluster):
+    cluster = netns_cluster
+    words = cluster.program(cluster["n1"]).alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    assert words.call("fetch_add", 64, 5) == 0
+    cluster["n3"].kill()
+    wait_for("n3 is dead", lambda: {node["name"]: node["state"] for node in cluster["n1"].status()["nodes"]}["n3"] == "dead",
+             10 * FAILURE_DEADLINE_S)
+    assert words.call("fetch_add", 64, 5) == 5
+    words.call("put_notify", 0, b"", 64, 2)
+    assert words.call("words_started", 128, 20) == [*range(20), 20]
+    assert words.call("fetch_add", 64, 0) == 12
+
+
+@pytest.mark.parametrize("layout", ["single", "replicated", "striped"])
+def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layout):
+    more = {"single": {}, "replicated": {}, "striped": {"chunk": 64 * 1024}}[layout]
+    far = netns_cluster.program(netns_cluster["n1"]).alloc(64 * MIB, layout=layout, nodes=["n2", "n3"][:1 + (layout != "single")],
+                                                           flags=DEDICATED, **more)
+    assert far.call("long_and_then", 1000, 10_000) == bytes([1 + 999 % 250]) * 10_000
+
+
 def test_an_idle_session_needs_no_processor_afterwards(netns_cluster, far):
     far.call("start_many", 16, MIB)
     assert far.call("told_within", 10 * FAILURE_DEADLINE_S) == 16

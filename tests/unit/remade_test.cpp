@@ -341,6 +341,25 @@ TEST_F(RemadeSoon, ADaemonThatDoesNotAnswerIsGivenOneTime) {
   EXPECT_EQ(asked, 0) << "the put waited for another answer after that of the loss did not come";
 }
 
+TEST_F(RemadeSoon, WhatADaemonSaysTooLateOfAPartFreesNothing) {
+  lose_a();
+  daemon.freeze(kB);
+  std::promise<void> go;
+  daemon.on_resolve = [&, gate = go.get_future().share()](const wire::ResolveRequest&,
+                                                          wire::Envelope& reply) {
+    gate.wait();
+    *reply.mutable_allocation() = daemon.allocation;
+  };
+  EXPECT_EQ(put().code(), Code::kPeerLost) << "no answer within its time";
+  go.set_value();
+  for (int i = 0; i < 3; ++i) {
+    wire::Envelope request;
+    request.mutable_cluster();
+    (void)session->call(request);
+  }
+  EXPECT_EQ(daemon.freed, 0) << "the answer told of memory that the program has";
+}
+
 TEST_F(Remade, AStartedPutWaitsForNobodyAndKeepsItsBuffer) {
   lose_a();
   daemon.freeze(kB);

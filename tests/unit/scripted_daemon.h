@@ -41,6 +41,7 @@ class ScriptedDaemon {
   std::function<void(wire::Envelope& reply)> on_lost_replica;
   wire::Allocation allocation;       // the answer to allocate and attach
   uint64_t failure_deadline_ns = 0;  // 0: it does not say
+  std::atomic<int> freed{0};         // requests
   uint64_t slab_bytes = 0;
 
   os::Fd dial() {
@@ -135,7 +136,7 @@ class ScriptedDaemon {
       case wire::Envelope::kAllocate:
       case wire::Envelope::kAttach: *reply.mutable_allocation() = allocation; break;
       case wire::Envelope::kOpenExtent: fds = {memory_of_.at(request.open_extent().address())}; break;
-      case wire::Envelope::kFree: break;
+      case wire::Envelope::kFree: ++freed; break;
       case wire::Envelope::kResolve:
         if (on_resolve) return on_resolve(request.resolve(), reply);
         [[fallthrough]];
