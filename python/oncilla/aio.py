@@ -1,4 +1,4 @@
-"""Oncilla for asyncio: `THREADS` is how many awaited calls of a session run at once, the others queue.
+"""Oncilla for asyncio: transfers run all at once, other awaited calls in `THREADS` threads of their session.
 
 Cancellation: a call that still queues never starts. A transfer that runs is told to stop, and `await` raises
 CancelledError once nobody touches its buffers any more: see `oncilla.core.aio`.

@@ -22,6 +22,7 @@ class AllocationHandle {
 
   ocm_allocation* get() const { return allocation_; }
   SessionHandle& session() const { return *session_; }
+  const std::shared_ptr<SessionHandle>& shared_session() const { return session_; }
   uint64_t bytes() const { return bytes_; }
   /// The allocation went into a joined one.
   void ended() { allocation_ = nullptr; }

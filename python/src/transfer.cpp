@@ -42,52 +42,83 @@ void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte*
   }
 }
 
-/// Moves `bytes` between the allocation at `offset` and the one buffer.
-void move(AllocationHandle& handle, bool put, uint64_t offset, Buffer buffer, uint64_t bytes,
-          const Cancel* cancel) {
-  check_range(handle, offset, bytes);
+/// `bytes` between the allocation at `offset` and the one buffer.
+Plan plan_move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64_t offset, Buffer buffer) {
+  Plan plan;
+  plan.session = handle->shared_session();
+  plan.bytes = buffer.bytes();
+  check_range(*handle, offset, plan.bytes);
   std::byte* data = buffer.data();
-  if (handle.known_direct() && bytes <= kKeepGilBytes)
-    return check(move_now(handle, put, offset, data, bytes));
-  if (without_gil([&] { return handle.direct(); }))
-    return move_direct(handle, put, offset, data, bytes, cancel);
-  auto buffers = std::make_shared<Buffers>();
-  buffers->push_back(std::move(buffer));
-  uint64_t done = 0;
-  const StartNext next = [&](ocm_op** op) {
+  plan.buffers->push_back(std::move(buffer));
+  plan.start_next = [=, done = uint64_t{0}, bytes = plan.bytes](ocm_op** op) mutable {
     if (done == bytes) return static_cast<int>(OCM_OK);
     const uint64_t window = std::min(bytes - done, kWindowBytes);
     const uint64_t at = std::exchange(done, done + window);
-    return put ? ocm_put_start(handle.get(), offset + at, data + at, window, op)
-               : ocm_get_start(handle.get(), offset + at, data + at, window, op);
+    return put ? ocm_put_start(handle->get(), offset + at, data + at, window, op)
+               : ocm_get_start(handle->get(), offset + at, data + at, window, op);
   };
-  run_windows(handle.session(), next, std::move(buffers), cancel);
+  return plan;
+}
+
+uint64_t run_for_bytes(Plan plan, const Cancel* cancel) {
+  const uint64_t bytes = plan.bytes;
+  (void)run_windows(std::move(plan), cancel);
+  return bytes;
+}
+
+/// Moves the bytes of the buffer.
+void move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64_t offset, Buffer buffer,
+          const Cancel* cancel) {
+  const uint64_t bytes = buffer.bytes();
+  check_range(*handle, offset, bytes);
+  std::byte* data = buffer.data();
+  if (handle->known_direct() && bytes <= kKeepGilBytes)
+    return check(move_now(*handle, put, offset, data, bytes));
+  if (without_gil([&] { return handle->direct(); }))
+    return move_direct(*handle, put, offset, data, bytes, cancel);
+  (void)run_windows(plan_move(handle, put, offset, std::move(buffer)), cancel);
+}
+
+/// Room for `bytes` of the allocation; None: to its end.
+Buffer room_for(const AllocationHandle& handle, uint64_t offset, std::optional<uint64_t> bytes) {
+  check_range(handle, offset, bytes.value_or(0));
+  return Buffer::fresh_bytes(bytes.value_or(handle.bytes() - offset));
 }
 
 nb::bytes get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes, const Cancel* cancel) {
   const auto handle = self.handle();
-  check_range(*handle, offset, bytes.value_or(0));
-  const uint64_t wanted = bytes.value_or(handle->bytes() - offset);
-  Buffer target = Buffer::fresh_bytes(wanted);
+  Buffer target = room_for(*handle, offset, bytes);
   auto made = nb::borrow<nb::bytes>(target.object());
-  move(*handle, false, offset, std::move(target), wanted, cancel);
+  move(handle, false, offset, std::move(target), cancel);
   return made;
 }
 
-uint64_t get_into(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
+Transfer* start_get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes) {
   const auto handle = self.handle();
+  Buffer target = room_for(*handle, offset, bytes);
+  nb::object made = target.object();
+  Plan plan = plan_move(handle, false, offset, std::move(target));
+  plan.result = std::move(made);
+  return new Transfer(std::move(plan));
+}
+
+uint64_t get_into(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
   Buffer target = Buffer::writable(buffer);
   const uint64_t bytes = target.bytes();
-  move(*handle, false, offset, std::move(target), bytes, cancel);
+  move(self.handle(), false, offset, std::move(target), cancel);
   return bytes;
 }
 
 uint64_t put_from(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
-  const auto handle = self.handle();
   Buffer source = Buffer::readable(buffer);
   const uint64_t bytes = source.bytes();
-  move(*handle, true, offset, std::move(source), bytes, cancel);
+  move(self.handle(), true, offset, std::move(source), cancel);
   return bytes;
+}
+
+Transfer* start_move(const Allocation& self, bool put, nb::handle buffer, uint64_t offset) {
+  Buffer moved = put ? Buffer::readable(buffer) : Buffer::writable(buffer);
+  return new Transfer(plan_move(self.handle(), put, offset, std::move(moved)));
 }
 
 /// The next window out of a list of segments: whole ones, or a part of one that is larger.
@@ -118,32 +149,30 @@ class SegmentWindows {
   size_t next_ = 0;
 };
 
-/// `pieces`: an iterable of (offset, buffer). Returns the bytes moved.
-uint64_t move_vectored(const Allocation& self, bool put, nb::handle pieces, const Cancel* cancel) {
+/// `pieces`: an iterable of (offset, buffer).
+Plan plan_vectored(const Allocation& self, bool put, nb::handle pieces) {
   const auto handle = self.handle();
-  auto buffers = std::make_shared<Buffers>();
+  Plan plan;
+  plan.session = handle->shared_session();
   std::vector<ocm_segment> segments;
-  uint64_t total = 0;
   for (nb::handle piece : nb::iter(pieces)) {
     std::pair<uint64_t, nb::object> pair;
     if (!nb::try_cast(piece, pair))
       throw nb::type_error("a piece is a pair of an offset (>= 0) and a buffer");
     const auto& [offset, object] = pair;
-    buffers->push_back(put ? Buffer::readable(object) : Buffer::writable(object));
-    const Buffer& buffer = buffers->back();
+    plan.buffers->push_back(put ? Buffer::readable(object) : Buffer::writable(object));
+    const Buffer& buffer = plan.buffers->back();
     check_range(*handle, offset, buffer.bytes());
     segments.push_back({offset, buffer.data(), buffer.bytes()});
-    total += buffer.bytes();
+    plan.bytes += buffer.bytes();
   }
-  SegmentWindows windows(std::move(segments));
-  const StartNext next = [&](ocm_op** op) {
+  plan.start_next = [handle, put, windows = SegmentWindows(std::move(segments))](ocm_op** op) mutable {
     const std::vector<ocm_segment>& window = windows.next();
     if (window.empty()) return static_cast<int>(OCM_OK);
     return put ? ocm_putv_start(handle->get(), window.data(), window.size(), op)
                : ocm_getv_start(handle->get(), window.data(), window.size(), op);
   };
-  run_windows(handle->session(), next, std::move(buffers), cancel);
-  return total;
+  return plan;
 }
 
 /// Rows between the allocation and packed rows of the buffer; `buffer` has rows * row_bytes.
@@ -155,6 +184,10 @@ void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t 
     raise_status(OCM_INVALID_ARGUMENT, "the buffer's length is not a multiple of `row_bytes`");
   }
   const uint64_t rows = buffer.bytes() / row_bytes;
+  uint64_t last = 0;
+  if (rows > 0 &&
+      (__builtin_mul_overflow(stride, rows - 1, &last) || __builtin_add_overflow(last, offset, &last)))
+    raise_status(OCM_OUT_OF_RANGE, "the rows overflow 64 bits");
   const uint64_t rows_max = std::clamp<uint64_t>(kWindowBytes / row_bytes, 1, 65536);
   for (uint64_t row = 0; row < rows; row += rows_max) {
     const uint64_t count = std::min(rows_max, rows - row);
@@ -195,13 +228,13 @@ End read_end(nb::handle object, uint64_t offset, bool target, Buffers& buffers, 
   return end;
 }
 
-uint64_t copy(nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
-              std::optional<uint64_t> bytes, const Cancel* cancel) {
-  auto buffers = std::make_shared<Buffers>();
+Plan plan_copy(nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
+               std::optional<uint64_t> bytes) {
+  Plan plan;
   uint64_t target_room = 0;
   uint64_t source_room = 0;
-  const End to = read_end(target, target_offset, true, *buffers, target_room);
-  const End from = read_end(source, source_offset, false, *buffers, source_room);
+  const End to = read_end(target, target_offset, true, *plan.buffers, target_room);
+  const End from = read_end(source, source_offset, false, *plan.buffers, source_room);
   if (to.handle == nullptr && from.handle == nullptr) {
     raise_status(OCM_INVALID_ARGUMENT, "neither end is an allocation");
   }
@@ -216,15 +249,15 @@ uint64_t copy(nb::handle target, uint64_t target_offset, nb::handle source, uint
       source_offset < target_offset + wanted && wanted > 0) {
     raise_status(OCM_INVALID_ARGUMENT, "the ranges overlap");
   }
-  uint64_t done = 0;
-  const StartNext next = [&](ocm_op** op) {
+  plan.session = (to.handle != nullptr ? to : from).handle->shared_session();
+  plan.bytes = wanted;
+  plan.start_next = [to, from, wanted, done = uint64_t{0}](ocm_op** op) mutable {
     if (done == wanted) return static_cast<int>(OCM_OK);
     const uint64_t window = std::min(wanted - done, kWindowBytes);
     const uint64_t at = std::exchange(done, done + window);
     return ocm_place_copy_start(to.place(at), from.place(at), window, op);
   };
-  run_windows((to.handle != nullptr ? to : from).handle->session(), next, std::move(buffers), cancel);
-  return wanted;
+  return plan;
 }
 
 }  // namespace
@@ -245,7 +278,7 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
       .def(
           "getv",
           [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
-            return move_vectored(self, false, pieces, cancel);
+            return run_for_bytes(plan_vectored(self, false, pieces), cancel);
           },
           nb::arg("pieces"), nb::kw_only(), no_cancel,
           "Vectored get: fills each writable buffer of the (offset, buffer) pairs. Returns the bytes "
@@ -254,7 +287,7 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
       .def(
           "putv",
           [](const Allocation& self, nb::handle pieces, const Cancel* cancel) {
-            return move_vectored(self, true, pieces, cancel);
+            return run_for_bytes(plan_vectored(self, true, pieces), cancel);
           },
           nb::arg("pieces"), nb::kw_only(), no_cancel,
           "Vectored put: writes each buffer of the (offset, buffer) pairs. Returns the bytes moved.\n\n"
@@ -271,11 +304,55 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
              uint64_t row_bytes) { move_strided(self, true, buffer, offset, stride, row_bytes); },
           nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
           "Writes the packed rows of `buffer`, `row_bytes` each, `stride` bytes apart from `offset` on.");
-  module.def("copy", copy, nb::arg("target"), nb::arg("target_offset"), nb::arg("source"),
-             nb::arg("source_offset"), nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
-  nb::class_<Cancel>(module, "Cancel", "Stops the transfers that were given it.")
-      .def(nb::init<>())
-      .def("cancel", &Cancel::cancel, "Asks to stop: they end after what is under way, and raise Cancelled.");
+  // For asyncio: what is only made here is begun by a thread.
+  allocation.def("_start_get", start_get, nb::arg("offset"), nb::arg("nbytes").none())
+      .def(
+          "_start_get_into",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset) {
+            return start_move(self, false, buffer, offset);
+          },
+          nb::arg("buffer"), nb::arg("offset"))
+      .def(
+          "_start_put_from",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset) {
+            return start_move(self, true, buffer, offset);
+          },
+          nb::arg("buffer"), nb::arg("offset"))
+      .def(
+          "_start_getv",
+          [](const Allocation& self, nb::handle pieces) {
+            return new Transfer(plan_vectored(self, false, pieces));
+          },
+          nb::arg("pieces"))
+      .def(
+          "_start_putv",
+          [](const Allocation& self, nb::handle pieces) {
+            return new Transfer(plan_vectored(self, true, pieces));
+          },
+          nb::arg("pieces"))
+      .def(
+          "_is_here",
+          [](const Allocation& self) {
+            const auto handle = self.handle();
+            return without_gil([&] { return handle->direct(); });
+          },
+          "All of it is in one piece on this host.");
+  module.def(
+      "copy",
+      [](nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
+         std::optional<uint64_t> bytes, const Cancel* cancel) {
+        return run_for_bytes(plan_copy(target, target_offset, source, source_offset, bytes), cancel);
+      },
+      nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
+      nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
+  module.def(
+      "start_copy",
+      [](nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
+         std::optional<uint64_t> bytes) {
+        return new Transfer(plan_copy(target, target_offset, source, source_offset, bytes));
+      },
+      nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
+      nb::arg("nbytes").none());
 }
 
 }  // namespace ocm::python

@@ -53,7 +53,8 @@ def test_words_are_changed_while_another_node_is_dead(netns_cluster):
     words = cluster.program(cluster["n1"]).alloc(MIB, nodes=["n2"], flags=DEDICATED)
     assert words.call("fetch_add", 64, 5) == 0
     cluster["n3"].kill()
-    wait_for("n3 is dead", lambda: {node["name"]: node["state"] for node in cluster["n1"].status()["nodes"]}["n3"] == "dead",
+    wait_for("n3 is dead", lambda: ("n3", "dead") in {(node["name"], node["state"])
+                                                      for node in cluster["n1"].status()["nodes"]},
              10 * FAILURE_DEADLINE_S)
     assert words.call("fetch_add", 64, 5) == 5
     words.call("put_notify", 0, b"", 64, 2)
@@ -64,8 +65,9 @@ def test_words_are_changed_while_another_node_is_dead(netns_cluster):
 @pytest.mark.parametrize("layout", ["single", "replicated", "striped"])
 def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layout):
     more = {"single": {}, "replicated": {}, "striped": {"chunk": 64 * 1024}}[layout]
-    far = netns_cluster.program(netns_cluster["n1"]).alloc(64 * MIB, layout=layout, nodes=["n2", "n3"][:1 + (layout != "single")],
-                                                           flags=DEDICATED, **more)
+    nodes = ["n2"] if layout == "single" else ["n2", "n3"]
+    program = netns_cluster.program(netns_cluster["n1"])
+    far = program.alloc(64 * MIB, layout=layout, nodes=nodes, flags=DEDICATED, **more)
     assert far.call("long_and_then", 1000, 10_000) == bytes([1 + 999 % 250]) * 10_000
 
 

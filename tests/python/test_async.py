@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 import time
 
 import pytest
@@ -78,19 +80,72 @@ def test_the_loop_goes_on_and_cancelling_ends_the_wait(pool):
 
 def test_what_still_queues_never_starts(pool):
     async def main():
-        from oncilla.aio import THREADS
+        from oncilla.aio import THREADS, run_to_end
         with pool.allocate(64, local=True, zero=True) as box:
-            waiting = [asyncio.create_task(box.await_at_least(0, 1)) for _ in range(THREADS)]
-            await asyncio.sleep(0.05)
-            queued = asyncio.create_task(box.aput_from(b"never", 8))
-            await asyncio.sleep(0.05)
-            queued.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await queued
-            box.fetch_add(0, 1)
-            assert await asyncio.gather(*waiting) == [1] * THREADS
+            full = threading.Event()
+            waiting = [asyncio.create_task(run_to_end(pool, full.wait)) for _ in range(THREADS)]
+            try:
+                await asyncio.sleep(0.05)
+                queued = asyncio.create_task(box.aput_from(b"never", 8))
+                await asyncio.sleep(0.05)
+                queued.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await queued
+            finally:
+                full.set()
+            assert await asyncio.gather(*waiting) == [True] * THREADS
             assert box[8:13] == bytes(5)
     run(main())
+
+
+def test_as_many_wait_as_want_to(cluster):
+    """Transfers and waits keep no thread: those that cannot end hold up nobody."""
+    async def main():
+        from oncilla.aio import THREADS
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
+            places = {"local": True}, {"nodes": "n2"}
+            words = [pool.allocate(64, zero=True, dedicated=True, **where) for where in places]
+            waiting = [asyncio.create_task(word.await_at_least(0, 1 + i))
+                       for i in range(5 * THREADS) for word in words]
+            block = pool.allocate(1 << 20, nodes="n2")
+            for i in range(100):
+                assert await block.aput_from(bytes([i]) * 1000, 1000 * i) == 1000
+            assert block[99_000:100_000] == bytes([99]) * 1000
+            assert not any(task.done() for task in waiting)
+            for word in words:
+                word.fetch_add(0, 5 * THREADS)
+            assert set(await asyncio.gather(*waiting)) == {5 * THREADS}
+            with pytest.raises(oncilla.DeadlineExceeded):
+                await words[0].await_at_least(0, 1 << 40, 0.05)
+            with pytest.raises(oncilla.InvalidArgument):
+                await words[1].await_at_least(4, 1)
+    run(main())
+
+
+def test_long_transfers_go_on_by_themselves(make_cluster):
+    """Of many windows each, several at once, with other work in the loop; what fails says so."""
+    cluster = make_cluster(2, budget=512 << 20)
+    long = 100 << 20
+
+    async def main(pool):
+        blocks = [pool.allocate(long, nodes="n2", dedicated=True) for _ in range(2)]
+        data = [os.urandom(1 << 20) * 100 for _ in blocks]
+        assert await asyncio.gather(*(block.aput_from(one) for block, one in zip(blocks, data))) == [long, long]
+        targets = [bytearray(long) for _ in blocks]
+        getting = asyncio.gather(*(block.aget_into(target) for block, target in zip(blocks, targets)))
+        assert await oncilla.acopy((blocks[0], 50 << 20), (blocks[1], 0), 40 << 20) == 40 << 20
+        await getting
+        assert targets[1] == data[1]
+        assert await blocks[0].agetv([(50 << 20, bytearray(1 << 20)), (0, bytearray(3))]) == (1 << 20) + 3
+        assert await blocks[0].aget((90 << 20) - 5, 5) == data[1][(40 << 20) - 5:40 << 20]
+        getting = asyncio.create_task(blocks[0].aget())
+        await asyncio.sleep(0.001)
+        cluster["n2"].kill()
+        with pytest.raises(oncilla.PeerLost):
+            await getting
+            await blocks[0].aget()
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=2) as pool:
+        run(main(pool))
 
 
 def test_a_cancelled_get_does_not_write_any_more(make_cluster):

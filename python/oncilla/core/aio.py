@@ -1,17 +1,21 @@
-"""asyncio over the blocking calls.
+"""asyncio over the C library.
 
-In the C library progress is made by the thread that waits. So each awaited call runs in a small thread pool of its
-session, without the GIL, at most `THREADS` at a time; the others queue.
+A transfer is begun by a thread, since a node may have to be dialled, and goes on by itself: the event loop sleeps
+until a descriptor says that some of it has ended. So as many run at once as there are awaits. What cannot be waited
+for so (allocate, attach, close, tables) runs in a small thread pool of its session, at most `THREADS` at a time; the
+others queue.
 
-Cancellation: a call that still queues never starts. A transfer that runs is told to stop, ends with what is under
-way (at most 64 MiB), and only then `await` raises CancelledError: whenever an `await` here returns or raises,
-nobody touches its buffers any more. Where a node stopped answering that takes the failure deadline.
+Cancellation: a transfer that was not begun never starts. One that runs is told to stop, ends with what is under way
+(at most 64 MiB), and only then `await` raises CancelledError: whenever an `await` here returns or raises, nobody
+touches its buffers any more. Where a node stopped answering that takes the failure deadline.
 """
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,10 +23,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import _core
 
 if TYPE_CHECKING:
+    from .allocation import Allocation
     from .session import Session
 
 THREADS = 4
 Result = TypeVar("Result")
+
+_UNDER_WAY, _BEGIN = 0, 1  # of _core.Transfer.reap()
+_FIRST_LOOK_S, _LOOKS_EVERY_S = 0.000_05, 0.001
 
 
 def _submit(session: Session, call: Callable[[], Result]) -> Future[Result]:
@@ -40,8 +48,97 @@ def _submit(session: Session, call: Callable[[], Result]) -> Future[Result]:
         return failed
 
 
+class _Watch:
+    """What an event loop has under way, and the descriptor that tells it of ends."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.ready = _core.Ready()
+        self.waiting: dict[_core.Transfer, asyncio.Future[int]] = {}
+        loop.add_reader(self.ready.fileno(), self._look)
+
+    def _look(self) -> None:
+        self.ready.clear()
+        for transfer in list(self.waiting):
+            state = transfer.reap()
+            if state != _UNDER_WAY:
+                told = self.waiting.pop(transfer)
+                if not told.done():
+                    told.set_result(state)
+
+    async def next(self, transfer: _core.Transfer) -> int:
+        """Its state, once that is not `_UNDER_WAY`."""
+        state = transfer.reap()
+        if state != _UNDER_WAY:
+            return state
+        told = self.waiting[transfer] = asyncio.get_running_loop().create_future()
+        return await told
+
+
+_watches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = weakref.WeakKeyDictionary()
+
+
+def _watch() -> _Watch:
+    loop = asyncio.get_running_loop()
+    if loop not in _watches:
+        _watches[loop] = _Watch(loop)
+    return _watches[loop]
+
+
+async def transfer(session: Session, plan: _core.Transfer) -> Any:
+    """Sees it through, and gives its result."""
+    watch = _watch()
+    queued = _submit(session, lambda: plan.begin(watch.ready))
+    begun = asyncio.wrap_future(queued)
+    try:
+        await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        if not queued.cancel():
+            plan.stop()
+            await _end(begun)
+            await _end(asyncio.ensure_future(_see_through(session, plan, watch)))
+        raise
+    rest = asyncio.ensure_future(_see_through(session, plan, watch))
+    try:
+        await asyncio.shield(rest)
+    except asyncio.CancelledError:
+        plan.stop()
+        await _end(rest)
+        raise
+    return plan.result()
+
+
+async def _see_through(session: Session, plan: _core.Transfer, watch: _Watch) -> None:
+    """Of what was begun."""
+    while await watch.next(plan) == _BEGIN:
+        await asyncio.wrap_future(_submit(session, lambda: plan.begin(watch.ready)))
+
+
+async def word_at_least(words: Allocation, offset: int, value: int, deadline_s: float | None) -> int:
+    """Looks at the word again and again. Raises: as `Allocation.wait_at_least()`."""
+    pause_s, give_up_s = _FIRST_LOOK_S, None if deadline_s is None else time.monotonic() + deadline_s
+    while True:
+        if words._is_here():
+            seen = words.wait_at_least(offset, 0, deadline_s)
+        else:
+            seen = await run_to_end(words.session, words.wait_at_least, offset, 0, deadline_s)
+        if seen >= value:
+            return seen
+        left_s = pause_s if give_up_s is None else give_up_s - time.monotonic()
+        if left_s <= 0:
+            return words.wait_at_least(offset, value, 0)  # raises what it raises
+        await asyncio.sleep(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, _LOOKS_EVERY_S)
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Waits for it, however often the waiting is cancelled."""
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await asyncio.shield(task)
+
+
 async def run(session: Session, call: Callable[..., Result], *args: Any) -> Result:
-    """Runs `call(*args, cancel=...)`, a transfer, in a thread of the session."""
+    """Runs `call(*args, cancel=...)`, which stops when it is told, in a thread of the session."""
     cancel = _core.Cancel()
     queued = _submit(session, lambda: call(*args, cancel=cancel))
     ended = asyncio.wrap_future(queued)
@@ -50,9 +147,7 @@ async def run(session: Session, call: Callable[..., Result], *args: Any) -> Resu
     except asyncio.CancelledError:
         if not queued.cancel():
             cancel.cancel()
-            while not ended.done():
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await asyncio.shield(ended)
+            await _end(ended)
         raise
 
 

@@ -144,33 +144,33 @@ class Allocation(_core.Allocation):
 
     async def aget(self, offset: int = 0, nbytes: int | None = None) -> bytes:
         """`get()` for asyncio: see `oncilla.aio` for threads and cancellation."""
-        from .aio import run
-        return await run(self.session, self.get, offset, nbytes)
+        from .aio import transfer
+        return await transfer(self.session, self._start_get(offset, nbytes))
 
     async def aget_into(self, buffer: Any, offset: int = 0) -> int:
         """`get_into()` for asyncio. When it returns or raises nobody writes to `buffer` any more."""
-        from .aio import run
-        return await run(self.session, self.get_into, buffer, offset)
+        from .aio import transfer
+        return await transfer(self.session, self._start_get_into(buffer, offset))
 
     async def aput_from(self, buffer: Any, offset: int = 0) -> int:
         """`put_from()` for asyncio. When it returns or raises nobody reads `buffer` any more."""
-        from .aio import run
-        return await run(self.session, self.put_from, buffer, offset)
+        from .aio import transfer
+        return await transfer(self.session, self._start_put_from(buffer, offset))
 
     async def agetv(self, pieces: Iterable[tuple[int, Any]]) -> int:
         """`getv()` for asyncio."""
-        from .aio import run
-        return await run(self.session, self.getv, list(pieces))
+        from .aio import transfer
+        return await transfer(self.session, self._start_getv(pieces))
 
     async def aputv(self, pieces: Iterable[tuple[int, Any]]) -> int:
         """`putv()` for asyncio."""
-        from .aio import run
-        return await run(self.session, self.putv, list(pieces))
+        from .aio import transfer
+        return await transfer(self.session, self._start_putv(pieces))
 
     async def await_at_least(self, offset: int, value: int, deadline_s: float | None = None) -> int:
-        """`wait_at_least()` for asyncio."""
-        from .aio import run
-        return await run(self.session, self.wait_at_least, offset, value, deadline_s)
+        """`wait_at_least()` for asyncio: it looks at the word up to a thousand times a second, and keeps no thread."""
+        from .aio import word_at_least
+        return await word_at_least(self, offset, value, deadline_s)
 
     # ---------------------------------------------------------------- looks
 
@@ -209,7 +209,8 @@ def copy(target: Any, source: Any, nbytes: int | None = None) -> int:
 
 async def acopy(target: Any, source: Any, nbytes: int | None = None) -> int:
     """`copy()` for asyncio."""
-    from .aio import run
+    from .aio import transfer
     places = (*_place(target), *_place(source))
+    plan = _core.start_copy(*places, nbytes)
     session = next(place.session for place in (places[0], places[2]) if isinstance(place, Allocation))
-    return await run(session, _core.copy, *places, nbytes)
+    return await transfer(session, plan)
