@@ -30,7 +30,7 @@ struct Prepared {
 };
 
 void order_and_count(const Prepared& prepared, bool put, client::Allocation* allocation) {
-  keep_order(*prepared.session, allocation);
+  keep_order(*prepared.session, allocation, put);
   put ? count_put(*prepared.session, prepared.bytes) : count_get(*prepared.session, prepared.bytes);
 }
 
@@ -106,7 +106,7 @@ Status prepare_copy(const End& target, const End& source, uint64_t bytes, Prepar
     out.session->under_way().drain(target.allocation);
     out.session->under_way().drain(source.allocation);
   }
-  keep_order(*out.session, source.allocation);
+  keep_order(*out.session, source.allocation, false);
   order_and_count(out, target.allocation != nullptr, any);
   return {};
 }

@@ -112,6 +112,8 @@ class Allocation {
   std::byte* open_directly();
 
   std::atomic<uint32_t>& busy() { return busy_; }
+  /// Gets of replicas under way: one that fails is made again at another, and must not read there what was put since.
+  std::atomic<uint32_t>& gets() { return gets_; }
   /// The first error of operations whose handles were freed before anyone asked; fence() reports it.
   std::atomic<int>& deferred_error() { return deferred_error_; }
 
@@ -142,6 +144,7 @@ class Allocation {
   uint64_t base_ = 0;
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
+  std::atomic<uint32_t> gets_{0};
   std::atomic<int> deferred_error_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab

@@ -44,7 +44,7 @@ Status start_atomic(Operation& operation, Allocation& allocation, fabric::OpCode
   OCM_TRY(check_word(allocation, offset, true));
   OCM_TRY(word_piece(allocation, offset).status());
   Session& session = *allocation.session();
-  keep_order(session, &allocation);
+  keep_order(session, &allocation, true);
   session.page().add(session.page().atomic_ops, 1);
   operation.start_word(session, End{&allocation, offset, nullptr}, nullptr, kWordBytes,
                        {opcode, operand, expected, old, 0});
@@ -71,7 +71,7 @@ Status start_put_notify(Operation& operation, Allocation& allocation, uint64_t o
     return Status(Code::kUnsupported, "the bytes and the notified word are not in one extent");
   }
   Session& session = *allocation.session();
-  keep_order(session, &allocation);
+  keep_order(session, &allocation, true);
   count_put(session, bytes);
   if (bytes == 0) {
     operation.start_word(session, End{&allocation, notify_offset, nullptr}, nullptr, kWordBytes,
@@ -134,7 +134,7 @@ Result<uint64_t> wait_by_gets(Allocation& allocation, uint64_t offset, uint64_t 
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
                                os::Deadline deadline) {
   OCM_TRY(check_word(allocation, offset, false));
-  keep_order(*allocation.session(), &allocation);
+  keep_order(*allocation.session(), &allocation, false);
   OCM_TRY_ASSIGN(const Piece piece, word_piece(allocation, offset));
   for (uint32_t i = 0;; ++i) {
     Extent& extent = allocation.extent(piece.extent);

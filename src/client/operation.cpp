@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "client/allocation.h"
 #include "client/big_copy.h"
@@ -70,8 +71,12 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   if (done()) return;
   // The handle's owner is the only one that knows of this operation yet, so it ends after this. What this thread starts next
   // waits for a copy, which takes several ways; for a put to replicas, which may be posted anew where a connection broke; and
-  // until all of a long one is posted.
+  // until all of a long one is posted. A put waits for gets of replicas, too.
   std::lock_guard lock(mutex_);
+  if (!done() && !copies && replicated(source_) && !source_->read_only_layout()) {
+    counts_as_get_ = true;
+    source_->gets().fetch_add(1, std::memory_order_acq_rel);
+  }
   keeps_busy_ = copies || replicated(target_);
   if (!done() && (keeps_busy_ || has_more())) hold_busy();
 }
@@ -622,6 +627,7 @@ void Operation::hold_busy() {
 
 void Operation::finish() {
   release_busy();
+  if (std::exchange(counts_as_get_, false)) source_->gets().fetch_sub(1, std::memory_order_acq_rel);
   state_.store(State::kDone, std::memory_order_release);
   tell_sleeper();
 }

@@ -241,9 +241,10 @@ class Operation {
   Runs runs_;
   Run run_;  // the rest of the run that is being cut
   bool exhausted_ = false;
-  bool busy_held_ = false;   // hold_busy()
-  bool keeps_busy_ = false;  // to the end; else until all is posted
-  bool by_mover_ = false;    // the step
+  bool busy_held_ = false;      // hold_busy()
+  bool keeps_busy_ = false;     // to the end; else until all is posted
+  bool by_mover_ = false;       // the step
+  bool counts_as_get_ = false;  // Allocation::gets()
   uint32_t legs_per_cut_ = 1;
   uint64_t target_failed_ = 0;   // replicas, by bit
   uint64_t target_revoked_ = 0;  // of those

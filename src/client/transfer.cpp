@@ -86,10 +86,11 @@ Status check_copy(const End& target, const End& source, uint64_t bytes) {
   return {};
 }
 
-void keep_order(Session& session, Allocation* allocation) {
-  if (allocation != nullptr && allocation->busy().load(std::memory_order_acquire) != 0) {
-    session.under_way().drain(allocation);
-  }
+void keep_order(Session& session, Allocation* allocation, bool put) {
+  if (allocation == nullptr) return;
+  const bool waits = allocation->busy().load(std::memory_order_acquire) != 0 ||
+                     (put && allocation->gets().load(std::memory_order_acquire) != 0);
+  if (waits) session.under_way().drain(allocation);
 }
 
 void count_put(Session& session, uint64_t bytes) {

@@ -15,7 +15,7 @@ Status check_segments(const Allocation& allocation, bool put, const Segment* seg
                       uint64_t* bytes_total);
 
 /// Waits for operations that later ones on this allocation must not overtake.
-void keep_order(Session& session, Allocation* allocation);
+void keep_order(Session& session, Allocation* allocation, bool put);
 /// Counts one operation on the session page.
 void count_put(Session& session, uint64_t bytes);
 void count_get(Session& session, uint64_t bytes);

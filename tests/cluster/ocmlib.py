@@ -215,6 +215,15 @@ class Allocation:
         check(lib().ocm_op_wait(op, 2, 0))
         return last
 
+    def get_and_then_put(self, count: int, put: bytes) -> bytes:
+        """What a get gives behind which a put of the same bytes was started."""
+        self.start("get", 0, count)
+        got, data, op = self.buffer, c.create_string_buffer(put, len(put)), c.c_void_p()
+        check(lib().ocm_put_start(self.handle, 0, data, len(put), c.byref(op)))
+        for one in (self.op, op):
+            check(lib().ocm_op_wait(one, 2, 0))
+        return got.raw
+
     def words_started(self, offset: int, count: int) -> list:
         """Additions of 1 to the word at `offset`, a compare-swap and a notified put behind them; the values before."""
         old, ops = (c.c_uint64 * (count + 1))(), [c.c_void_p() for _ in range(count + 2)]

@@ -1,5 +1,6 @@
 """Operations that go on while their program does something else, or sleeps in an event loop."""
 import os
+import signal
 import time
 
 import pytest
@@ -69,6 +70,19 @@ def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layo
     program = netns_cluster.program(netns_cluster["n1"])
     far = program.alloc(64 * MIB, layout=layout, nodes=nodes, flags=DEDICATED, **more)
     assert far.call("long_and_then", 1000, 10_000) == bytes([1 + 999 % 250]) * 10_000
+
+
+@pytest.mark.parametrize("silent", ["n2", "n3"])
+def test_a_get_that_moves_on_to_another_replica_comes_before_a_put_behind_it(netns_cluster, silent):
+    cluster = netns_cluster
+    far = cluster.program(cluster["n1"]).alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    far.fill(0, 1, MIB)
+    cluster[silent].signal(signal.SIGSTOP)
+    try:
+        assert far.call("get_and_then_put", MIB, bytes(1000)) == pattern(1, MIB)
+    finally:
+        cluster[silent].signal(signal.SIGCONT)
+    assert far.get(0, 1000) == bytes(1000)
 
 
 def test_an_idle_session_needs_no_processor_afterwards(netns_cluster, far):
