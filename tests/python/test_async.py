@@ -171,3 +171,31 @@ def test_a_cancelled_get_does_not_write_any_more(make_cluster):
         assert bytes(target) == seen and seen.count(b"x") <= 64 << 20
     with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
         run(main(pool))
+
+
+@pytest.mark.parametrize("how", ["the end of run()", "each task is cancelled"])
+def test_when_all_is_cancelled_nobody_writes_any_more(make_cluster, how):
+    cluster = make_cluster(2, budget=256 << 20)
+    target = bytearray(128 << 20)
+    seen = []
+
+    async def get(block):
+        try:
+            await block.aget_into(target)
+        finally:
+            seen.append(bytes(target))
+
+    async def main(pool):
+        block = pool.allocate(128 << 20, nodes="n2")
+        block.put_from(b"x" * (128 << 20))
+        getting = asyncio.create_task(get(block))
+        await asyncio.sleep(0.005)
+        if how == "each task is cancelled":
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.wait([getting])
+
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
+        asyncio.run(main(pool))
+        time.sleep(0.2)
+        assert len(seen) == 1 and bytes(target) == seen[0]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import time
 import weakref
@@ -85,32 +86,31 @@ def _watch() -> _Watch:
 
 
 async def transfer(session: Session, plan: _core.Transfer) -> Any:
-    """Sees it through, and gives its result."""
-    watch = _watch()
-    queued = _submit(session, lambda: plan.begin(watch.ready))
-    begun = asyncio.wrap_future(queued)
-    try:
-        await asyncio.shield(begun)
-    except asyncio.CancelledError:
-        if not queued.cancel():
-            plan.stop()
-            await _end(begun)
-            await _end(asyncio.ensure_future(_see_through(session, plan, watch)))
-        raise
-    rest = asyncio.ensure_future(_see_through(session, plan, watch))
-    try:
-        await asyncio.shield(rest)
-    except asyncio.CancelledError:
-        plan.stop()
-        await _end(rest)
-        raise
+    """Sees it through, and gives its result. Its task waits by itself: whoever cancels all tasks cancels no other."""
+    watch, cancelled = _watch(), False
+    state = _BEGIN
+    for turn in itertools.count():
+        queued = _submit(session, lambda: plan.begin(watch.ready))
+        while not queued.done():
+            try:
+                await asyncio.shield(asyncio.wrap_future(queued))
+            except asyncio.CancelledError:
+                if turn == 0 and queued.cancel():
+                    raise
+                cancelled = True
+                plan.stop()
+        queued.result()
+        while (state := plan.reap()) == _UNDER_WAY:
+            try:
+                await watch.next(plan)
+            except asyncio.CancelledError:
+                cancelled = True
+                plan.stop()
+        if state != _BEGIN:
+            break
+    if cancelled:
+        raise asyncio.CancelledError
     return plan.result()
-
-
-async def _see_through(session: Session, plan: _core.Transfer, watch: _Watch) -> None:
-    """Of what was begun."""
-    while await watch.next(plan) == _BEGIN:
-        await asyncio.wrap_future(_submit(session, lambda: plan.begin(watch.ready)))
 
 
 async def word_at_least(words: Allocation, offset: int, value: int, deadline_s: float | None) -> int:
