@@ -77,7 +77,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
     counts_as_get_ = true;
     source_->gets().fetch_add(1, std::memory_order_acq_rel);
   }
-  keeps_busy_ = copies || replicated(target_);
+  keeps_busy_ = keeps_busy_ || copies || replicated(target_);
   if (!done() && (keeps_busy_ || has_more())) hold_busy();
 }
 

@@ -105,6 +105,7 @@ class Operation {
   /// UnderWay's list.
   Operation* next_under_way = nullptr;
   Operation** link_under_way = nullptr;
+  uint64_t entered = 0;  // how manieth
 
  private:
   enum class State : uint8_t { kIdle, kMoving, kConfirming, kResolving, kDone };

@@ -10,13 +10,14 @@ void UnderWay::enter(Operation& operation) {
   operation.link_under_way = &first_;
   if (first_ != nullptr) first_->link_under_way = &operation.next_under_way;
   first_ = &operation;
+  operation.entered = ++entered_;
   count_.fetch_add(1, std::memory_order_relaxed);
   if (!operation.done()) mover_.start();
 }
 
 Status UnderWay::signal(Operation& operation, int eventfd) {
   if (!operation.signal_when_done(eventfd) || eventfd < 0 || mover_.hurry()) return {};
-  (void)operation.signal_when_done(-1);
+  if (!operation.signal_when_done(-1)) return {};  // it is done meanwhile
   return Status(Code::kNoMemory,
                 "the thread that moves operations cannot be started; raise this process' limits on memory, "
                 "processes and "
@@ -43,12 +44,12 @@ void UnderWay::leave(Operation& operation) {
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool UnderWay::step(const Allocation* allocation, Polls* polls) {
+bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
   bool all = true;
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
-    if (!operation->touches(allocation)) continue;
+    if (operation->entered > until || !operation->touches(allocation)) continue;
     if (operation->step_as(operation->waits_for_its_turn() && is_first_locked(*operation))) continue;
     all = false;
     if (polls != nullptr) (void)operation->sleeps_on(*polls);
@@ -92,10 +93,15 @@ bool UnderWay::is_first_locked(const Operation& operation) const {
 void UnderWay::drain(const Allocation* allocation) {
   if (step(allocation)) return;    // as nearly always, which is worth no look at the clock
   constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
+  uint64_t until = 0;
+  {
+    std::lock_guard lock(mutex_);
+    until = entered_;  // others may always have more under way
+  }
   fabric::Waiter waiter;
   for (;;) {
     Polls polls;
-    if (step(allocation, &polls)) return;
+    if (step(allocation, &polls, until)) return;
     if (!waiter.spins(os::now_ns())) polls.sleep(kSleepMsMax);
   }
 }

@@ -21,9 +21,9 @@ class UnderWay {
   /// `eventfd` becomes readable when the operation, which has entered, is done. Errors: kNoMemory (nobody would move it).
   Status signal(Operation& operation, int eventfd);
   /// Moves everything that touches `allocation` (null: everything); true when all of it is done. `polls`: what the rest waits
-  /// for.
-  bool step(const Allocation* allocation, Polls* polls = nullptr);
-  /// Until step() is true. Ends by itself: operations without progress fail.
+  /// for. `until`: of those that entered up to it.
+  bool step(const Allocation* allocation, Polls* polls = nullptr, uint64_t until = UINT64_MAX);
+  /// Until step() is true of what has entered by now. Ends by itself: operations without progress fail.
   void drain(const Allocation* allocation);
   /// Everything that is_before() the operation is done. It stays so.
   bool is_first(const Operation& operation);
@@ -48,6 +48,7 @@ class UnderWay {
   std::mutex mutex_;
   std::condition_variable let_go_;
   std::atomic<uint32_t> count_{0};
+  uint64_t entered_ = 0;
   Operation* first_ = nullptr;
   Operation* moved_ = nullptr;  // the mover has it
   Mover mover_{*this};

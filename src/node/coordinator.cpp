@@ -227,7 +227,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
 }
 
 void Coordinator::remade(const wire::PartMoved& part) {
-  heard_by_all_.erase(part.allocation_id());  // a home that came may have a mode of before
+  heard_by_all_.clear();  // a home that came may have a mode of before; the part may be one of many of a name
   if (names_.relocate(part) || !names_.was_removed(part.allocation_id())) return;
   // Made again by a home that could not be told of the removal: its new replicas' homes were none then.
   wire::Allocation removed;

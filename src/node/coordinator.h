@@ -107,14 +107,15 @@ class Coordinator {
   static std::vector<std::string> homes_of(const wire::Allocation& allocation);
   /// Each home of it, in the background.
   void tell_removed(const wire::Allocation& removed);
-  /// With its node's next heartbeat. False: it is not noted, for too much waits already.
-  bool tell_later(std::string node, wire::PublishExtents what);
+  /// With its node's next heartbeat. `again`: what is noted already is newer. False: it is not noted, for too much waits.
+  bool tell_later(std::string node, wire::PublishExtents what, bool again = false);
   /// False: the same daemon has sent a newer one since.
   bool is_newest(const wire::PublishRequest& request);
   /// Their homes free what nobody remembers to have given up.
   void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
-  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr);
+  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr,
+                                       bool again = false);
   /// What waited for the node's heartbeat.
   control::Task<void> tell_what_waited(std::string node, wire::PublishExtents what);
   /// A home of it has not been told yet what became of its name.
@@ -162,6 +163,7 @@ class Coordinator {
     std::string allocation_id;
     bool remove = false;
     uint64_t undone_attempt = 0;  // 0: no undo
+    bool former = false;
     auto operator<=>(const Untold&) const = default;
   };
   std::unordered_map<std::string, std::map<Untold, wire::PublishExtents>> unheard_;

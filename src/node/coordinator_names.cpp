@@ -234,7 +234,8 @@ Task<void> Coordinator::tell_witnesses(const std::string& allocation_id) {
   co_await core_.env.join(std::move(tasks));
 }
 
-Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents what, bool* later) {
+Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents what, bool* later,
+                                         bool again) {
   const wire::NodeView* known = membership_.find(node);
   if (known == nullptr || membership_.may_live(node, known->partition())) {
     wire::Envelope message;
@@ -251,13 +252,13 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
       co_return;
     }
   }
-  (void)tell_later(std::move(node), std::move(what));
+  (void)tell_later(std::move(node), std::move(what), again);
   if (later != nullptr) *later = true;
 }
 
 Task<void> Coordinator::tell_what_waited(std::string node, wire::PublishExtents what) {
   const auto told = being_told_.insert(what.allocation().allocation_id());
-  co_await tell_until_heard(std::move(node), std::move(what));
+  co_await tell_until_heard(std::move(node), std::move(what), nullptr, true);
   being_told_.erase(told);
 }
 
@@ -273,7 +274,7 @@ void Coordinator::tell_of_former(const std::string& allocation_id,
   }
 }
 
-bool Coordinator::tell_later(std::string node, wire::PublishExtents what) {
+bool Coordinator::tell_later(std::string node, wire::PublishExtents what, bool again) {
   if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
     return false;
   fault::reached(fault::State::kToldLater);
@@ -284,8 +285,11 @@ bool Coordinator::tell_later(std::string node, wire::PublishExtents what) {
     }
     if (!here.empty()) what.mutable_allocation()->mutable_extents()->Swap(&here);
   }
-  const Untold key{what.allocation().allocation_id(), what.remove(), what.undo() ? what.attempt() : 0};
-  const bool is_new = unheard_[std::move(node)].insert_or_assign(key, std::move(what)).second;
+  const Untold key{what.allocation().allocation_id(), what.remove(), what.undo() ? what.attempt() : 0,
+                   what.former()};
+  auto& waiting = unheard_[std::move(node)];
+  const bool is_new = again ? waiting.try_emplace(key, std::move(what)).second
+                            : waiting.insert_or_assign(key, std::move(what)).second;
   if (is_new) ++unheard_count_;
   OCM_DASSERT(unheard_count_ <= kToldLaterMax);
   return true;

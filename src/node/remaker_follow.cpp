@@ -125,8 +125,12 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
   if (known.is_ok()) {
     const uint64_t silent_since_ns = leader_silent_ns_.try_emplace(id, core_.now_ns()).first->second;
     known = co_await cluster_.settle_part(part, lost, id_of(follows.was()), id_of(follows.now(0)));
-    // It may only stand still, and have the end decided when it goes on.
-    const bool is_patient = core_.now_ns() < silent_since_ns + 3 * core_.config.failure_deadline_ns();
+    // It may only stand still, and have the end decided when it goes on. Another run of it does not, and the voters forget.
+    const wire::NodeView* leads = cluster_.find(follows.now(0).node());
+    const bool is_over =
+        leads != nullptr && leads->partition() != GlobalAddress(follows.now(0).address()).partition();
+    const bool is_patient =
+        !is_over && core_.now_ns() < silent_since_ns + 3 * core_.config.failure_deadline_ns();
     if (known.code() == Code::kLost && is_patient && !fault::at(fault::Point::kPlanThrownAway))
       known = Code::kDeadline;
   } else {

@@ -292,7 +292,6 @@ Status Loader::encode_group(const std::vector<Part>& parts, std::vector<Bucket>&
 
 void Loader::start_puts(std::vector<Bucket>& buckets) {
   Staging& staging = staging_[staging_next_];
-  OCM_DASSERT(staging.puts.empty());  // L3
   for (const Bucket& bucket : buckets) {
     if (!bucket.staged || !staging.started.is_ok()) continue;
     ocm_op* op = nullptr;

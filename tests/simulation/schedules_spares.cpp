@@ -166,7 +166,35 @@ std::string leader_seems_dead(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
-/// The same, and the home that leads goes on while its spare home, which has freed its replica, does not hear it: that one is
+/// The home of a lost replica and the one that leads restart, one after the other, before the council is asked: the voters
+/// forget the part soon, and the spare home hears in time that nothing follows.
+std::string leader_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 6, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(0);
+  script.take_room(writer, on(4, 5));
+  const auto handle = script.make_named(writer, on(1, 2), "r");
+  bool planned = false;
+  world.on_state = [&](fault::State state) {
+    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) world.kill(2, true);
+  };
+  script.run_for_ms(2000);
+  world.kill(1, true);
+  world.restart(1);
+  script.must_put(writer, handle, 1, 8);
+  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
+  if (!planned && broken.empty()) world.violate("the part was not planned");
+  script.run_for_ms(100 * seed);
+  world.restart(2);
+  script.run_for_ms(20'000);
+  script.run(writer, [&]() -> Task<void> { (void)co_await writer->remove("r"); });
+  world.end_program(*writer);
+  script.run_for_ms(30'000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
+/// The home that leads stands still, and goes on while its spare home, which has freed its replica, does not hear it: that one is
 /// missed all the same.
 std::string spare_is_missed(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 6, 0, false);
@@ -467,6 +495,7 @@ const std::vector<Schedule>& schedules_of_spares() {
       {"one of two spare homes hears", one_of_two_hears, 30},
       {"the home that leads stands still", leader_stands_still, 24},
       {"the home that leads seems dead", leader_seems_dead, 24},
+      {"the home that leads restarts", leader_restarts, 24},
       {"a spare home is missed", spare_is_missed, 24},
       {"removed with a plan", removed_with_a_plan, 24},
       {"an end with a plan", end_with_a_plan, 12},

@@ -142,10 +142,10 @@ void TcpChannel::pump() {
   while (waiting_head_ != nullptr && flights_.size() < kFlightsMax &&
          (window_used_bytes_ < window_bytes_ || flights_.empty())) {
     Op& op = *waiting_head_;
-    if (is_control(op)) {
-      frame_control(static_cast<ControlOp&>(op));
-    } else {
-      frame_op(op);
+    try {
+      is_control(op) ? frame_control(static_cast<ControlOp&>(op)) : frame_op(op);
+    } catch (const std::bad_alloc&) {
+      return fail(Code::kNoMemory);  // half a frame may be queued
     }
     const bool whole = is_control(op) || op.bytes_sent == op.bytes ||
                        (op.opcode != OpCode::kPut && op.opcode != OpCode::kGet);

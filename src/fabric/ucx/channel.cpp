@@ -130,8 +130,8 @@ void UcxChannel::post(Op& op) {
 void UcxChannel::enter(Op& op) {
   if (worker_ == nullptr) return op.finish(health_.code());
   op.bytes_sent = op.bytes_done = 0;
-  op.state.store(OpState::kPosted, std::memory_order_relaxed);
   Entry& entry = entries_.emplace_back();
+  op.state.store(OpState::kPosted, std::memory_order_relaxed);
   entry.op = &op;
   if (auto found = targets_.find(op.index); found != targets_.end()) entry.target = found->second;
   entry.code = validate(op, entry.target.get());
