@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# style: clang-format (check only), ruff and mypy. Without an argument clang-tidy too. All run, whatever one finds.
+# style: clang-format (check only), ruff and mypy. tidy: clang-tidy over what scripts/build.sh release compiles of the product.
+# Without an argument both. All run, whatever one finds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
@@ -10,9 +11,26 @@ clang_format() {
     xargs -0 -P "$(nproc)" -n 32 build/venv/bin/clang-format --dry-run -Werror
 }
 
+# Files that are compiled together are read together: three times quicker than one by one.
+product() {
+  build/venv/bin/python - <<'END'
+import json
+import pathlib
+
+here = pathlib.Path.cwd()
+for one in json.loads((here / "build/release/compile_commands.json").read_text()):
+    file = pathlib.Path(one["file"]).relative_to(here)
+    place = file.relative_to("build/release") if file.is_relative_to("build/release") else file
+    if place.parts[0] in ("src", "daemon", "cli", "tools", "apps") and file.suffix in (".cpp", ".cxx") \
+            and "proto.dir" not in str(file):
+        print(file, end="\0")
+END
+}
+
 clang_tidy() {
-  git ls-files -z 'src/*.cpp' 'daemon/*.cpp' 'cli/*.cpp' 'tools/*.cpp' |
-    xargs -0 -P "$(nproc)" -n 4 clang-tidy -quiet -p build/release
+  # GCC's own flags are none of clang's; what protoc wrote is none of ours.
+  product | xargs -0 -P "$(nproc)" -n 1 build/venv/bin/clang-tidy -quiet -p build/release \
+    --extra-arg=-Qunused-arguments --header-filter="^$PWD/(src|include|daemon|cli|tools|apps)/" 2>/dev/null
 }
 
 check() {  # COMMAND...: one run tells of all that fails
@@ -20,14 +38,13 @@ check() {  # COMMAND...: one run tells of all that fails
 }
 
 case "$what" in
-  style | all) ;;
-  *) echo "usage: scripts/lint.sh [style]" >&2; exit 2 ;;
+  style | tidy | all) ;;
+  *) echo "usage: scripts/lint.sh [style|tidy]" >&2; exit 2 ;;
 esac
-check clang_format
-check build/venv/bin/ruff check --no-cache .
-check build/venv/bin/mypy --cache-dir=/dev/null
-if [ "$what" = all ]; then
-  scripts/need.sh clang-tidy
-  check clang_tidy
+if [ "$what" != tidy ]; then
+  check clang_format
+  check build/venv/bin/ruff check --no-cache .
+  check build/venv/bin/mypy --cache-dir=/dev/null
 fi
+if [ "$what" != style ]; then check clang_tidy; fi
 exit "$failed"

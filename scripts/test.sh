@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the test suites: all | style | unit | cluster | python | sanitizers | long. Builds what they need first, prints
+# Runs the test suites: all | style | tidy | unit | cluster | python | sanitizers | long. Builds what they need first, prints
 # each runner's own summary, and at the end how long each part took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -78,17 +78,19 @@ else
 fi
 case "$what" in
   style) suite "style" scripts/lint.sh style ;;
+  tidy) suite "tidy" scripts/lint.sh tidy ;;
   unit) suite "ctest: release" run_ctest release ;;
   cluster) suite "pytest: cluster" run_cluster "${many[@]}" tests/cluster ;;
   python) all_of_python ;;
   all)
     suite "style" scripts/lint.sh style
+    suite "tidy" scripts/lint.sh tidy
     suite "ctest: release" run_ctest release
     suite "pytest: cluster" run_cluster "${many[@]}" tests/cluster
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;
   long) source scripts/test-long.sh ;;
-  *) echo "usage: scripts/test.sh all|style|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
+  *) echo "usage: scripts/test.sh all|style|tidy|unit|cluster|python|sanitizers|long" >&2; exit 2 ;;
 esac
 all_passed

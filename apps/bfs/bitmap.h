@@ -28,7 +28,7 @@ class Bitmap {
   uint64_t words() const { return words_.size(); }
   uint64_t& word(uint64_t index) { return words_[index]; }
   uint64_t word(uint64_t index) const { return words_[index]; }
-  void swap(Bitmap& other) { words_.swap(other.words_); }
+  void swap(Bitmap& other) noexcept { words_.swap(other.words_); }
 
  private:
   static uint64_t mask(uint64_t bit) { return uint64_t{1} << (bit % 64); }

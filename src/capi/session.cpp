@@ -105,7 +105,7 @@ void end_session(client::Session* session) {
 
 void copy_text(char* out, size_t bytes, const std::string& text) {
   const size_t length = std::min(text.size(), bytes - 1);
-  std::memcpy(out, text.data(), length);
+  std::memcpy(out, text.data(), length);  // NOLINT: ended below
   std::memset(out + length, 0, bytes - length);
 }
 

@@ -42,7 +42,7 @@ Task<void> Env::join(std::vector<Task<void>> tasks) {
   Signal done(*this);
   size_t left = tasks.size();
   for (Task<void>& task : tasks) spawn(counted(guarded(std::move(task)), left, done));
-  while (left > 0) co_await done.wait();
+  while (left > 0) co_await done.wait();  // NOLINT: counted() counts it down
 }
 
 }  // namespace ocm::control

@@ -34,10 +34,10 @@ Task<bool> ready(Loop& loop, int fd, asio::posix::stream_descriptor::wait_type w
     if (cancelled) return;
     late = true;
     asio::error_code ignored;
-    stream.cancel(ignored);
+    (void)stream.cancel(ignored);
   });
   co_await completed([&](auto done) { stream.async_wait(what, done); });
-  stream.release();
+  (void)stream.release();
   // The timer's handler refers to this frame: it must have run, cancelled or not, before the frame goes.
   if (!late) {
     timer.cancel();

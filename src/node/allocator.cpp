@@ -196,7 +196,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     }
     sessions_.refund(session->uid, bytes);
     for (Making& m : made) {
-      if (m.status.is_ok()) co_await release(session, Extents(1, std::move(m.extent)));
+      if (m.status.is_ok()) co_await release(session, Extents(1, m.extent));
     }
     if (last.code() == Code::kPoolFull) continue;
     // If the program did not name this one.

@@ -57,7 +57,7 @@ Status verify_for(SSL_CTX* context, X509* certificate, const char* purpose, cons
   const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> store(X509_STORE_CTX_new(),
                                                                               X509_STORE_CTX_free);
   STACK_OF(X509)* chain = nullptr;
-  SSL_CTX_get0_chain_certs(context, &chain);
+  SSL_CTX_get0_chain_certs(context, &chain);  // NOLINT: a macro that casts
   if (!store || X509_STORE_CTX_init(store.get(), SSL_CTX_get_cert_store(context), certificate, chain) != 1) {
     return Status(Code::kNoMemory, "TLS certificate");
   }

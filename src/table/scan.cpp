@@ -206,8 +206,8 @@ class Scan {
     if (born_ == fork_generation()) {
       ahead_->stop();
     } else if (ahead_.use_count() > 1) {
-      new std::shared_ptr<Ahead>(
-          std::move(ahead_));  // its thread stayed in the parent: nothing here may wait for it
+      // Its thread stayed in the parent: nothing here may wait for it.
+      new (std::nothrow) std::shared_ptr<Ahead>(std::move(ahead_));
     }
   }
 

@@ -150,7 +150,7 @@ Result<uint32_t> NetworkCore::attach(Link& link, const ExtentDescriptor& extent,
   Stream& stream = link.streams[index];
   stream.bytes = extent.bytes;
   stream.access = access;
-  stream.extent = std::move(served);
+  stream.extent = served;
   return index;
 }
 

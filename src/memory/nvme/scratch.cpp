@@ -133,7 +133,7 @@ class ScratchPool::Pages final : public Backing, public Staged {
                from % page_bytes,
                bytes == nullptr ? nullptr : bytes + (from - offset),
                until - from,
-               std::move(change)};
+               change};
       {
         std::lock_guard lock(mutex_);
         auto [busy, idle] = busy_.try_emplace(page);

@@ -25,13 +25,13 @@ bool extremes(const Value* values, uint64_t count, Value& low, Value& high) {
       const Value value = values[i + lane];
       lows[lane] = value < lows[lane] ? value : lows[lane];
       highs[lane] = value > highs[lane] ? value : highs[lane];
-      if constexpr (std::is_floating_point_v<Value>) ordered &= value == value;
+      if constexpr (std::is_floating_point_v<Value>) ordered &= value == value;  // NOLINT: not of NaN
     }
   }
   for (; i < count; ++i) {
     lows[0] = values[i] < lows[0] ? values[i] : lows[0];
     highs[0] = values[i] > highs[0] ? values[i] : highs[0];
-    if constexpr (std::is_floating_point_v<Value>) ordered &= values[i] == values[i];
+    if constexpr (std::is_floating_point_v<Value>) ordered &= values[i] == values[i];  // NOLINT: the same
   }
   low = *std::min_element(lows, lows + kLanes);
   high = *std::max_element(highs, highs + kLanes);

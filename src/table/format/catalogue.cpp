@@ -130,8 +130,9 @@ class Checker {
     }
     uint64_t rows = 0;
     for (const Group& group : catalogue_.groups) {
-      if (group.rows == 0 || group.rows > kFieldRowsMax || (rows += group.rows) > INT64_MAX)
-        return bad("a row group's rows");
+      if (group.rows == 0 || group.rows > kFieldRowsMax) return bad("a row group's rows");
+      rows += group.rows;
+      if (rows > INT64_MAX) return bad("a row group's rows");
       if (group.columns.size() != catalogue_.schema.children.size()) return bad("a row group's columns");
       for (size_t c = 0; c < group.columns.size(); ++c) {
         const Chunk& chunk = group.columns[c].chunk;
@@ -163,7 +164,9 @@ class Checker {
   Status check_place(const Chunk& chunk) const {
     uint64_t bytes = 0;
     for (const uint64_t one : chunk.buffers) {
-      if (one > kCapacityMax || (bytes += align_up(one)) > kCapacityMax) return bad("a buffer's length");
+      if (one > kCapacityMax) return bad("a buffer's length");
+      bytes += align_up(one);
+      if (bytes > kCapacityMax) return bad("a buffer's length");
     }
     if (bytes == 0) return {};
     if (chunk.offset % kAlignment != 0) return bad("a chunk is not aligned");

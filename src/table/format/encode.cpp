@@ -399,7 +399,7 @@ class Encoder {
     for (int64_t row = 0; row < piece.length; ++row) {
       out[row] = 0;
       if (!valid_at(validity, piece.offset + row)) continue;
-      const auto index = static_cast<uint64_t>(from[row]);
+      const auto index = static_cast<uint64_t>(from[row]);  // NOLINT: a negative one is outside
       if (index >= count) return outside();
       out[row] = static_cast<Index>(renames != nullptr ? (*renames)[index] : static_cast<int64_t>(index));
     }
