@@ -1,4 +1,5 @@
 // Of new replicas whose homes do not hear, in time or at all, that they have them, or whose they are.
+#include <functional>
 #include <map>
 
 #include "script.h"
@@ -133,34 +134,59 @@ std::string leader_stands_still(uint64_t seed, const std::set<fault::Point>& bro
   return script.end(outcome);
 }
 
+/// A part of two replicas, of which the home of one dies; node 2 leads, node 3 has room.
+struct LastReplica : Script {
+  LastReplica(uint64_t seed, const std::set<fault::Point>& broken, size_t writes_on)
+      : Script(seed, broken, 6, 0, false), may_miss(!broken.empty()), writer(world.add_program(writes_on)) {
+    take_room(writer, on(4, 5));
+    handle = make_named(writer, on(1, 2), "r");
+    run_for_ms(2000);
+  }
+  /// `at_plan` runs when the spare home has the plan, `when_lost` when the other home is dead.
+  void lose(
+      std::function<void()> at_plan, const std::function<void()>& when_lost = [] {}) {
+    world.on_state = [this, at_plan = std::move(at_plan)](fault::State state) {
+      if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) at_plan();
+      settled = settled || state == fault::State::kPlanSettled;
+      remade = remade || state == fault::State::kReplicaRemade;
+    };
+    world.kill(1, true);
+    when_lost();
+    must_put(writer, handle, 1, 8);
+    for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
+    if (!planned && !may_miss) world.violate("the part was not planned");
+  }
+  void wait_until_remade() {
+    for (int ms = 0; ms < 20'000 && !remade; ++ms) run_for_ms(1);
+    if (!remade && !may_miss) world.violate("the part was not made again");
+  }
+  const bool may_miss;
+  std::shared_ptr<Program> writer;
+  std::shared_ptr<Handle> handle;
+  bool planned = false, settled = false, remade = false;
+};
+
 /// The home that leads does not reach the coordinator, or stands still for a moment longer than the failure deadline (even
 /// seeds), while the council decides: nobody throws its copy away for that.
 std::string leader_seems_dead(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 6, 0, false);
+  LastReplica script(seed, broken, 5);
   World& world = script.world;
-  const auto writer = world.add_program(5);
-  script.take_room(writer, on(4, 5));
-  const auto handle = script.make_named(writer, on(1, 2), "r");
-  bool planned = false, remade = false;
-  world.on_state = [&](fault::State state) {
-    if (state == fault::State::kPartPlanned && !std::exchange(planned, true) && seed % 2 == 0) world.stop(2);
-    remade = remade || state == fault::State::kReplicaRemade;
-  };
-  script.run_for_ms(2000);
-  world.kill(1, true);
-  if (seed % 2 == 1) world.ways().cut(2, 0);
-  script.must_put(writer, handle, 1, 8);
-  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
-  if (!planned && broken.empty()) world.violate("the part was not planned");
-  if (seed % 2 == 0) {
+  const bool stands_still = seed % 2 == 0;
+  script.lose(
+      [&] {
+        if (stands_still) world.stop(2);
+      },
+      [&] {
+        if (!stands_still) world.ways().cut(2, 0);
+      });
+  if (stands_still) {
     script.run_for_ms(1600 + 100 * seed);
     world.resume(2);
   }
-  for (int ms = 0; ms < 20'000 && !remade; ++ms) script.run_for_ms(1);
-  if (!remade && broken.empty()) world.violate("the part was not made again");
+  script.wait_until_remade();
   script.run_for_ms(100 * (seed / 2));
   world.kill(2, true);
-  if (seed % 2 == 1) world.ways().restore(2, 0);
+  if (!stands_still) world.ways().restore(2, 0);
   script.run_for_ms(5000);
   script.must_read(0, "r", 1);
   return script.end(outcome);
@@ -169,26 +195,14 @@ std::string leader_seems_dead(uint64_t seed, const std::set<fault::Point>& broke
 /// The home of a lost replica and the one that leads restart, one after the other, before the council is asked: the voters
 /// forget the part soon, and the spare home hears in time that nothing follows.
 std::string leader_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 6, 0, false);
+  LastReplica script(seed, broken, 0);
   World& world = script.world;
-  const auto writer = world.add_program(0);
-  script.take_room(writer, on(4, 5));
-  const auto handle = script.make_named(writer, on(1, 2), "r");
-  bool planned = false;
-  world.on_state = [&](fault::State state) {
-    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) world.kill(2, true);
-  };
-  script.run_for_ms(2000);
-  world.kill(1, true);
-  world.restart(1);
-  script.must_put(writer, handle, 1, 8);
-  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
-  if (!planned && broken.empty()) world.violate("the part was not planned");
+  script.lose([&] { world.kill(2, true); }, [&] { world.restart(1); });
   script.run_for_ms(100 * seed);
   world.restart(2);
   script.run_for_ms(20'000);
-  script.run(writer, [&]() -> Task<void> { (void)co_await writer->remove("r"); });
-  world.end_program(*writer);
+  script.run(script.writer, [&]() -> Task<void> { (void)co_await script.writer->remove("r"); });
+  world.end_program(*script.writer);
   script.run_for_ms(30'000);
   world.check_unused();
   return script.end(outcome);
@@ -197,26 +211,13 @@ std::string leader_restarts(uint64_t seed, const std::set<fault::Point>& broken,
 /// The home that leads stands still, and goes on while its spare home, which has freed its replica, does not hear it: that one is
 /// missed all the same.
 std::string spare_is_missed(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 6, 0, false);
+  LastReplica script(seed, broken, 0);
   World& world = script.world;
-  const auto writer = world.add_program(0);
-  script.take_room(writer, on(4, 5));
-  const auto handle = script.make_named(writer, on(1, 2), "r");
-  bool planned = false, settled = false, remade = false;
-  world.on_state = [&](fault::State state) {
-    if (state == fault::State::kPartPlanned && !std::exchange(planned, true)) world.stop(2);
-    settled = settled || state == fault::State::kPlanSettled;
-    remade = remade || state == fault::State::kReplicaRemade;
-  };
-  script.run_for_ms(2000);
-  world.kill(1, true);
-  script.must_put(writer, handle, 1, 8);
-  for (int i = 0; i < 600'000 && !planned; ++i) world.run_for(50'000);
-  if (!planned && broken.empty()) world.violate("the part was not planned");
-  for (int ms = 0; ms < 60'000 && !settled; ++ms) script.run_for_ms(1);
+  script.lose([&] { world.stop(2); });
+  for (int ms = 0; ms < 60'000 && !script.settled; ++ms) script.run_for_ms(1);
   world.cut_link(2, 3);
   world.resume(2);
-  for (int ms = 0; ms < 20'000 && !remade; ++ms) script.run_for_ms(1);
+  script.wait_until_remade();
   script.run_for_ms(100 * seed);
   world.restore_link(2, 3);
   script.run_for_ms(40'000);
