@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "client/lease.h"
+#include "client/order.h"
 #include "client/slab.h"
 
 namespace ocm::client {
@@ -111,9 +112,11 @@ class Allocation {
   /// Maps a single extent of this host so that direct_now() works from now on; null if it cannot be.
   std::byte* open_directly();
 
-  std::atomic<uint32_t>& busy() { return busy_; }
+  std::atomic<uint32_t>& busy() { return order_ != nullptr ? order_->busy : busy_; }
   /// Gets of replicas under way: one that fails is made again at another, and must not read there what was put since.
-  std::atomic<uint32_t>& gets() { return gets_; }
+  std::atomic<uint32_t>& gets() { return order_ != nullptr ? order_->gets : gets_; }
+  /// Equal for handles whose operations keep an order among themselves.
+  const void* order() const { return order_ != nullptr ? static_cast<const void*>(order_.get()) : this; }
   /// The first error of operations whose handles were freed before anyone asked; fence() reports it.
   std::atomic<int>& deferred_error() { return deferred_error_; }
 
@@ -145,6 +148,7 @@ class Allocation {
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
   std::atomic<uint32_t> gets_{0};
+  std::shared_ptr<Order> order_;  // of replicas: all handles of the session share it
   std::atomic<int> deferred_error_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab

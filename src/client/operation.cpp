@@ -101,6 +101,24 @@ void Operation::begin() {
   if (source_ != nullptr) source_binding_ = source_->binding();
 }
 
+bool Operation::touches(const Allocation* allocation) const {
+  if (allocation == nullptr) return true;
+  const void* const order = allocation->order();
+  return (target_ != nullptr && target_->order() == order) ||
+         (source_ != nullptr && source_->order() == order);
+}
+
+bool Operation::is_first_after(const Turns& before) const {
+  return (target_ == nullptr || !before.contains({thread_, target_->order()})) &&
+         (source_ == nullptr || !before.contains({thread_, source_->order()}));
+}
+
+void Operation::add_to(Turns& before) const {
+  for (const Allocation* end : {target_, source_}) {
+    if (end != nullptr) before.emplace(thread_, end->order());
+  }
+}
+
 bool Operation::step() {
   if (done()) return true;
   bool first = false;

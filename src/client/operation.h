@@ -28,6 +28,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "client/binding.h"
 #include "client/control.h"
@@ -75,6 +77,10 @@ class Operation {
     return thread_ == other.thread_ && number_ < other.number_ &&
            ((target_ != nullptr && other.touches(target_)) || (source_ != nullptr && other.touches(source_)));
   }
+  /// Of those that are looked at in the order in which they entered: whose threads have what under way.
+  using Turns = std::set<std::pair<const void*, const void*>>;
+  bool is_first_after(const Turns& before) const;
+  void add_to(Turns& before) const;
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
   /// The local buffers may be reused.
   bool locally_done();
@@ -90,9 +96,8 @@ class Operation {
   Status wait(bool local, os::Deadline deadline);
   /// The outcome; done() must be true.
   const Status& status() const { return status_; }
-  bool touches(const Allocation* allocation) const {
-    return allocation == nullptr || target_ == allocation || source_ == allocation;
-  }
+  /// Of the allocation, by this handle or another one that keeps an order with it.
+  bool touches(const Allocation* allocation) const;
   Session* session() const { return session_; }
   /// The allocation is about to end, and the operation is done.
   void detach(const Allocation* allocation) {
@@ -159,6 +164,7 @@ class Operation {
     ExtentId extent;
     bool maybe_frozen = false;
     bool silent = false;  // its home, and there is no replica
+    bool asked = false;   // by this operation
     std::shared_ptr<Daemon> daemon;
     std::shared_ptr<Call> call;
   };
@@ -226,6 +232,8 @@ class Operation {
   /// Those of `part` whose homes may know of a part that was made again: not the ones on nodes that died.
   void suspect(const Part& part);
   void finish_or_resolve();
+  bool has_other_binding() const;
+  void ask_of_suspects(uint64_t now_ns);
   /// True if it started over.
   bool resolved();
   uint32_t in_flight() const { return head_ - tail_; }
@@ -258,6 +266,7 @@ class Operation {
   std::unique_ptr<Leg[]> more_legs_;
   std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
   std::vector<Suspect> suspects_;
+  bool suspects_asked_ = false;
   bool loss_revoked_ = false;     // a replica was not given up, for it was only frozen
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
   bool buffer_given_ = false;     // back to the program, before the end

@@ -89,12 +89,27 @@ void Operation::finish_or_resolve() {
   hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();
+  suspects_asked_ = false;
+}
+
+bool Operation::has_other_binding() const {
+  return (target_ != nullptr && target_->binding() != target_binding_) ||
+         (source_ != nullptr && source_->binding() != source_binding_);
+}
+
+/// Only once it is this operation's turn: of many that failed together the first asks for all.
+void Operation::ask_of_suspects(uint64_t now_ns) {
+  suspects_asked_ = true;
+  moved_at_ns_ = now_ns;
+  if (has_other_binding()) return;
   for (Suspect& suspect : suspects_) {
+    if (!suspect.allocation->resolves(suspect.silent, now_ns)) continue;
+    suspect.asked = true;
     wire::Envelope request = resolve_request(suspect.allocation->lease_id(), suspect.extent, suspect.silent);
     Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
-    if (!daemon.is_ok()) break;
+    if (!daemon.is_ok()) continue;
     auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
-    if (!call.is_ok()) break;
+    if (!call.is_ok()) continue;
     suspect.daemon = std::move(*daemon);
     suspect.call = std::move(*call);
   }
@@ -102,12 +117,14 @@ void Operation::finish_or_resolve() {
 
 bool Operation::resolved() {
   const uint64_t now = os::now_ns();
+  if (!suspects_asked_) ask_of_suspects(now);
   for (Suspect& suspect : suspects_) {
     if (suspect.call != nullptr && !test_call(*suspect.call, now)) return false;
   }
   bool again = false;
   Code known = Code::kOk;  // the last answer that ends it
   for (Suspect& suspect : suspects_) {
+    if (!suspect.asked) continue;  // known, or told to another one
     if (suspect.call == nullptr || !suspect.call->status.is_ok()) {
       const Code code = suspect.call == nullptr ? Code::kNoDaemon : suspect.call->status.code();
       if (ends_part(code)) known = code;
@@ -119,9 +136,7 @@ bool Operation::resolved() {
     if (suspect.silent && !(changed.is_ok() && changed.value()))
       suspect.allocation->was_not_resolved(Code::kPeerLost, true, now);
   }
-  // Another operation may have had the answer before.
-  again = again || (target_ != nullptr && target_->binding() != target_binding_) ||
-          (source_ != nullptr && source_->binding() != source_binding_);
+  again = again || has_other_binding();  // another operation may have had the answer before
   suspects_.clear();
   if (!again) {
     status_ = after_resolve(status_, known);

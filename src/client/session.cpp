@@ -172,7 +172,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   ++runs_resumed_;
   std::shared_ptr<Daemon> out = daemon_;
   lock.unlock();
-  if (complete) tell_complete(*out);
+  if (complete && unshown_run_ != out->run()) tell_complete(*out);
   return out;
 }
 
@@ -191,7 +191,7 @@ Session::Growing::~Growing() {
   session_.complete_due_ = false;
   const std::shared_ptr<Daemon> to = session_.daemon_;
   lock.unlock();
-  tell_complete(*to);
+  if (session_.unshown_run_ != to->run()) tell_complete(*to);
 }
 
 void Session::tell_complete(Daemon& to) {
@@ -213,10 +213,20 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     for (const std::string& hold : one.holds) next.add_holds(hold);
   }
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
-  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to.control().start(request, deadline));
-  const Status answered = to.control().wait(*call, deadline);
-  // One that is refused takes nothing from the others, and late it still comes before any later request.
-  return to.control().failed() ? answered : Status();
+  for (;;) {
+    Result<std::shared_ptr<Call>> call = to.control().start(request, deadline);
+    const Status answered = call.is_ok() ? to.control().wait(**call, deadline) : call.status();
+    if (to.control().failed()) return answered;
+    // One that the daemon refuses takes nothing from the others, and late it still comes before any later request. What had no
+    // room on the connection it has not seen.
+    if (call.is_ok() && answered.code() != Code::kQueueFull) return {};
+    if (deadline.passed()) {
+      unshown_run_ = to.run();
+      return {};
+    }
+    const timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
 }
 
 void Session::keep_receipt(const AllocationId& id, const std::string& receipt,

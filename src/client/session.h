@@ -18,6 +18,7 @@
 #include "client/control.h"
 #include "client/daemon.h"
 #include "client/nodes.h"
+#include "client/order.h"
 #include "client/receipts.h"
 #include "client/route.h"
 #include "client/slab.h"
@@ -89,6 +90,7 @@ class Session {
   Routes& routes() { return *routes_; }
   Slabs& slabs() { return *slabs_; }
   UnderWay& under_way() { return under_way_; }
+  Orders& orders() { return orders_; }
   /// As far as the daemon has told: all nodes live; that run of a daemon is dead, or will be gone soon.
   bool all_live() { return nodes_.all_live(page()); }
   bool is_dead(uint32_t partition) { return nodes_.is_dead(page(), partition); }
@@ -119,11 +121,14 @@ class Session {
   Receipts receipts_;
   uint64_t runs_resumed_ = 0;           // guarded by mutex_, as the next two
   std::map<uint64_t, size_t> growing_;  // by runs_resumed_ when they began
-  bool complete_due_ = false;           // the daemon was not told that it was shown everything
+  std::atomic<uint64_t> unshown_run_{
+      0};  // of the daemon: it took not all, and is never told that it was shown everything
+  bool complete_due_ = false;  // the daemon was not told that it was shown everything
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;
   std::unique_ptr<Slabs> slabs_;
+  Orders orders_;
   UnderWay under_way_;
   Nodes nodes_;
   uint64_t patience_with_dead_ns_ = 0;

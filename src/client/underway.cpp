@@ -6,10 +6,10 @@ namespace ocm::client {
 
 void UnderWay::enter(Operation& operation) {
   std::lock_guard lock(mutex_);
-  operation.next_under_way = first_;
-  operation.link_under_way = &first_;
-  if (first_ != nullptr) first_->link_under_way = &operation.next_under_way;
-  first_ = &operation;
+  operation.next_under_way = nullptr;
+  operation.link_under_way = last_;
+  *last_ = &operation;
+  last_ = &operation.next_under_way;
   operation.entered = ++entered_;
   count_.fetch_add(1, std::memory_order_relaxed);
   if (!operation.done()) mover_.start();
@@ -39,6 +39,8 @@ void UnderWay::leave(Operation& operation) {
   *operation.link_under_way = operation.next_under_way;
   if (operation.next_under_way != nullptr)
     operation.next_under_way->link_under_way = operation.link_under_way;
+  else
+    last_ = operation.link_under_way;
   operation.next_under_way = nullptr;
   operation.link_under_way = nullptr;
   count_.fetch_sub(1, std::memory_order_relaxed);
@@ -48,9 +50,15 @@ bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) 
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
   bool all = true;
+  const bool turns = has_turns();
+  Operation::Turns before;
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
-    if (operation->entered > until || !operation->touches(allocation)) continue;
-    if (operation->step_as(operation->waits_for_its_turn() && is_first_locked(*operation))) continue;
+    if (operation->done()) continue;
+    const bool asked = operation->entered <= until && operation->touches(allocation);
+    const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
+    if (asked && operation->step_as(first)) continue;
+    if (turns) operation->add_to(before);
+    if (!asked) continue;
     all = false;
     if (polls != nullptr) (void)operation->sleeps_on(*polls);
   }
@@ -60,17 +68,22 @@ bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) 
 UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls) {
   Moved out;
   std::unique_lock lock(mutex_);
+  const bool turns = has_turns();
+  Operation::Turns before;
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
     if (operation->done()) continue;
     if (!operation->is_left_alone(now_ns)) {
       out.has_more = true;
+      if (turns) operation->add_to(before);
       continue;
     }
-    const bool first = operation->waits_for_its_turn() && is_first_locked(*operation);
+    const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
     moved_ = operation;  // stays in the list
     lock.unlock();
-    if (!operation->step_of_mover(first)) out.total += operation->sleeps_on(polls);
+    const bool done = operation->step_of_mover(first);
+    if (!done) out.total += operation->sleeps_on(polls);
     lock.lock();
+    if (!done && turns) operation->add_to(before);
     moved_ = nullptr;
     let_go_.notify_all();
   }
@@ -81,6 +94,13 @@ bool UnderWay::is_first(const Operation& operation) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
   return is_first_locked(operation);
+}
+
+bool UnderWay::has_turns() const {
+  for (const Operation* one = first_; one != nullptr; one = one->next_under_way) {
+    if (one->waits_for_its_turn()) return true;
+  }
+  return false;
 }
 
 bool UnderWay::is_first_locked(const Operation& operation) const {

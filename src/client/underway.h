@@ -44,12 +44,16 @@ class UnderWay {
 
  private:
   bool is_first_locked(const Operation& operation) const;
+  /// Some wait for others before them.
+  bool has_turns() const;
 
   std::mutex mutex_;
   std::condition_variable let_go_;
   std::atomic<uint32_t> count_{0};
   uint64_t entered_ = 0;
-  Operation* first_ = nullptr;
+  Operation* first_ =
+      nullptr;  // in the order in which they entered, so that of a thread what started first comes first
+  Operation** last_ = &first_;
   Operation* moved_ = nullptr;  // the mover has it
   Mover mover_{*this};
 };

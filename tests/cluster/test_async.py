@@ -40,6 +40,17 @@ def test_a_node_that_dies_ends_what_nobody_waits_for(netns_cluster, far):
         far.call("end_many")
 
 
+def test_thousands_that_fail_together_end_together(netns_cluster, far):
+    """The first of them asks whether their part goes on elsewhere."""
+    far.get(0, 1)  # connected
+    netns_cluster["n2"].signal(signal.SIGSTOP)
+    try:
+        far.call("start_many", 5000, 512)
+        assert far.call("told_within", 20 * FAILURE_DEADLINE_S) == 5000
+    finally:
+        netns_cluster["n2"].signal(signal.SIGCONT)
+
+
 @pytest.mark.parametrize("node", ["n1", "n2"], ids=["here", "there"])
 def test_words_are_changed_in_the_order_in_which_that_was_started(netns_cluster, node):
     words = netns_cluster.program(netns_cluster["n1"]).alloc(MIB, nodes=[node], flags=DEDICATED)

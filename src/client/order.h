@@ -1,0 +1,41 @@
+// What is under way on a replicated allocation, of all of a session's handles of it: its operations may be posted anew, each by
+// itself, so that who starts the next must know of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/ids.h"
+
+namespace ocm::client {
+
+struct Order {
+  std::atomic<uint32_t> busy{0};
+  std::atomic<uint32_t> gets{0};  // of replicas
+};
+
+class Orders {
+ public:
+  /// The one of that allocation; made where no handle has one.
+  std::shared_ptr<Order> of(const AllocationId& id) {
+    const std::lock_guard lock(mutex_);
+    if (all_.size() > next_look_) {
+      std::erase_if(all_, [](const auto& one) { return one.second.expired(); });
+      next_look_ = 64 + 2 * all_.size();
+    }
+    std::weak_ptr<Order>& known = all_[id];
+    std::shared_ptr<Order> out = known.lock();
+    if (out == nullptr) known = out = std::make_shared<Order>();
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  size_t next_look_ = 64;
+  std::map<AllocationId, std::weak_ptr<Order>> all_;
+};
+
+}  // namespace ocm::client
