@@ -44,6 +44,7 @@ bool Mover::wake() {
 }
 
 void Mover::run() {
+  asleep_.store(false, std::memory_order_seq_cst);
   uint64_t busy_ns = os::now_ns();
   uint64_t moved = 0;
   bool woken = false;  // by what an operation waits for

@@ -665,9 +665,11 @@ bool Operation::signal_when_done(int eventfd) {
   return false;
 }
 
-bool Operation::is_left_alone(uint64_t now_ns) const {
+bool Operation::is_left_alone(uint64_t now_ns) {
   if (has_sleeper_.load(std::memory_order_relaxed)) return true;
-  const uint64_t moved_ns = moved_by_somebody_ns_.load(std::memory_order_relaxed);
+  uint64_t moved_ns = 0;  // it has just started, which is worth no look at the clock
+  if (moved_by_somebody_ns_.compare_exchange_strong(moved_ns, now_ns, std::memory_order_relaxed))
+    return false;
   return waiters_.load(std::memory_order_relaxed) == 0 && now_ns > moved_ns &&
          now_ns - moved_ns > UnderWay::kQuietNs;
 }

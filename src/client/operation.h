@@ -85,7 +85,7 @@ class Operation {
   /// The local buffers may be reused.
   bool locally_done();
   /// Nobody waits for it or moved it just now: it is the mover's. One that somebody sleeps for always is.
-  bool is_left_alone(uint64_t now_ns) const;
+  bool is_left_alone(uint64_t now_ns);
   /// Adds what it waits for; what its channels moved so far.
   uint64_t sleeps_on(Polls& polls);
   /// Somebody is told when it is done, and the mover moves it.

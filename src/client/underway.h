@@ -32,7 +32,7 @@ class UnderWay {
 
   // ---- the mover's
   /// Who waits looks more often than that.
-  static constexpr uint64_t kQuietNs = 1'000'000;
+  static constexpr uint64_t kQuietNs = 3'000'000;
   /// Of the operations that nobody moves: what they moved in all, and whether there are others that are not done.
   struct Moved {
     uint64_t total = 0;
