@@ -328,9 +328,9 @@ OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 /* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
  * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
  * Whoever waits, tests or fences moves them; while nobody does, a thread of the session does, which sleeps if there is
- * nothing to move: the program may compute as long as it likes. A start connects to a node where that is needed, and waits for
- * what was started before on replicated memory (a put for all, a get for puts), or is too long to be sent at once. If others remove the allocation meanwhile, its operations
- * end with REVOKED. */
+ * nothing to move: the program may compute as long as it likes. A start connects to a node where that is needed, and
+ * waits for what was started before on replicated memory (a put for all, a get for puts), or is too long to be sent at
+ * once. If others remove the allocation meanwhile, its operations end with REVOKED. */
 OCM_API int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                           ocm_op** op);
 OCM_API int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes,
@@ -354,8 +354,8 @@ enum {
 /* Waits at most `deadline_ns` in all (0: the session's default without progress). Returns the
  * operation's own status, or DEADLINE: then it is still under way and the handle stays. */
 OCM_API int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns);
-/* 1: complete and well; 0: under way; negative: complete with that status. It does not wait, but moves what it can, for which
- * it may connect to a node; not where ocm_op_signal was asked: then it only looks. */
+/* 1: complete and well; 0: under way; negative: complete with that status. It does not wait, but moves what it can, for
+ * which it may connect to a node; not where ocm_op_signal was asked: then it only looks. */
 OCM_API int ocm_op_test(ocm_op* op);
 /* For event loops: `eventfd`, one of eventfd(2), becomes readable once the operation is complete, at once if it is; one
  * may serve many operations, each of which adds 1. A negative one takes it back. It must stay open until it was read for
