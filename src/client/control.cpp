@@ -39,18 +39,20 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
     forget(*call);
     return status;
   }
-  status = send_all(std::move(bytes), deadline);
+  bool begun = false;
+  status = send_all(std::move(bytes), deadline, begun);
   send_returns();
   if (!status.is_ok()) {
-    forget(*call);
+    if (!begun || !give_up(*call)) forget(*call);
     return status;
   }
   return call;
 }
 
-Status ControlConnection::send_all(std::string bytes, os::Deadline deadline) {
+Status ControlConnection::send_all(std::string bytes, os::Deadline deadline, bool& begun) {
   std::lock_guard lock(sending_);
-  if (!unsent_.empty()) bytes.insert(0, std::exchange(unsent_, {}));
+  const size_t before = unsent_.size();
+  if (before != 0) bytes.insert(0, std::exchange(unsent_, {}));
   size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t n =
@@ -59,9 +61,10 @@ Status ControlConnection::send_all(std::string bytes, os::Deadline deadline) {
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (deadline.passed()) {
-        const Status late(Code::kDeadline, "the daemon does not take requests in time");
-        if (sent > 0) fail(late);  // half a message: the stream cannot go on
-        return late;
+        begun = sent > before;
+        const size_t due = begun ? bytes.size() : before;
+        unsent_ = bytes.substr(std::min(sent, due), due - std::min(sent, due));
+        return Status(Code::kDeadline, "the daemon does not take requests in time");
       }
       pollfd p{socket_.get(), POLLOUT, 0};
       ::poll(&p, 1, deadline.poll_ms(100));

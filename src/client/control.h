@@ -84,15 +84,16 @@ class ControlConnection {
   /// Sends returns_ as far as the socket takes it; waits for nobody. Whoever sends meanwhile calls it
   /// afterwards, so that nothing stays behind.
   void send_returns();
-  /// All of `bytes`. Errors: kDeadline, kNoDaemon (the connection failed then).
-  Status send_all(std::string bytes, os::Deadline deadline);
+  /// All of `bytes`. Errors: kDeadline (`begun`: the rest goes with the next request, for half a message cannot be taken
+  /// back), kNoDaemon (the connection failed then).
+  Status send_all(std::string bytes, os::Deadline deadline, bool& begun);
 
   os::Fd socket_;
   std::atomic<bool> failed_{false};
   std::atomic<size_t> late_{0};  // ids in given_up_ids_
   std::function<void()> given_up_;
   std::mutex sending_;  // guards the outgoing stream and unsent_
-  std::string unsent_;  // the rest of returns that the socket did not take
+  std::string unsent_;  // what the socket did not take: of returns, and the rest of a request that was late
   std::mutex reading_;  // the reader's; guards in_, in_used_, fds_
   std::string in_;
   size_t in_used_ = 0;  // bytes of in_ that are filled

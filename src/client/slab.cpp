@@ -32,7 +32,7 @@ Result<SlabPiece> Slabs::take(uint64_t bytes) {
     unlist(size, slab);
     if (slab->free.size() == slab->pieces) {
       std::erase(size.all, slab);
-      delete slab;
+      size.gone.emplace_back(slab);  // its node may only have been silent for a moment
     }
   }
   if (size.with_room.empty()) {
@@ -56,9 +56,10 @@ Result<SlabPiece> Slabs::take(uint64_t bytes) {
 
 void Slabs::give(Slab* slab, uint32_t index) {
   SizeClass& size = classes_[slab->class_index];
-  bool tell_source = false;
+  std::vector<std::unique_ptr<Slab>> gone;
   {
     std::lock_guard lock(size.mutex);
+    gone.swap(size.gone);
     OCM_DASSERT(std::find(slab->free.begin(), slab->free.end(), index) == slab->free.end());
     slab->free.push_back(static_cast<uint16_t>(index));
     if (slab->listed) {
@@ -69,15 +70,15 @@ void Slabs::give(Slab* slab, uint32_t index) {
       size.with_room.insert(size.with_room.begin(), slab);
       size.free_pieces += slab->free.size();
     }
-    if (slab->free.size() < slab->pieces) return;
     const uint64_t elsewhere = size.free_pieces - (slab->listed ? slab->free.size() : 0);
-    if (!slab->retired && elsewhere < slab->pieces / 2) return;  // L3
-    tell_source = !slab->retired;
-    if (slab->listed) unlist(size, slab);
-    std::erase(size.all, slab);
+    const bool is_empty = slab->free.size() == slab->pieces;
+    if (is_empty && (slab->retired || elsewhere >= slab->pieces / 2)) {  // L3
+      if (slab->listed) unlist(size, slab);
+      std::erase(size.all, slab);
+      gone.emplace_back(slab);
+    }
   }
-  std::unique_ptr<Slab> owned(slab);
-  if (tell_source) source_.give_back(std::move(owned));
+  for (std::unique_ptr<Slab>& one : gone) source_.give_back(std::move(one));
 }
 
 void Slabs::unlist(SizeClass& size, Slab* slab) {

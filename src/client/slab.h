@@ -92,6 +92,7 @@ class Slabs {
     uint64_t free_pieces = 0;      // of those in with_room
     size_t slabs = 0;
     std::vector<Slab*> all;
+    std::vector<std::unique_ptr<Slab>> gone;  // unusable and empty: go back with the next piece that is given
   };
   void unlist(SizeClass& size, Slab* slab);
 

@@ -266,7 +266,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   if (!held.owned) {  // P4: no home has been heard yet; each frees what it knows to be the session's
     for (auto& extent : *held.allocation.mutable_extents()) {
       extent.clear_capability();
-      session->given_back.insert(extent.address());
+      session->given_back.insert(id_of(extent));
     }
   }
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
@@ -430,7 +430,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
                 extents.end());
   Extents freed;  // when this home could not be told
   for (const auto& one : extents) {
-    if (session->given_back.contains(one.extent().address())) freed.push_back(one.extent());
+    if (session->given_back.contains(id_of(one.extent()))) freed.push_back(one.extent());
   }
   sessions_.report(*session, reply.value().session_extents());
   if (!freed.empty()) co_await release(session, std::move(freed));

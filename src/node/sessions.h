@@ -76,7 +76,7 @@ struct Session {
   std::unordered_map<AllocationId, HeldAllocation> allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
-  std::unordered_set<uint64_t> given_back;  // what it freed before its home had reported it
+  std::set<ExtentId> given_back;  // what it freed before its home had reported it
   /// Homes reported other extents than a receipt has: parts were made again after it was given.
   std::unordered_set<AllocationId> outdated;
   bool follows_outdated = false;

@@ -120,7 +120,8 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
   for (const auto& one : extents.extents()) {
     AllocationId id;
     const uint64_t address = one.extent().address();
-    if (!read_id(one.allocation_id(), id) || known.contains(address) || session.given_back.contains(address))
+    if (!read_id(one.allocation_id(), id) || known.contains(address) ||
+        session.given_back.contains(id_of(one.extent())))
       continue;
     if (session.making.contains(id)) continue;
     const bool is_older = !in_records.contains(address);  // made again after the receipt was given
@@ -159,7 +160,7 @@ std::map<std::string, std::vector<wire::ExtentDescriptor>> Sessions::take_unclai
     }
     for (auto& extent : *it->second.allocation.mutable_extents()) {
       session.reported.erase(extent.address());
-      session.given_back.insert(extent.address());
+      session.given_back.insert(id_of(extent));
       session.bytes_held -= std::min(session.bytes_held, extent.bytes());
       out[extent.node()].push_back(std::move(extent));
     }

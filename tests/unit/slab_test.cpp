@@ -108,9 +108,24 @@ TEST(Slabs, AnUnusableSlabIsCutNoMore) {
   const SlabPiece fresh = slabs.take(64).value();
   EXPECT_NE(fresh.slab, old.slab);
   source.healthy = true;
-  slabs.give(old.slab, old.index);  // its last piece: it goes, and nobody is told
+  slabs.give(old.slab, old.index);  // its last piece: its node may only have been silent
   EXPECT_EQ(slabs.count(), 1u);
-  EXPECT_EQ(source.returned, 0);
+  EXPECT_EQ(source.returned, 1);
+}
+
+TEST(Slabs, AnUnusableEmptySlabGoesBackWithTheNextPiece) {
+  FakeSource source;
+  Slabs slabs(source);
+  const SlabPiece old = slabs.take(64).value();
+  slabs.give(old.slab, old.index);
+  EXPECT_EQ(source.returned, 0) << "it is kept for the next";
+  source.healthy = false;
+  const SlabPiece fresh = slabs.take(64).value();
+  EXPECT_EQ(slabs.count(), 1u);
+  EXPECT_EQ(source.returned, 0) << "who allocates does not wait for a node that is silent";
+  source.healthy = true;
+  slabs.give(fresh.slab, fresh.index);
+  EXPECT_EQ(source.returned, 1);
 }
 
 TEST(Slabs, RandomUseKeepsTheCount) {
