@@ -72,13 +72,12 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   // The handle's owner is the only one that knows of this operation yet, so it ends after this. What this thread starts next
   // waits for a copy, which takes several ways; for a put to replicas, which may be posted anew where a connection broke; and
   // until all of a long one is posted. A put waits for gets of replicas, too.
-  std::lock_guard lock(mutex_);
-  if (!done() && !copies && replicated(source_) && !source_->read_only_layout()) {
+  if (!copies && replicated(source_) && !source_->read_only_layout()) {
     counts_as_get_ = true;
     source_->gets().fetch_add(1, std::memory_order_acq_rel);
   }
   keeps_busy_ = keeps_busy_ || copies || replicated(target_);
-  if (!done() && (keeps_busy_ || has_more())) hold_busy();
+  if (keeps_busy_ || has_more()) hold_busy();
 }
 
 void Operation::start_word(Session& session, const End& target, const std::byte* source, uint64_t bytes,

@@ -44,7 +44,7 @@ class Session;
 
 class Operation {
  public:
-  Operation() = default;
+  Operation() {}  // NOLINT: a default one would be zeroed whole first, inline legs and all
   /// Waits for the end: the legs' buffers belong to the caller.
   ~Operation();
   Operation(const Operation&) = delete;
