@@ -298,8 +298,8 @@ class Allocation {
   Expected<Op> get_start(std::span<const ocm_segment> segments) const {
     return started(ocm_getv_start, segments.data(), segments.size());
   }
-  Expected<Op> put_strided_start(uint64_t offset, uint64_t stride, const void* pointer, uint64_t pointer_stride,
-                                 uint64_t row_bytes, uint64_t rows) {
+  Expected<Op> put_strided_start(uint64_t offset, uint64_t stride, const void* pointer,
+                                 uint64_t pointer_stride, uint64_t row_bytes, uint64_t rows) {
     return started(ocm_put_strided_start, offset, stride, pointer, pointer_stride, row_bytes, rows);
   }
   Expected<Op> get_strided_start(uint64_t offset, uint64_t stride, void* pointer, uint64_t pointer_stride,

@@ -177,9 +177,6 @@ class Allocation:
     def wait(self):
         check(lib().ocm_op_wait(self.op, 2, 0))  # and free the handle
 
-    def test_once(self) -> int:
-        return check(lib().ocm_op_test(self.op))
-
     def start_many(self, count: int, each: int) -> int:
         """Gets of `each` bytes, one behind the other; an eventfd is told of each. Its descriptor."""
         self.signal = os.eventfd(0, os.EFD_NONBLOCK)

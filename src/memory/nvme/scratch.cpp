@@ -127,13 +127,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
       const uint64_t from = std::max(offset, page * page_bytes);
       const uint64_t until = std::min(offset + length, (page + 1) * page_bytes);
       auto part = std::make_unique<Part>();
-      *part = {call,
-               writes,
-               page,
-               from % page_bytes,
-               bytes == nullptr ? nullptr : bytes + (from - offset),
-               until - from,
-               change};
+      *part = {
+          call,         writes, page, from % page_bytes, bytes == nullptr ? nullptr : bytes + (from - offset),
+          until - from, change};
       {
         std::lock_guard lock(mutex_);
         auto [busy, idle] = busy_.try_emplace(page);
