@@ -22,12 +22,9 @@ int run_atomic(ocm_allocation* allocation, fabric::OpCode opcode, uint64_t offse
 /// `begin(operation, allocation)` starts it.
 template <class Begin>
 int start_word_on(ocm_allocation* allocation, ocm_op** op, Begin begin) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
-    return start_operation(object->session(), op,
-                           [&](client::Operation& operation) { return begin(operation, *object); });
+  return start_on_allocation(allocation, op, [&](client::Allocation& object) {
+    return start_operation(object.session(), op,
+                           [&](client::Operation& operation) { return begin(operation, object); });
   });
 }
 

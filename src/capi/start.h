@@ -28,4 +28,15 @@ int start_operation(client::Session* session, ocm_op** op, Begin begin) {
   return OCM_OK;
 }
 
+/// The head of every function that starts something on one allocation: `start(object)`, then to the end.
+template <class Start>
+int start_on_allocation(ocm_allocation* allocation, ocm_op** op, Start start) {
+  return guarded([&] {
+    client::Allocation* object = find(allocation);
+    if (object == nullptr) return fail_handle(allocation);
+    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
+    return start(*object);
+  });
+}
+
 }  // namespace ocm::capi

@@ -142,12 +142,9 @@ int run_on(ocm_allocation* allocation, Prepare prepare_on) {
 /// The same, only started.
 template <class Prepare>
 int start_on(ocm_allocation* allocation, ocm_op** op, Prepare prepare_on) {
-  return guarded([&] {
-    client::Allocation* object = find(allocation);
-    if (object == nullptr) return fail_handle(allocation);
-    if (op == nullptr) return fail(Code::kInvalidArgument, "`op` is null");
+  return start_on_allocation(allocation, op, [&](client::Allocation& object) {
     Prepared prepared;
-    const Status status = prepare_on(*object, prepared);
+    const Status status = prepare_on(object, prepared);
     return start(status, prepared, op);
   });
 }

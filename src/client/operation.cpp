@@ -50,7 +50,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   runs_ = std::move(runs);
   begin();
   if (!exhausted_) {
-    take_number();
+    take_thread();
     const uint32_t legs_per_cut = replicated(target_) ? std::min(target_->shape().extents, kReplicasMax) : 1;
     uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
     for (const Allocation* a : {target_, source_}) {

@@ -72,11 +72,6 @@ class Operation {
   /// The same, but it waits for nobody who moves it.
   bool test();
   bool waits_for_its_turn() const { return state_.load(std::memory_order_acquire) == State::kResolving; }
-  /// The same thread started it before `other`, on one of its allocations.
-  bool is_before(const Operation& other) const {
-    return thread_ == other.thread_ && number_ < other.number_ &&
-           ((target_ != nullptr && other.touches(target_)) || (source_ != nullptr && other.touches(source_)));
-  }
   /// Of those that are looked at in the order in which they entered: whose threads have what under way.
   using Turns = std::set<std::pair<const void*, const void*>>;
   bool is_first_after(const Turns& before) const;
@@ -214,7 +209,7 @@ class Operation {
   void hold_busy();
   // Starting over: operation_resolve.cpp.
   void begin();
-  void take_number();
+  void take_thread();
   /// What the operation knows of the replicas of a part, by bit.
   struct Part {
     Allocation* allocation;
@@ -276,8 +271,7 @@ class Operation {
   std::atomic<uint64_t> moved_by_somebody_ns_{0};  // but the mover
   std::atomic<bool> has_sleeper_{false};           // signal_when_done()
   int eventfd_ = -1;
-  const void* thread_ = nullptr;  // that started it, and its how manieth of those with replicas it is
-  uint64_t number_ = 0;
+  const void* thread_ = nullptr;  // that started it
   InlineLegs inline_legs_;
 };
 

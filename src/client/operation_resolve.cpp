@@ -14,10 +14,9 @@
 
 namespace ocm::client {
 
-void Operation::take_number() {
-  static thread_local uint64_t started = 0;
-  thread_ = &started;
-  number_ = ++started;
+void Operation::take_thread() {
+  static thread_local char here = 0;
+  thread_ = &here;
 }
 
 Operation::Part Operation::target_part() const {

@@ -93,7 +93,12 @@ UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls)
 bool UnderWay::is_first(const Operation& operation) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::lock_guard lock(mutex_);
-  return is_first_locked(operation);
+  Operation::Turns before;
+  for (const Operation* other = first_; other != nullptr && other != &operation;
+       other = other->next_under_way) {
+    if (!other->done()) other->add_to(before);
+  }
+  return operation.is_first_after(before);
 }
 
 bool UnderWay::has_turns() const {
@@ -101,13 +106,6 @@ bool UnderWay::has_turns() const {
     if (one->waits_for_its_turn()) return true;
   }
   return false;
-}
-
-bool UnderWay::is_first_locked(const Operation& operation) const {
-  for (const Operation* other = first_; other != nullptr; other = other->next_under_way) {
-    if (!other->done() && other->is_before(operation)) return false;
-  }
-  return true;
 }
 
 void UnderWay::drain(const Allocation* allocation) {

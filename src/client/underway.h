@@ -25,7 +25,7 @@ class UnderWay {
   bool step(const Allocation* allocation, Polls* polls = nullptr, uint64_t until = UINT64_MAX);
   /// Until step() is true of what has entered by now. Ends by itself: operations without progress fail.
   void drain(const Allocation* allocation);
-  /// Everything that is_before() the operation is done. It stays so.
+  /// What its thread started before it on its allocations is done. It stays so.
   bool is_first(const Operation& operation);
   /// drain(), and then nothing refers to the allocation any more: it is about to end.
   void detach(const Allocation* allocation);
@@ -43,7 +43,6 @@ class UnderWay {
   bool is_idle();
 
  private:
-  bool is_first_locked(const Operation& operation) const;
   /// Some wait for others before them.
   bool has_turns() const;
 

@@ -38,6 +38,13 @@ template <class Message>
 ExtentId id_of(const Message& message) {
   return {GlobalAddress(message.address()), message.generation()};
 }
+/// Of extents, or of references to them, in their order.
+template <class Messages>
+std::vector<ExtentId> ids_in(const Messages& messages) {
+  std::vector<ExtentId> out;
+  for (const auto& one : messages) out.push_back(id_of(one));
+  return out;
+}
 
 /// True where an extent may go and its bytes stay.
 bool has_replicas(const wire::Allocation& allocation);

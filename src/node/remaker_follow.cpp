@@ -117,9 +117,7 @@ bool Remaker::is_in_force(const wire::PlanPart& plan) const {
 Task<void> Remaker::settle(wire::PlanPart plan) {
   const ExtentId id = id_of(plan.replica());
   const wire::PartMoved follows = plan.give().part();
-  std::vector<ExtentId> part, lost;
-  for (const auto& ref : plan.of()) part.push_back(id_of(ref));
-  for (const auto& ref : plan.lost()) lost.push_back(id_of(ref));
+  const std::vector<ExtentId> part = control::ids_in(plan.of()), lost = control::ids_in(plan.lost());
   Status known(Code::kRevoked);
   if (!is_in_force(plan)) known = co_await hear_of_plan(plan);
   if (known.is_ok()) {
@@ -206,8 +204,7 @@ void Remaker::look_at_leaders() {
 }
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
-  std::vector<ExtentId> part;
-  for (const auto& ref : request.part()) part.push_back(id_of(ref));
+  const std::vector<ExtentId> part = control::ids_in(request.part());
   const auto frozen = [&] {
     return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); });
   };

@@ -130,13 +130,6 @@ async def word_at_least(words: Allocation, offset: int, value: int, deadline_s: 
         pause_s = min(2 * pause_s, _LOOKS_EVERY_S)
 
 
-async def _end(task: asyncio.Future[Any]) -> None:
-    """Waits for it, however often the waiting is cancelled."""
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await asyncio.shield(task)
-
-
 async def run(session: Session, call: Callable[..., Result], *args: Any) -> Result:
     """Runs `call(*args, cancel=...)`, which stops when it is told, in a thread of the session."""
     cancel = _core.Cancel()
@@ -147,7 +140,9 @@ async def run(session: Session, call: Callable[..., Result], *args: Any) -> Resu
     except asyncio.CancelledError:
         if not queued.cancel():
             cancel.cancel()
-            await _end(ended)
+            while not ended.done():
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await asyncio.shield(ended)
         raise
 
 
