@@ -192,9 +192,10 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const bool in_doubt = std::exchange(asked.may_be_named, true);
   asked.publishing = true;
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), begun_ns = core_.now_ns();
-  // Who asks waits for two deadlines. The coordinator may be silent for most of one, and a home that restarts meanwhile is
-  // known half of one after that: the time for it counts from the first answer that tells of it.
-  const uint64_t lose_until_ns = begun_ns + deadline_ns + deadline_ns / 2;
+  // Who asks waits for two deadlines. The coordinator may be silent for most of one, and grants then what a home that has
+  // ended meanwhile asked of it as a voter: a whole lease is over only after that. That a home restarted is known half of a
+  // deadline after the first answer that tells of it.
+  const uint64_t lose_until_ns = begun_ns + deadline_ns / 8 * 15;
   std::optional<uint64_t> known_until_ns;
   (void)co_await give_up_gone(session, id, false, lose_until_ns);
   Result<wire::Envelope> reply = Code::kNotFound;

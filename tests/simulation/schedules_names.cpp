@@ -241,6 +241,28 @@ std::string published_without_a_home(uint64_t seed, const std::set<fault::Point>
   return script.end(outcome);
 }
 
+/// The coordinator is silent for most of a deadline, and a home restarts meanwhile, which asked it for a vote before.
+std::string home_restarts_in_a_silence(uint64_t seed, const std::set<fault::Point>& broken,
+                                       Outcome* outcome) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(2);
+  const auto handle = script.make_on(program, on(2, 1));
+  world.stop(0);
+  Status published = Code::kDeadline;
+  script.start(program, [&]() -> Task<void> { published = co_await program->publish(*handle, "x"); });
+  script.run_for_ms(12 * (seed % 12));
+  world.kill(1, false);
+  world.restart(1);
+  script.run_for_ms(1050 - 12 * (seed % 12));
+  world.resume(0);
+  script.run_for_ms(1950);  // in all two deadlines
+  script.must(published, "publish");
+  script.must_read(0, "x", 1);
+  world.end_program(*program);
+  return script.end(outcome);
+}
+
 /// N2: one home has freed its part, another one is away, the coordinator starts anew, and nobody asks again. Or the
 /// only home is away (odd seeds), and the next run does not know the name when it is asked again.
 std::string removed_at_a_restart(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
@@ -674,6 +696,7 @@ const std::vector<Schedule>& schedules_of_names() {
       {"published again", published_again, 24},
       {"in doubt meanwhile", in_doubt_meanwhile, 6},
       {"published without a home", published_without_a_home, 8},
+      {"a home restarts in a silence", home_restarts_in_a_silence, 12},
       {"removed at a restart", removed_at_a_restart, 6},
       {"two of one name", two_of_one_name, 6},
       {"held while cut off", held_while_cut_off, 12},
