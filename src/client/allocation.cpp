@@ -111,7 +111,8 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
   base_ = 0;
   session_ = &session;
   lease_ = std::move(lease);
-  if (replicated() && !read_only_layout()) order_ = session.orders().of(lease_->id);
+  shared_order_ = session.orders().of(lease_->id);
+  order_.store(shared_order_.get(), std::memory_order_relaxed);
   binding_.store(lease_->bindings.back().get(), std::memory_order_release);
   // Replicas are never used directly: every put must reach all of them.
   if (shape_.extents == 1 && !replicated()) {
@@ -198,7 +199,8 @@ void Allocation::clear() {
   direct_.store(nullptr, std::memory_order_relaxed);
   binding_.store(nullptr, std::memory_order_relaxed);
   lease_.reset();
-  order_.reset();
+  order_.store(&own_order_, std::memory_order_relaxed);
+  shared_order_.reset();
   slab_ = nullptr;
   base_ = 0;
   deferred_error_.store(0, std::memory_order_relaxed);

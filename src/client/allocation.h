@@ -1,13 +1,13 @@
 // What a program holds: extents with a layout, or a piece of a slab.
 //
-// The first cache line is all that a small put or get on this host reads.
+// The first cache line is all that a small put or get on this host reads, with the allocation's Order.
 //
 // Invariants
 //   A1 direct_ != null  =>  the whole allocation is the contiguous [direct_, direct_ + bytes_) here.
 //   A2 an allocation follows its parts (rebind), which go on elsewhere when a lost replica was made again or an extent
 //      moved: what needs several extents takes them from one binding. direct_ does not follow: it stays null then.
-//   A3 busy_ counts operations under way that touch the bytes from outside post order (copies between
-//      nodes, gets that land in an extent of this host); a thread's next operation waits for them first.
+//   A3 busy() counts operations under way that touch the bytes from outside post order (copies between
+//      nodes, gets that land in an extent of this host), by whichever handle; a thread's next operation waits for them first.
 // Threads: any; free() only when no other call on the allocation is running.
 #pragma once
 
@@ -98,7 +98,7 @@ class Allocation {
     return length <= shape_.bytes && offset <= shape_.bytes - length ? Code::kOk : Code::kOutOfRange;
   }
   /// The bytes at `offset` if loads and stores may be used right now; else null: take the long way, which
-  /// says why. Cost: four loads.
+  /// says why. Cost: five loads.
   std::byte* direct_now(uint64_t offset, uint64_t length, bool write) const {
     std::byte* direct = direct_.load(std::memory_order_acquire);
     if (direct == nullptr || check_range(offset, length) != Code::kOk || !extent_usable()) return nullptr;
@@ -112,17 +112,18 @@ class Allocation {
   /// Maps a single extent of this host so that direct_now() works from now on; null if it cannot be.
   std::byte* open_directly();
 
-  std::atomic<uint32_t>& busy() { return order_ != nullptr ? order_->busy : busy_; }
+  std::atomic<uint32_t>& busy() { return under_way().busy; }
   /// Gets of replicas under way: one that fails is made again at another, and must not read there what was put since.
-  std::atomic<uint32_t>& gets() { return order_ != nullptr ? order_->gets : gets_; }
-  /// Equal for handles whose operations keep an order among themselves.
-  const void* order() const { return order_ != nullptr ? static_cast<const void*>(order_.get()) : this; }
+  std::atomic<uint32_t>& gets() { return under_way().gets; }
+  /// Equal for handles of one allocation, whose operations keep an order among themselves.
+  const Order* order() const { return &under_way(); }
   /// The first error of operations whose handles were freed before anyone asked; fence() reports it.
   std::atomic<int>& deferred_error() { return deferred_error_; }
 
  private:
+  Order& under_way() const { return *order_.load(std::memory_order_relaxed); }
   bool extent_usable() const {
-    return life_.alive() && !life_.daemon_lost() && busy_.load(std::memory_order_acquire) == 0;
+    return life_.alive() && !life_.daemon_lost() && under_way().busy.load(std::memory_order_acquire) == 0;
   }
   void take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags);
   void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
@@ -136,7 +137,7 @@ class Allocation {
   std::atomic<std::byte*> direct_{nullptr};
   Shape shape_;             // bytes first
   fabric::shm::Life life_;  // written before direct_
-  std::atomic<uint32_t> busy_{0};
+  std::atomic<Order*> order_{&own_order_};
   Access access_ = Access::kReadWrite;
   Kind kind_ = kDefaultKind;
   bool checksum_ = false;
@@ -147,8 +148,8 @@ class Allocation {
   uint64_t base_ = 0;
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
-  std::atomic<uint32_t> gets_{0};
-  std::shared_ptr<Order> order_;  // of replicas: all handles of the session share it
+  Order own_order_;                      // of a piece of a slab, which no other handle has
+  std::shared_ptr<Order> shared_order_;  // by all of the session's handles of one allocation
   std::atomic<int> deferred_error_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab

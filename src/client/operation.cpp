@@ -176,7 +176,8 @@ void Operation::step_locked(bool first) {
     if (!first || !resolved()) return;
   }
   bool posted = false;
-  while (status_.is_ok() && window_ - in_flight() >= legs_per_cut_ && has_more()) {
+  if (in_flight() == 0) posts_again_ = false;
+  while (status_.is_ok() && !posts_again_ && window_ - in_flight() >= legs_per_cut_ && has_more()) {
     issue(next_cut());
     posted = true;
   }
@@ -326,7 +327,15 @@ Result<std::byte*> Operation::bytes_of(const End& end, const Binding* binding, u
   return data + end.offset;
 }
 
-void Operation::issue_to(Cut cut) {
+bool Operation::is_behind_broken(uint32_t extent, const fabric::Channel* channel) {
+  for (uint32_t i = head_; i != tail_; --i) {
+    const Leg& before = leg(i - 1);
+    if (before.call == nullptr && before.cut.target_extent == extent) return before.channel.get() != channel;
+  }
+  return false;
+}
+
+void Operation::issue_to(Cut cut, bool again) {
   for (;;) {
     if (!choose_source(cut)) return;
     bool target_remote = false, source_remote = false;
@@ -390,6 +399,13 @@ void Operation::issue_to(Cut cut) {
       if (!attachment.is_ok()) {
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
+        return;
+      }
+      if (put_to_replica && !again && is_behind_broken(cut.target_extent, attachment.value().channel.get())) {
+        fresh.op.opcode = fabric::OpCode::kPut;
+        fresh.op.finish(Code::kPeerLost);  // it waits for its turn
+        posts_again_ = true;
+        ++head_;
         return;
       }
       fresh.channel = std::move(attachment.value().channel);
@@ -505,9 +521,10 @@ void Operation::settle(Leg& finished) {
                        was_get ? "the target's memory cannot be written: the pointer or the length is wrong"
                                : "the source's memory cannot be read: the pointer or the length is wrong"));
   }
-  if (!was_call && !was_get && !blame_source && replicated(cut.target.allocation) &&
-      broke_at_once(cut, status, finished.posted_ns)) {
-    issue_to(cut);
+  const bool put_to_replica = !was_call && !was_get && !blame_source && replicated(cut.target.allocation);
+  if (put_to_replica && (!cut.sent || broke_at_once(cut, status, finished.posted_ns))) {
+    posts_again_ = true;
+    issue_to(cut, true);
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
     return;
   }

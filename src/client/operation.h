@@ -21,6 +21,8 @@
 //   P6 an atomic or a notification is applied once at most: it starts over only where nothing of it was sent, or its home
 //      refused it.
 //   P7 a daemon that left a request unanswered for its time is not asked again: it may stand still.
+//   P8 puts to a replica take effect in their order, whichever connections break: what failed with one is posted anew on the
+//      next when its turn to be settled comes, and nothing that comes later is posted there before.
 // Threads: step() by any thread (mutex_), the session's mover too; the handle's owner alone waits, reads and destroys.
 #pragma once
 
@@ -174,7 +176,8 @@ class Operation {
   bool has_more();
   Cut next_cut();
   void issue(const Cut& cut);
-  void issue_to(Cut cut);
+  /// `again`: its turn to be settled came, and it was not done.
+  void issue_to(Cut cut, bool again = false);
   void settle(Leg& leg);
   /// A connection that broke at once may be one to an earlier run of the daemon: it is made anew, once, before a replica
   /// is given up. A node that stands still has had its time.
@@ -183,6 +186,8 @@ class Operation {
   /// True if it was a replica's failure, which is noted in the cut: another one may do.
   bool fail_cut(Cut& cut, bool blame_source, const Status& status);
   bool choose_source(Cut& cut);
+  /// Puts to that replica are under way on another channel, which broke (P8).
+  bool is_behind_broken(uint32_t extent, const fabric::Channel* channel);
   bool is_last_source(const Cut& cut) const;
   /// What was loaded from an extent of this host is good: it lived to the end. Errors: kRevoked, kPeerLost.
   Code source_after(const Cut& cut) const;
@@ -264,6 +269,7 @@ class Operation {
   bool suspects_asked_ = false;
   bool loss_revoked_ = false;     // a replica was not given up, for it was only frozen
   bool replicas_failed_ = false;  // status_ is fail_replicas()'
+  bool posts_again_ = false;      // what broke: nothing more is cut until all is settled (P8)
   bool buffer_given_ = false;     // back to the program, before the end
   uint32_t restarts_ = 0;
   std::unique_ptr<WordUnderWay> word_;  // null: bytes only

@@ -1,5 +1,5 @@
-// What is under way on a replicated allocation, of all of a session's handles of it: its operations may be posted anew, each by
-// itself, so that who starts the next must know of them.
+// What is under way on an allocation, by all of a session's handles of it: a long operation is not posted whole yet, a copy takes
+// ways of its own, and what goes to replicas may be posted anew, so that who starts the next must know of them.
 #pragma once
 
 #include <atomic>

@@ -74,7 +74,9 @@ Status check_segments(const Allocation& allocation, bool put, const Segment* seg
 Status check_copy(const End& target, const End& source, uint64_t bytes) {
   OCM_TRY(check_end(target, bytes, true));
   OCM_TRY(check_end(source, bytes, false));
-  if (target.allocation != nullptr && target.allocation == source.allocation && bytes > 0) {
+  const bool within = target.allocation != nullptr && source.allocation != nullptr &&
+                      target.allocation->order() == source.allocation->order();  // by two handles, too
+  if (within && bytes > 0) {
     const uint64_t low = std::min(target.offset, source.offset);
     const uint64_t high = std::max(target.offset, source.offset);
     if (high - low < bytes) return Status(Code::kInvalidArgument, "the ranges overlap in one allocation");

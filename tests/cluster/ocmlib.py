@@ -5,6 +5,7 @@ import mmap
 import os
 import pathlib
 import select
+import socket
 import time
 
 # Where to look first: a sanitizer's daemons serve the release library, which Python can load as it is.
@@ -202,15 +203,43 @@ class Allocation:
         os.close(self.signal)
         return self.buffer.raw
 
-    def long_and_then(self, count: int, each: int) -> bytes:
-        """Starts a put of more segments than are sent at once, and gets the last one behind it."""
+    def long_and_then(self, count: int, each: int, by: "Allocation") -> bytes:
+        """Starts a put of more segments than are sent at once, and gets the last one behind it, by that handle."""
         data = c.create_string_buffer(b"".join(bytes([1 + i % 250]) * each for i in range(count)), count * each)
         segments = (lib().Segment * count)(*[(i * each, c.addressof(data) + i * each, each) for i in range(count)])
         op = c.c_void_p()
         check(lib().ocm_putv_start(self.handle, segments, count, c.byref(op)))
-        last = self.get((count - 1) * each, each)
+        last = by.get((count - 1) * each, each)
         check(lib().ocm_op_wait(op, 2, 0))
         return last
+
+    def copy_and_then(self, source: "Allocation", count: int, put: bytes, by: "Allocation") -> bytes:
+        """What is there when a copy into it was started and a put of its last bytes behind it, by that handle."""
+        op, place = c.c_void_p(), lib().Place
+        target, source = (place(one.handle, 0, None) for one in (self, source))
+        check(lib().ocm_place_copy_start(target, source, c.c_uint64(count), c.byref(op)))
+        by.put(count - len(put), put)
+        check(lib().ocm_op_wait(op, 2, 0))
+        return self.get(count - len(put), len(put))
+
+    def prepare_same_bytes(self, count: int, each: int):
+        """That many segments which all go to the first bytes."""
+        self.buffer = c.create_string_buffer(b"".join(bytes([1 + i % 250]) * each for i in range(count)), count * each)
+        self.segments = (lib().Segment * count)(*[(0, c.addressof(self.buffer) + i * each, each) for i in range(count)])
+
+    def start_segments(self):
+        self.op = c.c_void_p()
+        check(lib().ocm_putv_start(self.handle, self.segments, len(self.segments), c.byref(self.op)))
+
+    def break_connections_to(self, host: str) -> int:
+        """As a reset would break them; how many they were."""
+        broken = 0
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+                if connection.family == socket.AF_INET and connection.getpeername()[0] == host:
+                    connection.shutdown(socket.SHUT_RDWR)
+                    broken += 1
+        return broken
 
     def get_and_then_put(self, count: int, put: bytes) -> bytes:
         """What a get gives behind which a put of the same bytes was started."""

@@ -76,13 +76,50 @@ def test_words_are_changed_while_another_node_is_dead(netns_cluster):
     assert words.call("fetch_add", 64, 0) == 12
 
 
-@pytest.mark.parametrize("layout", ["single", "replicated", "striped"])
-def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layout):
-    more = {"single": {}, "replicated": {}, "striped": {"chunk": 64 * 1024}}[layout]
-    nodes = ["n2"] if layout == "single" else ["n2", "n3"]
+@pytest.mark.parametrize("handles", [1, 2])
+@pytest.mark.parametrize("layout", ["single", "replicated", "striped", "here"])
+def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layout, handles):
+    """By the same handle, or by another one of the same allocation."""
+    nodes = {"single": ["n2"], "here": ["n1"]}.get(layout, ["n2", "n3"])
+    layout, more = layout.replace("here", "single"), {"chunk": 64 * 1024} if layout == "striped" else {}
     program = netns_cluster.program(netns_cluster["n1"])
     far = program.alloc(64 * MIB, layout=layout, nodes=nodes, flags=DEDICATED, **more)
-    assert far.call("long_and_then", 1000, 10_000) == bytes([1 + 999 % 250]) * 10_000
+    far.publish("long", 0o606)
+    by = far if handles == 1 else program.attach("long")
+    assert far.call("long_and_then", 1000, 10_000, by) == bytes([1 + 999 % 250]) * 10_000
+    other = program.alloc(64 * MIB, nodes=["n3"], flags=DEDICATED)
+    other.fill(0, 7, MIB)
+    assert far.call("copy_and_then", other, 64 * MIB, b"later", by) == b"later"
+
+
+def test_a_copy_within_an_allocation_overlaps_by_two_handles_too(netns_cluster):
+    program = netns_cluster.program(netns_cluster["n1"])
+    a = program.alloc(MIB, nodes=["n2"], flags=DEDICATED)
+    a.publish("a", 0o606)
+    with pytest.raises(OcmError, match="overlap"):
+        a.call("copy_from", 0, program.attach("a"), 1000, 2000)
+
+
+def test_segments_of_the_same_bytes_keep_their_order_where_a_connection_breaks(netns_cluster):
+    """The one to the first replica breaks, while the second one does not answer yet: both end with the last segment."""
+    cluster, count, each = netns_cluster, 70, 256 * 1024
+    far = cluster.program(cluster["n1"]).alloc(MIB, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+    far.publish("same", 0o606)
+    far.call("prepare_same_bytes", count, each)
+    far.call("start_segments")
+    far.call("wait")
+    for turn in range(3):
+        for home in ("n2", "n3"):
+            cluster[home].signal(signal.SIGSTOP)
+        far.call("start_segments")
+        assert far.call("break_connections_to", cluster["n2"].host) > 0
+        for home in ("n2", "n3"):
+            cluster[home].signal(signal.SIGCONT)
+            time.sleep(0.02)
+        far.call("wait")
+        for home in ("n2", "n3"):
+            there = cluster.program(cluster[home]).attach("same", "r").get(0, each)
+            assert there == bytes([1 + (count - 1) % 250]) * each, (turn, home, there[0])
 
 
 @pytest.mark.parametrize("silent", ["n2", "n3"])
