@@ -64,8 +64,11 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
   } else if (program->session->ended) {
     reply = Reply(Status(Code::kCancelled));
   } else {
+    // A program may give up a resumption before all of it is shown, and come again.
+    if (!request.has_session_restore() || request.session_restore().complete() ||
+        fault::at(fault::Point::kHelloEnds))
+      program->session->heard = true;
     // What the homes report comes first, and a silent one is waited for no longer than for any answer.
-    program->session->heard = true;
     while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
       co_await core_.env.sleep_ns(1'000'000);
     reply = co_await programs_.answer(program->session, std::move(request));

@@ -8,8 +8,9 @@
 //   P3 one uid has at most half of the sessions; root and the daemon's own user may have all.
 //   P4 what a receipt says of a session that resumed is believed, but for one thing: the session owns an
 //      allocation only if a home says so of one of its extents. It may have been published or freed since.
-//   P5 a session that resumed ends with the connection only if its program has said something in it. One that gave up
-//      its hello, because this daemon stood still, comes again and finds the session, for deadline and grace.
+//   P5 a session that resumed ends with the connection only if its program has shown there what it has, and said so or
+//      something else. One that gave up its hello, because this daemon stood still, or had no memory to go on after it
+//      had shown receipts, comes again and finds the session, for deadline and grace.
 //   P6 what homes report of former runs and a program does not have, when it has shown all, is given back: what was
 //      freed or made when the daemon ended, and was not heard.
 //   P7 telling a session of nodes writes into its page and waits for nobody, whatever the program does with it.
@@ -70,7 +71,7 @@ struct Session {
   bool ended = false;
   bool resumed = false;   // its daemon restarted under it
   bool resuming = false;  // the homes have not been told of that yet
-  bool heard = false;     // its program had the answer to its hello, and said more
+  bool heard = false;     // its program had the answer to its hello, has shown what it has, and said more
   bool waiting = false;   // for its program, which closed the connection before it was heard
   size_t hellos = 0;
   std::unordered_map<AllocationId, HeldAllocation> allocations;

@@ -103,14 +103,7 @@ Task<Status> Program::greet() {
   auto reply = co_await call(std::move(request), world_.deadline_ns());
   if (!reply.is_ok()) {
     if (reply.status().code() == Code::kAuth) world_.violate("P5: the session of a living program is over");
-    // As when a connection that could not greet is closed.
-    const auto now = world_.daemon(node_);
-    if (now && session_ && now->run() == session_run_) {
-      now->env->deliver([weak = std::weak_ptr(now), session = session_] {
-        if (const auto alive = weak.lock()) alive->service->program_ended(session);
-      });
-    }
-    session_.reset();
+    close_connection();
     co_return reply.status();
   }
   session_id_ = reply.value().session_welcome().session_id();
@@ -118,6 +111,16 @@ Task<Status> Program::greet() {
   if (!taken_up) co_return Status();
   const Status shown = co_await show_receipts();
   co_return shown.code() == Code::kDeadline ? Status() : shown;  // it comes before any later request
+}
+
+void Program::close_connection() {
+  const auto now = world_.daemon(node_);
+  if (now && session_ && now->run() == session_run_) {
+    now->env->deliver([weak = std::weak_ptr(now), session = session_] {
+      if (const auto alive = weak.lock()) alive->service->program_ended(session);
+    });
+  }
+  session_.reset();
 }
 
 Task<Status> Program::show_receipts() {
@@ -137,13 +140,18 @@ Task<Status> Program::show_receipts() {
     one.set_handles(one.handles() + 1);
     one.add_freed(freed.hold_id);
   }
-  if (growing_ == 0) request.mutable_session_restore()->set_complete(true);
+  if (growing_ == 0 && resumptions_given_up == 0) request.mutable_session_restore()->set_complete(true);
   if (shown.empty() && growing_ != 0) co_return Status();
   for (auto& [id, one] : shown) *request.mutable_session_restore()->add_shown() = std::move(one);
   const auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
   if (reply.is_ok()) {
     ++world_.counts["receipts shown"];
     freed_.erase(freed_.begin(), freed_.begin() + static_cast<ptrdiff_t>(freed_before));
+  }
+  if (resumptions_given_up > 0) {
+    --resumptions_given_up;
+    close_connection();
+    co_return Code::kNoMemory;
   }
   const Code code = reply.status().code();
   if (code == Code::kAuth || code == Code::kLimit || code == Code::kInvalidArgument)

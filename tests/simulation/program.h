@@ -75,6 +75,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   std::shared_ptr<SimEnv> env;
   std::vector<std::shared_ptr<Handle>> handles;
+  /// So often it closes its connection once its receipts are shown, as where it can start no watcher.
+  size_t resumptions_given_up = 0;
 
  private:
   struct Channel;
@@ -122,6 +124,7 @@ class Program : public std::enable_shared_from_this<Program> {
   void check_in_time(const std::string& what, const Began& began, uint64_t bound_ns);
   /// As the client library does before any other request of a session that was taken up.
   Task<Status> show_receipts();
+  void close_connection();
   Task<void> step();
   /// W4: no other has the name of what was published just now.
   void displace_others(const Memory& memory);

@@ -126,6 +126,30 @@ std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
+/// A program that has shown its receipts to the next run of its daemon closes that connection, comes again, and has what it had.
+std::string resumption_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  const auto handle = script.make_on(program, on(2, 0));
+  world.kill(1, false);
+  script.run_for_ms(300);
+  world.restart(1);
+  program->resumptions_given_up = 1 + seed % 2;
+  for (uint64_t i = 0; i <= 1 + seed % 2; ++i) {
+    script.run(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
+    script.run_for_ms(300 * (seed % 3));
+  }
+  for (const uint64_t ms : {8000, 15'000}) {
+    script.must_put(program, handle, 1, 1);
+    script.run_for_ms(ms);
+  }
+  world.end_program(*program);
+  script.run_for_ms(15'000);
+  world.check_unused();
+  return script.end(outcome);
+}
+
 /// The program's daemon ends before a home has heard of a free (0), before the answer to an allocation (1), or in its next
 /// run after the program has shown what was freed meanwhile (2): nothing stays while the program goes on.
 std::string daemon_ends_with_news(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
@@ -723,6 +747,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a failed publish takes a name", failed_publish_takes_a_name, 2},
       {"a resuming session ends", resuming_session_ends, 4},
       {"a hello is given up", hello_is_given_up, 9},
+      {"a resumption is given up", resumption_is_given_up, 6},
       {"the daemon ends with news", daemon_ends_with_news, 12},
       {"a resumption comes late", resumption_comes_late, 12},
       {"a resumption is not heard", resumption_is_not_heard, 8},
