@@ -150,12 +150,22 @@ Code Allocation::follow(ExtentId tried, bool silent) {
   return changed.value() || !silent ? Code::kOk : Code::kPeerLost;
 }
 
-void Allocation::was_not_resolved(Code known, bool silent, uint64_t now_ns) {
-  if (replicated()) return;
-  if (silent)
+void Allocation::was_not_resolved(ExtentId tried, Code known, bool silent, uint64_t now_ns) {
+  if (replicated()) {
+    const std::lock_guard lock(lease_->rebinding);
+    lease_->not_resolved[tried] = {known, now_ns};
+  } else if (silent)
     granted().resolves_from_ns.store(now_ns + kResolveAgainNs, std::memory_order_relaxed);
   else if (ends_part(known))
     granted().over.store(true, std::memory_order_relaxed);
+}
+
+std::optional<Code> Allocation::not_resolved_since(ExtentId tried, uint64_t failed_ns) {
+  if (!replicated()) return std::nullopt;
+  const std::lock_guard lock(lease_->rebinding);
+  const auto known = lease_->not_resolved.find(tried);
+  if (known == lease_->not_resolved.end() || known->second.second < failed_ns) return std::nullopt;
+  return known->second.first;
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {

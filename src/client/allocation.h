@@ -14,6 +14,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -87,7 +88,10 @@ class Allocation {
     return !lease.over.load(std::memory_order_relaxed) &&
            (!silent || now_ns >= lease.resolves_from_ns.load(std::memory_order_relaxed));
   }
-  void was_not_resolved(Code known, bool silent, uint64_t now_ns);
+  void was_not_resolved(ExtentId tried, Code known, bool silent, uint64_t now_ns);
+  /// What the daemon said of a part with replicas, if it knew nothing new of it after `failed_ns`: of many operations that
+  /// failed together the first one asks for all.
+  std::optional<Code> not_resolved_since(ExtentId tried, uint64_t failed_ns);
   /// So often an operation starts over, with what the daemon answers.
   static constexpr uint32_t kRebindsMax = 8;
   uint64_t base() const { return base_; }

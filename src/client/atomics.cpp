@@ -146,7 +146,7 @@ Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t
     if (i == Allocation::kRebindsMax || !allocation.resolves(false, os::now_ns())) return seen;
     const Code known = allocation.follow(extent.descriptor().id, false);
     if (known == Code::kOk) continue;
-    allocation.was_not_resolved(known, false, os::now_ns());
+    allocation.was_not_resolved(extent.descriptor().id, known, false, os::now_ns());
     return after_resolve(seen.status(), known);
   }
 }

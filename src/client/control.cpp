@@ -23,7 +23,8 @@ ControlConnection::ControlConnection(os::Fd socket) : socket_(std::move(socket))
 
 ControlConnection::~ControlConnection() { fail(Status(Code::kCancelled, "the session was closed")); }
 
-Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, os::Deadline deadline) {
+Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, os::Deadline deadline,
+                                                       bool* sent) {
   auto call = std::make_shared<Call>();
   call->gives_memory = request.has_allocate() || request.has_attach();
   {
@@ -40,7 +41,8 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
     return status;
   }
   bool begun = false;
-  status = send_all(std::move(bytes), deadline, begun);
+  status = send_all(bytes, deadline, begun);
+  if (sent != nullptr) *sent = begun || status.is_ok();
   send_returns();
   if (!status.is_ok()) {
     if (!begun || !give_up(*call)) forget(*call);
@@ -49,21 +51,22 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
   return call;
 }
 
-Status ControlConnection::send_all(std::string bytes, os::Deadline deadline, bool& begun) {
+Status ControlConnection::send_all(const std::string& bytes, os::Deadline deadline, bool& begun) {
+  constexpr size_t kKeptBytes = 64 * 1024;
   std::lock_guard lock(sending_);
   const size_t before = unsent_.size();
-  if (before != 0) bytes.insert(0, std::exchange(unsent_, {}));
+  unsent_ += bytes;  // the last that may need memory: half a message would be the end of the connection
   size_t sent = 0;
-  while (sent < bytes.size()) {
+  while (sent < unsent_.size()) {
     const ssize_t n =
-        ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (deadline.passed()) {
         begun = sent > before;
-        const size_t due = begun ? bytes.size() : before;
-        unsent_ = bytes.substr(std::min(sent, due), due - std::min(sent, due));
+        if (!begun) unsent_.resize(before);
+        unsent_.erase(0, sent);
         return Status(Code::kDeadline, "the daemon does not take requests in time");
       }
       pollfd p{socket_.get(), POLLOUT, 0};
@@ -74,7 +77,10 @@ Status ControlConnection::send_all(std::string bytes, os::Deadline deadline, boo
       break;
     }
   }
-  if (sent == bytes.size()) return {};
+  const bool all = sent == unsent_.size();
+  unsent_.clear();
+  if (unsent_.capacity() > kKeptBytes) unsent_ = std::string();
+  if (all) return {};
   std::lock_guard state(mutex_);
   return why_;
 }
@@ -88,7 +94,8 @@ void ControlConnection::send_returns() {
   if (!sender.owns_lock()) return;  // its holder comes here next
   {
     std::lock_guard lock(mutex_);
-    unsent_ += std::exchange(returns_, {});
+    unsent_ += returns_;
+    returns_.clear();
   }
   const ssize_t n = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n > 0) unsent_.erase(0, static_cast<size_t>(n));  // the rest goes with the next request

@@ -49,8 +49,8 @@ class ControlConnection {
   ~ControlConnection();
 
   /// Sends `request` (its id is set here). Errors: kTooLarge, kNoDaemon, kDeadline (the daemon takes
-  /// nothing).
-  Result<std::shared_ptr<Call>> start(wire::Envelope& request, os::Deadline deadline);
+  /// nothing; `sent`, which may be null, tells whether it has a part of it and will have the rest).
+  Result<std::shared_ptr<Call>> start(wire::Envelope& request, os::Deadline deadline, bool* sent = nullptr);
   /// Moves what has arrived; never blocks. True when the call is done.
   bool test(Call& call);
   /// Waits for the reply. At the deadline the call is given up and kDeadline returned.
@@ -86,7 +86,7 @@ class ControlConnection {
   void send_returns();
   /// All of `bytes`. Errors: kDeadline (`begun`: the rest goes with the next request, for half a message cannot be taken
   /// back), kNoDaemon (the connection failed then).
-  Status send_all(std::string bytes, os::Deadline deadline, bool& begun);
+  Status send_all(const std::string& bytes, os::Deadline deadline, bool& begun);
 
   os::Fd socket_;
   std::atomic<bool> failed_{false};

@@ -104,8 +104,9 @@ Daemon::~Daemon() {
   if (control_ != nullptr) forget_socket(control_->fd());  // null where greet() failed early
 }
 
-Status Daemon::watch(std::function<bool()> resume) {
+Status Daemon::watch(std::function<bool()> resume, std::function<bool()> due) {
   resume_ = std::move(resume);
+  due_ = std::move(due);
   const os::BlockedSignals none_for_it;
   try {
     watcher_ = std::thread([this] { run_watcher(); });
@@ -142,8 +143,10 @@ void Daemon::run_watcher() {
   constexpr int kOtherReaderMs = 20;
   pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {wake_.get(), POLLIN, 0}};
   for (;;) {
+    constexpr int kDueAgainMs = 100;
+    const bool due = due_();
     both[0].events = control_->awaits_late() ? POLLRDHUP | POLLIN : POLLRDHUP;
-    if (::poll(both, 2, -1) < 0) continue;
+    if (::poll(both, 2, due ? kDueAgainMs : -1) < 0) continue;
     if (both[1].revents != 0 && is_stopped(0)) return;
     if ((both[0].revents & ~POLLIN) != 0) break;
     if ((both[0].revents & POLLIN) != 0) {

@@ -49,18 +49,19 @@ class Daemon {
   const std::atomic<bool>& replaced() const { return replaced_; }
   void note_successor(const Daemon& now) { replaced_.store(now.partition_ != partition_); }
 
-  /// Starts that thread. After the end it calls `resume` again and again, until that gives true. It also
-  /// reads replies whose callers gave up. Errors: kNoMemory.
-  Status watch(std::function<bool()> resume);
-  /// Ends it; `resume` does not run any more afterwards.
+  /// Starts that thread. After the end it calls `resume` again and again, until that gives true. It also reads replies whose
+  /// callers gave up, and calls `due` when it is woken, and again soon while that gives true. Errors: kNoMemory.
+  Status watch(std::function<bool()> resume, std::function<bool()> due);
+  /// Ends it; neither runs any more afterwards.
   void stop_watching();
+  /// Something is due.
+  void wake_watcher();
   /// The thread will not touch anything any more: the end of the run was met and dealt with.
   bool watched_to_the_end() const { return watched_.load(std::memory_order_acquire); }
 
  private:
   Daemon();
   void run_watcher();
-  void wake_watcher();
   /// Sleeps until woken, `poll_ms` at most.
   bool is_stopped(int poll_ms);
 
@@ -83,7 +84,7 @@ class Daemon {
   std::atomic<bool> lost_{false}, replaced_{false};
   os::Fd wake_;  // eventfd: the watcher looks at stopping_ and at what is late
   std::atomic<bool> stopping_{false};
-  std::function<bool()> resume_;
+  std::function<bool()> resume_, due_;
   std::atomic<bool> watched_{false};
   std::thread watcher_;
 };

@@ -235,7 +235,8 @@ Status after_resolve(const Status& failure, Code known) {
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
                           Lease& lease) {
   const std::shared_ptr<wire::Envelope> message = reply.message;
-  if (!message->has_allocation()) return Status(Code::kProtocol, "the daemon answered something else");
+  if (message == nullptr || !message->has_allocation())  // null: it was looked at before, without memory
+    return Status(Code::kProtocol, "the daemon answered something else");
   Lease said;
   OCM_TRY(read_shape(message->allocation(), said));
   if (said.id != lease.id || said.shape != lease.shape || said.replicated != lease.replicated ||
@@ -280,12 +281,26 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
   return true;
 }
 
-Status return_lease(Session& session, const ReturnedLease& lease) {
+wire::Envelope free_request(const ReturnedLease& lease) {
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
   request.mutable_free()->set_hold_id(lease.hold_id);
   request.mutable_free()->set_may_be_named(lease.may_be_named);
-  Status status = session.call(request).status();
+  return request;
+}
+
+Status return_lease(Session& session, const ReturnedLease& lease) {
+  wire::Envelope request = free_request(lease);
+  bool sent = false;
+  Status status = session.call(request, nullptr, &sent).status();
+  const os::Deadline patience = os::Deadline::after_ns(session.call_deadline_ns());
+  for (; status.code() == Code::kQueueFull && !patience.passed();
+       status = session.call(request, nullptr, &sent).status()) {
+    const timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  if (status.code() == Code::kQueueFull || (status.code() == Code::kDeadline && !sent))
+    session.return_later(lease);
   // The receipt goes last: a daemon that starts anew has to know what is freed.
   bool later = false;
   while (status.code() == Code::kNoDaemon && !later) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/binding.h"
@@ -48,7 +50,9 @@ struct Lease {
   Sequence sequence;        // of layout sequence only
   std::vector<std::unique_ptr<Extent>> extents;          // of all bindings
   std::vector<std::unique_ptr<const Binding>> bindings;  // the last one is how it is now
-  std::mutex rebinding;                                  // guards those two once an allocation has the lease
+  std::map<ExtentId, std::pair<Code, uint64_t>>
+      not_resolved;      // of replicas: an answer without news, and when it came
+  std::mutex rebinding;  // guards these three once an allocation has the lease
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
   std::string hold_id;             // empty: the memory goes with its name
@@ -102,6 +106,7 @@ struct ReturnedLease {
     if (lease.published() == nullptr) parts = std::move(lease.parts);
   }
 };
+wire::Envelope free_request(const ReturnedLease& lease);
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
 Status return_lease(Session& session, const ReturnedLease& lease);

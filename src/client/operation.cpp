@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint64_t kSpinNs = 50'000;
 constexpr uint64_t kAvoidNs = 1'000'000'000;
-constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that is called dead and was silent a moment ago
+constexpr uint64_t kAskAgainNs = 20'000'000;   // a daemon that had no room for a request
+constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that was silent a moment ago
 
 bool replicated(const Allocation* allocation) { return allocation != nullptr && allocation->replicated(); }
 
@@ -102,19 +103,19 @@ void Operation::begin() {
 
 bool Operation::touches(const Allocation* allocation) const {
   if (allocation == nullptr) return true;
-  const void* const order = allocation->order();
+  const Order* const order = allocation->order();
   return (target_ != nullptr && target_->order() == order) ||
          (source_ != nullptr && source_->order() == order);
 }
 
 bool Operation::is_first_after(const Turns& before) const {
-  return (target_ == nullptr || !before.contains({thread_, target_->order()})) &&
-         (source_ == nullptr || !before.contains({thread_, source_->order()}));
+  return (target_ == nullptr || !before.has(thread_, target_->order())) &&
+         (source_ == nullptr || !before.has(thread_, source_->order()));
 }
 
 void Operation::add_to(Turns& before) const {
   for (const Allocation* end : {target_, source_}) {
-    if (end != nullptr) before.emplace(thread_, end->order());
+    if (end != nullptr) before.add(thread_, end->order());
   }
 }
 
@@ -237,6 +238,15 @@ bool Operation::test_call(Call& call, uint64_t now_ns) {
     unanswered_ = true;
   }
   return call.done.load(std::memory_order_acquire);
+}
+
+Operation::Answer Operation::answer_of(Call& call, uint64_t now_ns) {
+  if (!test_call(call, now_ns)) return Answer::kNone;
+  if (call.status.code() != Code::kQueueFull || now_ns - moved_at_ns_ > call_patience_ns())
+    return Answer::kThere;
+  if (now_ns < ask_again_ns_) return Answer::kNone;
+  ask_again_ns_ = now_ns + kAskAgainNs;
+  return Answer::kNoRoom;
 }
 
 uint64_t Operation::call_patience_ns() const {
@@ -392,9 +402,11 @@ void Operation::issue_to(Cut cut, bool again) {
       const uint64_t asked_ns = put_to_replica ? os::now_ns() : 0;
       const uint32_t partition = extent.descriptor().id.address.partition();
       uint64_t patience_ns = session_->patience_ns(partition);
-      // Else each part of many would wait for it once more.
+      // Else each part of many, and each of many operations, would wait for it once more.
       if (put_to_replica && extent.avoided(asked_ns) && session_->is_dead(partition))
         patience_ns = std::min(patience_ns, kDialAgainNs);
+      else if (!target_remote && extent.avoided(os::now_ns()))
+        patience_ns = std::max(kDialAgainNs, patience_ns / 16);
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(patience_ns));
       if (!attachment.is_ok()) {
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
@@ -608,14 +620,7 @@ void Operation::conclude() {
   moved_at_ns_ = os::now_ns();
   for (uint32_t i = 0; i < replicas; ++i) {
     if ((target_failed_ >> i & 1) == 0) continue;
-    const fabric::ExtentDescriptor& descriptor = (*target_binding_)[i].descriptor();
-    wire::Envelope request;
-    wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
-    lost.set_allocation_id(target_->id().bytes.data(), 16);
-    lost.set_address(descriptor.id.address.bits());
-    lost.set_generation(descriptor.id.generation);
-    lost.set_revoked((target_revoked_ >> i & 1) != 0);
-    auto call = ask_daemon(request);
+    auto call = ask_for_loss(i);
     if (!call.is_ok()) {
       fail_replicas(target_part(), failure_);
       break;
@@ -625,10 +630,27 @@ void Operation::conclude() {
   conclude_confirmed();
 }
 
+Result<std::shared_ptr<Call>> Operation::ask_for_loss(uint32_t replica) {
+  const fabric::ExtentDescriptor& descriptor = (*target_binding_)[replica].descriptor();
+  wire::Envelope request;
+  wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
+  lost.set_allocation_id(target_->id().bytes.data(), 16);
+  lost.set_address(descriptor.id.address.bits());
+  lost.set_generation(descriptor.id.generation);
+  lost.set_revoked((target_revoked_ >> replica & 1) != 0);
+  return ask_daemon(request);
+}
+
 void Operation::conclude_confirmed() {
   const uint64_t now = os::now_ns();
   for (auto& [index, call] : confirmations_) {
-    if (!test_call(*call, now)) return;
+    const Answer answer = answer_of(*call, now);
+    if (answer == Answer::kThere) continue;
+    if (answer == Answer::kNone) return;
+    auto again = ask_for_loss(index);
+    if (!again.is_ok()) continue;
+    call = std::move(*again);
+    return;
   }
   for (auto& [index, call] : confirmations_) {
     if (call->status.is_ok()) {
@@ -697,8 +719,10 @@ bool Operation::locally_done() {
   if (!exhausted_ || run_.bytes > 0 || replicated(target_) || replicas_failed_) return false;  // P3
   for (uint32_t i = tail_; i != head_; ++i) {
     Leg& pending = leg(i);
-    if (pending.call != nullptr || !pending.op.locally_done()) return false;
-    // Another replica would need the buffer again: puts never move on, gets are done when they are done.
+    // What is read is there when all is done: until that is settled it may move on to another replica.
+    const fabric::OpCode what = pending.op.opcode;
+    const bool reads = pending.call != nullptr || what == fabric::OpCode::kGet || fabric::is_atomic(what);
+    if (reads || !pending.op.locally_done()) return false;
   }
   buffer_given_ = true;
   return true;

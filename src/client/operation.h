@@ -28,14 +28,15 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "client/binding.h"
 #include "client/control.h"
 #include "client/extent.h"
+#include "client/order.h"
 #include "client/polls.h"
 #include "client/runs.h"
 #include "fabric/op.h"
@@ -74,8 +75,22 @@ class Operation {
   /// The same, but it waits for nobody who moves it.
   bool test();
   bool waits_for_its_turn() const { return state_.load(std::memory_order_acquire) == State::kResolving; }
-  /// Of those that are looked at in the order in which they entered: whose threads have what under way.
-  using Turns = std::set<std::pair<const void*, const void*>>;
+  /// Of those that are looked at in the order in which they entered: whose threads have what under way. It needs no memory, and
+  /// may take one for another that was not added: that one's turn comes later then.
+  class Turns {
+   public:
+    void add(const void* thread, const Order* order) { all_.set(place(thread, order)); }
+    bool has(const void* thread, const Order* order) const { return all_.test(place(thread, order)); }
+
+   private:
+    static constexpr size_t kBits = 16;
+    static size_t place(const void* thread, const Order* order) {
+      constexpr uint64_t kSpread = 0x9E3779B97F4A7C15ull;
+      const uint64_t both = reinterpret_cast<uint64_t>(thread) * kSpread + reinterpret_cast<uint64_t>(order);
+      return both * kSpread >> (64 - kBits);
+    }
+    std::bitset<size_t{1} << kBits> all_;
+  };
   bool is_first_after(const Turns& before) const;
   void add_to(Turns& before) const;
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
@@ -108,6 +123,7 @@ class Operation {
   Operation* next_under_way = nullptr;
   Operation** link_under_way = nullptr;
   uint64_t entered = 0;  // how manieth
+  uint32_t movers = 0;   // threads that move it without holding UnderWay's lock
 
  private:
   enum class State : uint8_t { kIdle, kMoving, kConfirming, kResolving, kDone };
@@ -160,8 +176,9 @@ class Operation {
     Allocation* allocation = nullptr;
     ExtentId extent;
     bool maybe_frozen = false;
-    bool silent = false;  // its home, and there is no replica
-    bool asked = false;   // by this operation
+    bool silent = false;     // its home, and there is no replica
+    bool asked = false;      // by this operation
+    Code known = Code::kOk;  // what another one's question brought
     std::shared_ptr<Daemon> daemon;
     std::shared_ptr<Call> call;
   };
@@ -203,6 +220,10 @@ class Operation {
   uint64_t patience_ns(const Leg& pending) const;
   Result<std::shared_ptr<Call>> ask_daemon(wire::Envelope& request);
   bool test_call(Call& call, uint64_t now_ns);
+  enum class Answer : uint8_t { kNone, kThere, kNoRoom };
+  /// kNoRoom: the daemon had none for the request, and it may be made again now.
+  Answer answer_of(Call& call, uint64_t now_ns);
+  Result<std::shared_ptr<Call>> ask_for_loss(uint32_t replica);
   uint64_t call_patience_ns() const;
   void conclude();
   void conclude_confirmed();
@@ -234,6 +255,7 @@ class Operation {
   void finish_or_resolve();
   bool has_other_binding() const;
   void ask_of_suspects(uint64_t now_ns);
+  void ask_of(Suspect& suspect);
   /// True if it started over.
   bool resolved();
   uint32_t in_flight() const { return head_ - tail_; }
@@ -261,6 +283,7 @@ class Operation {
   bool unanswered_ = false;      // P7
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
+  uint64_t ask_again_ns_ = 0;
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
   Leg* legs_ = inline_legs_.data();
   std::unique_ptr<Leg[]> more_legs_;

@@ -6,6 +6,8 @@
 // another failure stays the operation's. A home that is silent may be gone since its extents moved away: where there is
 // no replica the daemon is asked about that, too.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "client/allocation.h"
 #include "client/operation.h"
@@ -53,6 +55,8 @@ void Operation::fail_replicas(const Part& part, const Status& status) {
   if (!status_.is_ok()) return;
   status_ = status;
   replicas_failed_ = true;
+  keeps_busy_ = true;
+  hold_busy();  // P4
   suspect(part);
 }
 
@@ -84,8 +88,6 @@ void Operation::finish_or_resolve() {
     status_ = after_resolve(status_, unanswered_ ? Code::kDeadline : Code::kOk);
     return finish();
   }
-  keeps_busy_ = true;
-  hold_busy();  // P4
   state_.store(State::kResolving, std::memory_order_relaxed);
   moved_at_ns_ = os::now_ns();
   suspects_asked_ = false;
@@ -99,41 +101,57 @@ bool Operation::has_other_binding() const {
 /// Only once it is this operation's turn: of many that failed together the first asks for all.
 void Operation::ask_of_suspects(uint64_t now_ns) {
   suspects_asked_ = true;
-  moved_at_ns_ = now_ns;
+  const uint64_t failed_ns = std::exchange(moved_at_ns_, now_ns);
   if (has_other_binding()) return;
   for (Suspect& suspect : suspects_) {
     if (!suspect.allocation->resolves(suspect.silent, now_ns)) continue;
+    const std::optional<Code> known = suspect.allocation->not_resolved_since(suspect.extent, failed_ns);
+    if (known) {
+      suspect.known = *known;
+      continue;
+    }
     suspect.asked = true;
-    wire::Envelope request = resolve_request(suspect.allocation->lease_id(), suspect.extent, suspect.silent);
-    Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
-    if (!daemon.is_ok()) continue;
-    auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
-    if (!call.is_ok()) continue;
-    suspect.daemon = std::move(*daemon);
-    suspect.call = std::move(*call);
+    ask_of(suspect);
   }
+}
+
+void Operation::ask_of(Suspect& suspect) {
+  suspect.call.reset();
+  wire::Envelope request = resolve_request(suspect.allocation->lease_id(), suspect.extent, suspect.silent);
+  Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
+  if (!daemon.is_ok()) return;
+  auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));
+  if (!call.is_ok()) return;
+  suspect.daemon = std::move(*daemon);
+  suspect.call = std::move(*call);
 }
 
 bool Operation::resolved() {
   const uint64_t now = os::now_ns();
   if (!suspects_asked_) ask_of_suspects(now);
   for (Suspect& suspect : suspects_) {
-    if (suspect.call != nullptr && !test_call(*suspect.call, now)) return false;
+    const Answer answer = suspect.call == nullptr ? Answer::kThere : answer_of(*suspect.call, now);
+    if (answer == Answer::kNoRoom) ask_of(suspect);
+    if (answer != Answer::kThere) return false;
   }
+  const uint64_t answered_ns = os::now_ns();
   bool again = false;
   Code known = Code::kOk;  // the last answer that ends it
   for (Suspect& suspect : suspects_) {
-    if (!suspect.asked) continue;  // known, or told to another one
+    if (!suspect.asked) {  // known, or told to another one
+      if (ends_part(suspect.known)) known = suspect.known;
+      continue;
+    }
     if (suspect.call == nullptr || !suspect.call->status.is_ok()) {
       const Code code = suspect.call == nullptr ? Code::kNoDaemon : suspect.call->status.code();
       if (ends_part(code)) known = code;
-      suspect.allocation->was_not_resolved(code, suspect.silent, now);
+      suspect.allocation->was_not_resolved(suspect.extent, code, suspect.silent, answered_ns);
       continue;
     }
     Result<bool> changed = suspect.allocation->rebind(suspect.daemon, std::move(suspect.call->reply));
     if (changed.is_ok() && (changed.value() || suspect.maybe_frozen)) again = true;
     if (suspect.silent && !(changed.is_ok() && changed.value()))
-      suspect.allocation->was_not_resolved(Code::kPeerLost, true, now);
+      suspect.allocation->was_not_resolved(suspect.extent, Code::kPeerLost, true, answered_ns);
   }
   again = again || has_other_binding();  // another operation may have had the answer before
   suspects_.clear();

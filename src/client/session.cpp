@@ -87,7 +87,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   // As long as a node may be silent before it is suspected.
   session->patience_with_dead_ns_ = std::min(
       session->deadline_ns_, std::max<uint64_t>(session->daemon_->failure_deadline_ns() / 2, 100'000'000));
-  OCM_TRY(session->daemon_->watch([raw = session.get()] { return raw->daemon().is_ok(); }));
+  OCM_TRY(session->daemon_->watch([raw = session.get()] { return raw->daemon().is_ok(); },
+                                  [raw = session.get()] { return raw->tell_what_is_due(); }));
   return session;
 }
 
@@ -139,21 +140,21 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   std::vector<std::shared_ptr<Daemon>> over;  // let go after the lock
   std::unique_lock lock(mutex_);
   if (failed.is_ok() && (*fresh)->who().session != now->who().session) receipts_.clear();
+  const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
   while (failed.is_ok()) {  // until none is left, and none comes before daemon_ is the new one
     const auto shown = receipts_.take_unknown_to((*fresh)->run(), kShownBytesMax);
-    if (shown.empty()) {
-      receipts_.told((*fresh)->run());
-      break;
-    }
+    if (shown.empty()) break;
     lock.unlock();
-    failed = show_receipts(**fresh, shown);
+    failed = show_receipts(**fresh, shown, deadline);
     lock.lock();
   }
+  // What it did not take may be what was freed: the next run is told again.
+  if (failed.is_ok() && unshown_run_ != (*fresh)->run()) receipts_.told((*fresh)->run());
   if (!failed.is_ok()) {
     dial_failed_at_ns_ = os::now_ns();
     return failed;
   }
-  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }));
+  OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }, [this] { return tell_what_is_due(); }));
   for (const auto& run : runs_) run->note_successor(**fresh);
   daemon_ = *fresh;
   runs_.push_back(daemon_);
@@ -166,13 +167,11 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
     }
   }
   page_.store(daemon_->page(), std::memory_order_release);
-  const bool resumed = daemon_->who().session == now->who().session;
-  const bool complete = resumed && growing_.empty();
-  complete_due_ = resumed && !complete;
+  complete_due_ = daemon_->who().session == now->who().session;
   ++runs_resumed_;
   std::shared_ptr<Daemon> out = daemon_;
   lock.unlock();
-  if (complete && unshown_run_ != out->run()) tell_complete(*out);
+  if (tell_if_complete()) out->wake_watcher();
   return out;
 }
 
@@ -183,26 +182,68 @@ Session::Growing::Growing(Session& session) : session_(session) {
 }
 
 Session::Growing::~Growing() {
-  std::unique_lock lock(session_.mutex_);
-  const auto mine = session_.growing_.find(runs_);
-  if (--mine->second == 0) session_.growing_.erase(mine);
-  const bool others = !session_.growing_.empty() && session_.growing_.begin()->first < session_.runs_resumed_;
-  if (!session_.complete_due_ || others) return;
-  session_.complete_due_ = false;
-  const std::shared_ptr<Daemon> to = session_.daemon_;
-  lock.unlock();
-  if (session_.unshown_run_ != to->run()) tell_complete(*to);
+  {
+    std::lock_guard lock(session_.mutex_);
+    const auto mine = session_.growing_.find(runs_);
+    if (--mine->second == 0) session_.growing_.erase(mine);
+  }
+  if (session_.tell_if_complete()) session_.daemon_now()->wake_watcher();
 }
 
-void Session::tell_complete(Daemon& to) {
+bool Session::tell_if_complete() {
+  std::shared_ptr<Daemon> to;
+  {
+    std::lock_guard lock(mutex_);
+    const bool some_grow = !growing_.empty() && growing_.begin()->first < runs_resumed_;
+    if (!complete_due_ || some_grow || unshown_run_ == daemon_->run()) return false;
+    complete_due_ = false;
+    to = daemon_;
+  }
   wire::Envelope request;
   request.mutable_session_restore()->set_complete(true);
-  const os::Deadline deadline = os::Deadline::after_ns(1'000'000);
-  auto call = to.control().start(request, deadline);
-  if (call.is_ok()) (void)to.control().wait(**call, deadline);
+  bool sent = false;
+  const bool had_room = ask_briefly(*to, request, sent).code() != Code::kQueueFull && sent;
+  if (had_room) return false;
+  std::lock_guard lock(mutex_);
+  complete_due_ = complete_due_ || daemon_ == to;
+  return complete_due_;
 }
 
-Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown) {
+Status Session::ask_briefly(Daemon& to, wire::Envelope& request, bool& sent) {
+  const os::Deadline deadline = os::Deadline::after_ns(1'000'000);
+  auto call = to.control().start(request, deadline, &sent);
+  return call.is_ok() ? to.control().wait(**call, deadline) : call.status();
+}
+
+void Session::return_later(ReturnedLease lease) {
+  std::lock_guard lock(mutex_);
+  returns_due_.push_back(std::move(lease));
+  daemon_->wake_watcher();
+}
+
+bool Session::tell_what_is_due() {
+  const bool complete = !tell_if_complete();
+  std::vector<ReturnedLease> due;
+  std::shared_ptr<Daemon> to;
+  {
+    std::lock_guard lock(mutex_);
+    if (returns_due_.empty()) return !complete;
+    due.swap(returns_due_);
+    to = daemon_;
+  }
+  while (!due.empty()) {
+    wire::Envelope request = free_request(due.back());
+    bool sent = false;
+    if (ask_briefly(*to, request, sent).code() == Code::kQueueFull || !sent) break;
+    due.pop_back();
+  }
+  std::lock_guard lock(mutex_);
+  returns_due_.insert(returns_due_.end(), std::make_move_iterator(due.begin()),
+                      std::make_move_iterator(due.end()));
+  return !complete || !returns_due_.empty();
+}
+
+Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown, os::Deadline deadline) {
   wire::Envelope request;
   for (const Receipts::Shown& one : shown) {
     auto& next = *request.mutable_session_restore()->add_shown();
@@ -212,7 +253,6 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     for (const std::string& hold : one.freed) next.add_freed(hold);
     for (const std::string& hold : one.holds) next.add_holds(hold);
   }
-  const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
   for (;;) {
     Result<std::shared_ptr<Call>> call = to.control().start(request, deadline);
     const Status answered = call.is_ok() ? to.control().wait(**call, deadline) : call.status();
@@ -240,7 +280,7 @@ void Session::keep_receipt(const AllocationId& id, const std::string& receipt,
     to = daemon_;  // taken up since
     shown = receipts_.take_unknown_to(to->run(), kShownBytesMax);
   }
-  if (!shown.empty()) (void)show_receipts(*to, shown);
+  if (!shown.empty()) (void)show_receipts(*to, shown, os::Deadline::after_ns(call_deadline_ns()));
 }
 
 void Session::renew_receipt(const AllocationId& id, const std::string& receipt) {
@@ -265,11 +305,12 @@ void Session::drop_receipt(const AllocationId& id, const std::string& hold) {
   receipts_.remove(id, hold);
 }
 
-Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from) {
+Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from, bool* sent) {
+  if (sent != nullptr) *sent = false;
   OCM_TRY_ASSIGN(std::shared_ptr<Daemon> to, daemon());
   if (from != nullptr) *from = to;
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
-  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to->control().start(request, deadline));
+  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to->control().start(request, deadline, sent));
   OCM_TRY(to->control().wait(*call, deadline));
   return std::move(call->reply);
 }

@@ -51,9 +51,10 @@ class Session {
   /// The run of the daemon that the session last spoke to, lost or not; never null.
   /// Cost: a lock and a reference count.
   std::shared_ptr<Daemon> daemon_now() const;
-  /// One request to the daemon, and its reply with a good code; `from` gets the run that it came from.
+  /// One request to the daemon, and its reply with a good code; `from` gets the run that it came from, `sent` whether
+  /// the daemon has or will have heard it.
   /// Errors: the reply's, kNoDaemon, kDeadline.
-  Result<Reply> call(wire::Envelope& request, std::shared_ptr<Daemon>* from = nullptr);
+  Result<Reply> call(wire::Envelope& request, std::shared_ptr<Daemon>* from = nullptr, bool* sent = nullptr);
 
   /// Keeps what came with an allocation from that run of the daemon, and shows it to the next ones before
   /// they get any request about it.
@@ -79,6 +80,9 @@ class Session {
   bool free_later(const AllocationId& id, const std::string& hold);
   /// A handle has ended.
   void drop_receipt(const AllocationId& id, const std::string& hold = {});
+
+  /// The daemon had no room for the request to free it: it is told later.
+  void return_later(ReturnedLease lease);
 
   const std::string& node() const { return node_; }
   Fabric fabric() const { return options_.fabric; }
@@ -106,9 +110,13 @@ class Session {
   class SlabsFromDaemon;
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
-  Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown);
-  /// Not waited for.
-  static void tell_complete(Daemon& to);
+  Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown, os::Deadline deadline);
+  /// Tells the daemon that it was shown everything, if it is due; waits for no answer. True if it had no room for it.
+  bool tell_if_complete();
+  /// The same, and frees what is due. True if something still is. The watcher's.
+  bool tell_what_is_due();
+  /// One request to this daemon. `sent`: as of ControlConnection::start().
+  static Status ask_briefly(Daemon& to, wire::Envelope& request, bool& sent);
 
   SessionOptions options_;
   std::string node_;
@@ -123,7 +131,8 @@ class Session {
   std::map<uint64_t, size_t> growing_;  // by runs_resumed_ when they began
   std::atomic<uint64_t> unshown_run_{
       0};  // of the daemon: it took not all, and is never told that it was shown everything
-  bool complete_due_ = false;  // the daemon was not told that it was shown everything
+  bool complete_due_ = false;               // the daemon was not told that it was shown everything
+  std::vector<ReturnedLease> returns_due_;  // not told to it; both guarded by mutex_
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;

@@ -34,7 +34,7 @@ bool UnderWay::is_idle() {
 
 void UnderWay::leave(Operation& operation) {
   std::unique_lock lock(mutex_);
-  let_go_.wait(lock, [&] { return moved_ != &operation; });
+  let_go_.wait(lock, [&] { return operation.movers == 0; });
   if (operation.link_under_way == nullptr) return;
   *operation.link_under_way = operation.next_under_way;
   if (operation.next_under_way != nullptr)
@@ -48,7 +48,7 @@ void UnderWay::leave(Operation& operation) {
 
 bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   bool all = true;
   const bool turns = has_turns();
   Operation::Turns before;
@@ -56,11 +56,16 @@ bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) 
     if (operation->done()) continue;
     const bool asked = operation->entered <= until && operation->touches(allocation);
     const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
-    if (asked && operation->step_as(first)) continue;
+    bool done = false;
+    if (asked) {
+      with(*operation, lock, [&] {
+        done = operation->step_as(first);
+        if (!done && polls != nullptr) (void)operation->sleeps_on(*polls);
+      });
+    }
+    if (done) continue;
     if (turns) operation->add_to(before);
-    if (!asked) continue;
-    all = false;
-    if (polls != nullptr) (void)operation->sleeps_on(*polls);
+    all = all && !asked;
   }
   return all;
 }
@@ -78,14 +83,12 @@ UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls)
       continue;
     }
     const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
-    moved_ = operation;  // stays in the list
-    lock.unlock();
-    const bool done = operation->step_of_mover(first);
-    if (!done) out.total += operation->sleeps_on(polls);
-    lock.lock();
+    bool done = false;
+    with(*operation, lock, [&] {
+      done = operation->step_of_mover(first);
+      if (!done) out.total += operation->sleeps_on(polls);
+    });
     if (!done && turns) operation->add_to(before);
-    moved_ = nullptr;
-    let_go_.notify_all();
   }
   return out;
 }

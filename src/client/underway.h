@@ -1,7 +1,7 @@
 // The asynchronous operations of a session whose handles exist: what a fence waits for, and what the mover moves.
 //
-// Threads: any. An operation enters when it was started and leaves before its handle is destroyed; leave() waits while the
-// mover has it.
+// Threads: any. An operation enters when it was started and leaves before its handle is destroyed; leave() waits while another
+// thread moves it, which holds no lock of all then: it may dial a node.
 #pragma once
 
 #include <atomic>
@@ -45,6 +45,15 @@ class UnderWay {
  private:
   /// Some wait for others before them.
   bool has_turns() const;
+  /// Lets go of `lock` while `operation`, which stays in the list, is moved.
+  template <class Move>
+  void with(Operation& operation, std::unique_lock<std::mutex>& lock, Move move) {
+    ++operation.movers;
+    lock.unlock();
+    move();
+    lock.lock();
+    if (--operation.movers == 0) let_go_.notify_all();
+  }
 
   std::mutex mutex_;
   std::condition_variable let_go_;
@@ -53,7 +62,6 @@ class UnderWay {
   Operation* first_ =
       nullptr;  // in the order in which they entered, so that of a thread what started first comes first
   Operation** last_ = &first_;
-  Operation* moved_ = nullptr;  // the mover has it
   Mover mover_{*this};
 };
 

@@ -1,4 +1,5 @@
 """The C ABI through ctypes, as the tests' programs use it. Every failure raises OcmError(code name)."""
+import collections
 import contextlib
 import ctypes as c
 import mmap
@@ -143,6 +144,14 @@ def check(code: int) -> int:
         names = (info.node.decode(), info.subject.decode()) if told else ()
         raise OcmError(lib().ocm_status_name(code).decode(), lib().ocm_last_error().decode(), *names)
     return code
+
+
+def outcome(action) -> str:
+    try:
+        action()
+        return "OK"
+    except OcmError as error:
+        return error.name
 
 
 @contextlib.contextmanager
@@ -337,7 +346,7 @@ class Session:
     def __init__(self, socket_path: str, deadline_s: float = 0):
         options = SessionOptions(size=c.sizeof(SessionOptions), socket_path=socket_path.encode(),
                                  deadline_ns=int(deadline_s * 1e9))
-        self.handle = c.c_void_p()
+        self.handle, self.many = c.c_void_p(), {}
         check(lib().ocm_session_open(c.byref(options), c.byref(self.handle)))
 
     def alloc(self, count: int, layout: str = "single", nodes=(), extents: int = 0, chunk: int = 0, flags: int = 0,
@@ -349,6 +358,30 @@ class Session:
         handle = c.c_void_p()
         check(lib().ocm_allocation_create(self.handle, count, c.byref(options), c.byref(handle)))
         return Allocation(handle)
+
+    def make_many(self, name: str, count: int, each: int, **kwargs):
+        self.many[name] = [self.alloc(each, **kwargs) for _ in range(count)]
+
+    def free_many(self, name: str) -> dict:
+        """How many of them ended with which code."""
+        return collections.Counter(outcome(one.free) for one in self.many[name])
+
+    def start_many(self, name: str, what: str, count: int):
+        """A "put" or a "get" of so many bytes on each of them."""
+        self.started = self.many[name]
+        for one in self.started:
+            one.start(what, 0, count)
+
+    def copy_many(self, target: str, source: str, count: int):
+        """Starts a copy for each pair."""
+        self.started, place = self.many[target], lib().Place
+        for to, of in zip(self.started, self.many[source]):
+            to.op = c.c_void_p()
+            check(lib().ocm_place_copy_start(place(to.handle, 0, None), place(of.handle, 0, None), c.c_uint64(count),
+                                             c.byref(to.op)))
+
+    def end_many(self) -> dict:
+        return collections.Counter(outcome(one.wait) for one in self.started)
 
     def join(self, *parts: Allocation) -> Allocation:
         handles = (c.c_void_p * max(len(parts), 1))(*[part.handle for part in parts])

@@ -55,11 +55,14 @@ class LateRequest : public ::testing::Test {
 
 TEST_F(LateRequest, WhatIsHalfSentGoesOnWithTheNextRequest) {
   wire::Envelope first = request_of(kLong);
-  EXPECT_EQ(connection->start(first, soon()).status().code(), Code::kDeadline);
+  bool sent = false;
+  EXPECT_EQ(connection->start(first, soon(), &sent).status().code(), Code::kDeadline);
+  EXPECT_TRUE(sent);
   EXPECT_FALSE(connection->failed()) << "the session and all that it has would end";
   EXPECT_TRUE(connection->awaits_late());
   wire::Envelope second = request_of(kLong);  // nothing of it is sent: it is as if it had never been
-  EXPECT_EQ(connection->start(second, soon()).status().code(), Code::kDeadline);
+  EXPECT_EQ(connection->start(second, soon(), &sent).status().code(), Code::kDeadline);
+  EXPECT_FALSE(sent);
   const wire::Envelope came = read();
   EXPECT_EQ(came.allocate().nodes(0).size(), kLong);
   EXPECT_EQ(came.id(), first.id());

@@ -440,19 +440,18 @@ void TcpChannel::fail(Status status) {
   stream_.shut_down();
   tx_.clear();
   incoming_ = {};
-  // H3 first: nothing refers to the buffers any more, then the ops are finished, each once.
-  std::deque<Flight> flights;
-  flights.swap(flights_);
+  // H3 first: nothing refers to the buffers any more, then the ops are finished, each once. It needs no memory.
   sent_flights_ = 0;
   window_used_bytes_ = 0;
   Op* waiting = waiting_head_;
   waiting_head_ = waiting_tail_ = nullptr;
   const Op* partly = waiting;  // may also have frames in flight: finished below, with the waiting
-  for (const Flight& flight : flights) {
+  for (const Flight& flight : flights_) {
     if (!flight.last || flight.op == partly) continue;
     if (flight.op->code == Code::kOk) flight.op->code = code;
     finish(flight.op);
   }
+  flights_.clear();
   while (waiting != nullptr) {
     Op* const next = waiting->next;
     if (waiting->code == Code::kOk) waiting->code = code;
