@@ -9,8 +9,8 @@
  *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do, and
  *    `ocm_last_error_info()` the node and the subject that it is about.
  *  - Sized structs: set `size = sizeof(struct)`, or start from the matching `*_INIT`; zeros are defaults.
- *  - Every function may be called from any thread. Operations of one thread to one extent complete in
- *    order; others in none.
+ *  - Every function may be called from any thread. Operations of one thread in one session to one extent complete
+ *    in order, by whichever handles; others in none.
  *  - Times are nanoseconds, lengths and offsets are bytes. A deadline of 0 means the session's default
  *    (the failure deadline, 3 s): it bounds the time without progress, not the whole transfer.
  *  - A buffer that the program may not touch is INVALID_ARGUMENT where the kernel copies (over tcp, long puts, and
@@ -273,7 +273,7 @@ OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, 
 /* ------------------------------------------------------------------ put and get */
 
 /* Writes [source, source + bytes) to the allocation at `offset`, and returns when it is complete
- * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive; two programs that
+ * remotely: a later get by anyone sees it. REPLICATED: on every replica that is alive; two programs or threads that
  * put to the same bytes at once may leave the replicas different (order them by fences or atomics).
  * Cost: no allocation, lock or system call below 2 KiB on shm.
  * Time: where replicas fail, the daemon is asked what became of them. Each question waits for at most four

@@ -621,6 +621,12 @@ bool Remaker::is_over(const wire::ExtentDescriptor& extent, std::map<uint32_t, u
   return runs_again && (extent.lost() || gone_for_long(extent, gone_since_ns));
 }
 
+bool Remaker::is_back(const Gone& one) const {
+  const wire::NodeView* node = cluster_.find(one.node);
+  return node != nullptr && node->partition() == one.replica.address.partition() &&
+         !is_state(*node, control::NodeState::kDead);
+}
+
 Task<void> Remaker::give_up_the_gone() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) co_return;
   // Each run of the coordinator counts its epochs anew.
@@ -665,7 +671,7 @@ Task<void> Remaker::give_up_the_gone() {
           over.push_back(id_of(other));
       }
       if (part.size() > 1 && mine)
-        gone.push_back({std::move(part), id_of(extent), extent.node(), std::move(over), !is_gone});
+        gone.push_back({std::move(part), id_of(extent), extent.node(), std::move(over), !is_gone, was_lost});
       else if (is_gone)
         given_up_.insert(id_of(extent));  // others ask for it
     }
@@ -692,6 +698,8 @@ Task<void> Remaker::give_up_the_gone() {
       if (there.is_ok()) there_.insert(one.replica);
       if (there.code() != Code::kRevoked) continue;
       fault::reached(fault::State::kFreedAskedFor);
+    } else if (!one.was_lost && is_back(one)) {
+      continue;
     }
     const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.over);
     if (lost.code() == Code::kDeadline) {  // no majority: later

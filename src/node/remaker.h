@@ -252,7 +252,10 @@ class Remaker {
     std::string node;
     std::vector<ExtentId> over;  // of the part: their daemons run no more
     bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
+    bool was_lost = false;       // as its owner knows
   };
+  /// Its node is back by now, with all that it had.
+  bool is_back(const Gone& one) const;
   /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
   /// daemon of a name.
   bool is_over(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);

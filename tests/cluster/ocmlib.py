@@ -222,6 +222,17 @@ class Allocation:
         check(lib().ocm_op_wait(op, 2, 0))
         return last
 
+    def fence_behind(self, count: int, each: int, by: "Allocation") -> bool:
+        """Starts a long put and fences by that handle: is it complete?"""
+        data = c.create_string_buffer(count * each)
+        segments = (lib().Segment * count)(*[(i * each, c.addressof(data) + i * each, each) for i in range(count)])
+        op = c.c_void_p()
+        check(lib().ocm_putv_start(self.handle, segments, count, c.byref(op)))
+        check(lib().ocm_fence(by.handle))
+        complete = check(lib().ocm_op_test(op)) == 1
+        check(lib().ocm_op_wait(op, 2, 0))
+        return complete
+
     def copy_and_then(self, source: "Allocation", count: int, put: bytes, by: "Allocation") -> bytes:
         """What is there when a copy into it was started and a put of its last bytes behind it, by that handle."""
         op, place = c.c_void_p(), lib().Place

@@ -87,6 +87,7 @@ def test_what_follows_a_long_operation_comes_after_all_of_it(netns_cluster, layo
     far.publish("long", 0o606)
     by = far if handles == 1 else program.attach("long")
     assert far.call("long_and_then", 1000, 10_000, by) == bytes([1 + 999 % 250]) * 10_000
+    assert far.call("fence_behind", 1000, 10_000, by)
     other = program.alloc(64 * MIB, nodes=["n3"], flags=DEDICATED)
     other.fill(0, 7, MIB)
     assert far.call("copy_and_then", other, 64 * MIB, b"later", by) == b"later"

@@ -364,6 +364,44 @@ std::string removed_as_it_is_decided(uint64_t seed, const std::set<fault::Point>
   return script.end(outcome);
 }
 
+/// A node comes back just when another one begins to give up its many replicas: only the first ones are lost.
+std::string is_back_in_time(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  constexpr size_t kNames = 24;
+  Script script(seed, broken, 4);
+  World& world = script.world;
+  const auto program = world.add_program(1);
+  for (size_t i = 0; i < kNames; ++i)
+    (void)script.make_named(program, on(2, 3), ("r" + std::to_string(i)).c_str());
+  script.run_for_ms(2000);
+  const auto given_up = [&] {
+    size_t out = 0;
+    for (const auto& handle : program->handles) {
+      for (const auto& extent : handle->memory->allocation.extents()) {
+        if (extent.node() == name_of(2)) out += world.daemon(2)->home->lost_of(node::id_of(extent)).size();
+      }
+    }
+    return out;
+  };
+  if (seed % 2 == 0)
+    world.stop(3);
+  else
+    world.cut_node(3);
+  script.run_for_ms(31'200 + 40 * (seed / 2));
+  if (seed % 2 == 0)
+    world.resume(3);
+  else
+    world.restore_node(3);
+  script.run_for_ms(700);
+  const size_t at_first = given_up();
+  script.run_for_ms(4000);
+  if (given_up() > at_first + 1) {
+    world.violate("replicas of a node that is back are given up: " + std::to_string(at_first) + ", then " +
+                  std::to_string(given_up()));
+  }
+  world.end_program(*program);
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -376,6 +414,7 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"the spare home did not hear", spare_did_not_hear, 24},
       {"given while another is frozen", given_while_another_is_frozen, 24},
       {"removed as it is decided", removed_as_it_is_decided, 24},
+      {"a node is back in time", is_back_in_time, 40},
   };
   return all;
 }
