@@ -196,10 +196,9 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   asked.publishing = true;
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), begun_ns = core_.now_ns();
   // Who asks waits for two deadlines. The coordinator may be silent for most of one, and grants then what a home that has
-  // ended meanwhile asked of it as a voter: a whole lease is over only after that. That a home restarted is known half of a
-  // deadline after the first answer that tells of it.
+  // ended meanwhile asked of it as a voter: a whole lease is over only after that. A home that died is known to be dead
+  // within one.
   const uint64_t lose_until_ns = begun_ns + deadline_ns / 8 * 15;
-  std::optional<uint64_t> known_until_ns;
   (void)co_await give_up_gone(session, id, false, lose_until_ns);
   Result<wire::Envelope> reply = Code::kNotFound;
   // A silent home that heard of it, and of its undoing never, may bring the name back; so may one that heard, where another
@@ -211,7 +210,9 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     *out.mutable_allocation() = held->second.allocation;
     out.mutable_allocation()->set_owner_uid(session->uid);
     const bool replicas = control::has_replicas(held->second.allocation);
+    const uint64_t asked_ns = core_.now_ns();
     reply = co_await ask_until_answered(session, message, &unanswered);
+    const uint64_t took_ns = core_.now_ns() - asked_ns;
     const Code code = reply.status().code();
     unanswered = unanswered || code == Code::kPeerLost || code == Code::kNoCoordinator;
     // A home that restarted does not even know the number of its former run.
@@ -225,8 +226,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     const bool given_up = co_await give_up_gone(session, id, true, lose_until_ns);
     if (changed && !first) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     if (changed || given_up) continue;
-    if (!known_until_ns) known_until_ns = std::min(core_.now_ns() + deadline_ns / 2, lose_until_ns);
-    if (!replicas || code == Code::kRevoked || core_.now_ns() >= *known_until_ns) break;
+    const bool no_time = core_.now_ns() + core_.config.heartbeat_ns() + took_ns >= begun_ns + 2 * deadline_ns;
+    if (!replicas || code == Code::kRevoked || core_.now_ns() >= lose_until_ns || no_time) break;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
   const auto again = session->allocations.find(id);
