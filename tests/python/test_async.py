@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -199,3 +201,31 @@ def test_when_all_is_cancelled_nobody_writes_any_more(make_cluster, how):
         asyncio.run(main(pool))
         time.sleep(0.2)
         assert len(seen) == 1 and bytes(target) == seen[0]
+
+
+def test_what_was_under_way_in_a_loop_that_ended_is_given_back(make_cluster):
+    """The loop is stopped and closed; its transfer ends meanwhile, and keeps neither the session nor the buffer."""
+    cluster = make_cluster(2)
+
+    class Buffer(bytearray):  # bytearrays cannot be referred to weakly
+        pass
+
+    buffer = Buffer(1 << 20)
+    seen = weakref.ref(buffer)
+    pool = oncilla.connect(cluster["n1"].socket_path, deadline_s=20)
+    block = pool.allocate(1 << 20, nodes="n2", dedicated=True)
+    block.get()
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # it says that a pending task was destroyed
+    cluster["n2"].signal(signal.SIGSTOP)
+    task = loop.create_task(block.aget_into(buffer))
+    loop.call_later(0.3, loop.stop)
+    loop.run_forever()
+    loop.close()
+    cluster["n2"].signal(signal.SIGCONT)
+    del task, loop, buffer
+    gc.collect()
+    pool.close()
+    del pool, block
+    gc.collect()
+    assert seen() is None

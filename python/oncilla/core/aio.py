@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import os
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -75,14 +74,14 @@ class _Watch:
         return await told
 
 
-_watches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = weakref.WeakKeyDictionary()
-
-
 def _watch() -> _Watch:
+    """The running loop's. The loop has it, for what it waits for refers to the loop: both end together."""
     loop = asyncio.get_running_loop()
-    if loop not in _watches:
-        _watches[loop] = _Watch(loop)
-    return _watches[loop]
+    watch: _Watch | None = getattr(loop, "_oncilla_watch", None)
+    if watch is None:
+        watch = _Watch(loop)
+        loop._oncilla_watch = watch  # noqa: B010: an attribute of its own, of which asyncio does not know
+    return watch
 
 
 async def transfer(session: Session, plan: _core.Transfer) -> Any:
