@@ -155,11 +155,13 @@ typedef struct ocm_table_info {
   uint32_t segments;
   uint32_t replicas; /* of the segment that has the fewest */
   ocm_table_placement placement;
-  uint64_t id;   /* drawn at random by create: two handles with the same id and segments are one version */
+  uint64_t id;   /* drawn at random by create */
   ocm_kind kind; /* as it was created; rows that were appended may be of another */
+  uint64_t
+      version; /* the same for two handles: they have the same rows (it changes, too, where memory moved) */
 } ocm_table_info;
 #define OCM_TABLE_INFO_INIT \
-  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0, OCM_KIND_DRAM }
+  { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0, OCM_KIND_DRAM, 0 }
 OCM_API int ocm_table_query(const ocm_table* table, ocm_table_info* info);
 /* The schema: a struct with a child for each column. The caller releases it. */
 OCM_API int ocm_table_schema(const ocm_table* table, struct ArrowSchema* schema);

@@ -208,7 +208,7 @@ class Snapshot(Readable):
 
     @property
     def info(self) -> dict[str, int]:
-        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement, id, kind.
+        """Rows, bytes, bytes_moved, columns, groups, segments, replicas, placement, id, kind, version.
 
         `placement` and `kind`, of its first `put()`, are numbers of the C API."""
         return self.handle.info()
@@ -219,10 +219,9 @@ class Snapshot(Readable):
         return [Field(*row) for row in self.handle.fields()]
 
     @functools.cached_property
-    def version(self) -> tuple[int, int]:
-        """The same for two snapshots of one version."""
-        info = self.info
-        return info["id"], info["segments"]
+    def version(self) -> int:
+        """The same for two snapshots: they are of one version."""
+        return self.info["version"]
 
     @functools.cached_property
     def groups(self) -> int:

@@ -275,6 +275,7 @@ nb::dict info(const OpenTable& self) {
   out["segments"] = info.segments;
   out["replicas"] = info.replicas;
   out["placement"] = static_cast<int>(info.placement);
+  out["version"] = info.version;
   out["id"] = info.id;
   out["kind"] = static_cast<int>(info.kind);
   return out;

@@ -27,6 +27,8 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
                                                        bool* sent) {
   auto call = std::make_shared<Call>();
   call->gives_memory = request.has_allocate() || request.has_attach();
+  if (request.has_free() || (request.has_session_restore() && request.session_restore().complete()))
+    call->again = std::make_shared<wire::Envelope>(request);
   {
     std::lock_guard lock(mutex_);
     if (failed()) return why_;
@@ -49,6 +51,13 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
     return status;
   }
   return call;
+}
+
+bool ControlConnection::tell(wire::Envelope& request) {
+  bool sent = false;
+  auto call = start(request, os::Deadline::after_ns(1'000'000), &sent);
+  if (call.is_ok()) cancel(**call, Status(Code::kCancelled));
+  return sent;
 }
 
 Status ControlConnection::send_all(const std::string& bytes, os::Deadline deadline, bool& begun) {
@@ -209,10 +218,12 @@ bool ControlConnection::parse_one() {
   }
   if (wanted > 0) fds_cut_ = false;
 
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto found = calls_.find(reply.message->id());
   if (found == calls_.end()) {
-    return_late(*reply.message);
+    std::shared_ptr<wire::Envelope> again = return_late(*reply.message);
+    lock.unlock();
+    if (again != nullptr && refused_) refused_(std::move(again));
     return true;
   }
   const std::shared_ptr<Call> call = found->second;
@@ -238,7 +249,7 @@ bool ControlConnection::give_up(Call& call) {
   {
     std::lock_guard lock(mutex_);
     if (calls_.erase(call.id) == 0) return false;
-    given_up_ids_.emplace(call.id, call.gives_memory);
+    given_up_ids_.emplace(call.id, GivenUp{call.gives_memory, call.again});
     late_.store(given_up_ids_.size(), std::memory_order_release);
   }
   if (given_up_) given_up_();
@@ -251,17 +262,21 @@ void ControlConnection::cancel(Call& call, const Status& why) {
   call.done.store(true, std::memory_order_release);
 }
 
-void ControlConnection::return_late(const wire::Envelope& reply) {
+std::shared_ptr<wire::Envelope> ControlConnection::return_late(const wire::Envelope& reply) {
   const auto given_up = given_up_ids_.extract(reply.id());
-  if (given_up.empty()) return;
+  if (given_up.empty()) return nullptr;
   late_.store(given_up_ids_.size(), std::memory_order_release);
+  if (wire::status_of(reply).code() == Code::kQueueFull) return given_up.mapped().again;
   // A join's parts are still the program's handles; and what became of a part is told of one that it has.
-  if (!given_up.mapped() || reply.code() != 0 || !reply.has_allocation()) return;
-  wire::Envelope request;
-  request.set_id(next_id_++);  // its reply comes for nobody
-  request.mutable_free()->set_allocation_id(reply.allocation().allocation_id());
-  request.mutable_free()->set_hold_id(reply.allocation().hold_id());
-  (void)wire::append_control(request, returns_);  // short
+  if (!given_up.mapped().gives_memory || reply.code() != 0 || !reply.has_allocation()) return nullptr;
+  const auto request = std::make_shared<wire::Envelope>();
+  request->set_id(next_id_++);
+  request->mutable_free()->set_allocation_id(reply.allocation().allocation_id());
+  request->mutable_free()->set_hold_id(reply.allocation().hold_id());
+  if (!wire::append_control(*request, returns_).is_ok()) return nullptr;  // it is short
+  given_up_ids_.emplace(request->id(), GivenUp{false, request});
+  late_.store(given_up_ids_.size(), std::memory_order_release);
+  return nullptr;
 }
 
 void ControlConnection::take_late() {

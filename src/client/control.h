@@ -37,7 +37,8 @@ struct Reply {
 /// A request under way. `reply`, `status` are written before the release store of `done`.
 struct Call {
   uint64_t id = 0;
-  bool gives_memory = false;  // its reply does: a handle more
+  bool gives_memory = false;              // its reply does: a handle more
+  std::shared_ptr<wire::Envelope> again;  // must not be lost: told again where the daemon had no room for it
   std::atomic<bool> done{false};
   Status status;  // the reply's code, or why there is none
   Reply reply;
@@ -51,6 +52,8 @@ class ControlConnection {
   /// Sends `request` (its id is set here). Errors: kTooLarge, kNoDaemon, kDeadline (the daemon takes
   /// nothing; `sent`, which may be null, tells whether it has a part of it and will have the rest).
   Result<std::shared_ptr<Call>> start(wire::Envelope& request, os::Deadline deadline, bool* sent = nullptr);
+  /// The same, without waiting for anything: what of it comes late is taken care of. False: nothing was sent.
+  bool tell(wire::Envelope& request);
   /// Moves what has arrived; never blocks. True when the call is done.
   bool test(Call& call);
   /// Waits for the reply. At the deadline the call is given up and kDeadline returned.
@@ -65,6 +68,9 @@ class ControlConnection {
   void take_late();
   /// `run` is called, by any thread, when a call was given up. Set before the first call.
   void on_given_up(std::function<void()> run) { given_up_ = std::move(run); }
+  /// `run` is called, by any thread, with a request to free something, or that says that all was shown, that nobody waits
+  /// for any more and the daemon had no room for. Set before the first call.
+  void on_refused(std::function<void(std::shared_ptr<wire::Envelope>)> run) { refused_ = std::move(run); }
 
   /// The peer hung up or broke the protocol: fails what is under way and whatever comes.
   void fail(const Status& why);
@@ -79,8 +85,8 @@ class ControlConnection {
   void forget(Call& call);
   /// Takes the call out; its reply may come yet. False if it was done.
   bool give_up(Call& call);
-  /// What came for nobody. Holds mutex_.
-  void return_late(const wire::Envelope& reply);
+  /// What came for nobody. Holds mutex_. A request that must be told again, or null.
+  std::shared_ptr<wire::Envelope> return_late(const wire::Envelope& reply);
   /// Sends returns_ as far as the socket takes it; waits for nobody. Whoever sends meanwhile calls it
   /// afterwards, so that nothing stays behind.
   void send_returns();
@@ -92,6 +98,7 @@ class ControlConnection {
   std::atomic<bool> failed_{false};
   std::atomic<size_t> late_{0};  // ids in given_up_ids_
   std::function<void()> given_up_;
+  std::function<void(std::shared_ptr<wire::Envelope>)> refused_;
   std::mutex sending_;  // guards the outgoing stream and unsent_
   std::string unsent_;  // what the socket did not take: of returns, and the rest of a request that was late
   std::mutex reading_;  // the reader's; guards in_, in_used_, fds_
@@ -105,8 +112,12 @@ class ControlConnection {
   uint64_t next_id_ = 1;
   Status why_;
   std::unordered_map<uint64_t, std::shared_ptr<Call>> calls_;
-  std::unordered_map<uint64_t, bool> given_up_ids_;  // and Call::gives_memory
-  std::string returns_;                              // messages for send_returns()
+  struct GivenUp {
+    bool gives_memory;
+    std::shared_ptr<wire::Envelope> again;
+  };
+  std::unordered_map<uint64_t, GivenUp> given_up_ids_;
+  std::string returns_;  // messages for send_returns()
 };
 
 }  // namespace ocm::client

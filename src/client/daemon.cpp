@@ -144,13 +144,21 @@ void Daemon::run_watcher() {
   pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {wake_.get(), POLLIN, 0}};
   for (;;) {
     constexpr int kDueAgainMs = 100;
-    const bool due = due_();
+    bool due = true;
+    try {
+      due = due_();
+    } catch (const std::bad_alloc&) {  // later
+    }
     both[0].events = control_->awaits_late() ? POLLRDHUP | POLLIN : POLLRDHUP;
     if (::poll(both, 2, due ? kDueAgainMs : -1) < 0) continue;
     if (both[1].revents != 0 && is_stopped(0)) return;
     if ((both[0].revents & ~POLLIN) != 0) break;
     if ((both[0].revents & POLLIN) != 0) {
-      control_->take_late();
+      try {
+        control_->take_late();
+      } catch (const std::bad_alloc&) {
+        control_->fail(Status(Code::kNoMemory));  // what it had read of the stream is lost
+      }
       if (is_stopped(kOtherReaderMs)) return;
     }
   }
@@ -161,7 +169,12 @@ void Daemon::run_watcher() {
   constexpr int kResumeMsFirst = 50, kResumeMsMax = 1000;
   for (int pause_ms = kResumeMsFirst;; pause_ms = std::min(2 * pause_ms, kResumeMsMax)) {
     if (is_stopped(pause_ms)) return;
-    if (resume_()) {
+    bool resumed = false;
+    try {
+      resumed = resume_();
+    } catch (const std::bad_alloc&) {
+    }
+    if (resumed) {
       watched_.store(true, std::memory_order_release);
       return;
     }

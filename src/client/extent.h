@@ -69,6 +69,11 @@ class Extent {
     return now_ns < avoid_until_ns_.load(std::memory_order_relaxed) ||
            (first_route_ != nullptr && first_route_->avoided(now_ns));
   }
+  /// The same, and the failure came after `since_ns`.
+  bool failed_since(uint64_t since_ns, uint64_t now_ns) const {
+    return avoided(now_ns) && avoided(since_ns + kAvoidNs);
+  }
+  static constexpr uint64_t kAvoidNs = 1'000'000'000;
   void avoid_until(uint64_t at_ns) { avoid_until_ns_.store(at_ns, std::memory_order_relaxed); }
   void avoid_node_until(uint64_t at_ns) {
     avoid_until(at_ns);

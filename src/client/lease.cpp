@@ -149,7 +149,11 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
     request.mutable_free()->set_hold_id(message->allocation().hold_id());
-    (void)session.call(request);
+    std::shared_ptr<Daemon> from;
+    bool sent = false;
+    const Status told = session.call(request, &from, &sent).status();
+    if (from != nullptr && (told.code() == Code::kQueueFull || !sent))
+      session.tell_later(from->run(), std::make_shared<wire::Envelope>(request));
   }
   return lease;
 }
@@ -281,33 +285,31 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
   return true;
 }
 
-wire::Envelope free_request(const ReturnedLease& lease) {
+Status return_lease(Session& session, const ReturnedLease& lease) {
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
   request.mutable_free()->set_hold_id(lease.hold_id);
   request.mutable_free()->set_may_be_named(lease.may_be_named);
-  return request;
-}
-
-Status return_lease(Session& session, const ReturnedLease& lease) {
-  wire::Envelope request = free_request(lease);
-  bool sent = false;
-  Status status = session.call(request, nullptr, &sent).status();
   const os::Deadline patience = os::Deadline::after_ns(session.call_deadline_ns());
-  for (; status.code() == Code::kQueueFull && !patience.passed();
-       status = session.call(request, nullptr, &sent).status()) {
-    const timespec pause{0, 10'000'000};
-    ::nanosleep(&pause, nullptr);
-  }
-  if (status.code() == Code::kQueueFull || (status.code() == Code::kDeadline && !sent))
-    session.return_later(lease);
+  Status status;
   // The receipt goes last: a daemon that starts anew has to know what is freed.
-  bool later = false;
-  while (status.code() == Code::kNoDaemon && !later) {
-    later = session.free_later(lease.id, lease.hold_id);
-    if (!later) status = session.call(request).status();
+  for (bool later = false; !later;) {
+    std::shared_ptr<Daemon> from;
+    bool sent = false;
+    status = session.call(request, &from, &sent).status();
+    const bool unheard = status.code() == Code::kDeadline && !sent;
+    if (status.code() == Code::kNoDaemon || (unheard && from == nullptr)) {
+      later = session.free_later(lease.id, lease.hold_id);
+    } else if (unheard || (status.code() == Code::kQueueFull && patience.passed())) {
+      later = session.free_later(*from, request, lease.id, lease.hold_id);
+    } else if (status.code() == Code::kQueueFull) {
+      const timespec pause{0, 10'000'000};
+      ::nanosleep(&pause, nullptr);
+    } else {
+      session.drop_receipt(lease.id, lease.hold_id);
+      break;
+    }
   }
-  if (!later) session.drop_receipt(lease.id, lease.hold_id);
   if (status.code() == Code::kNotFound) {
     for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, part));
   }

@@ -106,7 +106,6 @@ struct ReturnedLease {
     if (lease.published() == nullptr) parts = std::move(lease.parts);
   }
 };
-wire::Envelope free_request(const ReturnedLease& lease);
 /// Gives it back. A lease whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
 Status return_lease(Session& session, const ReturnedLease& lease);

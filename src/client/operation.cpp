@@ -17,7 +17,6 @@ namespace ocm::client {
 namespace {
 
 constexpr uint64_t kSpinNs = 50'000;
-constexpr uint64_t kAvoidNs = 1'000'000'000;
 constexpr uint64_t kAskAgainNs = 20'000'000;   // a daemon that had no room for a request
 constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that was silent a moment ago
 
@@ -99,6 +98,7 @@ void Operation::begin() {
   source_ = run_.source.allocation;
   if (target_ != nullptr) target_binding_ = target_->binding();
   if (source_ != nullptr) source_binding_ = source_->binding();
+  if (replicated(source_)) begun_ns_ = os::now_ns();
 }
 
 bool Operation::touches(const Allocation* allocation) const {
@@ -405,7 +405,8 @@ void Operation::issue_to(Cut cut, bool again) {
       // Else each part of many, and each of many operations, would wait for it once more.
       if (put_to_replica && extent.avoided(asked_ns) && session_->is_dead(partition))
         patience_ns = std::min(patience_ns, kDialAgainNs);
-      else if (!target_remote && extent.avoided(os::now_ns()))
+      else if (!target_remote && replicated(cut.source.allocation) &&
+               extent.failed_since(begun_ns_, os::now_ns()))
         patience_ns = std::max(kDialAgainNs, patience_ns / 16);
       Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(patience_ns));
       if (!attachment.is_ok()) {
@@ -534,7 +535,8 @@ void Operation::settle(Leg& finished) {
                                : "the source's memory cannot be read: the pointer or the length is wrong"));
   }
   const bool put_to_replica = !was_call && !was_get && !blame_source && replicated(cut.target.allocation);
-  if (put_to_replica && (!cut.sent || broke_at_once(cut, status, finished.posted_ns))) {
+  const bool given_up = !status_.is_ok() || (target_failed_ >> cut.target_extent & 1) != 0;
+  if (put_to_replica && !given_up && (!cut.sent || broke_at_once(cut, status, finished.posted_ns))) {
     posts_again_ = true;
     issue_to(cut, true);
     if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
@@ -573,7 +575,7 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
   Extent& extent = (*(blame_source ? source_binding_ : target_binding_))[index];
   const Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
   const Status there = Status::of_node(code, extent.descriptor().node, ": " + std::string(status.message()));
-  if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + kAvoidNs);
+  if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + Extent::kAvoidNs);
   if (code == Code::kRevoked) extent.attach_anew();
   if (!replicated(end.allocation)) {
     const bool broke = code == Code::kPeerLost || code == Code::kProtocol || code == Code::kAuth;
@@ -586,7 +588,7 @@ bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
     return false;
   }
   if (blame_source) {
-    extent.avoid_until(os::now_ns() + kAvoidNs);
+    extent.avoid_until(os::now_ns() + Extent::kAvoidNs);
     const uint64_t bit = uint64_t{1} << (index - cut.source_first);
     cut.source_failed |= bit;
     if (code == Code::kRevoked) cut.source_revoked |= bit;

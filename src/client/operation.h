@@ -110,6 +110,8 @@ class Operation {
   const Status& status() const { return status_; }
   /// Of the allocation, by this handle or another one that keeps an order with it.
   bool touches(const Allocation* allocation) const;
+  /// By this handle.
+  bool uses(const Allocation* allocation) const { return target_ == allocation || source_ == allocation; }
   Session* session() const { return session_; }
   /// The allocation is about to end, and the operation is done.
   void detach(const Allocation* allocation) {
@@ -283,6 +285,7 @@ class Operation {
   bool unanswered_ = false;      // P7
   uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
   uint64_t moved_total_ = 0;  // of the channels, at the last look
+  uint64_t begun_ns_ = 0;     // of gets of replicas
   uint64_t ask_again_ns_ = 0;
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
   Leg* legs_ = inline_legs_.data();

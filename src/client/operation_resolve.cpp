@@ -106,7 +106,7 @@ void Operation::ask_of_suspects(uint64_t now_ns) {
   for (Suspect& suspect : suspects_) {
     if (!suspect.allocation->resolves(suspect.silent, now_ns)) continue;
     const std::optional<Code> known = suspect.allocation->not_resolved_since(suspect.extent, failed_ns);
-    if (known) {
+    if (known && !suspect.maybe_frozen) {
       suspect.known = *known;
       continue;
     }

@@ -76,6 +76,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
       session->options_.deadline_ns != 0 ? session->options_.deadline_ns : kDefaultDeadlineNs;
   OCM_TRY_ASSIGN(session->daemon_, Daemon::greet(std::move(socket), session->options_.program, nullptr,
                                                  os::Deadline::after_ns(patience)));
+  session->take_refused(*session->daemon_);
   session->node_ = session->daemon_->node();
   session->deadline_ns_ = session->options_.deadline_ns;
   if (session->deadline_ns_ == 0) session->deadline_ns_ = session->daemon_->failure_deadline_ns();
@@ -136,6 +137,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   if (failed.is_ok() && (*fresh)->node() != node_) {
     return Status(Code::kNoDaemon, "another node's daemon answers at the socket now: open a new session");
   }
+  if (failed.is_ok()) take_refused(**fresh);
   now->control().fail(Status(Code::kNoDaemon, "the daemon was restarted"));
   std::vector<std::shared_ptr<Daemon>> over;  // let go after the lock
   std::unique_lock lock(mutex_);
@@ -157,6 +159,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }, [this] { return tell_what_is_due(); }));
   for (const auto& run : runs_) run->note_successor(**fresh);
   daemon_ = *fresh;
+  due_.clear();  // it is not shown what was freed
   runs_.push_back(daemon_);
   for (auto it = runs_.begin(); runs_.size() > kRunsKept && it != runs_.end();) {
     if ((*it)->watched_to_the_end()) {
@@ -190,57 +193,77 @@ Session::Growing::~Growing() {
   if (session_.tell_if_complete()) session_.daemon_now()->wake_watcher();
 }
 
+void Session::take_refused(Daemon& daemon) {
+  daemon.control().on_refused([this, run = daemon.run()](std::shared_ptr<wire::Envelope> request) {
+    tell_later(run, std::move(request));
+  });
+}
+
+bool Session::is_complete_due() const {
+  const bool some_grow = !growing_.empty() && growing_.begin()->first < runs_resumed_;
+  return complete_due_ && !some_grow && unshown_run_ != daemon_->run();
+}
+
 bool Session::tell_if_complete() {
   std::shared_ptr<Daemon> to;
   {
     std::lock_guard lock(mutex_);
-    const bool some_grow = !growing_.empty() && growing_.begin()->first < runs_resumed_;
-    if (!complete_due_ || some_grow || unshown_run_ == daemon_->run()) return false;
+    if (!is_complete_due()) return false;
     complete_due_ = false;
     to = daemon_;
   }
   wire::Envelope request;
   request.mutable_session_restore()->set_complete(true);
-  bool sent = false;
-  const bool had_room = ask_briefly(*to, request, sent).code() != Code::kQueueFull && sent;
-  if (had_room) return false;
+  bool told = false;
+  try {
+    told = to->control().tell(request);
+  } catch (const std::bad_alloc&) {  // later
+  }
   std::lock_guard lock(mutex_);
-  complete_due_ = complete_due_ || daemon_ == to;
-  return complete_due_;
+  complete_due_ = complete_due_ || (!told && daemon_ == to);
+  return is_complete_due();
 }
 
-Status Session::ask_briefly(Daemon& to, wire::Envelope& request, bool& sent) {
-  const os::Deadline deadline = os::Deadline::after_ns(1'000'000);
-  auto call = to.control().start(request, deadline, &sent);
-  return call.is_ok() ? to.control().wait(**call, deadline) : call.status();
-}
-
-void Session::return_later(ReturnedLease lease) {
+void Session::tell_later(uint64_t run, std::shared_ptr<wire::Envelope> request) {
   std::lock_guard lock(mutex_);
-  returns_due_.push_back(std::move(lease));
+  if (daemon_->run() != run) return;
+  if (request->has_session_restore())
+    complete_due_ = true;
+  else
+    due_.push_back(std::move(request));
   daemon_->wake_watcher();
 }
 
+bool Session::free_later(const Daemon& from, const wire::Envelope& request, const AllocationId& id,
+                         const std::string& hold) {
+  auto due = std::make_shared<wire::Envelope>(request);
+  std::lock_guard lock(mutex_);
+  if (daemon_.get() != &from) return false;
+  due_.push_back(std::move(due));
+  receipts_.remove(id, hold);
+  daemon_->wake_watcher();
+  return true;
+}
+
 bool Session::tell_what_is_due() {
-  const bool complete = !tell_if_complete();
-  std::vector<ReturnedLease> due;
+  constexpr uint64_t kPauseNs = 100'000'000;
+  std::vector<std::shared_ptr<wire::Envelope>> due;
   std::shared_ptr<Daemon> to;
   {
     std::lock_guard lock(mutex_);
-    if (returns_due_.empty()) return !complete;
-    due.swap(returns_due_);
+    if (due_.empty() && !is_complete_due()) return false;
+    const uint64_t now = os::now_ns();
+    if (now < due_again_ns_) return true;
+    due_again_ns_ = now + kPauseNs;
+    due = due_;
     to = daemon_;
   }
-  while (!due.empty()) {
-    wire::Envelope request = free_request(due.back());
-    bool sent = false;
-    if (ask_briefly(*to, request, sent).code() == Code::kQueueFull || !sent) break;
-    due.pop_back();
-  }
+  (void)tell_if_complete();
+  std::erase_if(due, [&](const auto& request) { return !to->control().tell(*request); });
   std::lock_guard lock(mutex_);
-  returns_due_.insert(returns_due_.end(), std::make_move_iterator(due.begin()),
-                      std::make_move_iterator(due.end()));
-  return !complete || !returns_due_.empty();
+  if (daemon_ == to)
+    std::erase_if(due_, [&](const auto& one) { return std::find(due.begin(), due.end(), one) != due.end(); });
+  return !due_.empty() || is_complete_due();
 }
 
 Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown, os::Deadline deadline) {

@@ -78,11 +78,16 @@ class Session {
   void doubt_name(const AllocationId& id, bool doubt);
   /// The daemon's next run is told that a handle has ended. False if a daemon is there by now: ask it.
   bool free_later(const AllocationId& id, const std::string& hold);
+  /// A handle has ended, of which that run of the daemon could not be told: it will be. False if another run is there by
+  /// now, which was shown the handle.
+  bool free_later(const Daemon& from, const wire::Envelope& request, const AllocationId& id,
+                  const std::string& hold);
   /// A handle has ended.
   void drop_receipt(const AllocationId& id, const std::string& hold = {});
 
-  /// The daemon had no room for the request to free it: it is told later.
-  void return_later(ReturnedLease lease);
+  /// That run of the daemon had no room for a request to free something, or that says that all was shown: it is told
+  /// later. The next run needs neither: it is shown what the program has.
+  void tell_later(uint64_t run, std::shared_ptr<wire::Envelope> request);
 
   const std::string& node() const { return node_; }
   Fabric fabric() const { return options_.fabric; }
@@ -111,12 +116,13 @@ class Session {
   explicit Session(SessionOptions options);
   std::vector<std::shared_ptr<Daemon>> runs_now() const;
   Status show_receipts(Daemon& to, const std::vector<Receipts::Shown>& shown, os::Deadline deadline);
+  void take_refused(Daemon& daemon);
+  /// Holds mutex_.
+  bool is_complete_due() const;
   /// Tells the daemon that it was shown everything, if it is due; waits for no answer. True if it had no room for it.
   bool tell_if_complete();
   /// The same, and frees what is due. True if something still is. The watcher's.
   bool tell_what_is_due();
-  /// One request to this daemon. `sent`: as of ControlConnection::start().
-  static Status ask_briefly(Daemon& to, wire::Envelope& request, bool& sent);
 
   SessionOptions options_;
   std::string node_;
@@ -131,8 +137,9 @@ class Session {
   std::map<uint64_t, size_t> growing_;  // by runs_resumed_ when they began
   std::atomic<uint64_t> unshown_run_{
       0};  // of the daemon: it took not all, and is never told that it was shown everything
-  bool complete_due_ = false;               // the daemon was not told that it was shown everything
-  std::vector<ReturnedLease> returns_due_;  // not told to it; both guarded by mutex_
+  bool complete_due_ = false;  // the daemon was not told that it was shown everything
+  uint64_t due_again_ns_ = 0;
+  std::vector<std::shared_ptr<wire::Envelope>> due_;  // frees of daemon_; all guarded by mutex_
   std::atomic<fabric::shm::SessionPage*> page_{nullptr};
   std::unique_ptr<SlabSource> slab_source_;
   std::unique_ptr<Routes> routes_;

@@ -1,5 +1,7 @@
 #include "client/underway.h"
 
+#include <optional>
+
 #include "fabric/wait.h"
 
 namespace ocm::client {
@@ -46,16 +48,17 @@ void UnderWay::leave(Operation& operation) {
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) {
+bool UnderWay::step_some(const Allocation* allocation, bool all_handles, Polls* polls, uint64_t until) {
   if (count_.load(std::memory_order_relaxed) == 0) return true;
   std::unique_lock lock(mutex_);
   bool all = true;
-  const bool turns = has_turns();
-  Operation::Turns before;
+  std::optional<Operation::Turns> before;
+  if (has_turns()) before.emplace();
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
     if (operation->done()) continue;
-    const bool asked = operation->entered <= until && operation->touches(allocation);
-    const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
+    const bool is_one = all_handles ? operation->touches(allocation) : operation->uses(allocation);
+    const bool asked = operation->entered <= until && is_one;
+    const bool first = before && operation->waits_for_its_turn() && operation->is_first_after(*before);
     bool done = false;
     if (asked) {
       with(*operation, lock, [&] {
@@ -64,7 +67,7 @@ bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) 
       });
     }
     if (done) continue;
-    if (turns) operation->add_to(before);
+    if (before) operation->add_to(*before);
     all = all && !asked;
   }
   return all;
@@ -73,22 +76,22 @@ bool UnderWay::step(const Allocation* allocation, Polls* polls, uint64_t until) 
 UnderWay::Moved UnderWay::move_what_is_left_alone(uint64_t now_ns, Polls& polls) {
   Moved out;
   std::unique_lock lock(mutex_);
-  const bool turns = has_turns();
-  Operation::Turns before;
+  std::optional<Operation::Turns> before;
+  if (has_turns()) before.emplace();
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
     if (operation->done()) continue;
     if (!operation->is_left_alone(now_ns)) {
       out.has_more = true;
-      if (turns) operation->add_to(before);
+      if (before) operation->add_to(*before);
       continue;
     }
-    const bool first = turns && operation->waits_for_its_turn() && operation->is_first_after(before);
+    const bool first = before && operation->waits_for_its_turn() && operation->is_first_after(*before);
     bool done = false;
     with(*operation, lock, [&] {
       done = operation->step_of_mover(first);
       if (!done) out.total += operation->sleeps_on(polls);
     });
-    if (!done && turns) operation->add_to(before);
+    if (!done && before) operation->add_to(*before);
   }
   return out;
 }
@@ -111,8 +114,9 @@ bool UnderWay::has_turns() const {
   return false;
 }
 
-void UnderWay::drain(const Allocation* allocation) {
-  if (step(allocation)) return;    // as nearly always, which is worth no look at the clock
+void UnderWay::drain_some(const Allocation* allocation, bool all_handles) {
+  if (step_some(allocation, all_handles, nullptr, UINT64_MAX))
+    return;                        // as nearly always, which is worth no look at the clock
   constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
   uint64_t until = 0;
   {
@@ -122,13 +126,13 @@ void UnderWay::drain(const Allocation* allocation) {
   fabric::Waiter waiter;
   for (;;) {
     Polls polls;
-    if (step(allocation, &polls, until)) return;
+    if (step_some(allocation, all_handles, &polls, until)) return;
     if (!waiter.spins(os::now_ns())) polls.sleep(kSleepMsMax);
   }
 }
 
 void UnderWay::detach(const Allocation* allocation) {
-  drain(allocation);
+  drain_some(allocation, false);
   if (count_.load(std::memory_order_relaxed) == 0) return;
   std::lock_guard lock(mutex_);
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {

@@ -22,12 +22,14 @@ class UnderWay {
   Status signal(Operation& operation, int eventfd);
   /// Moves everything that touches `allocation` (null: everything); true when all of it is done. `polls`: what the rest waits
   /// for. `until`: of those that entered up to it.
-  bool step(const Allocation* allocation, Polls* polls = nullptr, uint64_t until = UINT64_MAX);
+  bool step(const Allocation* allocation, Polls* polls = nullptr, uint64_t until = UINT64_MAX) {
+    return step_some(allocation, true, polls, until);
+  }
   /// Until step() is true of what has entered by now. Ends by itself: operations without progress fail.
-  void drain(const Allocation* allocation);
+  void drain(const Allocation* allocation) { drain_some(allocation, true); }
   /// What its thread started before it on its allocations is done. It stays so.
   bool is_first(const Operation& operation);
-  /// drain(), and then nothing refers to the allocation any more: it is about to end.
+  /// What uses this handle is done, and then nothing refers to it any more: it is about to end.
   void detach(const Allocation* allocation);
 
   // ---- the mover's
@@ -43,6 +45,9 @@ class UnderWay {
   bool is_idle();
 
  private:
+  /// `all_handles`: of the allocation; else of this handle alone.
+  bool step_some(const Allocation* allocation, bool all_handles, Polls* polls, uint64_t until);
+  void drain_some(const Allocation* allocation, bool all_handles);
   /// Some wait for others before them.
   bool has_turns() const;
   /// Lets go of `lock` while `operation`, which stays in the list, is moved.

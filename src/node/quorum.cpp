@@ -161,7 +161,7 @@ void Quorum::heard_run(const std::string& node, control::VoterRun run) {
 }
 
 void Quorum::found_first() {
-  if (known().id() != 0) return;
+  if (known().id() != 0 || convening_) return;
   log::info("council_founded", {{"node", core_.name}});
   found(core_.env.random_number() | 1);
   if (home_.directory().replicas().empty()) start_over(voter_->council());  // else its replicas may be old
@@ -365,7 +365,9 @@ bool Quorum::come_to(const wire::Council& council) {
 
 void Quorum::saw(const wire::Council& council) {
   if (is_dead(council)) {
-    if (control::continues(council, holder_.council()) && !fault::at(fault::Point::kFormerStays))
+    // Of two on one chain each continues the other.
+    const bool later = council.number() > holder_.council().number();
+    if (later && control::continues(council, holder_.council()) && !fault::at(fault::Point::kFormerStays))
       before_own_ = holder_.council().id();
     return;
   }

@@ -147,8 +147,8 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
     const Session::Freed freed = std::move(session->freed.back());
     session->freed.pop_back();
     control::HoldId hold;
+    (void)co_await allocator_.free(session, freed.id, false);  // first: the same may be shown again meanwhile
     if (read_id(freed.hold_id, hold)) co_await holds_.end(session, hold);
-    (void)co_await allocator_.free(session, freed.id, false);
   }
   if (!session->complete || session->ended || fault::at(fault::Point::kUnclaimedStay)) co_return;
   const auto reported = std::exchange(session->holds_reported, {});

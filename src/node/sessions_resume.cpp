@@ -70,6 +70,8 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (freed_bytes > kRestoredBytesMax - session.restored_bytes)
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   session.restored_bytes += freed_bytes;
+  // A resumption that was given up showed them before.
+  std::erase_if(session.freed, [&](const Session::Freed& one) { return one.id == id; });
   for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
   for (const std::string& field : shown.holds()) {
     if (control::HoldId hold; read_id(field, hold)) session.holds_shown[hold] = id;

@@ -214,6 +214,7 @@ int ocm_table_query(const ocm_table* table, ocm_table_info* info) {
     out.placement = object->segments().front().catalogue.placement;
     out.id = object->id();
     out.kind = static_cast<ocm_kind>(object->segments().front().catalogue.kind);
+    out.version = object->version();
     return finish(capi::write_sized(out, info));
   });
 }

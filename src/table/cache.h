@@ -1,7 +1,8 @@
 // Column chunks that were moved, kept for the next scan: least recently used goes first.
 //
-// A key names the bytes for ever: a table's random number, the segment and the place in it, which never
-// change. Entries that a reader holds too are forgotten like others; their memory is the reader's then.
+// A key names the bytes for ever: the segment's first extent, whose address and generation come never again, and the
+// place in it, which never changes. (A segment's name does come again, where one that was not acknowledged goes away.)
+// Where that extent moved they are moved once more. Entries that a reader holds too are forgotten like others; their memory is the reader's then.
 // Threads: any.
 #pragma once
 
@@ -13,11 +14,12 @@
 #include <memory>
 #include <mutex>
 
+#include "base/ids.h"
+
 namespace ocm::table {
 
 struct CacheKey {
-  uint64_t table = 0;
-  uint32_t segment = 0;
+  ExtentId segment;
   uint64_t offset = 0;  // of the chunk in the segment
   auto operator<=>(const CacheKey&) const = default;
 };

@@ -145,8 +145,7 @@ bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t
     }
     if (chunk.bytes() == 0) return true;
     if ((flags & OCM_SCAN_MOVE) == 0 && segment.local(chunk.offset) != nullptr) return true;
-    return (flags & OCM_SCAN_CACHE) != 0 &&
-           table.state().cache.holds({table.id(), segment.number, chunk.offset});
+    return (flags & OCM_SCAN_CACHE) != 0 && table.state().cache.holds({segment.first_extent, chunk.offset});
   };
   return !std::all_of(columns.begin(), columns.end(), [&](uint32_t column) {
     return here(table.group_of(place).columns[column].chunk, here);

@@ -53,7 +53,7 @@ class Fetch {
     HeldChunk* to;
   };
 
-  CacheKey key_of(const Chunk& chunk) const { return {table_.id(), segment_.number, chunk.offset}; }
+  CacheKey key_of(const Chunk& chunk) const { return {segment_.first_extent, chunk.offset}; }
   void wish_dictionaries(const Field& field, const Chunk& chunk, const HeldDictionaries& known);
   bool find_here(const Wish& wish);
   void start(HeldDictionaries& known);

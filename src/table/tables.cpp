@@ -103,6 +103,9 @@ Status Table::add_segment(HeldSegment held, uint32_t number) {
   OCM_TRY_ASSIGN(segment.catalogue, read_catalogue(held));
   segment.allocation = std::move(held.allocation);
   segment.number = number;
+  ocm_extent_info first = OCM_EXTENT_INFO_INIT;
+  OCM_TRY(status_of(ocm_allocation_extent(segment.allocation.get(), 0, &first)));
+  segment.first_extent = {GlobalAddress(first.global_address), first.generation};
   segment.first_row = rows_;
   uint64_t start = 0;
   for (const uint64_t bytes : segment.catalogue.parts) {
@@ -119,6 +122,17 @@ Status Table::add_segment(HeldSegment held, uint32_t number) {
   }
   segments_.push_back(std::move(segment));
   return {};
+}
+
+uint64_t Table::version() const {
+  uint64_t out = id();
+  for (const Segment& segment : segments_) {
+    for (const uint64_t word :
+         {segment.first_extent.address.bits(), uint64_t{segment.first_extent.generation}})
+      out = (out ^ word) * 0x9E3779B97F4A7C15ull;
+    out ^= out >> 32;
+  }
+  return out;
 }
 
 bool Table::is_valid() const {

@@ -23,6 +23,7 @@ struct Segment {
   Allocation allocation;
   Catalogue catalogue;
   uint32_t number = 0;                // 0: the first
+  ExtentId first_extent;              // whatever its name and number, it is this one
   uint64_t first_row = 0;             // in the table
   std::vector<uint64_t> part_starts;  // in the segment
   /// By part: unknown (0), not on this host (1), or its pointer.
@@ -60,6 +61,8 @@ class Table {
     return segments_[place.segment].catalogue.groups[place.group];
   }
   uint64_t rows() const { return rows_; }
+  /// The same for two tables: they have the same rows.
+  uint64_t version() const;
   /// Of the segment that has the fewest.
   uint32_t replicas() const;
   std::atomic<uint64_t>& bytes_moved() { return bytes_moved_; }

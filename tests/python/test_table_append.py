@@ -129,3 +129,26 @@ def test_a_number_that_stays_free_hides_no_later_rows(pool, table):
     assert seen["k"].to_pylist() == [*range(2 * ROWS), *range(3 * ROWS, 4 * ROWS)]
     table.append(numbered(ROWS, 4 * ROWS))
     assert table.to_arrow().num_rows == 4 * ROWS
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+def test_other_rows_of_the_same_number_are_other_rows(cluster, engine):
+    """Rows that were appended without an answer may go away again, and the next ones have their number."""
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        pool.cache(8 << 20)
+        orders = pool.table(fresh()).put(numbered(ROWS), nodes="n2")
+
+        def rows():
+            if engine == "arrow":
+                return orders.to_arrow()
+            duckdb = pytest.importorskip("duckdb")
+            return duckdb.sql("select * from orders").arrow().read_all()
+
+        for begin in (ROWS, 10 * ROWS):
+            orders.append(numbered(ROWS, begin), nodes="n2")
+            seen = rows()
+            assert seen.num_rows == 2 * ROWS and max(seen["k"].to_pylist()) == begin + ROWS - 1
+            last = [one.name for one in pool.names(f"{orders.name}~") if one.name.endswith("~1")]
+            if begin == ROWS:
+                pool.remove(*last)
+        orders.drop()

@@ -144,14 +144,14 @@ Task<Status> Program::show_receipts() {
   if (shown.empty() && growing_ != 0) co_return Status();
   for (auto& [id, one] : shown) *request.mutable_session_restore()->add_shown() = std::move(one);
   const auto reply = co_await call(std::move(request), 4 * world_.deadline_ns());
-  if (reply.is_ok()) {
-    ++world_.counts["receipts shown"];
-    freed_.erase(freed_.begin(), freed_.begin() + static_cast<ptrdiff_t>(freed_before));
-  }
   if (resumptions_given_up > 0) {
     --resumptions_given_up;
     close_connection();
     co_return Code::kNoMemory;
+  }
+  if (reply.is_ok()) {
+    ++world_.counts["receipts shown"];
+    freed_.erase(freed_.begin(), freed_.begin() + static_cast<ptrdiff_t>(freed_before));
   }
   const Code code = reply.status().code();
   if (code == Code::kAuth || code == Code::kLimit || code == Code::kInvalidArgument)

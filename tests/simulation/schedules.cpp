@@ -126,13 +126,21 @@ std::string hello_is_given_up(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
-/// A program that has shown its receipts to the next run of its daemon closes that connection, comes again, and has what it had.
+/// A program that has shown its receipts, and what it freed meanwhile, to the next run of its daemon closes that connection, comes
+/// again, and has what it had.
 std::string resumption_is_given_up(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken);
   World& world = script.world;
   const auto program = world.add_program(1);
-  const auto handle = script.make_on(program, on(2, 0));
+  auto handle = script.make_named(program, on(2, 0), "x");
+  const auto other = handle;
+  script.run(program, [&]() -> Task<void> {
+    const auto found = co_await program->attach("x", false);
+    script.must(found.status(), "attach");
+    handle = found.value();
+  });
   world.kill(1, false);
+  script.run(program, [&]() -> Task<void> { (void)co_await program->free(other); });
   script.run_for_ms(300);
   world.restart(1);
   program->resumptions_given_up = 1 + seed % 2;
@@ -140,11 +148,13 @@ std::string resumption_is_given_up(uint64_t seed, const std::set<fault::Point>& 
     script.run(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
     script.run_for_ms(300 * (seed % 3));
   }
-  for (const uint64_t ms : {8000, 15'000}) {
-    script.must_put(program, handle, 1, 1);
-    script.run_for_ms(ms);
-  }
+  script.must_put(program, handle, 1, 1);
+  script.run_for_ms(8000);
+  world.kill(2, true);  // which of the other handle it knows
+  script.must_put(program, handle, 1, 4);
+  script.run(program, [&]() -> Task<void> { (void)co_await program->remove("x"); });
   world.end_program(*program);
+  world.restart(2);
   script.run_for_ms(15'000);
   world.check_unused();
   return script.end(outcome);

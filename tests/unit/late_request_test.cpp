@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/control.h"
 #include "control.pb.h"
@@ -84,6 +87,53 @@ TEST_F(LateRequest, WhatAHalfSentRequestGotGoesBack) {
   wire::Envelope freed = read();
   while (freed.has_stats()) freed = read();
   EXPECT_EQ(freed.free().allocation_id(), std::string(16, 'a'));
+}
+
+TEST_F(LateRequest, WhatTheDaemonHadNoRoomForIsGivenToWhoTellsItAgain) {
+  std::vector<std::shared_ptr<wire::Envelope>> refused;
+  connection->on_refused(
+      [&](std::shared_ptr<wire::Envelope> request) { refused.push_back(std::move(request)); });
+  const auto answer = [&](uint64_t id, Code code) {
+    wire::Envelope reply;
+    reply.set_id(id);
+    reply.set_reply(true);
+    reply.set_code(static_cast<int32_t>(code));
+    if (code == Code::kOk) reply.mutable_allocation()->set_allocation_id(std::string(16, 'm'));
+    std::string bytes;
+    ASSERT_TRUE(wire::append_control(reply, bytes).is_ok());
+    ASSERT_EQ(::send(daemon.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    connection->take_late();
+  };
+  wire::Envelope freed;
+  freed.mutable_free()->set_allocation_id(std::string(16, 'f'));
+  ASSERT_TRUE(connection->tell(freed));
+  answer(read().id(), Code::kQueueFull);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0]->free().allocation_id(), std::string(16, 'f'));
+
+  wire::Envelope complete;
+  complete.mutable_session_restore()->set_complete(true);
+  auto waited = connection->start(complete, soon());
+  ASSERT_TRUE(waited.is_ok());
+  EXPECT_EQ(connection->wait(**waited, soon()).code(), Code::kDeadline);
+  answer(read().id(), Code::kQueueFull);
+  ASSERT_EQ(refused.size(), 2u);
+  EXPECT_TRUE(refused[1]->session_restore().complete());
+
+  wire::Envelope allocate = request_of(1);  // its memory comes too late, and cannot be freed at once
+  auto given_up = connection->start(allocate, soon());
+  ASSERT_TRUE(given_up.is_ok());
+  EXPECT_EQ(connection->wait(**given_up, soon()).code(), Code::kDeadline);
+  answer(read().id(), Code::kOk);
+  answer(read().id(), Code::kQueueFull);
+  ASSERT_EQ(refused.size(), 3u);
+  EXPECT_EQ(refused[2]->free().allocation_id(), std::string(16, 'm'));
+
+  wire::Envelope done;
+  done.mutable_free()->set_allocation_id(std::string(16, 'd'));
+  ASSERT_TRUE(connection->tell(done));
+  answer(read().id(), Code::kNotFound);
+  EXPECT_EQ(refused.size(), 3u);
 }
 
 }  // namespace

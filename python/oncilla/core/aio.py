@@ -80,7 +80,7 @@ def _watch() -> _Watch:
     watch: _Watch | None = getattr(loop, "_oncilla_watch", None)
     if watch is None:
         watch = _Watch(loop)
-        loop._oncilla_watch = watch  # noqa: B010: an attribute of its own, of which asyncio does not know
+        loop.__dict__["_oncilla_watch"] = watch  # asyncio knows nothing of it
     return watch
 
 
