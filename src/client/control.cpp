@@ -56,7 +56,8 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
 bool ControlConnection::tell(wire::Envelope& request) {
   bool sent = false;
   auto call = start(request, os::Deadline::after_ns(1'000'000), &sent);
-  if (call.is_ok()) cancel(**call, Status(Code::kCancelled));
+  // Who reads may have its answer already.
+  if (call.is_ok() && !give_up(**call)) return (*call)->status.code() != Code::kQueueFull;
   return sent;
 }
 

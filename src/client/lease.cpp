@@ -149,11 +149,13 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
     request.mutable_free()->set_hold_id(message->allocation().hold_id());
-    std::shared_ptr<Daemon> from;
+    // That run alone counts this handle.
+    const os::Deadline deadline = os::Deadline::after_ns(session.call_deadline_ns());
     bool sent = false;
-    const Status told = session.call(request, &from, &sent).status();
-    if (from != nullptr && (told.code() == Code::kQueueFull || !sent))
-      session.tell_later(from->run(), std::make_shared<wire::Envelope>(request));
+    auto call = daemon->control().start(request, deadline, &sent);
+    const Status told = call.is_ok() ? daemon->control().wait(**call, deadline) : call.status();
+    if (told.code() == Code::kQueueFull || !sent)
+      session.tell_later(daemon->run(), std::make_shared<wire::Envelope>(request));
   }
   return lease;
 }
@@ -298,7 +300,7 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
     bool sent = false;
     status = session.call(request, &from, &sent).status();
     const bool unheard = status.code() == Code::kDeadline && !sent;
-    if (status.code() == Code::kNoDaemon || (unheard && from == nullptr)) {
+    if (status.code() == Code::kNoDaemon || from == nullptr) {
       later = session.free_later(lease.id, lease.hold_id);
     } else if (unheard || (status.code() == Code::kQueueFull && patience.passed())) {
       later = session.free_later(*from, request, lease.id, lease.hold_id);
@@ -306,7 +308,7 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
       const timespec pause{0, 10'000'000};
       ::nanosleep(&pause, nullptr);
     } else {
-      session.drop_receipt(lease.id, lease.hold_id);
+      session.handle_ended(lease.id, lease.hold_id);
       break;
     }
   }

@@ -239,6 +239,10 @@ bool Session::free_later(const Daemon& from, const wire::Envelope& request, cons
   auto due = std::make_shared<wire::Envelope>(request);
   std::lock_guard lock(mutex_);
   if (daemon_.get() != &from) return false;
+  if (daemon_->lost().load(std::memory_order_acquire) || daemon_->control().failed()) {
+    receipts_.free_later(id, hold);  // the next run may have been shown it
+    return true;
+  }
   due_.push_back(std::move(due));
   receipts_.remove(id, hold);
   daemon_->wake_watcher();
@@ -255,14 +259,28 @@ bool Session::tell_what_is_due() {
     const uint64_t now = os::now_ns();
     if (now < due_again_ns_) return true;
     due_again_ns_ = now + kPauseNs;
-    due = due_;
+    due.swap(due_);
     to = daemon_;
   }
   (void)tell_if_complete();
-  std::erase_if(due, [&](const auto& request) { return !to->control().tell(*request); });
+  bool memory = true;
+  while (!due.empty() && memory) {
+    const std::shared_ptr<wire::Envelope> request = std::move(due.back());
+    due.pop_back();  // first: told twice it would be another handle's
+    try {
+      if (to->control().tell(*request)) continue;
+    } catch (const std::bad_alloc&) {  // nothing was sent, or it was and nobody looks at the answer
+      memory = false;
+      continue;
+    }
+    due.push_back(request);  // there was room for it
+    break;
+  }
   std::lock_guard lock(mutex_);
-  if (daemon_ == to)
-    std::erase_if(due_, [&](const auto& one) { return std::find(due.begin(), due.end(), one) != due.end(); });
+  if (daemon_ == to) {
+    due_.swap(due);
+    due_.insert(due_.end(), due.begin(), due.end());
+  }
   return !due_.empty() || is_complete_due();
 }
 
@@ -326,6 +344,14 @@ bool Session::free_later(const AllocationId& id, const std::string& hold) {
 void Session::drop_receipt(const AllocationId& id, const std::string& hold) {
   std::lock_guard lock(mutex_);
   receipts_.remove(id, hold);
+}
+
+void Session::handle_ended(const AllocationId& id, const std::string& hold) {
+  std::lock_guard lock(mutex_);
+  if (daemon_->lost().load(std::memory_order_acquire) || daemon_->control().failed())
+    receipts_.free_later(id, hold);  // the next run may have been shown it
+  else
+    receipts_.remove(id, hold);
 }
 
 Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from, bool* sent) {

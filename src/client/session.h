@@ -82,7 +82,9 @@ class Session {
   /// now, which was shown the handle.
   bool free_later(const Daemon& from, const wire::Envelope& request, const AllocationId& id,
                   const std::string& hold);
-  /// A handle has ended.
+  /// The daemon was told that a handle has ended.
+  void handle_ended(const AllocationId& id, const std::string& hold);
+  /// A handle has become part of another one.
   void drop_receipt(const AllocationId& id, const std::string& hold = {});
 
   /// That run of the daemon had no room for a request to free something, or that says that all was shown: it is told

@@ -56,11 +56,11 @@ bool UnderWay::step_some(const Allocation* allocation, bool all_handles, Polls* 
   if (has_turns()) before.emplace();
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
     if (operation->done()) continue;
-    const bool is_one = all_handles ? operation->touches(allocation) : operation->uses(allocation);
-    const bool asked = operation->entered <= until && is_one;
+    const bool moves = operation->entered <= until && operation->touches(allocation);
+    const bool asked = moves && (all_handles || operation->uses(allocation));
     const bool first = before && operation->waits_for_its_turn() && operation->is_first_after(*before);
     bool done = false;
-    if (asked) {
+    if (moves) {  // also what another one's turn comes after
       with(*operation, lock, [&] {
         done = operation->step_as(first);
         if (!done && polls != nullptr) (void)operation->sleeps_on(*polls);

@@ -71,7 +71,8 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     return Status(Code::kLimit, "the session shows more than it may hold after a restart");
   session.restored_bytes += freed_bytes;
   // A resumption that was given up showed them before.
-  std::erase_if(session.freed, [&](const Session::Freed& one) { return one.id == id; });
+  const size_t shown_before =
+      std::erase_if(session.freed, [&](const Session::Freed& one) { return one.id == id; });
   for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
   for (const std::string& field : shown.holds()) {
     if (control::HoldId hold; read_id(field, hold)) session.holds_shown[hold] = id;
@@ -79,7 +80,8 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
     (void)control::take_grant(known->second.allocation, record.allocation());
-    known->second.handles = std::max(known->second.handles, shown.handles());
+    const auto before = static_cast<uint32_t>(std::min<size_t>(shown_before, known->second.handles));
+    known->second.handles = std::max({known->second.handles - before, shown.handles(), 1u});
     known->second.may_be_named = known->second.may_be_named || shown.may_be_named();
     return {};
   }

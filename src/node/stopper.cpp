@@ -325,14 +325,16 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
 Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
   while (seeing_) co_await core_.env.sleep_ns(2'000'000);
   if (seen_ == nullptr || core_.now_ns() >= seen_ns_ + core_.config.heartbeat_ns()) {
-    struct Seeing {
-      explicit Seeing(bool& is) : is_now(is) { is_now = true; }
-      ~Seeing() { is_now = false; }
-      bool& is_now;
-    } seeing(seeing_);
-    seen_ = co_await see();
+    seeing_ = true;
+    try {
+      seen_ = co_await see();
+    } catch (...) {
+      seeing_ = false;  // the next one looks itself
+      throw;
+    }
     seen_ns_ = core_.now_ns();
     OCM_DASSERT(seeing_);
+    seeing_ = false;
   }
   OCM_DASSERT(seen_ != nullptr);
   co_return seen_;
