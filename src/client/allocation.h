@@ -159,4 +159,9 @@ class Allocation {
   std::unique_ptr<Lease> lease_;  // null for a piece of a slab
 };
 
+/// Null: memory of this program.
+inline bool replicated(const Allocation* allocation) {
+  return allocation != nullptr && allocation->replicated();
+}
+
 }  // namespace ocm::client

@@ -1,9 +1,6 @@
 #include "client/operation.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <utility>
 
@@ -11,33 +8,12 @@
 #include "client/big_copy.h"
 #include "client/session.h"
 #include "control.pb.h"
-#include "fabric/wait.h"
 
 namespace ocm::client {
 namespace {
 
-constexpr uint64_t kSpinNs = 50'000;
 constexpr uint64_t kAskAgainNs = 20'000'000;   // a daemon that had no room for a request
 constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that was silent a moment ago
-
-bool replicated(const Allocation* allocation) { return allocation != nullptr && allocation->replicated(); }
-
-/// How many more cuts a transfer of `bytes` makes because of how its extents lie.
-uint64_t cuts_of(const Allocation& allocation, uint64_t bytes) {
-  const Shape& shape = allocation.shape();
-  if (shape.layout == Layout::kStriped) return bytes / shape.chunk_bytes + 1;
-  return shape.layout == Layout::kSequence && shape.extents > 1
-             ? 2 + bytes / (shape.bytes / shape.extents + 1)
-             : 0;
-}
-
-/// Codes that speak of one replica and not of the request.
-bool is_replica_failure(Code code) {
-  return code == Code::kPeerLost || code == Code::kNotFound || code == Code::kRevoked ||
-         code == Code::kProtocol;
-}
-
-Status none_left() { return Status(Code::kLost, "every replica was on a node that died"); }
 
 }  // namespace
 
@@ -47,25 +23,13 @@ Operation::~Operation() {
 
 void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_hint) {
   session_ = &session;
-  runs_ = std::move(runs);
+  cutter_.take(std::move(runs));
   begin();
-  if (!exhausted_) {
+  if (!cutter_.exhausted()) {
     take_thread();
-    const uint32_t legs_per_cut = replicated(target_) ? std::min(target_->shape().extents, kReplicasMax) : 1;
-    uint64_t cuts = runs_.count() + bytes_hint / kLegBytesMax;
-    for (const Allocation* a : {target_, source_}) {
-      if (a != nullptr) cuts += cuts_of(*a, bytes_hint);
-    }
-    if (cuts * legs_per_cut > kInlineLegs) {
-      more_legs_.reset(new (std::nothrow) Leg[kWindowLegs]);
-      if (more_legs_ == nullptr) {
-        fail(Code::kNoMemory);
-      } else {
-        legs_ = more_legs_.get();
-        window_ = kWindowLegs;
-      }
-    }
-    legs_per_cut_ = legs_per_cut;
+    legs_per_cut_ = replicated(target_) ? std::min(target_->shape().extents, kReplicasMax) : 1;
+    const bool many = cutter_.count(bytes_hint) * legs_per_cut_ > Window::kFew;
+    if (many && !legs_.grow()) fail(Code::kNoMemory);
   }
   step();
   if (done()) return;
@@ -77,7 +41,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
     source_->gets().fetch_add(1, std::memory_order_acq_rel);
   }
   keeps_busy_ = keeps_busy_ || copies || replicated(target_);
-  if (keeps_busy_ || has_more()) hold_busy();
+  if (keeps_busy_ || cutter_.has_more()) hold_busy();
 }
 
 void Operation::start_word(Session& session, const End& target, const std::byte* source, uint64_t bytes,
@@ -92,10 +56,9 @@ void Operation::start_word(Session& session, const End& target, const std::byte*
 
 void Operation::begin() {
   state_.store(State::kMoving, std::memory_order_relaxed);
-  exhausted_ = !runs_.next(run_);
-  if (exhausted_) return;
-  target_ = run_.target.allocation;
-  source_ = run_.source.allocation;
+  if (!cutter_.begin()) return;
+  target_ = cutter_.target().allocation;
+  source_ = cutter_.source().allocation;
   if (target_ != nullptr) target_binding_ = target_->binding();
   if (source_ != nullptr) source_binding_ = source_->binding();
   if (replicated(source_)) begun_ns_ = os::now_ns();
@@ -155,15 +118,14 @@ bool Operation::step_under_lock(bool first, bool by_mover) {
   } catch (const std::bad_alloc&) {
     fail(Code::kNoMemory);  // a cut or the outcome of a leg may be lost
   }
-  if (busy_held_ && !keeps_busy_ && !done() && !has_more()) release_busy();
+  if (busy_held_ && !keeps_busy_ && !done() && !cutter_.has_more()) release_busy();
   return done();
 }
 
 void Operation::step_locked(bool first) {
   progress_channels();
-  while (in_flight() > 0 && leg(tail_).done()) {
-    Leg& finished = leg(tail_);
-    ++tail_;
+  while (!legs_.is_empty() && legs_.first().done()) {
+    Leg& finished = legs_.reap();
     moved_at_ns_ = os::now_ns();
     settle(finished);
   }
@@ -177,33 +139,34 @@ void Operation::step_locked(bool first) {
     if (!first || !resolved()) return;
   }
   bool posted = false;
-  if (in_flight() == 0) posts_again_ = false;
-  while (status_.is_ok() && !posts_again_ && window_ - in_flight() >= legs_per_cut_ && has_more()) {
-    issue(next_cut());
+  if (legs_.is_empty()) posts_again_ = false;
+  while (status_.is_ok() && !posts_again_ && legs_.room() >= legs_per_cut_ && cutter_.has_more()) {
+    issue(cutter_.next(target_binding_, source_binding_, word_ != nullptr));
     posted = true;
   }
   if (posted) {
     fabric::Channel* last = nullptr;
-    for (uint32_t i = tail_; i != head_; ++i) {
-      fabric::Channel* channel = leg(i).channel.get();
+    for (uint32_t i = legs_.tail(); i != legs_.head(); ++i) {
+      fabric::Channel* channel = legs_[i].channel.get();
       // Behind operations of others a small one waits for company: it goes out with the next progress, which
       // whoever waits makes. 256 gets started together are then a few sends and not 256.
-      if (channel != nullptr && channel != last && channel->in_flight() <= in_flight()) channel->flush();
+      if (channel != nullptr && channel != last && channel->in_flight() <= legs_.in_flight())
+        channel->flush();
       last = channel;
     }
   }
-  if (in_flight() == 0 && (exhausted_ || !status_.is_ok())) conclude();
+  if (legs_.is_empty() && (cutter_.exhausted() || !status_.is_ok())) conclude();
 }
 
 void Operation::progress_channels() {
-  if (in_flight() == 0) return;
+  if (legs_.is_empty()) return;
   const uint64_t now = os::now_ns();
   if (!by_mover_) moved_by_somebody_ns_.store(now, std::memory_order_relaxed);
   moved_total_ = 0;
   std::array<fabric::Channel*, 8> seen{};
   size_t count = 0;
-  for (uint32_t i = tail_; i != head_; ++i) {
-    Leg& pending = leg(i);
+  for (uint32_t i = legs_.tail(); i != legs_.head(); ++i) {
+    Leg& pending = legs_[i];
     if (pending.call != nullptr) {
       test_call(*pending.call, now);
       continue;
@@ -257,41 +220,6 @@ uint64_t Operation::call_patience_ns() const {
   return std::max(session_->call_deadline_ns(), leases_ns);
 }
 
-bool Operation::has_more() {
-  while (!exhausted_ && run_.bytes == 0) exhausted_ = !runs_.next(run_);
-  return !exhausted_;
-}
-
-Operation::Cut Operation::next_cut() {
-  Cut cut;
-  uint64_t bytes = word_ != nullptr ? run_.bytes : std::min(run_.bytes, kLegBytesMax);
-  // What lies on this host at both ends is left whole: threads share the long copies.
-  const auto here = [this](const End& end, const Binding* binding) {
-    if (end.allocation == nullptr) return true;
-    const Shape& shape = end.allocation->shape();
-    if (shape.extents > 1 && shape.layout != Layout::kSequence) return false;
-    return (*binding)[end.allocation->piece_at(end.offset, run_.bytes).extent].on_this_host();
-  };
-  if (here(run_.target, target_binding_) && here(run_.source, source_binding_)) bytes = run_.bytes;
-  const auto place = [&bytes](const End& end, End& out) {
-    out = end;
-    if (end.allocation == nullptr) return Piece{};
-    const Piece piece = end.allocation->piece_at(end.offset, bytes);
-    out.offset = piece.offset + end.allocation->base();
-    bytes = piece.bytes;
-    return piece;
-  };
-  cut.target_extent = place(run_.target, cut.target).extent;
-  const Piece source = place(run_.source, cut.source);
-  cut.source_first = cut.source_extent = source.extent;
-  cut.sources = std::min(source.replicas, kReplicasMax);
-  cut.bytes = bytes;
-  run_.target = run_.target.after(bytes);
-  run_.source = run_.source.after(bytes);
-  run_.bytes -= bytes;
-  return cut;
-}
-
 void Operation::issue(const Cut& cut) {
   if (!replicated(cut.target.allocation)) return issue_to(cut);
   Cut copy = cut;
@@ -301,26 +229,6 @@ void Operation::issue(const Cut& cut) {
     copy.target_extent = i;
     issue_to(copy);
   }
-}
-
-bool Operation::choose_source(Cut& cut) {
-  if (!replicated(cut.source.allocation)) return true;
-  const uint64_t now = os::now_ns();
-  int best = -1, best_rank = 0;
-  for (uint32_t i = 0; i < cut.sources; ++i) {
-    const Extent& extent = (*source_binding_)[cut.source_first + i];
-    if ((cut.source_failed >> i & 1) != 0 || extent.lost()) continue;
-    const bool avoided = extent.avoided(now) || session_->is_dead(extent.descriptor().id.address.partition());
-    const int rank = (extent.on_this_host() ? 2 : 0) + (avoided ? 0 : 4) + 1;
-    if (rank > best_rank) best = static_cast<int>(i), best_rank = rank;
-  }
-  if (best < 0) {
-    // Every replica is gone or failed just now; the first failure says more than "none left".
-    fail_replicas(source_part(cut), failure_.is_ok() ? none_left() : failure_);
-    return false;
-  }
-  cut.source_extent = cut.source_first + static_cast<uint32_t>(best);
-  return true;
 }
 
 Result<std::byte*> Operation::bytes_of(const End& end, const Binding* binding, uint32_t index, bool& remote) {
@@ -335,14 +243,6 @@ Result<std::byte*> Operation::bytes_of(const End& end, const Binding* binding, u
     OCM_TRY_ASSIGN(data, extent.open());
   }
   return data + end.offset;
-}
-
-bool Operation::is_behind_broken(uint32_t extent, const fabric::Channel* channel) {
-  for (uint32_t i = head_; i != tail_; --i) {
-    const Leg& before = leg(i - 1);
-    if (before.call == nullptr && before.cut.target_extent == extent) return before.channel.get() != channel;
-  }
-  return false;
 }
 
 void Operation::issue_to(Cut cut, bool again) {
@@ -376,13 +276,7 @@ void Operation::issue_to(Cut cut, bool again) {
       if (const Code stored = target_after(cut); stored != Code::kOk) fail_cut(cut, false, stored);
       return;
     }
-    if (more_legs_ == nullptr) inline_legs_.make(head_ & (kInlineLegs - 1));
-    Leg& fresh = leg(head_);
-    fresh.op.~Op();
-    new (&fresh.op) fabric::Op{};
-    fresh.channel.reset();
-    fresh.call.reset();
-    fresh.cut = cut;
+    Leg& fresh = legs_.fresh(cut);
     if (target_remote && source_remote) {
       wire::Envelope request;
       wire::CopyRequest& copy = *request.mutable_copy();
@@ -418,7 +312,7 @@ void Operation::issue_to(Cut cut, bool again) {
         fresh.op.opcode = fabric::OpCode::kPut;
         fresh.op.finish(Code::kPeerLost);  // it waits for its turn
         posts_again_ = true;
-        ++head_;
+        legs_.add();
         return;
       }
       fresh.channel = std::move(attachment.value().channel);
@@ -432,8 +326,8 @@ void Operation::issue_to(Cut cut, bool again) {
       fresh.cut.sent = true;
       if (word_ != nullptr) take_word(fresh.op);
     }
-    if (in_flight() == 0) moved_at_ns_ = os::now_ns();
-    ++head_;
+    if (legs_.is_empty()) moved_at_ns_ = os::now_ns();
+    legs_.add();
     if (fresh.call != nullptr) return;
     try {
       fresh.channel->post(fresh.op);
@@ -479,13 +373,6 @@ void Operation::take_word(fabric::Op& op) {
   op.notify = &notify;
 }
 
-bool Operation::broke_at_once(Cut& cut, const Status& status, uint64_t since_ns) {
-  if (cut.again || status.code() != Code::kPeerLost) return false;
-  const uint32_t partition = (*target_binding_)[cut.target_extent].descriptor().id.address.partition();
-  cut.again = os::now_ns() - since_ns < session_->patience_ns(partition) / 2;
-  return cut.again;
-}
-
 Code Operation::source_after(const Cut& cut) const {
   if (cut.source.allocation == nullptr) return Code::kOk;
   const Extent& extent = (*source_binding_)[cut.source_extent];
@@ -496,15 +383,6 @@ Code Operation::target_after(const Cut& cut) const {
   if (!replicated(cut.target.allocation)) return Code::kOk;
   const Extent& extent = (*target_binding_)[cut.target_extent];
   return extent.on_this_host() ? extent.local().check_stored() : Code::kOk;
-}
-
-bool Operation::is_last_source(const Cut& cut) const {
-  for (uint32_t i = 0; i < cut.sources; ++i) {
-    const uint32_t index = cut.source_first + i;
-    if (index != cut.source_extent && (cut.source_failed >> i & 1) == 0 && !(*source_binding_)[index].lost())
-      return false;
-  }
-  return true;
 }
 
 void Operation::settle(Leg& finished) {
@@ -539,7 +417,7 @@ void Operation::settle(Leg& finished) {
   if (put_to_replica && !given_up && (!cut.sent || broke_at_once(cut, status, finished.posted_ns))) {
     posts_again_ = true;
     issue_to(cut, true);
-    if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
+    if (!legs_.is_empty() && legs_.last().channel != nullptr) legs_.last().channel->flush();
     return;
   }
   // A copy that failed without an answer of the target's home does not say which end failed. Between replicas it is the
@@ -561,110 +439,12 @@ void Operation::settle(Leg& finished) {
   }
   if (fail_cut(cut, blame_source, status) && blame_source && status_.is_ok()) {
     issue_to(cut);  // another replica; the reaped leg made room
-    if (in_flight() > 0 && leg(head_ - 1).channel != nullptr) leg(head_ - 1).channel->flush();
+    if (!legs_.is_empty() && legs_.last().channel != nullptr) legs_.last().channel->flush();
   }
-}
-
-bool Operation::fail_cut(Cut& cut, bool blame_source, const Status& status) {
-  const End& end = blame_source ? cut.source : cut.target;
-  const uint32_t index = blame_source ? cut.source_extent : cut.target_extent;
-  if (end.allocation == nullptr) {
-    fail(status);
-    return false;
-  }
-  Extent& extent = (*(blame_source ? source_binding_ : target_binding_))[index];
-  const Code code = status.code() == Code::kNotFound ? Code::kRevoked : status.code();
-  const Status there = Status::of_node(code, extent.descriptor().node, ": " + std::string(status.message()));
-  if (code == Code::kPeerLost) extent.avoid_node_until(os::now_ns() + Extent::kAvoidNs);
-  if (code == Code::kRevoked) extent.attach_anew();
-  if (!replicated(end.allocation)) {
-    const bool broke = code == Code::kPeerLost || code == Code::kProtocol || code == Code::kAuth;
-    const bool may_be_applied = word_ != nullptr && cut.sent && broke;
-    may_be_applied ? fail(there.with_code(Code::kPeerLost)) : fail_only(cut, blame_source, there);  // P6
-    return false;
-  }
-  if (!is_replica_failure(status.code())) {
-    fail(there);
-    return false;
-  }
-  if (blame_source) {
-    extent.avoid_until(os::now_ns() + Extent::kAvoidNs);
-    const uint64_t bit = uint64_t{1} << (index - cut.source_first);
-    cut.source_failed |= bit;
-    if (code == Code::kRevoked) cut.source_revoked |= bit;
-  } else {
-    const uint64_t bit = uint64_t{1} << index;
-    target_failed_ |= bit;
-    if (code == Code::kRevoked) target_revoked_ |= bit;
-  }
-  if (failure_.is_ok()) failure_ = there;
-  return true;
 }
 
 void Operation::fail(const Status& status) {
   if (status_.is_ok()) status_ = status;
-}
-
-void Operation::conclude() {
-  if (!status_.is_ok() || !replicated(target_)) return finish_or_resolve();
-  const uint32_t replicas = std::min(target_->shape().extents, kReplicasMax);
-  uint32_t good = 0;
-  for (uint32_t i = 0; i < replicas; ++i) {
-    if ((target_failed_ >> i & 1) == 0 && !(*target_binding_)[i].lost()) ++good;
-  }
-  if (good == 0) {
-    fail_replicas(target_part(), target_failed_ == 0 ? none_left() : failure_);
-    return finish_or_resolve();
-  }
-  if (target_failed_ == 0) return finish();
-  // P2: the put is not acknowledged before the cluster knows which replicas missed it.
-  state_.store(State::kConfirming, std::memory_order_relaxed);
-  moved_at_ns_ = os::now_ns();
-  for (uint32_t i = 0; i < replicas; ++i) {
-    if ((target_failed_ >> i & 1) == 0) continue;
-    auto call = ask_for_loss(i);
-    if (!call.is_ok()) {
-      fail_replicas(target_part(), failure_);
-      break;
-    }
-    confirmations_.emplace_back(i, std::move(*call));
-  }
-  conclude_confirmed();
-}
-
-Result<std::shared_ptr<Call>> Operation::ask_for_loss(uint32_t replica) {
-  const fabric::ExtentDescriptor& descriptor = (*target_binding_)[replica].descriptor();
-  wire::Envelope request;
-  wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
-  lost.set_allocation_id(target_->id().bytes.data(), 16);
-  lost.set_address(descriptor.id.address.bits());
-  lost.set_generation(descriptor.id.generation);
-  lost.set_revoked((target_revoked_ >> replica & 1) != 0);
-  return ask_daemon(request);
-}
-
-void Operation::conclude_confirmed() {
-  const uint64_t now = os::now_ns();
-  for (auto& [index, call] : confirmations_) {
-    const Answer answer = answer_of(*call, now);
-    if (answer == Answer::kThere) continue;
-    if (answer == Answer::kNone) return;
-    auto again = ask_for_loss(index);
-    if (!again.is_ok()) continue;
-    call = std::move(*again);
-    return;
-  }
-  for (auto& [index, call] : confirmations_) {
-    if (call->status.is_ok()) {
-      (*target_binding_)[index].mark_lost();
-      continue;
-    }
-    loss_revoked_ = loss_revoked_ || call->status.code() == Code::kRevoked;
-    fail_replicas(target_part(), failure_.with_message(std::string(failure_.message()) +
-                                                       "; and its loss could not be confirmed: " +
-                                                       std::string(call->status.message())));
-  }
-  finish_or_resolve();
 }
 
 void Operation::release_busy() {
@@ -688,107 +468,6 @@ void Operation::finish() {
   if (std::exchange(counts_as_get_, false)) source_->gets().fetch_sub(1, std::memory_order_acq_rel);
   state_.store(State::kDone, std::memory_order_release);
   tell_sleeper();
-}
-
-void Operation::tell_sleeper() {
-  const uint64_t one = 1;
-  if (eventfd_ < 0) return;
-  [[maybe_unused]] const ssize_t n = ::write(eventfd_, &one, sizeof(one));
-}
-
-bool Operation::signal_when_done(int eventfd) {
-  std::lock_guard lock(mutex_);
-  eventfd_ = eventfd;
-  has_sleeper_.store(eventfd >= 0, std::memory_order_relaxed);
-  if (!done()) return true;
-  tell_sleeper();
-  return false;
-}
-
-bool Operation::is_left_alone(uint64_t now_ns) {
-  if (has_sleeper_.load(std::memory_order_relaxed)) return true;
-  uint64_t moved_ns = 0;  // it has just started, which is worth no look at the clock
-  if (moved_by_somebody_ns_.compare_exchange_strong(moved_ns, now_ns, std::memory_order_relaxed))
-    return false;
-  return waiters_.load(std::memory_order_relaxed) == 0 && now_ns > moved_ns &&
-         now_ns - moved_ns > UnderWay::kQuietNs;
-}
-
-bool Operation::locally_done() {
-  if (step()) return true;
-  std::lock_guard lock(mutex_);
-  if (done()) return true;
-  if (!exhausted_ || run_.bytes > 0 || replicated(target_) || replicas_failed_) return false;  // P3
-  for (uint32_t i = tail_; i != head_; ++i) {
-    Leg& pending = leg(i);
-    // What is read is there when all is done: until that is settled it may move on to another replica.
-    const fabric::OpCode what = pending.op.opcode;
-    const bool reads = pending.call != nullptr || what == fabric::OpCode::kGet || fabric::is_atomic(what);
-    if (reads || !pending.op.locally_done()) return false;
-  }
-  buffer_given_ = true;
-  return true;
-}
-
-Status Operation::wait(bool local, os::Deadline deadline) {
-  constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
-  if (local ? locally_done() : step()) return done() ? status_ : Status();
-  struct Waiting {
-    explicit Waiting(std::atomic<uint32_t>& all) : count(all) {
-      count.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~Waiting() { count.fetch_sub(1, std::memory_order_relaxed); }
-    std::atomic<uint32_t>& count;
-  } waiting(waiters_);
-  fabric::Waiter waiter(kSpinNs);
-  uint32_t tail_seen = UINT32_MAX;
-  uint64_t moved_seen = 0;
-  while (!deadline.passed()) {
-    const uint64_t now = os::now_ns();
-    {
-      std::lock_guard lock(mutex_);
-      if (tail_ != tail_seen || moved_total_ != moved_seen) {
-        tail_seen = tail_;
-        moved_seen = moved_total_;
-        waiter.moved(now);  // bytes are coming
-      }
-    }
-    if (!waiter.spins(now)) {
-      Polls polls;
-      sleeps_on(polls);
-      polls.sleep(deadline.poll_ms(kSleepMsMax));
-    }
-    if (local ? locally_done() : step()) return done() ? status_ : Status();
-  }
-  return Status(Code::kDeadline, "the operation is still under way");
-}
-
-uint64_t Operation::sleeps_on(Polls& polls) {
-  std::lock_guard lock(mutex_);
-  const auto is_awaited = [](const std::shared_ptr<Call>& call) {
-    return call != nullptr && !call->done.load(std::memory_order_acquire);
-  };
-  bool calls = std::any_of(confirmations_.begin(), confirmations_.end(),
-                           [&](const auto& one) { return is_awaited(one.second); }) ||
-               std::any_of(suspects_.begin(), suspects_.end(),
-                           [&](const Suspect& one) { return is_awaited(one.call); });
-  fabric::Channel* last = nullptr;
-  for (uint32_t i = tail_; i != head_ && !polls.is_full(); ++i) {
-    Leg& pending = leg(i);
-    if (pending.done()) {
-      if (i != tail_) continue;  // nothing follows from it before those ahead of it are done
-      polls.at_once();
-      break;
-    }
-    if (pending.call != nullptr) {
-      calls = true;
-    } else if (pending.channel.get() != last) {
-      last = pending.channel.get();
-      polls.add(*last);
-    }
-  }
-  if (calls) polls.add(session_->daemon_now()->control().fd(), POLLIN);
-  return moved_total_ + tail_;
 }
 
 }  // namespace ocm::client

@@ -5,11 +5,10 @@
 //    |                \--replicas failed, it would fail--> kResolving --nothing new-----/
 //    \--the part was made again, or was frozen meanwhile-------/
 //
-// A leg is one put or get on one extent, one atomic of a word, or one request to the daemon to copy from node to node. What
-// lies on this host at both ends is copied at once and makes no leg.
+// A leg (client/window.h) is one put or get on one extent, one atomic of a word, or one request to the daemon to copy from node
+// to node. What lies on this host at both ends is copied at once and makes no leg.
 //
 // Invariants
-//   P1 legs_[tail_, head_) are under way; an Op and its buffers are not touched until its leg is reaped.
 //   P2 a put to replicas is done well only when every replica either took all bytes or is known to the
 //      cluster as lost, so that no later get can find the old bytes.
 //   P3 an operation uses one binding at each end (client/binding.h), and starts over whole with the next: what was not
@@ -35,10 +34,11 @@
 
 #include "client/binding.h"
 #include "client/control.h"
+#include "client/cutter.h"
 #include "client/extent.h"
 #include "client/order.h"
 #include "client/polls.h"
-#include "client/runs.h"
+#include "client/window.h"
 #include "fabric/op.h"
 
 namespace ocm::client {
@@ -129,50 +129,6 @@ class Operation {
 
  private:
   enum class State : uint8_t { kIdle, kMoving, kConfirming, kResolving, kDone };
-  /// A range contiguous in one extent (of one replica) at each end.
-  struct Cut {
-    End target, source;  // offsets are in the extent
-    uint32_t target_extent = 0, source_extent = 0;
-    uint32_t sources = 1;         // replicas: source_first and those after it hold the bytes
-    uint32_t source_first = 0;    // of them
-    uint64_t source_failed = 0;   // of them, by bit
-    uint64_t source_revoked = 0;  // of those
-    uint64_t bytes = 0;
-    bool again = false;  // a put that is posted for the second time
-    bool sent = false;
-  };
-  struct Leg {
-    fabric::Op op;
-    std::shared_ptr<fabric::Channel> channel;
-    std::shared_ptr<Call> call;
-    Cut cut;
-    uint64_t posted_ns = 0;  // puts to replicas
-    bool done() const {
-      if (call != nullptr) return call->done.load(std::memory_order_acquire);
-      return op.done() && (op.notify == nullptr || op.notify->done());
-    }
-    Code code() const { return op.code == Code::kOk && op.notify != nullptr ? op.notify->code : op.code; }
-  };
-  static constexpr uint32_t kInlineLegs = 4, kWindowLegs = 128;  // powers of two
-  static constexpr uint64_t kLegBytesMax = uint64_t{4} << 20;
-  /// Each is made when it is first used: most operations have one.
-  class InlineLegs {
-   public:
-    InlineLegs() {}  // NOLINT: `legs_` is not made here
-    ~InlineLegs() {
-      while (made_ > 0) legs_[--made_].~Leg();
-    }
-    Leg* data() { return legs_; }
-    void make(uint32_t index) {
-      for (; made_ <= index; ++made_) new (&legs_[made_]) Leg();
-    }
-
-   private:
-    union {
-      Leg legs_[kInlineLegs];
-    };
-    uint32_t made_ = 0;
-  };
   /// An extent whose home may know of a part that goes on elsewhere.
   struct Suspect {
     Allocation* allocation = nullptr;
@@ -191,9 +147,6 @@ class Operation {
   };
 
   void step_locked(bool first);
-  /// Of the runs, something is not cut yet.
-  bool has_more();
-  Cut next_cut();
   void issue(const Cut& cut);
   /// `again`: its turn to be settled came, and it was not done.
   void issue_to(Cut cut, bool again = false);
@@ -260,8 +213,6 @@ class Operation {
   void ask_of(Suspect& suspect);
   /// True if it started over.
   bool resolved();
-  uint32_t in_flight() const { return head_ - tail_; }
-  Leg& leg(uint32_t number) { return legs_[number & (window_ - 1)]; }
 
   std::mutex mutex_;
   std::atomic<State> state_{State::kIdle};
@@ -271,9 +222,7 @@ class Operation {
   const Binding* target_binding_ = nullptr;  // null without an allocation
   const Binding* source_binding_ = nullptr;
   Status status_;
-  Runs runs_;
-  Run run_;  // the rest of the run that is being cut
-  bool exhausted_ = false;
+  Cutter cutter_;
   bool busy_held_ = false;      // hold_busy()
   bool keeps_busy_ = false;     // to the end; else until all is posted
   bool by_mover_ = false;       // the step
@@ -283,13 +232,10 @@ class Operation {
   uint64_t target_revoked_ = 0;  // of those
   Status failure_;               // the first replica's
   bool unanswered_ = false;      // P7
-  uint32_t head_ = 0, tail_ = 0, window_ = kInlineLegs;
-  uint64_t moved_total_ = 0;  // of the channels, at the last look
-  uint64_t begun_ns_ = 0;     // of gets of replicas
+  uint64_t moved_total_ = 0;     // of the channels, at the last look
+  uint64_t begun_ns_ = 0;        // of gets of replicas
   uint64_t ask_again_ns_ = 0;
   uint64_t moved_at_ns_ = 0;  // when a leg was last posted to an empty window, or reaped
-  Leg* legs_ = inline_legs_.data();
-  std::unique_ptr<Leg[]> more_legs_;
   std::vector<std::pair<uint32_t, std::shared_ptr<Call>>> confirmations_;
   std::vector<Suspect> suspects_;
   bool suspects_asked_ = false;
@@ -304,7 +250,7 @@ class Operation {
   std::atomic<bool> has_sleeper_{false};           // signal_when_done()
   int eventfd_ = -1;
   const void* thread_ = nullptr;  // that started it
-  InlineLegs inline_legs_;
+  Window legs_;
 };
 
 }  // namespace ocm::client

@@ -166,7 +166,6 @@ bool Operation::resolved() {
   target_failed_ = target_revoked_ = 0;
   loss_revoked_ = false;
   confirmations_.clear();
-  runs_.rewind();
   begin();
   return true;
 }

@@ -1,0 +1,120 @@
+// Who waits for an operation: a thread that spins and then sleeps, an event loop whose eventfd is told, the session's mover.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "client/allocation.h"
+#include "client/operation.h"
+#include "client/session.h"
+#include "fabric/wait.h"
+
+namespace ocm::client {
+namespace {
+
+constexpr uint64_t kSpinNs = 50'000;
+
+}  // namespace
+
+void Operation::tell_sleeper() {
+  const uint64_t one = 1;
+  if (eventfd_ < 0) return;
+  [[maybe_unused]] const ssize_t n = ::write(eventfd_, &one, sizeof(one));
+}
+
+bool Operation::signal_when_done(int eventfd) {
+  std::lock_guard lock(mutex_);
+  eventfd_ = eventfd;
+  has_sleeper_.store(eventfd >= 0, std::memory_order_relaxed);
+  if (!done()) return true;
+  tell_sleeper();
+  return false;
+}
+
+bool Operation::is_left_alone(uint64_t now_ns) {
+  if (has_sleeper_.load(std::memory_order_relaxed)) return true;
+  uint64_t moved_ns = 0;  // it has just started, which is worth no look at the clock
+  if (moved_by_somebody_ns_.compare_exchange_strong(moved_ns, now_ns, std::memory_order_relaxed))
+    return false;
+  return waiters_.load(std::memory_order_relaxed) == 0 && now_ns > moved_ns &&
+         now_ns - moved_ns > UnderWay::kQuietNs;
+}
+
+bool Operation::locally_done() {
+  if (step()) return true;
+  std::lock_guard lock(mutex_);
+  if (done()) return true;
+  if (!cutter_.exhausted() || cutter_.bytes_left() > 0 || replicated(target_) || replicas_failed_)
+    return false;  // P3
+  for (uint32_t i = legs_.tail(); i != legs_.head(); ++i) {
+    Leg& pending = legs_[i];
+    // What is read is there when all is done: until that is settled it may move on to another replica.
+    const fabric::OpCode what = pending.op.opcode;
+    const bool reads = pending.call != nullptr || what == fabric::OpCode::kGet || fabric::is_atomic(what);
+    if (reads || !pending.op.locally_done()) return false;
+  }
+  buffer_given_ = true;
+  return true;
+}
+
+Status Operation::wait(bool local, os::Deadline deadline) {
+  constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
+  if (local ? locally_done() : step()) return done() ? status_ : Status();
+  struct Waiting {
+    explicit Waiting(std::atomic<uint32_t>& all) : count(all) {
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Waiting() { count.fetch_sub(1, std::memory_order_relaxed); }
+    std::atomic<uint32_t>& count;
+  } waiting(waiters_);
+  fabric::Waiter waiter(kSpinNs);
+  uint32_t tail_seen = UINT32_MAX;
+  uint64_t moved_seen = 0;
+  while (!deadline.passed()) {
+    const uint64_t now = os::now_ns();
+    {
+      std::lock_guard lock(mutex_);
+      if (legs_.tail() != tail_seen || moved_total_ != moved_seen) {
+        tail_seen = legs_.tail();
+        moved_seen = moved_total_;
+        waiter.moved(now);  // bytes are coming
+      }
+    }
+    if (!waiter.spins(now)) {
+      Polls polls;
+      sleeps_on(polls);
+      polls.sleep(deadline.poll_ms(kSleepMsMax));
+    }
+    if (local ? locally_done() : step()) return done() ? status_ : Status();
+  }
+  return Status(Code::kDeadline, "the operation is still under way");
+}
+
+uint64_t Operation::sleeps_on(Polls& polls) {
+  std::lock_guard lock(mutex_);
+  const auto is_awaited = [](const std::shared_ptr<Call>& call) {
+    return call != nullptr && !call->done.load(std::memory_order_acquire);
+  };
+  bool calls = std::any_of(confirmations_.begin(), confirmations_.end(),
+                           [&](const auto& one) { return is_awaited(one.second); }) ||
+               std::any_of(suspects_.begin(), suspects_.end(),
+                           [&](const Suspect& one) { return is_awaited(one.call); });
+  fabric::Channel* last = nullptr;
+  for (uint32_t i = legs_.tail(); i != legs_.head() && !polls.is_full(); ++i) {
+    Leg& pending = legs_[i];
+    if (pending.done()) {
+      if (i != legs_.tail()) continue;  // nothing follows from it before those ahead of it are done
+      polls.at_once();
+      break;
+    }
+    if (pending.call != nullptr) {
+      calls = true;
+    } else if (pending.channel.get() != last) {
+      last = pending.channel.get();
+      polls.add(*last);
+    }
+  }
+  if (calls) polls.add(session_->daemon_now()->control().fd(), POLLIN);
+  return moved_total_ + legs_.tail();
+}
+
+}  // namespace ocm::client
