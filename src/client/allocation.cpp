@@ -73,7 +73,7 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
   }
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session, bytes, options));
   if (lease->shape.bytes != bytes) {
-    (void)return_lease(session, lease->id);
+    (void)return_lease(session, ReturnedLease(*lease));
     return Status(Code::kProtocol, "the daemon granted another length");
   }
   take_lease(session, std::move(lease), options.flags);

@@ -46,6 +46,7 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
   lease->sequence.reserve(parts.size());
   lease->parts.reserve(parts.size());
   lease->replicated = parts.front()->replicated();
+  lease->session = parts.front()->lease_->session;
   bool checksums = false;
   size_t extents = 0;
   for (Allocation* part : parts) {

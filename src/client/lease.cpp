@@ -125,6 +125,7 @@ Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_pt
   const std::shared_ptr<wire::Envelope> message = reply.message;
   auto lease = std::make_unique<Lease>();
   OCM_TRY(read_shape(message->allocation(), *lease));
+  lease->session = daemon->who().session;
   lease->extents.reserve(lease->shape.extents);
   std::vector<Binding::Place> places;
   places.reserve(lease->shape.extents);
@@ -296,6 +297,8 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
   Status status;
   // The receipt goes last: a daemon that starts anew has to know what is freed.
   for (bool later = false; !later;) {
+    Result<std::shared_ptr<Daemon>> now = session.daemon();
+    if (now.is_ok() && (*now)->who().session != lease.session) return {};  // it went with its session
     std::shared_ptr<Daemon> from;
     bool sent = false;
     status = session.call(request, &from, &sent).status();
@@ -308,12 +311,11 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
       const timespec pause{0, 10'000'000};
       ::nanosleep(&pause, nullptr);
     } else {
-      session.handle_ended(lease.id, lease.hold_id);
-      break;
+      later = session.handle_ended(*from, lease.id, lease.hold_id);
     }
   }
   if (status.code() == Code::kNotFound) {
-    for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, part));
+    for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, {part, lease.session}));
   }
   switch (status.code()) {
     case Code::kNoDaemon:

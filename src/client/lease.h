@@ -43,6 +43,7 @@ struct PublishedName {
 
 struct Lease {
   AllocationId id;
+  SessionId session;  // at whose daemon it counts: another one begins where that session was lost
   Shape shape;
   Kind kind = kDefaultKind;
   Access access = Access::kReadWrite;
@@ -96,13 +97,17 @@ Result<AllocationId> request_join(Session& session, const std::vector<Allocation
 /// What is left of a lease whose extents are destroyed: enough to give it back.
 struct ReturnedLease {
   AllocationId id;
+  SessionId session;
   std::string hold_id;
   bool may_be_named = false;
   std::vector<AllocationId> parts;  // of an unpublished one
 
-  ReturnedLease(const AllocationId& granted) : id(granted) {}  // NOLINT: most have no more
+  ReturnedLease(const AllocationId& granted, const SessionId& of) : id(granted), session(of) {}
   explicit ReturnedLease(Lease& lease)
-      : id(lease.id), hold_id(std::move(lease.hold_id)), may_be_named(lease.may_be_named) {
+      : id(lease.id),
+        session(lease.session),
+        hold_id(std::move(lease.hold_id)),
+        may_be_named(lease.may_be_named) {
     if (lease.published() == nullptr) parts = std::move(lease.parts);
   }
 };

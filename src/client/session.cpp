@@ -27,20 +27,20 @@ class Session::SlabsFromDaemon final : public SlabSource {
   Result<std::unique_ptr<Lease>> lease(uint64_t bytes) override {
     OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session_, bytes, AllocationOptions{}));
     if (lease->extents.size() != 1 || lease->extents[0]->descriptor().bytes < bytes) {
-      (void)return_lease(session_, lease->id);
+      (void)return_lease(session_, ReturnedLease(*lease));
       return Status(Code::kProtocol, "a slab that is not one extent of its size");
     }
     if (lease->extents[0]->on_this_host()) {
       const auto opened = lease->extents[0]->open();
       if (!opened.is_ok()) {
-        (void)return_lease(session_, lease->id);
+        (void)return_lease(session_, ReturnedLease(*lease));
         return opened.status();
       }
     }
     return lease;
   }
   void give_back(std::unique_ptr<Slab> slab) override {
-    const AllocationId granted = slab->lease->id;
+    const ReturnedLease granted(*slab->lease);
     slab.reset();
     (void)return_lease(session_, granted);
   }
@@ -212,10 +212,10 @@ bool Session::tell_if_complete() {
     complete_due_ = false;
     to = daemon_;
   }
-  wire::Envelope request;
-  request.mutable_session_restore()->set_complete(true);
   bool told = false;
   try {
+    wire::Envelope request;
+    request.mutable_session_restore()->set_complete(true);
     told = to->control().tell(request);
   } catch (const std::bad_alloc&) {  // later
   }
@@ -259,10 +259,13 @@ bool Session::tell_what_is_due() {
     const uint64_t now = os::now_ns();
     if (now < due_again_ns_) return true;
     due_again_ns_ = now + kPauseNs;
+  }
+  (void)tell_if_complete();
+  {
+    std::lock_guard lock(mutex_);
     due.swap(due_);
     to = daemon_;
   }
-  (void)tell_if_complete();
   bool memory = true;
   while (!due.empty() && memory) {
     const std::shared_ptr<wire::Envelope> request = std::move(due.back());
@@ -298,9 +301,10 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     Result<std::shared_ptr<Call>> call = to.control().start(request, deadline);
     const Status answered = call.is_ok() ? to.control().wait(**call, deadline) : call.status();
     if (to.control().failed()) return answered;
-    // One that the daemon refuses takes nothing from the others, and late it still comes before any later request. What had no
-    // room on the connection it has not seen.
-    if (call.is_ok() && answered.code() != Code::kQueueFull) return {};
+    // One that the daemon refuses takes nothing from the others. What had no room on the connection it has not seen, and what it
+    // has not answered may still be refused.
+    const bool seen = answered.code() != Code::kQueueFull && answered.code() != Code::kDeadline;
+    if (call.is_ok() && seen) return {};
     if (deadline.passed()) {
       unshown_run_ = to.run();
       return {};
@@ -316,8 +320,9 @@ void Session::keep_receipt(const AllocationId& id, const std::string& receipt,
   std::shared_ptr<Daemon> to;
   {
     std::lock_guard lock(mutex_);
+    if (daemon_->who().session != from->who().session) return;  // it went with its session
     receipts_.add(id, receipt, from->run(), hold);
-    if (daemon_ == from || daemon_->who().session != from->who().session) return;
+    if (daemon_ == from) return;
     to = daemon_;  // taken up since
     shown = receipts_.take_unknown_to(to->run(), kShownBytesMax);
   }
@@ -346,12 +351,14 @@ void Session::drop_receipt(const AllocationId& id, const std::string& hold) {
   receipts_.remove(id, hold);
 }
 
-void Session::handle_ended(const AllocationId& id, const std::string& hold) {
+bool Session::handle_ended(const Daemon& from, const AllocationId& id, const std::string& hold) {
   std::lock_guard lock(mutex_);
+  if (daemon_.get() != &from) return false;
   if (daemon_->lost().load(std::memory_order_acquire) || daemon_->control().failed())
     receipts_.free_later(id, hold);  // the next run may have been shown it
   else
     receipts_.remove(id, hold);
+  return true;
 }
 
 Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from, bool* sent) {

@@ -82,8 +82,8 @@ class Session {
   /// now, which was shown the handle.
   bool free_later(const Daemon& from, const wire::Envelope& request, const AllocationId& id,
                   const std::string& hold);
-  /// The daemon was told that a handle has ended.
-  void handle_ended(const AllocationId& id, const std::string& hold);
+  /// That run of the daemon was told that a handle has ended. False: as of free_later().
+  bool handle_ended(const Daemon& from, const AllocationId& id, const std::string& hold);
   /// A handle has become part of another one.
   void drop_receipt(const AllocationId& id, const std::string& hold = {});
 
