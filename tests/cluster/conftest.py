@@ -8,10 +8,14 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Cluster  # noqa: E402
+from harness import Cluster, remove_busy_namespaces  # noqa: E402
 
 # A run that is told to end still removes its daemons and namespaces.
 signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
+
+
+def pytest_sessionfinish():
+    remove_busy_namespaces()
 
 
 @pytest.hookimpl(hookwrapper=True)

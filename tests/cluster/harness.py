@@ -275,14 +275,23 @@ class Node:
         return json.loads(self.local_get("/status"))
 
 
-def remove_namespace(space: str):
-    """It may be busy for a moment where another test runs a command in a namespace of its own."""
-    for _ in range(50):
+_busy_namespaces: list[str] = []
+
+
+def remove_namespace(space: str, tries: int = 50):
+    """It may be busy where another test runs a command in a namespace of its own: then it goes at the end of all."""
+    for _ in range(tries):
         if subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=20).returncode == 0:
             return
         if not pathlib.Path("/run/netns", space).exists():
             return
         time.sleep(0.1)
+    _busy_namespaces.append(space)
+
+
+def remove_busy_namespaces():
+    for space in [*_busy_namespaces]:
+        remove_namespace(space, 300)
 
 
 class Cluster:
