@@ -56,6 +56,8 @@ class Daemon {
   void stop_watching();
   /// Something is due.
   void wake_watcher();
+  /// Its end was met: what it did not answer it never will.
+  bool is_over() const { return lost_.load(std::memory_order_acquire) || control_->failed(); }
   /// The thread will not touch anything any more: the end of the run was met and dealt with.
   bool watched_to_the_end() const { return watched_.load(std::memory_order_acquire); }
 

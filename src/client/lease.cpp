@@ -151,10 +151,8 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
     request.mutable_free()->set_hold_id(message->allocation().hold_id());
     // That run alone counts this handle.
-    const os::Deadline deadline = os::Deadline::after_ns(session.call_deadline_ns());
     bool sent = false;
-    auto call = daemon->control().start(request, deadline, &sent);
-    const Status told = call.is_ok() ? daemon->control().wait(**call, deadline) : call.status();
+    const Status told = session.ask(*daemon, request, &sent).status();
     if (told.code() == Code::kQueueFull || !sent)
       session.tell_later(daemon->run(), std::make_shared<wire::Envelope>(request));
   }
@@ -297,21 +295,20 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
   Status status;
   // The receipt goes last: a daemon that starts anew has to know what is freed.
   for (bool later = false; !later;) {
-    Result<std::shared_ptr<Daemon>> now = session.daemon();
-    if (now.is_ok() && (*now)->who().session != lease.session) return {};  // it went with its session
-    std::shared_ptr<Daemon> from;
+    Result<std::shared_ptr<Daemon>> to = session.daemon();
+    if (to.is_ok() && (*to)->who().session != lease.session) return {};  // it went with its session
     bool sent = false;
-    status = session.call(request, &from, &sent).status();
+    status = to.is_ok() ? session.ask(**to, request, &sent).status() : to.status();
     const bool unheard = status.code() == Code::kDeadline && !sent;
-    if (status.code() == Code::kNoDaemon || from == nullptr) {
+    if (status.code() == Code::kNoDaemon || !to.is_ok()) {
       later = session.free_later(lease.id, lease.hold_id);
     } else if (unheard || (status.code() == Code::kQueueFull && patience.passed())) {
-      later = session.free_later(*from, request, lease.id, lease.hold_id);
+      later = session.free_later(**to, request, lease.id, lease.hold_id);
     } else if (status.code() == Code::kQueueFull) {
       const timespec pause{0, 10'000'000};
       ::nanosleep(&pause, nullptr);
     } else {
-      later = session.handle_ended(*from, lease.id, lease.hold_id);
+      later = session.handle_ended(**to, lease.id, lease.hold_id);
     }
   }
   if (status.code() == Code::kNotFound) {

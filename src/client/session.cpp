@@ -110,7 +110,7 @@ std::shared_ptr<Daemon> Session::daemon_now() const {
 
 Result<std::shared_ptr<Daemon>> Session::daemon() {
   std::shared_ptr<Daemon> now = daemon_now();
-  if (!now->lost().load(std::memory_order_acquire) && !now->control().failed()) return now;
+  if (!now->is_over()) return now;
   std::lock_guard dialling(dial_mutex_);
   if (std::shared_ptr<Daemon> newer = daemon_now(); newer != now) return newer;
   if (os::now_ns() - dial_failed_at_ns_ < kRedialNs && dial_failed_at_ns_ != 0) {
@@ -239,7 +239,7 @@ bool Session::free_later(const Daemon& from, const wire::Envelope& request, cons
   auto due = std::make_shared<wire::Envelope>(request);
   std::lock_guard lock(mutex_);
   if (daemon_.get() != &from) return false;
-  if (daemon_->lost().load(std::memory_order_acquire) || daemon_->control().failed()) {
+  if (daemon_->is_over()) {
     receipts_.free_later(id, hold);  // the next run may have been shown it
     return true;
   }
@@ -341,7 +341,7 @@ void Session::doubt_name(const AllocationId& id, bool doubt) {
 
 bool Session::free_later(const AllocationId& id, const std::string& hold) {
   std::lock_guard lock(mutex_);
-  if (!daemon_->lost().load(std::memory_order_acquire) && !daemon_->control().failed()) return false;
+  if (!daemon_->is_over()) return false;
   receipts_.free_later(id, hold);
   return true;
 }
@@ -354,20 +354,23 @@ void Session::drop_receipt(const AllocationId& id, const std::string& hold) {
 bool Session::handle_ended(const Daemon& from, const AllocationId& id, const std::string& hold) {
   std::lock_guard lock(mutex_);
   if (daemon_.get() != &from) return false;
-  if (daemon_->lost().load(std::memory_order_acquire) || daemon_->control().failed())
+  if (daemon_->is_over())
     receipts_.free_later(id, hold);  // the next run may have been shown it
   else
     receipts_.remove(id, hold);
   return true;
 }
 
-Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from, bool* sent) {
-  if (sent != nullptr) *sent = false;
+Result<Reply> Session::call(wire::Envelope& request, std::shared_ptr<Daemon>* from) {
   OCM_TRY_ASSIGN(std::shared_ptr<Daemon> to, daemon());
   if (from != nullptr) *from = to;
+  return ask(*to, request);
+}
+
+Result<Reply> Session::ask(Daemon& to, wire::Envelope& request, bool* sent) const {
   const os::Deadline deadline = os::Deadline::after_ns(call_deadline_ns());
-  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to->control().start(request, deadline, sent));
-  OCM_TRY(to->control().wait(*call, deadline));
+  OCM_TRY_ASSIGN(std::shared_ptr<Call> call, to.control().start(request, deadline, sent));
+  OCM_TRY(to.control().wait(*call, deadline));
   return std::move(call->reply);
 }
 

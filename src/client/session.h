@@ -51,10 +51,11 @@ class Session {
   /// The run of the daemon that the session last spoke to, lost or not; never null.
   /// Cost: a lock and a reference count.
   std::shared_ptr<Daemon> daemon_now() const;
-  /// One request to the daemon, and its reply with a good code; `from` gets the run that it came from, `sent` whether
-  /// the daemon has or will have heard it.
+  /// One request to the daemon, and its reply with a good code; `from` gets the run that it came from.
   /// Errors: the reply's, kNoDaemon, kDeadline.
-  Result<Reply> call(wire::Envelope& request, std::shared_ptr<Daemon>* from = nullptr, bool* sent = nullptr);
+  Result<Reply> call(wire::Envelope& request, std::shared_ptr<Daemon>* from = nullptr);
+  /// The same of that run. `sent`: whether it has or will have heard it.
+  Result<Reply> ask(Daemon& to, wire::Envelope& request, bool* sent = nullptr) const;
 
   /// Keeps what came with an allocation from that run of the daemon, and shows it to the next ones before
   /// they get any request about it.
