@@ -326,9 +326,10 @@ Node::~Node() { stop(); }
 
 void Node::when_stop_is_safe(std::function<void()> then) {
   Impl& impl = *impl_;
-  if (!impl.core.config.replica_wait_at_stop) return then();
-  impl.loop.post(
-      [&impl, then = std::move(then)]() mutable { impl.loop.spawn(impl.stopper->wait(std::move(then))); });
+  impl.loop.post([&impl, then = std::move(then)]() mutable {
+    const bool waits = impl.core.config.replica_wait_at_stop;
+    impl.loop.spawn(waits ? impl.stopper->wait(std::move(then)) : impl.stopper->tell(std::move(then)));
+  });
 }
 
 void Node::stop() {

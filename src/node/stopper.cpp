@@ -410,6 +410,28 @@ Task<bool> Stopper::may_end(wire::StopCheck& found) {
   co_return false;
 }
 
+Task<void> Stopper::check_into(std::shared_ptr<std::optional<wire::StopCheck>> out) {
+  *out = co_await check(0);
+}
+
+Task<void> Stopper::tell(std::function<void()> then) {
+  constexpr uint64_t kLookNs = 5'000'000;
+  const uint64_t give_up_ns = core_.now_ns() + core_.deadline_ns() / 2;
+  const auto found = std::make_shared<std::optional<wire::StopCheck>>();
+  core_.env.spawn(check_into(found));
+  while (!found->has_value() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(kLookNs);
+  if (!found->has_value()) {
+    log::warn("stop_takes", {{"why", "other homes did not say what copies they have"}});
+  } else if ((*found)->last_parts() + (*found)->unknown_parts() != 0) {
+    log::warn("stop_takes",
+              {{"why", "this node has the last copy of replicated bytes, and is told not to wait"},
+               {"parts", (*found)->last_parts()},
+               {"bytes", (*found)->last_bytes()},
+               {"parts_unknown", (*found)->unknown_parts()}});
+  }
+  then();
+}
+
 Task<void> Stopper::wait(std::function<void()> then) {
   core_.stopping = true;  // S1
   uint64_t log_next_ns = 0;

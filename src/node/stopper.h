@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class Stopper {
   control::Task<wire::StopCheck> check(uint32_t uid);
   /// Takes no new extents from now on, and calls `then` once a stop takes no last copy.
   control::Task<void> wait(std::function<void()> then);
+  /// Calls `then` once it has logged what a stop takes, half a failure deadline later at most.
+  control::Task<void> tell(std::function<void()> then);
   /// Of another daemon that looks at what its stop would take.
   wire::ReplicaAnswer answer(const wire::ReplicaQuery& query) const;
   /// A home has something for a session here that its records do not have.
@@ -78,6 +81,7 @@ class Stopper {
     std::vector<Named> named;
   };
   control::Task<std::shared_ptr<const Seen>> see();
+  control::Task<void> check_into(std::shared_ptr<std::optional<wire::StopCheck>> out);
   /// S3. `found`: of the last look. True: it may end now.
   control::Task<bool> may_end(wire::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();

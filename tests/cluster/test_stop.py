@@ -129,7 +129,11 @@ def test_a_stop_need_not_wait(make_cluster):
     publish(cluster, "left", ["n2", "n3"], 1)
     cluster["n2"].kill()
     assert cluster["n3"].stop() == 0
-    assert "stop_waits" not in cluster["n3"].log_path.read_text()
+    log = cluster["n3"].log_path.read_text()
+    assert "stop_waits" not in log
+    assert "stop_takes" in log and f"parts=1 bytes={MIB}" in log
+    assert cluster["n1"].stop() == 0  # it has none of them
+    assert "stop_takes" not in cluster["n1"].log_path.read_text()
 
 
 def test_two_homes_that_are_told_to_stop_do_not_count_on_each_other(make_cluster):
@@ -285,6 +289,23 @@ def rolling_restart(cluster, names: int):
         for each in cluster.nodes:
             cluster.wait_members(at=each)
         wait_for("every copy is made again", lambda: all(whole(each) for each in cluster.nodes), 60)
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_restarts_of_all_nodes_in_a_row_without_a_look_keep_every_byte(make_cluster, replicas):
+    """Each is told once, and the next is told as soon as it is back."""
+    cluster = make_cluster(extra=SOON)
+    homes = [node.name for node in cluster.nodes][-replicas:]
+    publish(cluster, "kept", homes, 1).program.close()
+    cluster.programs.clear()
+    for node in reversed(cluster.nodes):
+        node.process.terminate()
+        assert node.process.wait(60) == 0
+        node.start().wait_ready()
+        cluster.wait_members(at=node)
+    for node in cluster.nodes:
+        program = cluster.program(node)
+        wait_for("it is there", lambda at=program: outcome(lambda: at.attach("kept").holds(0, 1, MIB)) is True, 20)
 
 
 def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
