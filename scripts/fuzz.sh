@@ -4,7 +4,8 @@
 #                                           (tests/fuzz/corpus) and what earlier runs found
 #   scripts/fuzz.sh merge [TARGET...]       makes the committed corpora anew: the few small inputs of the three that
 #                                           reach most beyond the seeds
-# What runs find stays in $OCM_FUZZ_CORPUS (.cache/fuzz, which git ignores and `make clean` leaves there).
+# The others go on after one has failed. What runs find stays in $OCM_FUZZ_CORPUS (.cache/fuzz, which git ignores and
+# `make clean` leaves there).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-60}
@@ -39,6 +40,7 @@ choose() {
   rm -rf "$scratch"
 }
 
+failed=
 for name in "$@"; do
   target=$folder/${name}_fuzz
   committed=tests/fuzz/corpus/$name
@@ -55,6 +57,11 @@ for name in "$@"; do
     mkdir -p "$committed"
     "$target" --write-seeds "$found/$name"
     echo "== $name"
-    "$target" -max_total_time="$what" -timeout=10 -print_final_stats=1 "$found/$name" "$committed" 2>&1 | tail -12
+    "$target" -max_total_time="$what" -timeout=10 -print_final_stats=1 -artifact_prefix="$found/$name-" \
+      "$found/$name" "$committed" 2>&1 | tail -12 || failed+=" $name"
   fi
 done
+if [ -n "$failed" ]; then
+  echo "failed:$failed; the inputs are in $found" >&2
+  exit 1
+fi

@@ -1,5 +1,5 @@
-# liboncilla in programs that have the same things: a control.proto, or liboncilla a second time.
-protobuf_generate_cpp(sources headers schema/control.proto)
+# liboncilla in programs that have the same things: schemas with the names of its own, or liboncilla a second time.
+protobuf_generate_cpp(sources headers schema/control.proto schema/catalogue.proto)
 add_executable(own_schema schema/own_schema.cpp ${sources})
 target_include_directories(own_schema SYSTEM PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(own_schema PRIVATE oncilla protobuf::libprotobuf)

@@ -12,8 +12,10 @@ import threading
 import pytest
 
 import rawprogram
-from harness import wait_for
+from harness import wait_for, works
 from ocmlib import OcmError, find_binary
+from test_hostile import address_of
+from test_strangers import LIMIT, many_descriptors  # noqa: F401
 
 MIB = 1 << 20
 SO_ATTACH_FILTER, SO_RCVBUFFORCE = 26, 33
@@ -281,6 +283,32 @@ def test_a_node_with_anothers_certificate_does_not_join(make_cluster, certificat
     in_logs(cluster, n1=["peer_refused", "n2", certificate])
 
 
+def test_a_node_is_not_joined_at_an_address_that_its_certificate_does_not_name(make_cluster, certificates):
+    """Nor is its name in it: who stands at that address may have the certificate from anywhere."""
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    cluster["n1"].start(flags(certificates, "ours", "by-address")).wait_ready()
+    relay = PlainRelay(cluster["n1"].control)
+    cluster["n2"].start([*flags(certificates, "ours", "n2"), "--coordinator", relay.address]).wait_ready()
+    in_logs(cluster, n2=["peer_refused", "neither the name n1 nor the address 127.0.0.2"])
+    assert set(cluster.program(cluster["n1"]).nodes()) == {"n1"}
+    relay.close()
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20)],
+                         ids=["silent", "half a hello"])
+def test_a_crowd_on_the_data_port_shuts_nobody_out(make_cluster, certificates, first):
+    cluster = start(make_cluster(names=("n1", "n2"), start=False, extra=["--limit-connections", str(LIMIT)]),
+                    certificates)
+    with contextlib.ExitStack() as stack:
+        for i in range(LIMIT + 100):
+            stranger = stack.enter_context(socket.create_connection(address_of(cluster["n2"].data)))
+            stranger.sendall(first)
+            if i % 300 == 0:
+                works(cluster)
+        works(cluster)
+
+
 def raw_hello(cluster, certificates, certificate, node):
     """The answer to NodeHello{node} over TLS with that certificate: its detail."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -312,22 +340,15 @@ def test_tls_at_one_end_only_is_told_at_both(make_cluster, certificates, end, sa
     in_logs(cluster, n1=[says], n2=[at, "TLS"])
 
 
-class Relay(threading.Thread):
-    """Stands between a TLS client and a TLS server with a certificate of its own of the same authority, and passes
-    every byte on: what a program's machine could do with the certificate that it has."""
+class PlainRelay(threading.Thread):
+    """Stands between a client and a server, at another address, and passes every byte on."""
 
-    def __init__(self, certificates, certificate, target):
+    def __init__(self, target, host="127.0.0.2"):
         super().__init__(daemon=True)
-        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.client.check_hostname = False
-        for context in (self.server, self.client):
-            context.load_verify_locations(certificates / "ours.pem")
-            context.load_cert_chain(certificates / f"{certificate}.pem", certificates / f"{certificate}.key")
-        host, port = target.rsplit(":", 1)
-        self.target = host, int(port)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        target_host, port = target.rsplit(":", 1)
+        self.target = target_host, int(port)
+        self.listener = socket.create_server((host, 0))
+        self.address = f"{host}:{self.listener.getsockname()[1]}"
         self.passed = {"up": 0, "down": 0}
         self.start()
 
@@ -339,11 +360,13 @@ class Relay(threading.Thread):
 
     def serve(self, plain):
         with contextlib.suppress(OSError, ValueError):
-            inner = self.server.wrap_socket(plain, server_side=True)
-            outer = self.client.wrap_socket(socket.create_connection(self.target))
+            inner, outer = self.both_ends(plain)
             back = threading.Thread(target=self.pump, args=(outer, inner, "down"), daemon=True)
             back.start()
             self.pump(inner, outer, "up")
+
+    def both_ends(self, plain):
+        return plain, socket.create_connection(self.target)
 
     def pump(self, source, target, way):
         with contextlib.suppress(OSError, ValueError):
@@ -357,6 +380,24 @@ class Relay(threading.Thread):
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+
+
+class Relay(PlainRelay):
+    """Between a TLS client and a TLS server, with a certificate of its own of the same authority: what a program's
+    machine could do with the certificate that it has."""
+
+    def __init__(self, certificates, certificate, target):
+        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.client.check_hostname = False
+        for context in (self.server, self.client):
+            context.load_verify_locations(certificates / "ours.pem")
+            context.load_cert_chain(certificates / f"{certificate}.pem", certificates / f"{certificate}.key")
+        super().__init__(target, "127.0.0.1")
+
+    def both_ends(self, plain):
+        return (self.server.wrap_socket(plain, server_side=True),
+                self.client.wrap_socket(socket.create_connection(self.target)))
 
 
 def test_nobody_with_a_certificate_stands_between_two_daemons(make_cluster, certificates):

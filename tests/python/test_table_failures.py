@@ -352,6 +352,31 @@ def test_a_scan_goes_on_when_another_thread_closes_the_session(make_cluster, pac
         pool.table("scanned").to_arrow()
 
 
+def test_arrays_of_a_replica_that_was_given_up_stay_as_they_are(make_cluster):
+    """They point into the memory of the reader's node, whose daemon stands still until the copy is made again elsewhere
+    and then gives its own back."""
+    cluster = make_cluster(3, budget=64 * MIB, extra=("--replicas-again-after-ms", "300"))
+    data = pa.table({"x": pa.array(range(1, 200_001), pa.int64())})
+    with oncilla.connect(cluster["n3"].socket_path) as pool:
+        pool.table("read").put(data, replicas=2, nodes=["n2", "n3"])
+        got = pool.table("read").to_arrow()
+        assert_same(got, data)
+        cluster["n3"].signal(signal.SIGSTOP)
+        try:
+            wait_for("the copy is made again", lambda: "replica_made_again" in cluster["n2"].log(), WAIT_S)
+        finally:
+            cluster["n3"].signal(signal.SIGCONT)
+        wait_for("n3 gives its own up", lambda: "replicas_freed" in cluster["n3"].log() or
+                 "replica_dropped" in cluster["n3"].log(), WAIT_S)
+        assert_same(got, data)
+        with oncilla.connect(cluster["n1"].socket_path) as other:
+            other.table("read").drop()
+            filler = [other.allocate(4 * MIB, nodes=["n3"]) for _ in range(8)]  # whoever gets its pages writes there
+            for each in filler:
+                each[:] = b"\xff" * (4 * MIB)
+            assert_same(got, data)
+
+
 # ------------------------------------------------------------------ Ctrl-C
 
 def interrupted(cluster, body: str) -> str:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,12 +34,14 @@ class ScriptedDaemon {
     table().lease_until_ns.store(UINT64_MAX);
   }
   ~ScriptedDaemon() {
-    if (thread_.joinable()) thread_.join();  // the session was closed
+    for (std::thread& run : threads_) run.join();  // the session was closed
   }
 
   /// Answers of the daemon's thread, until then its errors.
   std::function<void(const wire::ResolveRequest& request, wire::Envelope& reply)> on_resolve;
   std::function<void(wire::Envelope& reply)> on_lost_replica;
+  /// What a session shows of the runs before to the run with this number; the first is 1.
+  std::function<void(int run, const wire::SessionRestore& request, wire::Envelope& reply)> on_restore;
   wire::Allocation allocation;       // the answer to allocate and attach
   uint64_t failure_deadline_ns = 0;  // 0: it does not say
   std::atomic<int> freed{0};         // requests
@@ -47,8 +50,20 @@ class ScriptedDaemon {
   os::Fd dial() {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return {};
-    thread_ = std::thread([this, socket = os::Fd(ends[0])] { serve(socket.get()); });
+    const std::lock_guard lock(mutex_);
+    const int run = static_cast<int>(threads_.size()) + 1;
+    socket_now_ = ends[0];
+    threads_.emplace_back([this, run, socket = os::Fd(ends[0])] {
+      serve(run, socket.get());
+      const std::lock_guard closing(mutex_);
+      if (socket_now_ == socket.get()) socket_now_ = -1;
+    });
     return os::Fd(ends[1]);
+  }
+  /// The present run ends; who dials meets the next.
+  void restart() {
+    const std::lock_guard lock(mutex_);
+    if (socket_now_ >= 0) ::shutdown(socket_now_, SHUT_RDWR);
   }
 
   /// For a session's options: it is there once, and gone for whoever dials again.
@@ -102,7 +117,7 @@ class ScriptedDaemon {
     return *reinterpret_cast<fabric::shm::GenerationTable*>(mapped_.data());
   }
 
-  void serve(int socket) {
+  void serve(int run, int socket) {
     std::string header(wire::kControlHeaderBytes, '\0');
     while (read(socket, header)) {
       const auto length =
@@ -112,7 +127,10 @@ class ScriptedDaemon {
       if (!read(socket, body) || !request.ParseFromString(body)) return;
       wire::Envelope reply;
       std::vector<int> fds;
-      answer(request, reply, fds);
+      if (request.has_session_restore() && on_restore)
+        on_restore(run, request.session_restore(), reply);
+      else
+        answer(request, reply, fds);
       reply.set_id(request.id());
       reply.set_reply(true);
       reply.set_fds(static_cast<uint32_t>(fds.size()));
@@ -174,7 +192,9 @@ class ScriptedDaemon {
   os::Fd shared_, page_;
   os::Mapping mapped_;
   std::map<uint64_t, int> memory_of_;  // by address; filled before the daemon is asked for it
-  std::thread thread_;
+  std::mutex mutex_;                   // guards the rest
+  std::vector<std::thread> threads_;   // one for each run
+  int socket_now_ = -1;                // of the present one
 };
 
 }  // namespace ocm::test

@@ -1,8 +1,9 @@
-// A program with protobuf and a control.proto of its own, linked with liboncilla: neither ends the other.
+// A program with protobuf, a control.proto and a catalogue.proto of its own, linked with liboncilla: neither ends the other.
 #include <oncilla/oncilla.h>
 
 #include <cstdio>
 
+#include "catalogue.pb.h"
 #include "control.pb.h"
 
 int main() {
@@ -17,5 +18,8 @@ int main() {
     return 1;
   }
   if (!read.ParseFromString(written.SerializeAsString()) || read.text() != written.text()) return 2;
-  return its_own::Envelope::descriptor()->full_name() == "its_own.Envelope" ? 0 : 3;
+  return its_own::Envelope::descriptor()->full_name() == "its_own.Envelope" &&
+                 its_own::Field::descriptor()->full_name() == "its_own.Field"
+             ? 0
+             : 3;
 }
