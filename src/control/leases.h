@@ -459,8 +459,8 @@ class Leases {
     std::string node;
     Incarnation incarnation;
     std::unordered_set<ExtentId, ExtentHash> extents;
-    std::unordered_map<HoldId, std::vector<ExtentId>> holds;  // sorted
-    size_t held = 0;                                          // extents in `holds`
+    std::map<HoldId, std::vector<ExtentId>> holds;  // sorted; a hostile program may have given them one hash
+    size_t held = 0;                                // extents in `holds`
     uint64_t orphan_until_ns = kNoTimer;
   };
 

@@ -88,20 +88,18 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
       fault::reached(fault::State::kReserveUndone);
       wire::ReleaseRequest all;
       all.set_allocation_id(allocation);
-      core_.env.spawn(release_all(session, node, std::move(all)));
+      release_all(session, node, std::move(all));
     }
     out.status = Status::of_node(Code::kPeerLost, node, " does not answer");
   }
 }
 
-Task<void> Allocator::release_all(std::shared_ptr<Session> session, std::string node,
-                                  wire::ReleaseRequest what) {
+void Allocator::release_all(const std::shared_ptr<Session>& session, const std::string& node,
+                            wire::ReleaseRequest what) {
   wire::Envelope message;
   *message.mutable_release() = std::move(what);
   message.mutable_release()->set_session_id(id_field(session->id));
-  const uint32_t run = homes_.run_of(node);
-  std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  release_later(session, node, homes_.run_of(node), std::move(message));
 }
 
 Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
@@ -238,16 +236,20 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
   if (Homes::is_unheard(reply.status())) {
     message = release_request(*session, extents);
-    core_.env.spawn(release_later(std::move(session), extents.front(), std::move(message)));
+    fault::reached(fault::State::kReleaseLater);
+    const uint32_t run = GlobalAddress(extents.front().address()).partition();
+    release_later(session, node, run, std::move(message));
   }
 }
 
-Task<void> Allocator::release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
-                                    wire::Envelope message) {
-  fault::reached(fault::State::kReleaseLater);
-  const uint32_t run = GlobalAddress(first.address()).partition();
-  std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await homes_.until_heard(first.node(), run, std::move(message), std::move(wanted));
+void Allocator::release_later(const std::shared_ptr<Session>& session, const std::string& node, uint32_t run,
+                              wire::Envelope message) {
+  if (session->ended) return;
+  constexpr size_t kBytesPerWireByte = 4;
+  const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
+  homes_.tell_in_turn(session->id, node,
+                      {run, [message = std::move(message)] { return std::optional<wire::Envelope>(message); },
+                       [session] { return !session->ended; }, bytes});
 }
 
 Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named) {
@@ -276,8 +278,8 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
     wire::ReleaseRequest all;
     all.set_allocation_id(id_field(id));
     for (const AllocationId& part : held.parts) all.add_parts(id_field(part));
-    core_.env.spawn(release_all(session, core_.name, all));
-    for (const std::string& node : session->homes) core_.env.spawn(release_all(session, node, all));
+    release_all(session, core_.name, all);
+    for (const std::string& node : session->homes) release_all(session, node, all);
   }
   if (held.allocation.extents_size() == 1) {
     Extents only;
@@ -377,7 +379,9 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
   const auto reply = co_await homes_.ask(node, message);
   if (!Homes::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
   fault::reached(fault::State::kSessionEndRepeated);
-  (void)co_await homes_.until_heard(std::move(node), run, std::move(message));
+  std::function<bool()> wanted;  // always
+  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted),
+                                    session->uid);
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {

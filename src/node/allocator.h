@@ -58,10 +58,10 @@ class Allocator {
   wire::Envelope release_request(const Session& session, const Extents& extents) const;
   /// Frees all that the node has of the allocation for the session, also what it may have made although its reply was not
   /// heard, as soon as it answers.
-  control::Task<void> release_all(std::shared_ptr<Session> session, std::string node,
-                                  wire::ReleaseRequest what);
-  control::Task<void> release_later(std::shared_ptr<Session> session, wire::ExtentDescriptor first,
-                                    wire::Envelope message);
+  void release_all(const std::shared_ptr<Session>& session, const std::string& node,
+                   wire::ReleaseRequest what);
+  void release_later(const std::shared_ptr<Session>& session, const std::string& node, uint32_t run,
+                     wire::Envelope message);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node);
   /// The same, when the node is heard again.
   control::Task<void> resume_later(std::shared_ptr<Session> session, std::string node);

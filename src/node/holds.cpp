@@ -3,6 +3,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "base/fault.h"
@@ -41,7 +44,10 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   if (!lost && !session->ended) {
     later.merge(answers.unheard);
     later.merge(gone);
-    for (auto& [node, request] : later) core_.env.spawn(begin_later(session, id, node, std::move(request)));
+    AllocationId of;
+    [[maybe_unused]] const bool is_id = read_id(allocation.allocation_id(), of);
+    OCM_DASSERT(is_id);
+    for (const auto& [node, request] : later) begin_later(session, id, of, node);
     co_return Status();
   }
   co_await end(session, id);
@@ -77,21 +83,23 @@ Holds::Requests Holds::requests_of(const Session& session, control::HoldId id,
   return out;
 }
 
-void Holds::resume(const std::shared_ptr<Session>& session) {
-  for (const auto& [id, allocation] : session->holds_shown) {
+Task<void> Holds::resume(std::shared_ptr<Session> session) {
+  constexpr size_t kAtOnce = 1024;
+  std::unordered_map<AllocationId, std::vector<control::HoldId>> shown;
+  for (const auto& [id, allocation] : session->holds_shown) shown[allocation].push_back(id);
+  size_t done = 0;
+  for (const auto& [allocation, ids] : shown) {
     const auto held = session->allocations.find(allocation);
     if (held == session->allocations.end()) continue;
-    auto [now, later, gone] = requests_of(*session, id, held->second.allocation);
-    now.merge(later);
-    now.merge(gone);
-    for (auto& [node, request] : now) {
-      if (session->holds[id].contains(node)) continue;
-      const size_t bytes = request.ByteSizeLong();
-      if (bytes >
-          Sessions::kRestoredBytesMax - std::min(Sessions::kRestoredBytesMax, session->restored_bytes))
-        return;
-      session->restored_bytes += bytes;
-      core_.env.spawn(begin_later(session, id, node, std::move(request)));
+    std::set<std::string> nodes;
+    for (const auto& extent : held->second.allocation.extents()) nodes.insert(extent.node());
+    for (const control::HoldId& id : ids) {
+      if (!session->holds_shown.contains(id)) continue;  // it ended meanwhile
+      for (const std::string& node : nodes) {
+        if (!session->holds[id].contains(node)) begin_later(session, id, allocation, node);
+      }
+      if (++done % kAtOnce == 0) co_await core_.env.sleep_ns(1);  // others are answered meanwhile
+      if (session->ended) co_return;
     }
   }
 }
@@ -101,16 +109,26 @@ bool Holds::seems_dead(const std::string& node) const {
   return known != nullptr && is_state(*known, control::NodeState::kDead);
 }
 
-Task<void> Holds::begin_later(std::shared_ptr<Session> session, control::HoldId id, std::string node,
-                              wire::HoldRequest request) {
+void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId id, AllocationId allocation,
+                        const std::string& node) {
   fault::reached(fault::State::kHoldBegunLater);
   session->holds[id].insert(node);
-  session->homes.insert(node);
-  wire::Envelope message;
-  *message.mutable_hold() = std::move(request);
-  const uint32_t run = homes_.run_of(node);
-  std::function<bool()> wanted = [session, id] { return !session->ended && session->holds.contains(id); };
-  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  const auto message = [this, session, id, allocation, node]() -> std::optional<wire::Envelope> {
+    const auto held = session->allocations.find(allocation);
+    if (held == session->allocations.end()) return std::nullopt;
+    auto [now, later, gone] = requests_of(*session, id, held->second.allocation);
+    now.merge(later);
+    now.merge(gone);
+    const auto request = now.find(node);
+    if (request == now.end()) return std::nullopt;
+    wire::Envelope out;
+    *out.mutable_hold() = std::move(request->second);
+    return out;
+  };
+  if (!homes_.is_here(node)) session->homes.insert(node);
+  homes_.tell_in_turn(session->id, node, {homes_.run_of(node), message, [session, id] {
+                                            return !session->ended && session->holds.contains(id);
+                                          }});
 }
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
@@ -155,25 +173,24 @@ Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
 }
 
 Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
-  wire::Envelope message;
-  auto& request = *message.mutable_hold();
-  request.set_session_id(id_field(session->id));
-  request.set_hold_id(id_field(id));
-  request.set_end(true);
+  const auto request_of = [session, id] {
+    wire::Envelope message;
+    auto& request = *message.mutable_hold();
+    request.set_session_id(id_field(session->id));
+    request.set_hold_id(id_field(id));
+    request.set_end(true);
+    return message;
+  };
   Status told = Code::kPeerLost;
   if (!seems_dead(node)) {  // else nobody waits for it
-    const auto reply = co_await homes_.ask(node, message);
+    wire::Envelope message = request_of();
+    const auto reply = co_await homes_.ask(node, std::move(message));
     told = reply.status();
   }
-  if (Homes::is_unheard(told))
-    core_.env.spawn(end_later(std::move(session), std::move(node), std::move(message)));
-}
-
-Task<void> Holds::end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message) {
+  if (!Homes::is_unheard(told) || session->ended) co_return;
   fault::reached(fault::State::kHoldEndLater);
-  const uint32_t run = homes_.run_of(node);
-  std::function<bool()> wanted = [session] { return !session->ended; };
-  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted));
+  homes_.tell_in_turn(session->id, node,
+                      {homes_.run_of(node), request_of, [session] { return !session->ended; }});
 }
 
 }  // namespace ocm::node

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -28,7 +29,7 @@ class Holds {
                               wire::Allocation allocation);
   /// Of a session that was taken up and whose program has shown its holds: the homes that have not reported them are
   /// asked, for a former run of this daemon may not have reached them.
-  void resume(const std::shared_ptr<Session>& session);
+  control::Task<void> resume(std::shared_ptr<Session> session);
   /// Returns when the homes were told, or are told later because they do not answer now.
   control::Task<void> end(std::shared_ptr<Session> session, control::HoldId id);
 
@@ -47,10 +48,10 @@ class Holds {
   bool seems_dead(const std::string& node) const;
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);
-  control::Task<void> begin_later(std::shared_ptr<Session> session, control::HoldId id, std::string node,
-                                  wire::HoldRequest request);
+  /// As soon as the node is heard, if the allocation is held then.
+  void begin_later(const std::shared_ptr<Session>& session, control::HoldId id, AllocationId allocation,
+                   const std::string& node);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
-  control::Task<void> end_later(std::shared_ptr<Session> session, std::string node, wire::Envelope message);
 
   Core& core_;
   Cluster& cluster_;

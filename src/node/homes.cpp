@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "node/cluster.h"
 
 namespace ocm::node {
@@ -11,7 +12,10 @@ using control::Task;
 
 namespace {
 
-constexpr size_t kWaitingMax = 3 * size_t{65536};
+/// That a message takes while it is asked again and again, and while it waits for its turn.
+constexpr size_t kAskedBytes = 4096, kUntoldBytes = 384;
+/// Of one session to one node, once that is heard.
+constexpr size_t kAtOnce = 16;
 constexpr uint64_t kUnknownNs = 86'400'000'000'000;
 static_assert(Homes::kAnyRun == 0, "no partition: those are from 1 on");
 
@@ -60,10 +64,14 @@ bool Homes::is_over(const std::string& node, uint32_t run, uint32_t shown) const
 }
 
 Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope message,
-                                std::function<bool()> wanted) {
-  if (waiting_ >= kWaitingMax) co_return Status(Code::kLimit);
-  ++waiting_;
-  OCM_DASSERT(waiting_ <= kWaitingMax);
+                                std::function<bool()> wanted, uint32_t uid) {
+  control::Charge charge = charge_of(uid);
+  if (!charge.resize(kAskedBytes)) {
+    if (const auto left_out = core_.limiter.admit("not_told", std::to_string(uid), core_.now_ns(), node))
+      log::warn("not_told",
+                {{"uid", uid}, {"node", node}, {"why", "too much waits for it"}, {"left_out", *left_out}});
+    co_return Status(Code::kLimit);
+  }
   Status told(Code::kCancelled);
   uint64_t known_ns = core_.now_ns();
   uint32_t shown = run_of(node);
@@ -80,9 +88,56 @@ Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope m
     told = Status(Code::kCancelled);
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
-  OCM_DASSERT(waiting_ > 0);
-  --waiting_;
   co_return told;
+}
+
+control::Charge Homes::charge_of(uint32_t uid) {
+  return is_privileged(uid) ? control::Charge() : control::Charge(waiting_.of(uid));
+}
+
+void Homes::tell_in_turn(const SessionId& session, const std::string& node, Untold what) {
+  OCM_DASSERT(what.message && what.wanted);
+  what.charge = charge_of(uid_of(session));
+  if (!what.charge.resize(kUntoldBytes + what.bytes)) {
+    const std::string uid = std::to_string(uid_of(session));
+    if (const auto left_out = core_.limiter.admit("not_told", uid, core_.now_ns(), node))
+      log::warn("not_told",
+                {{"uid", uid}, {"node", node}, {"why", "too much waits for it"}, {"left_out", *left_out}});
+    return;
+  }
+  std::pair<SessionId, std::string> to(session, node);
+  std::shared_ptr<Queue>& queue = untold_[to];
+  if (queue == nullptr) queue = std::make_shared<Queue>();
+  queue->all.push_back(std::move(what));
+  if (!std::exchange(queue->is_told, true)) core_.env.spawn(tell_untold(std::move(to)));
+}
+
+Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
+  const std::shared_ptr<Queue> queue = untold_.at(to);
+  struct Telling {
+    explicit Telling(Queue& of) : queue(of) {}
+    Telling(const Telling&) = delete;
+    Telling& operator=(const Telling&) = delete;
+    ~Telling() { queue.is_told = false; }
+    Queue& queue;
+  };
+  const Telling telling(*queue);
+  co_await core_.env.sleep_ns(1);  // who asks for it has more to do first
+  for (size_t at_once = 1; !queue->all.empty(); at_once = kAtOnce) {
+    std::vector<Task<void>> tasks;
+    for (; !queue->all.empty() && tasks.size() < at_once; queue->all.pop_front())
+      tasks.push_back(tell_one(to.first, to.second, std::move(queue->all.front())));
+    co_await core_.env.join(std::move(tasks));
+  }
+  untold_.erase(to);
+}
+
+Task<void> Homes::tell_one(SessionId session, std::string node, Untold what) {
+  if (!what.wanted()) co_return;
+  std::optional<wire::Envelope> message = what.message();
+  if (!message) co_return;
+  (void)co_await until_heard(std::move(node), what.run, std::move(*message), std::move(what.wanted),
+                             uid_of(session));
 }
 
 void Homes::tell(std::string node, uint32_t run, wire::Envelope message) {

@@ -6,17 +6,25 @@
 // Invariants
 //   O1 a node answers the same whoever asks: what is asked of this daemon goes to the handlers that peers reach, without a
 //      connection, a deadline or a metric.
+//   O2 what waits for a node that is not heard is charged to the user whose session it is of: it keeps nothing of others
+//      from being told.
 // Threads: the loop's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/assert.h"
+#include "base/ids.h"
+#include "control/allowance.h"
 #include "control/rpc.h"
 #include "node/core.h"
 #include "node/peers.h"
@@ -57,10 +65,21 @@ class Homes {
   bool is_over(const std::string& node, uint32_t run, uint32_t shown) const;
   /// Asks one run of a node's daemon again each heartbeat, while `wanted` (empty: always) says so. The answer's status;
   /// kPeerLost: that run is over, or nobody has known the node for a day; kCancelled: not wanted any more, or this daemon
-  /// drains; kLimit: too much waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a lambda in a
-  /// co_await twice.
+  /// drains; kLimit: too much of user `uid` waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a
+  /// lambda in a co_await twice.
   control::Task<Status> until_heard(std::string node, uint32_t run, wire::Envelope message,
-                                    std::function<bool()> wanted = {});
+                                    std::function<bool()> wanted = {}, uint32_t uid = 0);
+  struct Untold {
+    uint32_t run = kAnyRun;
+    std::function<std::optional<wire::Envelope>()>
+        message;  // as it is when it is told; none: nothing any more
+    std::function<bool()> wanted;
+    size_t bytes = 0;          // that `message` takes until then, beside itself
+    control::Charge charge{};  // of the user's
+  };
+  /// Of `session`, to a node that was not heard: the same, in turn, so that many of them take little until the node is
+  /// heard. Nothing is told before the caller goes on.
+  void tell_in_turn(const SessionId& session, const std::string& node, Untold what);
   /// Not waited for.
   void tell(std::string node, uint32_t run, wire::Envelope message);
 
@@ -69,7 +88,16 @@ class Homes {
   Peers& peers_;
   const Cluster& cluster_;
   std::function<control::Task<control::Reply>(wire::Envelope)> here_;
-  size_t waiting_ = 0;
+  control::Task<void> tell_untold(std::pair<SessionId, std::string> to);
+  control::Task<void> tell_one(SessionId session, std::string node, Untold what);
+  control::Charge charge_of(uint32_t uid);
+
+  struct Queue {
+    std::deque<Untold> all;
+    bool is_told = false;  // by tell_untold(), which may have ended for want of memory
+  };
+  std::map<std::pair<SessionId, std::string>, std::shared_ptr<Queue>> untold_;
+  control::Allowances waiting_{control::kUserBytesMax};
 };
 
 }  // namespace ocm::node

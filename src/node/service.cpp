@@ -142,20 +142,40 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
 }
 
 Task<void> Service::give_back(std::shared_ptr<Session> session) {
+  session->give_back_due = true;
+  if (session->giving_back) co_return;
+  // The end of this one, also where there is no memory to go on.
+  struct GivingBack {
+    explicit GivingBack(Session& of) : session(of) { session.giving_back = true; }
+    GivingBack(const GivingBack&) = delete;
+    GivingBack& operator=(const GivingBack&) = delete;
+    ~GivingBack() { session.giving_back = false; }
+    Session& session;
+  };
+  const GivingBack one(*session);
+  while (std::exchange(session->give_back_due, false)) co_await give_back_once(session);
+}
+
+Task<void> Service::give_back_once(std::shared_ptr<Session> session) {
+  constexpr size_t kAtOnce = 1024;
   while (session->resuming && !session->ended) co_await core_.env.sleep_ns(1'000'000);
-  while (!session->freed.empty() && !session->ended) {
-    const Session::Freed freed = std::move(session->freed.back());
-    session->freed.pop_back();
+  for (size_t done = 1; !session->freed.empty() && !session->ended; ++done) {
+    const auto next = session->freed.begin();
+    const AllocationId id = next->first;
+    const std::string hold_id = std::move(next->second.back());
+    next->second.pop_back();  // first: the same may be shown again meanwhile
+    if (next->second.empty()) session->freed.erase(next);
     control::HoldId hold;
-    (void)co_await allocator_.free(session, freed.id, false);  // first: the same may be shown again meanwhile
-    if (read_id(freed.hold_id, hold)) co_await holds_.end(session, hold);
+    (void)co_await allocator_.free(session, id, false);
+    if (read_id(hold_id, hold)) co_await holds_.end(session, hold);
+    if (done % kAtOnce == 0) co_await core_.env.sleep_ns(1);  // others are answered meanwhile
   }
   if (!session->complete || session->ended || fault::at(fault::Point::kUnclaimedStay)) co_return;
   const auto reported = std::exchange(session->holds_reported, {});
   for (const control::HoldId& hold : reported) {
     if (!session->holds_shown.contains(hold)) co_await holds_.end(session, hold);
   }
-  holds_.resume(session);
+  co_await holds_.resume(session);
   co_await allocator_.give_back_unclaimed(session);
   co_await remaker_.follow_outdated(session);
 }

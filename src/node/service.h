@@ -81,6 +81,7 @@ class Service {
   control::Task<Status> allow_loss(uint32_t uid, std::string node);
   /// What the program freed while this daemon was away, and what homes have for it that it does not have (P6).
   control::Task<void> give_back(std::shared_ptr<Session> session);
+  control::Task<void> give_back_once(std::shared_ptr<Session> session);
 
   Core& core_;
   Home& home_;

@@ -84,19 +84,19 @@ struct Session {
   /// Homes have these for it, and no record that is up to date does: nothing counts on them.
   std::unordered_set<ExtentId, control::ExtentHash> outside;
   std::unordered_set<AllocationId> looked_for;  // for such ones, now
-  struct Freed {
-    AllocationId id;
-    std::string hold_id;  // empty: none
-  };
-  std::vector<Freed> freed;   // handles that ended while this daemon was away, as the program shows
-  size_t restored_bytes = 0;  // of receipts
-  bool refused = false;       // one of them
-  bool complete = false;      // its program has shown all that it has of former runs (P6)
+  /// Handles that ended while this daemon was away, as the program shows, each by its hold; empty: without one.
+  std::unordered_map<AllocationId, std::vector<std::string>> freed;
+  bool give_back_due = false, giving_back = false;
+  size_t restored_bytes = 0;                // of receipts, and of the holds that were shown
+  control::Charge restored;                 // the same, of its user's
+  bool refused = false;                     // one of them
+  bool complete = false;                    // its program has shown all that it has of former runs (P6)
   std::unordered_set<AllocationId> making;  // in this run, and not in `allocations` yet
-  std::unordered_map<control::HoldId, AllocationId> holds_shown;
-  std::unordered_set<control::HoldId> holds_reported;  // by homes, and not begun in this run
-  std::set<std::string> homes;                         // other nodes that may hold something of it
-  std::unordered_map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked
+  // By their order, as hashes of what a program shows may be the same.
+  std::map<control::HoldId, AllocationId> holds_shown;
+  std::set<control::HoldId> holds_reported;                // by homes, and not begun in this run
+  std::set<std::string> homes;                             // other nodes that may hold something of it
+  std::map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked, or are to be
   uint64_t bytes_held = 0;
   os::Mapping page;            // fabric/shm/tables.h: counters, written by the program; what is told of nodes
   uint64_t nodes_version = 0;  // the page's, where a program may write what it likes
@@ -110,6 +110,10 @@ class Sessions {
   /// too.
   static constexpr size_t kRestoredBytesMax = size_t{256} << 20;
   static_assert(kRestoredBytesMax >= wire::kNodeBytesMax, "more than one message shows");
+  /// And all sessions of one user.
+  static constexpr size_t kUserRestoredBytesMax = 2 * kRestoredBytesMax;
+  /// A hold that is shown counts as so much: what it takes here until its session ends.
+  static constexpr size_t kShownHoldBytes = 320;
 
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}
@@ -163,6 +167,7 @@ class Sessions {
   /// May `uid` have one more? Errors: kLimit.
   Status check_room(uint32_t uid) const;
   void look_at_page(Session& session);
+  Status charge_restored(Session& session, size_t bytes);
   Status restore_one(Session& session, const wire::SessionRestore::Shown& shown);
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
@@ -179,6 +184,7 @@ class Sessions {
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
   std::unordered_map<uint32_t, size_t> uid_sessions_;
   control::Allowances records_{control::kUserBytesMax};
+  control::Allowances restored_{kUserRestoredBytesMax};
 };
 
 }  // namespace ocm::node

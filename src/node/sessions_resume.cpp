@@ -65,15 +65,20 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   if (static_cast<size_t>(shown.holds_size()) + static_cast<size_t>(shown.freed_size()) > shown.handles())
     return Status(Code::kInvalidArgument, "more holds than handles");
-  const size_t freed_bytes =
-      static_cast<size_t>(shown.freed_size() + shown.holds_size()) * sizeof(Session::Freed);
-  if (freed_bytes > kRestoredBytesMax - session.restored_bytes)
-    return Status(Code::kLimit, "the session shows more than it may hold after a restart");
-  session.restored_bytes += freed_bytes;
+  const auto is_hold = [](const std::string& field) {
+    return field.empty() || field.size() == sizeof(AllocationId);
+  };
+  if (!std::all_of(shown.freed().begin(), shown.freed().end(), is_hold))
+    return Status(Code::kInvalidArgument, "what was freed is no hold");
   // A resumption that was given up showed them before.
-  const size_t shown_before =
-      std::erase_if(session.freed, [&](const Session::Freed& one) { return one.id == id; });
-  for (const std::string& hold : shown.freed()) session.freed.push_back({id, hold});
+  const auto freed_before = session.freed.extract(id);
+  const size_t shown_before = freed_before.empty() ? 0 : freed_before.mapped().size();
+  size_t more = static_cast<size_t>(shown.freed_size()) - std::min<size_t>(shown_before, shown.freed_size());
+  for (const std::string& field : shown.holds()) {
+    if (control::HoldId hold; read_id(field, hold) && !session.holds_shown.contains(hold)) ++more;
+  }
+  OCM_TRY(charge_restored(session, more * kShownHoldBytes));
+  if (shown.freed_size() > 0) session.freed[id].assign(shown.freed().begin(), shown.freed().end());
   for (const std::string& field : shown.holds()) {
     if (control::HoldId hold; read_id(field, hold)) session.holds_shown[hold] = id;
   }
@@ -85,15 +90,11 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     known->second.may_be_named = known->second.may_be_named || shown.may_be_named();
     return {};
   }
-  if (bytes.size() > kRestoredBytesMax - session.restored_bytes) {
-    return Status(Code::kLimit, "the session shows more than it may hold after a restart");
-  }
   HeldAllocation held;
   if (!record.owned()) {
     OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation()));
   }
-  session.restored_bytes += bytes.size();
-  OCM_DASSERT(session.restored_bytes <= kRestoredBytesMax);
+  OCM_TRY(charge_restored(session, bytes.size()));
   held.allocation = std::move(*record.mutable_allocation());
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
@@ -107,6 +108,21 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   OCM_DASSERT(held.is_valid() && held.is_whole() && held.handles > 0);
   session.allocations.insert_or_assign(id, std::move(held));
+  return {};
+}
+
+Status Sessions::charge_restored(Session& session, size_t bytes) {
+  OCM_DASSERT(session.restored_bytes <= kRestoredBytesMax);
+  if (session.restored_bytes == 0 && !is_privileged(session.uid))
+    session.restored = control::Charge(restored_.of(session.uid));
+  if (bytes > kRestoredBytesMax - session.restored_bytes)
+    return Status(Code::kLimit, "the session shows more than it may hold after a restart");
+  if (!session.restored.resize(session.restored_bytes + bytes)) {
+    return Status(Code::kLimit, "the sessions of uid " + std::to_string(session.uid) +
+                                    " show more than a user may hold after a restart of node " + core_.name)
+        .with_node(core_.name);
+  }
+  session.restored_bytes += bytes;
   return {};
 }
 

@@ -52,6 +52,10 @@ def outcome(action):
         return error.name
 
 
+def resident_bytes(node) -> int:
+    return int(pathlib.Path(f"/proc/{node.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def works(cluster):
     """A new program of n1 writes to n2 and reads it back."""
     program = cluster.program(cluster["n1"])

@@ -1,14 +1,13 @@
 """Copies between nodes that a hostile local program asks for: its daemon serves it, and is not its tool."""
 import contextlib
 import os
-import re
 import signal
 import socket
 import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, wait_for
 from ocmlib import DEDICATED
 from rawprogram import RawProgram
 
@@ -27,11 +26,6 @@ def allocate(raw: RawProgram, node: str, count: int = MIB) -> dict:
     reply = raw.call("allocate", bytes_total=count, flags=DEDICATED, nodes=[node])
     assert reply["code"] == 0, reply
     return reply["allocation"]["extents"][0]
-
-
-def resident_mib(process) -> float:
-    status = open(f"/proc/{process.pid}/status").read()
-    return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
 
 
 def test_a_daemon_pulls_from_the_nodes_of_its_cluster_only(cluster):
@@ -60,7 +54,7 @@ def test_copies_that_wait_for_a_dead_node_hold_up_no_other_user(cluster):
     hostile, other = raw_program(n1, ANOTHER_USER), raw_program(n1)
     far, near = allocate(hostile, "n3"), allocate(hostile, "n1")
     target, source = allocate(other, "n1", 64 * MIB), allocate(other, "n2", 64 * MIB)
-    before = resident_mib(n1.process)
+    before = resident_bytes(n1)
     n3.signal(signal.SIGSTOP)
     try:
         padding = [{"fabric": TCP, "address": bytes(3 * MIB)}]
@@ -73,7 +67,7 @@ def test_copies_that_wait_for_a_dead_node_hold_up_no_other_user(cluster):
         assert reply["code"] == 0, reply
         # A thread is held for one failure deadline at most, then it is another user's turn.
         assert time.monotonic() - began < 4 * FAILURE_DEADLINE_S
-        assert resident_mib(n1.process) < before + 64 + 64  # the target's pages, and some
+        assert resident_bytes(n1) < before + (64 + 64) * MIB  # the target's pages, and some
         for _ in range(200):
             assert hostile.receive()["code"] < 0
     finally:

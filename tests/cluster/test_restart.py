@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, wait_for
 from ocmlib import DEDICATED
-from rawprogram import RawProgram
+from rawprogram import RawProgram, done
 
 MIB = 1 << 20
 AUTH = "not a receipt of this session"
@@ -606,3 +606,65 @@ def test_voters_that_crash_again_and_again_cost_others_no_replica(make_cluster, 
         node.wait_ready()
     writes(a, 2)
     assert not any("replicas_freed" in cluster[name].log() for name in ("n4", "n5"))
+
+
+def test_what_a_user_shows_after_a_restart_holds_up_nobody(make_cluster):
+    """Handles that ended and holds, far more than the program has, in messages of the longest kind."""
+    cluster = make_cluster()
+    cluster.let_others_in()
+    n2 = cluster["n2"]
+    before = RawProgram(n2, uid=61001)
+    welcome = before.hello()
+    receipts = [done(before.call("allocate", bytes_total=4096, nodes=["n3"], flags=DEDICATED))["allocation"]["receipt"]
+                for _ in range(2)]
+    restart(cluster, "n2")
+    before.close()
+    program = RawProgram(n2, uid=61001, deadline_s=120)
+    program.hello(resume_session=welcome["session_id"], resume_key=welcome["resume_key"])
+    resident_before = resident_bytes(n2)
+    many, holds = 300_000, 150_000
+    ended = {"receipt": receipts[0], "handles": many + 1, "freed": [b""] * many}
+    done(program.call("session_restore", shown=[ended] + [{"receipt": receipts[1], "handles": 1}] * 3000))
+    for i in range(2):
+        shown = {"receipt": receipts[1], "handles": 3 * holds,
+                 "holds": [(holds * i + k).to_bytes(16, "big") for k in range(holds)]}
+        done(program.call("session_restore", shown=[shown], complete=i == 1))
+    for _ in range(20):
+        assert cluster.program(n2).alloc(4096)
+    assert resident_bytes(n2) - resident_before < 200 * MIB
+    for other in ("n1", "n3"):
+        assert "node_dead" not in cluster[other].log()
+    program.close()
+    wait_for("its memory is free", lambda: used(cluster["n3"]) == 0)
+
+
+def test_what_waits_for_a_dead_node_keeps_no_other_users_memory(make_cluster):
+    """Two hundred thousand holds of one user at a node that is gone, and another's frees at one that stands still."""
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"))
+    cluster.let_others_in()
+    n2, n3, n4 = (cluster[name] for name in ("n2", "n3", "n4"))
+    before = RawProgram(n2, uid=61001)
+    welcome = before.hello()
+    made = done(before.call("allocate", bytes_total=4096, nodes=["n3"], flags=DEDICATED))["allocation"]
+    restart(cluster, "n2")
+    before.close()
+    other = cluster.program(n2)
+    handles = [other.alloc(MIB, nodes=["n4"], flags=DEDICATED) for _ in range(2)]
+    ends = cluster.program(n2)
+    ends.alloc(MIB, nodes=["n4"], flags=DEDICATED)
+    n3.kill()
+    wait_for("n3 is dead", lambda: other.nodes()["n3"]["state"] == "dead")
+    program = RawProgram(n2, uid=61001, deadline_s=120)
+    program.hello(resume_session=welcome["session_id"], resume_key=welcome["resume_key"])
+    resident_before, holds = resident_bytes(n2), 200_000
+    shown = {"receipt": made["receipt"], "handles": holds, "holds": [i.to_bytes(16, "big") for i in range(holds)]}
+    done(program.call("session_restore", shown=[shown], complete=True))
+    n4.signal(signal.SIGSTOP)
+    ends.close()
+    for handle in handles:
+        outcome(handle.free)
+    time.sleep(2 * FAILURE_DEADLINE_S)
+    n4.signal(signal.SIGCONT)
+    wait_for("all of n4 is free", lambda: used(n4) == 0, 10 * FAILURE_DEADLINE_S)
+    assert resident_bytes(n2) - resident_before < 200 * MIB
+    program.close()

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <ctime>
+
 #include "base/limits.h"
 #include "sessions_fixture.h"
 
@@ -202,6 +205,70 @@ TEST(Receipts, HaveABoundForASession) {
   EXPECT_EQ(after.show(*session, before.sessions.receipt(first->id, allocation(1, 100))).code(),
             Code::kLimit);
   EXPECT_TRUE(session->allocations.empty());
+}
+
+TEST(Receipts, OfAllSessionsOfAUserHaveABoundAndSoHaveTheirHolds) {
+  constexpr int kAtOnce = 100'000;
+  ReceiptRun before("token"), after("token");
+  size_t taken = 0;
+  const auto show_until_refused = [&](uint32_t uid) {
+    const auto first = before.sessions.open(before.hello(), uid, 1).value().session;
+    const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
+    const auto session =
+        after.sessions.open(after.hello(first->id, before.sessions.resume_key(first->id)), uid, 1)
+            .value()
+            .session;
+    wire::SessionRestore request;
+    request.add_shown()->set_receipt(receipt);
+    request.mutable_shown(0)->set_handles(kAtOnce);
+    Status shown;
+    for (uint32_t i = 0; shown.is_ok(); taken += shown.is_ok() ? kAtOnce : 0) {
+      request.mutable_shown(0)->clear_holds();
+      for (int k = 0; k < kAtOnce; ++k, ++i) {
+        std::string hold(16, '\0');
+        std::memcpy(hold.data(), &i, sizeof(i));
+        request.mutable_shown(0)->add_holds(hold);
+      }
+      shown = after.sessions.restore(*session, request);
+    }
+    return shown;
+  };
+  EXPECT_EQ(show_until_refused(1000).code(), Code::kLimit);
+  EXPECT_LE(taken * Sessions::kShownHoldBytes, Sessions::kRestoredBytesMax);
+  const size_t of_the_first = taken;
+  EXPECT_EQ(show_until_refused(1000).code(), Code::kLimit);
+  EXPECT_EQ(taken, 2 * of_the_first);
+  EXPECT_EQ(show_until_refused(1000).code(), Code::kLimit);
+  EXPECT_LE(taken * Sessions::kShownHoldBytes, Sessions::kUserRestoredBytesMax);
+  taken = 0;
+  EXPECT_EQ(show_until_refused(1001).code(), Code::kLimit);
+  EXPECT_EQ(taken, of_the_first) << "another user has a share of its own";
+}
+
+/// A message has room for both, and every other program's requests wait meanwhile.
+TEST(Receipts, CostTheSameBesideManyHandlesThatEnded) {
+  constexpr int kFreed = 200'000, kShown = 2'000;
+  ReceiptRun before("token");
+  const auto first = before.open();
+  const std::string large = before.sessions.receipt(first->id, allocation(1, 100));
+  const std::string small = before.sessions.receipt(first->id, allocation(2, 200));
+  const auto cost_of = [&](int freed) {
+    ReceiptRun after("token");
+    const auto session = after.open(first.get());
+    wire::SessionRestore ended, request;
+    ended.add_shown()->set_receipt(large);
+    ended.mutable_shown(0)->set_handles(kFreed + 1);
+    for (int i = 0; i < freed; ++i) ended.mutable_shown(0)->add_freed();
+    EXPECT_TRUE(after.sessions.restore(*session, ended).is_ok());
+    for (int i = 0; i < kShown; ++i) {
+      request.add_shown()->set_receipt(small);
+      request.mutable_shown(i)->set_handles(1);
+    }
+    const std::clock_t start = std::clock();
+    EXPECT_TRUE(after.sessions.restore(*session, request).is_ok());
+    return std::clock() - start;
+  };
+  EXPECT_LT(cost_of(kFreed), 20 * cost_of(0));
 }
 
 TEST(Receipts, OfTheLongestSequenceFitsIntoAMessageTwice) {
