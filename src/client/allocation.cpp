@@ -13,11 +13,13 @@ namespace {
 /// A part of one extent whose home was silent is looked for so often.
 constexpr uint64_t kResolveAgainNs = 1'000'000'000;
 
-/// What a slab serves: small, single, placed by the cluster, nothing special asked for.
+constexpr uint64_t kChunkAlignment = 64;
+
+/// What a slab serves: small, single, placed by the cluster, nothing special asked for. Such options are good.
 bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
   return bytes <= kPieceBytesMax && options.kind == kDefaultKind && options.layout == Layout::kSingle &&
          options.nodes.empty() && options.fabric == Fabric::kAny && options.extents <= 1 &&
-         (options.flags & ~(kZero | kChecksum)) == 0;
+         (options.flags & ~(kZero | kChecksum)) == 0 && options.chunk_bytes % kChunkAlignment == 0;
 }
 
 Status check_options(const AllocationOptions& options) {
@@ -33,7 +35,7 @@ Status check_options(const AllocationOptions& options) {
     return Status(Code::kInvalidArgument,
                   "an allocation has at most " + std::to_string(kReplicasMax) + " replicas");
   }
-  if (options.chunk_bytes % 64 != 0) {
+  if (options.chunk_bytes % kChunkAlignment != 0) {
     return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64")
         .with_subject(Subject::kOption, "chunk_bytes");
   }
@@ -55,8 +57,9 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
     return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1")
         .with_subject(Subject::kOption, "bytes");
   }
-  OCM_TRY(check_options(options));
-  if (fits_slab(bytes, options)) {
+  const bool fits = fits_slab(bytes, options);
+  if (!fits) OCM_TRY(check_options(options));
+  if (fits) {
     Result<SlabPiece> piece = session.slabs().take(bytes);
     if (piece.is_ok()) {
       take_piece(session, bytes, *piece, options.flags);
