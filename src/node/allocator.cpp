@@ -379,9 +379,12 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
   const auto reply = co_await homes_.ask(node, message);
   if (!Homes::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
   fault::reached(fault::State::kSessionEndRepeated);
+  auto charge = homes_.charge_of_end(session->uid);
+  if (!charge.is_ok()) co_return;
+  control::Charge charged = std::move(charge).value();
   std::function<bool()> wanted;  // always
   (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted),
-                                    session->uid);
+                                    std::move(charged));
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {

@@ -169,12 +169,17 @@ void Doors::close_all() {
 
 Task<Reply> Doors::prove(std::shared_ptr<PeerGate> gate, std::shared_ptr<Connection> connection,
                          std::string peer, wire::Envelope request) {
+  if (gate->refused()) {  // he was told why; whatever he goes on to send takes time from others
+    connection->close(Status(Code::kAuth, "it went on after it was refused"));
+    co_return Status(Code::kAuth);
+  }
   auto step = gate->step(core_, *connection, request);
   if (gate->proven()) {
     connection->trust(wire::kNodeBytesMax);
     proved(connection.get());
   }
   if (step.is_ok()) co_return std::move(step).value();
+  gate->refuse();
   ++core_.metrics.errors[static_cast<int>(step.status().code())];
   if (step.status().code() == Code::kAuth) ++core_.metrics.auth_failures;
   if (const auto left_out =

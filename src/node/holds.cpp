@@ -15,6 +15,12 @@ namespace ocm::node {
 
 using control::Task;
 
+namespace {
+
+constexpr size_t kBytesPerWireByte = 4;  // of a message that is kept
+
+}  // namespace
+
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
@@ -44,10 +50,13 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   if (!lost && !session->ended) {
     later.merge(answers.unheard);
     later.merge(gone);
-    AllocationId of;
-    [[maybe_unused]] const bool is_id = read_id(allocation.allocation_id(), of);
-    OCM_DASSERT(is_id);
-    for (const auto& [node, request] : later) begin_later(session, id, of, node);
+    for (auto& [node, request] : later) {
+      wire::Envelope message;
+      *message.mutable_hold() = std::move(request);
+      const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
+      begin_later(
+          session, id, node, [message = std::move(message)] { return std::optional(message); }, bytes);
+    }
     co_return Status();
   }
   co_await end(session, id);
@@ -96,9 +105,15 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
     for (const control::HoldId& id : ids) {
       if (!session->holds_shown.contains(id)) continue;  // it ended meanwhile
       for (const std::string& node : nodes) {
-        if (!session->holds[id].contains(node)) begin_later(session, id, allocation, node);
+        if (session->holds[id].contains(node)) continue;
+        begin_later(session, id, node, [this, session, id, allocation, node] {
+          return request_of(*session, id, allocation, node);
+        });
+        ++done;
       }
-      if (++done % kAtOnce == 0) co_await core_.env.sleep_ns(1);  // others are answered meanwhile
+      if (done < kAtOnce) continue;
+      done = 0;
+      co_await core_.env.sleep_ns(1);  // others are answered meanwhile
       if (session->ended) co_return;
     }
   }
@@ -109,26 +124,27 @@ bool Holds::seems_dead(const std::string& node) const {
   return known != nullptr && is_state(*known, control::NodeState::kDead);
 }
 
-void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId id, AllocationId allocation,
-                        const std::string& node) {
+std::optional<wire::Envelope> Holds::request_of(const Session& session, control::HoldId id,
+                                                AllocationId allocation, const std::string& node) const {
+  const auto held = session.allocations.find(allocation);
+  if (held == session.allocations.end()) return std::nullopt;
+  auto [now, later, gone] = requests_of(session, id, held->second.allocation);
+  now.merge(later);
+  now.merge(gone);
+  const auto request = now.find(node);
+  if (request == now.end()) return std::nullopt;
+  wire::Envelope out;
+  *out.mutable_hold() = std::move(request->second);
+  return out;
+}
+
+void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId id, const std::string& node,
+                        std::function<std::optional<wire::Envelope>()> message, size_t bytes) {
   fault::reached(fault::State::kHoldBegunLater);
   session->holds[id].insert(node);
-  const auto message = [this, session, id, allocation, node]() -> std::optional<wire::Envelope> {
-    const auto held = session->allocations.find(allocation);
-    if (held == session->allocations.end()) return std::nullopt;
-    auto [now, later, gone] = requests_of(*session, id, held->second.allocation);
-    now.merge(later);
-    now.merge(gone);
-    const auto request = now.find(node);
-    if (request == now.end()) return std::nullopt;
-    wire::Envelope out;
-    *out.mutable_hold() = std::move(request->second);
-    return out;
-  };
   if (!homes_.is_here(node)) session->homes.insert(node);
-  homes_.tell_in_turn(session->id, node, {homes_.run_of(node), message, [session, id] {
-                                            return !session->ended && session->holds.contains(id);
-                                          }});
+  const auto wanted = [session, id] { return !session->ended && session->holds.contains(id); };
+  homes_.tell_in_turn(session->id, node, {homes_.run_of(node), std::move(message), wanted, bytes});
 }
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,

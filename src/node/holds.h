@@ -5,6 +5,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,9 +49,12 @@ class Holds {
   bool seems_dead(const std::string& node) const;
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);
-  /// As soon as the node is heard, if the allocation is held then.
-  void begin_later(const std::shared_ptr<Session>& session, control::HoldId id, AllocationId allocation,
-                   const std::string& node);
+  /// What a node is asked for, by the session's record; none: nothing.
+  std::optional<wire::Envelope> request_of(const Session& session, control::HoldId id,
+                                           AllocationId allocation, const std::string& node) const;
+  /// As soon as the node is heard. `bytes`: that `message` takes until then.
+  void begin_later(const std::shared_ptr<Session>& session, control::HoldId id, const std::string& node,
+                   std::function<std::optional<wire::Envelope>()> message, size_t bytes = 0);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
 
   Core& core_;

@@ -508,10 +508,13 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
                  leases_.hold(session, request.owner_node(), incarnation, hold, extents));
   check_owner(request.owner_node(), incarnation);
-  for (size_t i = 0; i < extents.size(); ++i) {
-    if (std::find(missing.begin(), missing.end(), extents[i]) == missing.end()) continue;
+  size_t found = 0;  // of `missing`, in the order of `extents`
+  for (size_t i = 0; i < extents.size() && found < missing.size(); ++i) {
+    if (extents[i] != missing[found]) continue;
     *out.add_missing() = request.extents(static_cast<int>(i));
+    ++found;
   }
+  OCM_DASSERT(found == missing.size());
   int late = known ? kToldAtOnceMax : 0;
   for (const auto& ref : request.extents()) {  // who asked does not know the other homes of today
     const wire::PartMoved* part = late == kToldAtOnceMax ? nullptr : remade(id_of(ref));

@@ -64,14 +64,7 @@ bool Homes::is_over(const std::string& node, uint32_t run, uint32_t shown) const
 }
 
 Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope message,
-                                std::function<bool()> wanted, uint32_t uid) {
-  control::Charge charge = charge_of(uid);
-  if (!charge.resize(kAskedBytes)) {
-    if (const auto left_out = core_.limiter.admit("not_told", std::to_string(uid), core_.now_ns(), node))
-      log::warn("not_told",
-                {{"uid", uid}, {"node", node}, {"why", "too much waits for it"}, {"left_out", *left_out}});
-    co_return Status(Code::kLimit);
-  }
+                                std::function<bool()> wanted, control::Charge /*charge*/) {
   Status told(Code::kCancelled);
   uint64_t known_ns = core_.now_ns();
   uint32_t shown = run_of(node);
@@ -91,25 +84,32 @@ Task<Status> Homes::until_heard(std::string node, uint32_t run, wire::Envelope m
   co_return told;
 }
 
-control::Charge Homes::charge_of(uint32_t uid) {
-  return is_privileged(uid) ? control::Charge() : control::Charge(waiting_.of(uid));
+Result<control::Charge> Homes::charge_of(control::Allowances& allowances, uint32_t uid, size_t bytes) {
+  control::Charge charge = is_privileged(uid) ? control::Charge() : control::Charge(allowances.of(uid));
+  if (charge.resize(bytes)) return charge;
+  const std::string who = std::to_string(uid);
+  if (const auto left_out = core_.limiter.admit("not_told", who, core_.now_ns())) {
+    log::warn("not_told", {{"uid", who},
+                           {"why", "too much of this user waits for nodes that are not heard"},
+                           {"left_out", *left_out}});
+  }
+  return Status(Code::kLimit);
 }
+
+Result<control::Charge> Homes::charge_of_end(uint32_t uid) { return charge_of(ends_, uid, kAskedBytes / 2); }
 
 void Homes::tell_in_turn(const SessionId& session, const std::string& node, Untold what) {
   OCM_DASSERT(what.message && what.wanted);
-  what.charge = charge_of(uid_of(session));
-  if (!what.charge.resize(kUntoldBytes + what.bytes)) {
-    const std::string uid = std::to_string(uid_of(session));
-    if (const auto left_out = core_.limiter.admit("not_told", uid, core_.now_ns(), node))
-      log::warn("not_told",
-                {{"uid", uid}, {"node", node}, {"why", "too much waits for it"}, {"left_out", *left_out}});
-    return;
-  }
+  auto charge = charge_of(waiting_, uid_of(session), kUntoldBytes + what.bytes);
+  if (!charge.is_ok()) return;
+  what.charge = std::move(charge).value();
   std::pair<SessionId, std::string> to(session, node);
   std::shared_ptr<Queue>& queue = untold_[to];
   if (queue == nullptr) queue = std::make_shared<Queue>();
   queue->all.push_back(std::move(what));
-  if (!std::exchange(queue->is_told, true)) core_.env.spawn(tell_untold(std::move(to)));
+  if (queue->is_told) return;
+  core_.env.spawn(tell_untold(std::move(to)));
+  queue->is_told = true;
 }
 
 Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
@@ -123,21 +123,26 @@ Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
   };
   const Telling telling(*queue);
   co_await core_.env.sleep_ns(1);  // who asks for it has more to do first
+  size_t done = 0;
   for (size_t at_once = 1; !queue->all.empty(); at_once = kAtOnce) {
     std::vector<Task<void>> tasks;
     for (; !queue->all.empty() && tasks.size() < at_once; queue->all.pop_front())
-      tasks.push_back(tell_one(to.first, to.second, std::move(queue->all.front())));
+      tasks.push_back(tell_one(to.second, std::move(queue->all.front())));
     co_await core_.env.join(std::move(tasks));
+    if (++done % kAtOnce == 0)
+      co_await core_.env.sleep_ns(1);  // they may all be for nothing: others are answered meanwhile
   }
   untold_.erase(to);
 }
 
-Task<void> Homes::tell_one(SessionId session, std::string node, Untold what) {
+Task<void> Homes::tell_one(std::string node, Untold what) {
   if (!what.wanted()) co_return;
   std::optional<wire::Envelope> message = what.message();
   if (!message) co_return;
+  (void)what.charge.resize(kAskedBytes +
+                           what.bytes);  // if not, some of a few that are asked at once are not charged whole
   (void)co_await until_heard(std::move(node), what.run, std::move(*message), std::move(what.wanted),
-                             uid_of(session));
+                             std::move(what.charge));
 }
 
 void Homes::tell(std::string node, uint32_t run, wire::Envelope message) {

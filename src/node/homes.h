@@ -6,8 +6,8 @@
 // Invariants
 //   O1 a node answers the same whoever asks: what is asked of this daemon goes to the handlers that peers reach, without a
 //      connection, a deadline or a metric.
-//   O2 what waits for a node that is not heard is charged to the user whose session it is of: it keeps nothing of others
-//      from being told.
+//   O2 what of a session waits for a node that is not heard is charged to its user: it keeps nothing of others from being
+//      told. What is beyond that is not told, and logged; ends of sessions have a share of their own.
 // Threads: the loop's.
 #pragma once
 
@@ -65,10 +65,13 @@ class Homes {
   bool is_over(const std::string& node, uint32_t run, uint32_t shown) const;
   /// Asks one run of a node's daemon again each heartbeat, while `wanted` (empty: always) says so. The answer's status;
   /// kPeerLost: that run is over, or nobody has known the node for a day; kCancelled: not wanted any more, or this daemon
-  /// drains; kLimit: too much of user `uid` waits already. `wanted` is to be a variable of the caller's: GCC 12 destroys a
-  /// lambda in a co_await twice.
+  /// drains. `wanted` is to be a variable of the caller's: GCC 12 destroys a lambda in a co_await twice. `charge`: what is
+  /// charged for it as long as it waits.
   control::Task<Status> until_heard(std::string node, uint32_t run, wire::Envelope message,
-                                    std::function<bool()> wanted = {}, uint32_t uid = 0);
+                                    std::function<bool()> wanted = {},
+                                    control::Charge charge = control::Charge());
+  /// For the end of a session of that user, to one node. Errors: kLimit.
+  Result<control::Charge> charge_of_end(uint32_t uid);
   struct Untold {
     uint32_t run = kAnyRun;
     std::function<std::optional<wire::Envelope>()>
@@ -89,15 +92,15 @@ class Homes {
   const Cluster& cluster_;
   std::function<control::Task<control::Reply>(wire::Envelope)> here_;
   control::Task<void> tell_untold(std::pair<SessionId, std::string> to);
-  control::Task<void> tell_one(SessionId session, std::string node, Untold what);
-  control::Charge charge_of(uint32_t uid);
+  control::Task<void> tell_one(std::string node, Untold what);
+  Result<control::Charge> charge_of(control::Allowances& allowances, uint32_t uid, size_t bytes);
 
   struct Queue {
     std::deque<Untold> all;
     bool is_told = false;  // by tell_untold(), which may have ended for want of memory
   };
   std::map<std::pair<SessionId, std::string>, std::shared_ptr<Queue>> untold_;
-  control::Allowances waiting_{control::kUserBytesMax};
+  control::Allowances waiting_{control::kUserBytesMax}, ends_{control::kUserBytesMax};
 };
 
 }  // namespace ocm::node

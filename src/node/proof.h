@@ -5,8 +5,9 @@
 //   binding: of the TLS channel; without TLS where the client wanted to get.
 //
 // With TLS the certificate must be of the node that proves itself: it carries its name or its address. Without, a node
-// answers only who wanted to get to it: to the address at which the connection ended, or the one that it advertises. So who listens in the place of another node, as any user of its machine can while its
-// daemon is down, cannot hand the proofs on and speak as either of them.
+// answers only who wanted to get to it: to the address at which the connection ended, or the one that it advertises. So
+// who listens in the place of another node, as any user of its machine can while its daemon is down, cannot hand the proofs
+// on and speak as either of them.
 // Threads: the loop's.
 #pragma once
 
@@ -31,12 +32,15 @@ class PeerGate {
   Result<wire::Envelope> step(const Core& core, const control::Connection& connection,
                               const wire::Envelope& request);
   bool proven() const { return proven_; }
+  /// A step failed: there is no second try on this connection.
+  bool refused() const { return refused_; }
+  void refuse() { refused_ = true; }
   const std::string& node() const { return node_; }
 
  private:
   std::string node_;
   std::string client_nonce_, server_nonce_, binding_;
-  bool proven_ = false;
+  bool proven_ = false, refused_ = false;
 };
 
 }  // namespace ocm::node

@@ -177,7 +177,7 @@ Task<void> Service::give_back_once(std::shared_ptr<Session> session) {
   }
   co_await holds_.resume(session);
   co_await allocator_.give_back_unclaimed(session);
-  co_await remaker_.follow_outdated(session);
+  core_.env.spawn(remaker_.follow_outdated(session));  // which may wait for as long as a home is silent
 }
 
 Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequest request) {

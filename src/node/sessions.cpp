@@ -150,6 +150,12 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
   over_.insert(id_field(session->id));
   for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
   session->allocations.clear();
+  // Whoever still tells a home of its end keeps the session: not what it has shown, which nobody is charged for any more.
+  session->holds.clear();
+  session->holds_shown.clear();
+  session->holds_reported.clear();
+  session->freed.clear();
+  session->restored = control::Charge();
   look_at_page(*session);
   if (sessions_.erase(session->id) == 0) return;
   const auto mine = uid_sessions_.find(session->uid);

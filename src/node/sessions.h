@@ -112,8 +112,9 @@ class Sessions {
   static_assert(kRestoredBytesMax >= wire::kNodeBytesMax, "more than one message shows");
   /// And all sessions of one user.
   static constexpr size_t kUserRestoredBytesMax = 2 * kRestoredBytesMax;
-  /// A hold that is shown counts as so much: what it takes here until its session ends.
-  static constexpr size_t kShownHoldBytes = 320;
+  /// A hold that is shown counts as so much for each home, and for each extent: what it takes here until its session ends,
+  /// and for how long it keeps this daemon busy.
+  static constexpr size_t kShownHoldBytes = 320, kShownHoldExtentBytes = 16;
 
   explicit Sessions(Core& core)
       : core_(core), receipt_mac_(os::hmac_sha256(core.token, {os::bytes_of("oncilla receipts")})) {}

@@ -5,6 +5,8 @@
 // daemon kept. It may be old: parts that were made again meanwhile are followed when somebody asks
 // (node/remaker.h), and who owns the memory is the homes' to say (P4).
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -71,13 +73,24 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (!std::all_of(shown.freed().begin(), shown.freed().end(), is_hold))
     return Status(Code::kInvalidArgument, "what was freed is no hold");
   // A resumption that was given up showed them before.
-  const auto freed_before = session.freed.extract(id);
-  const size_t shown_before = freed_before.empty() ? 0 : freed_before.mapped().size();
-  size_t more = static_cast<size_t>(shown.freed_size()) - std::min<size_t>(shown_before, shown.freed_size());
-  for (const std::string& field : shown.holds()) {
-    if (control::HoldId hold; read_id(field, hold) && !session.holds_shown.contains(hold)) ++more;
+  const auto freed_before = session.freed.find(id);
+  const size_t shown_before = freed_before == session.freed.end() ? 0 : freed_before->second.size();
+  const size_t more =
+      static_cast<size_t>(shown.freed_size()) - std::min<size_t>(shown_before, shown.freed_size());
+  size_t hold_bytes = 0;  // of one
+  if (shown.holds_size() > 0) {
+    std::set<std::string_view> homes;
+    for (const auto& extent : record.allocation().extents()) homes.insert(extent.node());
+    hold_bytes = kShownHoldBytes * std::max<size_t>(homes.size(), 1) +
+                 kShownHoldExtentBytes * static_cast<size_t>(record.allocation().extents_size());
   }
-  OCM_TRY(charge_restored(session, more * kShownHoldBytes));
+  size_t bytes_more = more * kShownHoldBytes;
+  for (const std::string& field : shown.holds()) {
+    if (control::HoldId hold; read_id(field, hold) && !session.holds_shown.contains(hold))
+      bytes_more += hold_bytes;
+  }
+  OCM_TRY(charge_restored(session, bytes_more));
+  if (freed_before != session.freed.end()) session.freed.erase(freed_before);
   if (shown.freed_size() > 0) session.freed[id].assign(shown.freed().begin(), shown.freed().end());
   for (const std::string& field : shown.holds()) {
     if (control::HoldId hold; read_id(field, hold)) session.holds_shown[hold] = id;

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import wait_for, works
+from rawprogram import decode, encode
 from test_hostile import address_of
 
 LIMIT = 1024
@@ -93,4 +94,20 @@ def test_a_crowd_that_comes_again_and_again_with_half_a_hello_shuts_nobody_out(n
         over.set()
         thread.join()
     assert made[0] >= 2 * LIMIT
+    works(narrow)
+
+
+def test_who_was_refused_on_the_control_port_is_not_read_on(narrow):
+    """One answer says why; what comes after it, as much as the port takes, is not looked at."""
+    host, port = address_of(narrow["n2"].control)
+    with socket.create_connection((host, port), timeout=20) as stranger:
+        message = encode("Envelope", {"id": 1, "cluster": {}})
+        stranger.sendall((struct.pack("<I", len(message)) + message) * 3)
+        said = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := stranger.recv(4096):
+                said += piece
+    first = 4 + struct.unpack("<I", said[:4])[0]
+    assert decode("Envelope", said[4:first])["code"] != 0
+    assert len(said) == first
     works(narrow)
