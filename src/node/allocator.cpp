@@ -245,11 +245,8 @@ Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents)
 void Allocator::release_later(const std::shared_ptr<Session>& session, const std::string& node, uint32_t run,
                               wire::Envelope message) {
   if (session->ended) return;
-  constexpr size_t kBytesPerWireByte = 4;
-  const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
   homes_.tell_in_turn(session->id, node,
-                      {run, [message = std::move(message)] { return std::optional<wire::Envelope>(message); },
-                       [session] { return !session->ended; }, bytes});
+                      {run, Homes::kept(std::move(message)), [session] { return !session->ended; }});
 }
 
 Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named) {

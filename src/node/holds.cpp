@@ -15,12 +15,6 @@ namespace ocm::node {
 
 using control::Task;
 
-namespace {
-
-constexpr size_t kBytesPerWireByte = 4;  // of a message that is kept
-
-}  // namespace
-
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
@@ -53,9 +47,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
     for (auto& [node, request] : later) {
       wire::Envelope message;
       *message.mutable_hold() = std::move(request);
-      const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
-      begin_later(
-          session, id, node, [message = std::move(message)] { return std::optional(message); }, bytes);
+      begin_later(session, id, node, Homes::kept(std::move(message)));
     }
     co_return Status();
   }
@@ -106,9 +98,9 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
       if (!session->holds_shown.contains(id)) continue;  // it ended meanwhile
       for (const std::string& node : nodes) {
         if (session->holds[id].contains(node)) continue;
-        begin_later(session, id, node, [this, session, id, allocation, node] {
-          return request_of(*session, id, allocation, node);
-        });
+        begin_later(session, id, node, {[this, session, id, allocation, node] {
+                      return request_of(*session, id, allocation, node);
+                    }});
         ++done;
       }
       if (done < kAtOnce) continue;
@@ -139,12 +131,12 @@ std::optional<wire::Envelope> Holds::request_of(const Session& session, control:
 }
 
 void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId id, const std::string& node,
-                        std::function<std::optional<wire::Envelope>()> message, size_t bytes) {
+                        Homes::Message message) {
   fault::reached(fault::State::kHoldBegunLater);
   session->holds[id].insert(node);
   if (!homes_.is_here(node)) session->homes.insert(node);
   const auto wanted = [session, id] { return !session->ended && session->holds.contains(id); };
-  homes_.tell_in_turn(session->id, node, {homes_.run_of(node), std::move(message), wanted, bytes});
+  homes_.tell_in_turn(session->id, node, {homes_.run_of(node), std::move(message), wanted});
 }
 
 Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
@@ -206,7 +198,7 @@ Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, con
   if (!Homes::is_unheard(told) || session->ended) co_return;
   fault::reached(fault::State::kHoldEndLater);
   homes_.tell_in_turn(session->id, node,
-                      {homes_.run_of(node), request_of, [session] { return !session->ended; }});
+                      {homes_.run_of(node), {request_of}, [session] { return !session->ended; }});
 }
 
 }  // namespace ocm::node

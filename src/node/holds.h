@@ -5,7 +5,6 @@
 // Threads: the loop's.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,9 +51,9 @@ class Holds {
   /// What a node is asked for, by the session's record; none: nothing.
   std::optional<wire::Envelope> request_of(const Session& session, control::HoldId id,
                                            AllocationId allocation, const std::string& node) const;
-  /// As soon as the node is heard. `bytes`: that `message` takes until then.
+  /// As soon as the node is heard.
   void begin_later(const std::shared_ptr<Session>& session, control::HoldId id, const std::string& node,
-                   std::function<std::optional<wire::Envelope>()> message, size_t bytes = 0);
+                   Homes::Message message);
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id);
 
   Core& core_;

@@ -98,9 +98,15 @@ Result<control::Charge> Homes::charge_of(control::Allowances& allowances, uint32
 
 Result<control::Charge> Homes::charge_of_end(uint32_t uid) { return charge_of(ends_, uid, kAskedBytes / 2); }
 
+Homes::Message Homes::kept(wire::Envelope message) {
+  constexpr size_t kBytesPerWireByte = 4;
+  const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
+  return {[message = std::move(message)] { return std::optional(message); }, bytes};
+}
+
 void Homes::tell_in_turn(const SessionId& session, const std::string& node, Untold what) {
-  OCM_DASSERT(what.message && what.wanted);
-  auto charge = charge_of(waiting_, uid_of(session), kUntoldBytes + what.bytes);
+  OCM_DASSERT(what.message.made && what.wanted);
+  auto charge = charge_of(waiting_, uid_of(session), kUntoldBytes + what.message.bytes);
   if (!charge.is_ok()) return;
   what.charge = std::move(charge).value();
   std::pair<SessionId, std::string> to(session, node);
@@ -137,10 +143,10 @@ Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
 
 Task<void> Homes::tell_one(std::string node, Untold what) {
   if (!what.wanted()) co_return;
-  std::optional<wire::Envelope> message = what.message();
+  std::optional<wire::Envelope> message = what.message.made();
   if (!message) co_return;
-  (void)what.charge.resize(kAskedBytes +
-                           what.bytes);  // if not, some of a few that are asked at once are not charged whole
+  // If there is no more, some of a few that are asked at once are not charged whole.
+  (void)what.charge.resize(kAskedBytes + what.message.bytes);
   (void)co_await until_heard(std::move(node), what.run, std::move(*message), std::move(what.wanted),
                              std::move(what.charge));
 }

@@ -72,12 +72,16 @@ class Homes {
                                     control::Charge charge = control::Charge());
   /// For the end of a session of that user, to one node. Errors: kLimit.
   Result<control::Charge> charge_of_end(uint32_t uid);
+  struct Message {
+    std::function<std::optional<wire::Envelope>()> made;  // when it is told; none: nothing any more
+    size_t bytes = 0;                                     // that it takes until then
+  };
+  /// As it is now.
+  static Message kept(wire::Envelope message);
   struct Untold {
     uint32_t run = kAnyRun;
-    std::function<std::optional<wire::Envelope>()>
-        message;  // as it is when it is told; none: nothing any more
+    Message message;
     std::function<bool()> wanted;
-    size_t bytes = 0;          // that `message` takes until then, beside itself
     control::Charge charge{};  // of the user's
   };
   /// Of `session`, to a node that was not heard: the same, in turn, so that many of them take little until the node is

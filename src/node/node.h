@@ -25,7 +25,8 @@ class Node {
   static const char* version();
 
   /// Goes on, but takes no new extents; calls `then`, on the loop's thread, as soon as a stop takes no last copy of
-  /// replicated bytes (node/stopper.h), at once but for a look at what it takes if [replicas] wait_at_stop is false. Once, before stop().
+  /// replicated bytes (node/stopper.h), after a look at what it takes if [replicas] wait_at_stop is false. Once, before
+  /// stop().
   void when_stop_is_safe(std::function<void()> then);
   /// Refuses new work, tells the coordinator, closes sessions and servers, joins the threads. Once.
   void stop();
