@@ -57,8 +57,12 @@ void Operation::start_word(Session& session, const End& target, const std::byte*
 void Operation::begin() {
   state_.store(State::kMoving, std::memory_order_relaxed);
   if (!cutter_.begin()) return;
-  target_ = cutter_.target().allocation;
-  source_ = cutter_.source().allocation;
+  // Another thread may look at whose turn it is: what starts over has the same ends, and writes nothing.
+  const auto keep = [](Allocation*& end, Allocation* now) {
+    if (end != now) end = now;
+  };
+  keep(target_, cutter_.target().allocation);
+  keep(source_, cutter_.source().allocation);
   if (target_ != nullptr) target_binding_ = target_->binding();
   if (source_ != nullptr) source_binding_ = source_->binding();
   if (replicated(source_)) begun_ns_ = os::now_ns();

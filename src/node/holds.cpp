@@ -98,8 +98,8 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
       if (!session->holds_shown.contains(id)) continue;  // it ended meanwhile
       for (const std::string& node : nodes) {
         if (session->holds[id].contains(node)) continue;
-        begin_later(session, id, node, {[this, session, id, allocation, node] {
-                      return request_of(*session, id, allocation, node);
+        begin_later(session, id, node, {[this, session, id, of = allocation, node] {
+                      return request_of(*session, id, of, node);
                     }});
         ++done;
       }
