@@ -15,6 +15,16 @@ namespace ocm::node {
 
 using control::Task;
 
+namespace {
+
+void add(const wire::ExtentDescriptor& extent, wire::HoldRequest& to) {
+  auto& ref = *to.add_extents();
+  ref.set_address(extent.address());
+  ref.set_generation(extent.generation());
+}
+
+}  // namespace
+
 Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
   auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
@@ -68,19 +78,19 @@ Holds::Requests Holds::requests_of(const Session& session, control::HoldId id,
     const bool other_run =
         home != nullptr && home->partition() != GlobalAddress(extent.address()).partition();
     auto& some = other_run ? out.gone : seems_dead(extent.node()) ? out.later : out.now;
-    auto& request = some[extent.node()];
-    auto& ref = *request.add_extents();
-    ref.set_address(extent.address());
-    ref.set_generation(extent.generation());
+    const auto [request, is_first] = some.try_emplace(extent.node());
+    if (is_first) request->second = request_of(session, id);
+    add(extent, request->second);
   }
-  for (auto* some : {&out.now, &out.later, &out.gone}) {
-    for (auto& [node, request] : *some) {
-      request.set_session_id(id_field(session.id));
-      request.set_owner_node(core_.name);
-      request.set_owner_incarnation(id_field(core_.incarnation));
-      request.set_hold_id(id_field(id));
-    }
-  }
+  return out;
+}
+
+wire::HoldRequest Holds::request_of(const Session& session, control::HoldId id) const {
+  wire::HoldRequest out;
+  out.set_session_id(id_field(session.id));
+  out.set_owner_node(core_.name);
+  out.set_owner_incarnation(id_field(core_.incarnation));
+  out.set_hold_id(id_field(id));
   return out;
 }
 
@@ -99,7 +109,7 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
       for (const std::string& node : nodes) {
         if (session->holds[id].contains(node)) continue;
         begin_later(session, id, node, {[this, session, id, of = allocation, node] {
-                      return request_of(*session, id, of, node);
+                      return message_to(*session, id, of, node);
                     }});
         ++done;
       }
@@ -116,17 +126,16 @@ bool Holds::seems_dead(const std::string& node) const {
   return known != nullptr && is_state(*known, control::NodeState::kDead);
 }
 
-std::optional<wire::Envelope> Holds::request_of(const Session& session, control::HoldId id,
+std::optional<wire::Envelope> Holds::message_to(const Session& session, control::HoldId id,
                                                 AllocationId allocation, const std::string& node) const {
   const auto held = session.allocations.find(allocation);
   if (held == session.allocations.end()) return std::nullopt;
-  auto [now, later, gone] = requests_of(session, id, held->second.allocation);
-  now.merge(later);
-  now.merge(gone);
-  const auto request = now.find(node);
-  if (request == now.end()) return std::nullopt;
   wire::Envelope out;
-  *out.mutable_hold() = std::move(request->second);
+  *out.mutable_hold() = request_of(session, id);
+  for (const auto& extent : held->second.allocation.extents()) {
+    if (extent.node() == node) add(extent, *out.mutable_hold());
+  }
+  if (out.hold().extents().empty()) return std::nullopt;
   return out;
 }
 
@@ -181,7 +190,7 @@ Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
 }
 
 Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
-  const auto request_of = [session, id] {
+  const auto end_of_it = [session, id] {
     wire::Envelope message;
     auto& request = *message.mutable_hold();
     request.set_session_id(id_field(session->id));
@@ -191,14 +200,14 @@ Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, con
   };
   Status told = Code::kPeerLost;
   if (!seems_dead(node)) {  // else nobody waits for it
-    wire::Envelope message = request_of();
+    wire::Envelope message = end_of_it();
     const auto reply = co_await homes_.ask(node, std::move(message));
     told = reply.status();
   }
   if (!Homes::is_unheard(told) || session->ended) co_return;
   fault::reached(fault::State::kHoldEndLater);
   homes_.tell_in_turn(session->id, node,
-                      {homes_.run_of(node), {request_of}, [session] { return !session->ended; }});
+                      {homes_.run_of(node), {end_of_it}, [session] { return !session->ended; }});
 }
 
 }  // namespace ocm::node

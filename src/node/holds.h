@@ -48,8 +48,10 @@ class Holds {
   bool seems_dead(const std::string& node) const;
   control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
                                Answers& out);
+  /// Without extents.
+  wire::HoldRequest request_of(const Session& session, control::HoldId id) const;
   /// What a node is asked for, by the session's record; none: nothing.
-  std::optional<wire::Envelope> request_of(const Session& session, control::HoldId id,
+  std::optional<wire::Envelope> message_to(const Session& session, control::HoldId id,
                                            AllocationId allocation, const std::string& node) const;
   /// As soon as the node is heard.
   void begin_later(const std::shared_ptr<Session>& session, control::HoldId id, const std::string& node,
