@@ -96,6 +96,7 @@ namespace ocm::fault {
   X(kHoldBegunLater, "a hold was to be known at a home that seemed dead")                        \
   X(kSessionEndRepeated, "the end of a session was repeated")                                    \
   X(kToldLater, "a home was told late that a name is gone")                                      \
+  X(kUndoAwaited, "a publish waited for a home to hear that one before failed")                  \
   X(kOutdatedFreed, "what a receipt was too old for was freed")                                  \
   X(kOutdatedFollowed, "a session's receipt was older than its part")                            \
   X(kFormerDropped, "a home brought a replica that was given up")                                \

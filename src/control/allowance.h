@@ -23,6 +23,9 @@ inline constexpr size_t kUserBytesMax = size_t{256} << 20;
 /// What a byte of a message may take once it is parsed: an empty submessage has two bytes and is an object.
 inline constexpr size_t kParsedBytesPerByte = 64;
 
+/// What a byte of a record of extents (node, address, capability) takes where it is kept.
+inline constexpr size_t kKeptBytesPerWireByte = 4;
+
 /// Taking a longer message keeps the loop busy long enough to count: millions of empty submessages fit into one.
 inline constexpr size_t kLargeMessageBytes = 16 << 10;
 /// After one, its user's next waits for so many times as long as that took.

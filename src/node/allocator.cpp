@@ -17,7 +17,8 @@ using control::Task;
 namespace {
 
 constexpr int kPlansMax = 6;
-constexpr size_t kUnnamingMax = 65536;
+constexpr size_t kUnnamingMax = 65536;  // of one user: more names in doubt than it may have
+constexpr size_t kUnnamedAtOnce = 4;
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memory::Entries kinds) {
   if (!is_kind(r.kind())) return Status(Code::kInvalidArgument, "unknown kind");
@@ -345,26 +346,40 @@ void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& i
                                    const HeldAllocation& held) {
   // Of what it has attached a program says so in vain, unless it might remove the name.
   const bool may_remove = session.uid == 0 || session.uid == held.allocation.owner_uid();
-  if (held.may_be_named && may_remove) core_.env.spawn(unname(id, session.uid));
+  if (!held.may_be_named || !may_remove || fault::at(fault::Point::kUnnameNotTold)) return;
+  auto& names = unnaming_[session.uid];
+  if (!names) names = std::make_shared<Unnaming>();
+  if (names->known.contains(id)) return;
+  if (names->known.size() >= kUnnamingMax) {
+    log::warn("unname_not_told", {{"uid", session.uid}, {"why", "too many of this user wait"}});
+    return;
+  }
+  names->known.insert(id);
+  names->waiting.push_back(id);
+  if (names->asking >= kUnnamedAtOnce) return;
+  ++names->asking;
+  core_.env.spawn(unname(session.uid, names));
 }
 
-Task<void> Allocator::unname(AllocationId id, uint32_t uid) {
-  if (fault::at(fault::Point::kUnnameNotTold) || unnaming_ >= kUnnamingMax) co_return;
+Task<void> Allocator::unname(uint32_t uid, std::shared_ptr<Unnaming> names) {
   fault::reached(fault::State::kUnnamed);
-  ++unnaming_;
-  OCM_DASSERT(unnaming_ <= kUnnamingMax);
-  wire::Envelope request;
-  auto& remove = *request.mutable_name_remove();
-  remove.set_allocation_id(id_field(id));
-  remove.set_uid(uid);
-  remove.set_again(true);
-  while (!core_.draining) {
-    const auto reply = co_await cluster_.ask_coordinator(request);
-    if (reply.status().code() != Code::kNoCoordinator) break;
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  while (!names->waiting.empty() && !core_.draining) {
+    const AllocationId id = names->waiting.front();
+    names->waiting.pop_front();
+    wire::Envelope request;
+    auto& remove = *request.mutable_name_remove();
+    remove.set_allocation_id(id_field(id));
+    remove.set_uid(uid);
+    remove.set_again(true);
+    while (!core_.draining) {
+      const auto reply = co_await cluster_.ask_coordinator(request);
+      if (reply.status().code() != Code::kNoCoordinator) break;
+      co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    }
+    names->known.erase(id);
   }
-  OCM_DASSERT(unnaming_ > 0);
-  --unnaming_;
+  OCM_DASSERT(names->asking > 0);
+  if (--names->asking == 0) unnaming_.erase(uid);
 }
 
 Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node) {
@@ -376,12 +391,7 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
   const auto reply = co_await homes_.ask(node, message);
   if (!Homes::is_unheard(reply.status()) || fault::at(fault::Point::kEndNotRepeated)) co_return;
   fault::reached(fault::State::kSessionEndRepeated);
-  auto charge = homes_.charge_of_end(session->uid);
-  if (!charge.is_ok()) co_return;
-  control::Charge charged = std::move(charge).value();
-  std::function<bool()> wanted;  // always
-  (void)co_await homes_.until_heard(std::move(node), run, std::move(message), std::move(wanted),
-                                    std::move(charged));
+  homes_.tell_end(session->uid, node, run, std::move(message));
 }
 
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {

@@ -6,8 +6,11 @@
 // Threads: the loop's.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "node/cluster.h"
 #include "node/homes.h"
@@ -68,7 +71,13 @@ class Allocator {
   control::Task<void> end_at(std::shared_ptr<Session> session, std::string node);
   /// Nobody was told that it has a name, and nobody will be: it has none, as soon as the coordinator answers.
   void unname_if_in_doubt(const Session& session, const AllocationId& id, const HeldAllocation& held);
-  control::Task<void> unname(AllocationId id, uint32_t uid);
+  /// Names of one user, one after another, so that they keep nothing of others from the coordinator.
+  struct Unnaming {
+    std::deque<AllocationId> waiting;
+    std::set<AllocationId> known;  // these and those that are asked for now
+    size_t asking = 0;             // unname()s that run
+  };
+  control::Task<void> unname(uint32_t uid, std::shared_ptr<Unnaming> names);
 
   Core& core_;
   Home& home_;
@@ -76,7 +85,7 @@ class Allocator {
   Homes& homes_;
   Sessions& sessions_;
   std::function<void(const std::shared_ptr<Session>&)> on_reported_;
-  size_t unnaming_ = 0;  // names that the coordinator has not heard of
+  std::map<uint32_t, std::shared_ptr<Unnaming>> unnaming_;  // by user
 };
 
 }  // namespace ocm::node

@@ -41,12 +41,10 @@ Coordinator::Coordinator(Core& core, Quorum& quorum, Cluster& member, uint64_t r
 }
 
 bool Coordinator::is_valid() const {
-  size_t unheard = 0;
-  for (const auto& [node, waiting] : unheard_) unheard += waiting.size();
   for (const std::string& node : reported_) {
     if (awaited_.contains(node)) return false;  // C3
   }
-  return unheard == unheard_count_ && !awaited_.contains(core_.name);
+  return !awaited_.contains(core_.name);
 }
 
 wire::ClusterView Coordinator::view() const {
@@ -213,11 +211,9 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   merge_names(beat);
   note_report(beat);
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {
-    OCM_DASSERT(unheard_count_ >= waiting->second.size());
-    unheard_count_ -= waiting->second.size();
-    const auto waited = std::move(unheard_.extract(waiting).mapped());
-    for (const auto& [key, told] : waited) {
-      if (!what.restarted) spawn(tell_what_waited(name, told));  // another run has nothing of it
+    auto waited = std::move(unheard_.extract(waiting).mapped());
+    for (auto& [key, told] : waited) {
+      if (!what.restarted) spawn(tell_what_waited(name, std::move(told)));  // another run has nothing of it
     }
   }
   wire::Envelope out;

@@ -7,6 +7,8 @@
 //   C2 nobody attaches a name whose publish may fail.
 //   C3 what is asked about names waits until all that a node knew have reported, or a failure deadline.
 //   C4 of one daemon's requests to publish an allocation the newest counts.
+//   C5 what waits for a node that is not heard is charged to who owns the allocation, and is not more than an undo, a removal
+//      and the newest state for each: an attempt to publish begins once its homes have heard how the one before ended.
 //
 // Threads: the loop's.
 #pragma once
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "control/allowance.h"
 #include "control/membership.h"
 #include "control/names.h"
 #include "control/rpc.h"
@@ -116,8 +119,15 @@ class Coordinator {
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
   control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr,
                                        bool again = false);
+  /// What a node has not heard.
+  struct Waiting {
+    wire::PublishExtents what;
+    control::Charge charge;  // of the allocation's owner
+  };
   /// What waited for the node's heartbeat.
-  control::Task<void> tell_what_waited(std::string node, wire::PublishExtents what);
+  control::Task<void> tell_what_waited(std::string node, Waiting waited);
+  /// A home of it that has not heard yet that an earlier attempt to publish it was undone; empty: none.
+  std::string awaits_undo(const wire::Allocation& allocation) const;
   /// A home of it has not been told yet what became of its name.
   bool awaits_news(const wire::Allocation& named) const;
   /// Has the other living nodes remember a removal that a home has not heard of.
@@ -166,9 +176,11 @@ class Coordinator {
     bool former = false;
     auto operator<=>(const Untold&) const = default;
   };
-  std::unordered_map<std::string, std::map<Untold, wire::PublishExtents>> unheard_;
-  size_t unheard_count_ = 0;
+  std::unordered_map<std::string, std::map<Untold, Waiting>> unheard_;
+  control::Allowances waiting_{control::kUserBytesMax / 4};  // C5
   std::multiset<std::string> being_told_;  // allocations: of unheard_, whose homes are told just now
+  std::multiset<std::pair<std::string, std::string>>
+      being_undone_;  // of these: a node, and what it hears the undo of
   const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);
   bool retired_ = false;
 };

@@ -15,8 +15,7 @@ using control::Task;
 
 namespace {
 
-/// What waits for its homes; what is beyond is freed when its node restarts.
-constexpr size_t kToldLaterMax = 65536;
+constexpr size_t kWaitingBytes = 512;  // of what waits, beside its message
 
 }  // namespace
 
@@ -75,6 +74,19 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   allocation.set_name(request.name());
   allocation.set_mode(request.mode() == 0 ? kModeDefault : request.mode());
   allocation.set_access(0);
+  const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
+  const uint64_t undone_by_ns = core_.now_ns() + patience_ns;
+  for (std::string node; !(node = awaits_undo(allocation)).empty();) {  // C5
+    const wire::NodeView* home = membership_.find(node);
+    const bool may_hear = home != nullptr && membership_.may_live(node, home->partition());
+    if (retired_) co_return Status(Code::kNoCoordinator, "another node leads");
+    if (!may_hear || core_.now_ns() >= undone_by_ns) {
+      fault::reached(fault::State::kUndoAwaited);
+      co_return Status::of_node(Code::kPeerLost, node,
+                                " has a part of it and has not heard yet that publishing it before failed");
+    }
+    co_await core_.env.sleep_ns(5'000'000);
+  }
   const wire::Allocation* known = names_.find_id(allocation.allocation_id());
   const uint32_t mode = known == nullptr ? 0 : known->mode();
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
@@ -105,7 +117,6 @@ Task<Reply> Coordinator::publish_once(wire::PublishRequest request) {
   allocation.set_owner_uid(names_.find(request.name())->owner_uid());
   Status first;
   std::set<std::string> silent;
-  const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
   const auto tell = [&](std::string node, wire::Envelope message) -> Task<void> {
     const Status status = co_await tell_home(node, std::move(message), core_.now_ns() + patience_ns);
     const bool is_silent = status.code() == Code::kPeerLost || status.code() == Code::kDeadline;
@@ -164,10 +175,24 @@ bool Coordinator::awaits_news(const wire::Allocation& named) const {
   const std::vector<std::string> homes = homes_of(named);
   return std::any_of(homes.begin(), homes.end(), [&](const std::string& node) {
     const auto waiting = unheard_.find(node);
-    return waiting != unheard_.end() &&
-           std::any_of(waiting->second.begin(), waiting->second.end(),
-                       [&](const auto& what) { return what.first.allocation_id == named.allocation_id(); });
+    if (waiting == unheard_.end()) return false;
+    const auto first = waiting->second.lower_bound(Untold{named.allocation_id()});
+    return first != waiting->second.end() && first->first.allocation_id == named.allocation_id();
   });
+}
+
+std::string Coordinator::awaits_undo(const wire::Allocation& allocation) const {
+  const std::string& id = allocation.allocation_id();
+  for (std::string& node : homes_of(allocation)) {
+    if (being_undone_.contains({node, id})) return std::move(node);
+    const auto waiting = unheard_.find(node);
+    if (waiting == unheard_.end()) continue;
+    for (auto at = waiting->second.lower_bound(Untold{id});
+         at != waiting->second.end() && at->first.allocation_id == id; ++at) {
+      if (at->first.undone_attempt != 0) return std::move(node);
+    }
+  }
+  return {};
 }
 
 Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
@@ -256,9 +281,13 @@ Task<void> Coordinator::tell_until_heard(std::string node, wire::PublishExtents 
   if (later != nullptr) *later = true;
 }
 
-Task<void> Coordinator::tell_what_waited(std::string node, wire::PublishExtents what) {
-  const auto told = being_told_.insert(what.allocation().allocation_id());
-  co_await tell_until_heard(std::move(node), std::move(what), nullptr, true);
+Task<void> Coordinator::tell_what_waited(std::string node, Waiting waited) {
+  const std::string id = waited.what.allocation().allocation_id();
+  const auto told = being_told_.insert(id);
+  const bool undo = waited.what.undo();
+  if (undo) being_undone_.insert({node, id});
+  co_await tell_until_heard(node, std::move(waited.what), nullptr, true);
+  if (undo) being_undone_.erase(being_undone_.find({node, id}));
   being_told_.erase(told);
 }
 
@@ -275,8 +304,7 @@ void Coordinator::tell_of_former(const std::string& allocation_id,
 }
 
 bool Coordinator::tell_later(std::string node, wire::PublishExtents what, bool again) {
-  if (unheard_count_ >= kToldLaterMax || (what.undo() && fault::at(fault::Point::kUndoNotRepeated)))
-    return false;
+  if (what.undo() && fault::at(fault::Point::kUndoNotRepeated)) return false;
   fault::reached(fault::State::kToldLater);
   if (what.undo() || what.remove()) {  // a home looks at its own extents only
     google::protobuf::RepeatedPtrField<wire::ExtentDescriptor> here;
@@ -287,11 +315,19 @@ bool Coordinator::tell_later(std::string node, wire::PublishExtents what, bool a
   }
   const Untold key{what.allocation().allocation_id(), what.remove(), what.undo() ? what.attempt() : 0,
                    what.former()};
+  const uint32_t uid = what.allocation().owner_uid();
+  control::Charge charge =
+      uid == 0 || uid == ::geteuid() ? control::Charge() : control::Charge(waiting_.of(uid));
+  if (!charge.resize(kWaitingBytes + control::kKeptBytesPerWireByte * what.ByteSizeLong())) {
+    log::warn("not_told_later", {{"node", node}, {"uid", uid}, {"why", "too much of this user waits"}});
+    return false;
+  }
   auto& waiting = unheard_[std::move(node)];
-  const bool is_new = again ? waiting.try_emplace(key, std::move(what)).second
-                            : waiting.insert_or_assign(key, std::move(what)).second;
-  if (is_new) ++unheard_count_;
-  OCM_DASSERT(unheard_count_ <= kToldLaterMax);
+  if (again) {
+    (void)waiting.try_emplace(key, std::move(what), std::move(charge));
+  } else {
+    waiting.insert_or_assign(key, Waiting{std::move(what), std::move(charge)});
+  }
   return true;
 }
 

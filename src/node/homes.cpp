@@ -96,11 +96,8 @@ Result<control::Charge> Homes::charge_of(control::Allowances& allowances, uint32
   return Status(Code::kLimit);
 }
 
-Result<control::Charge> Homes::charge_of_end(uint32_t uid) { return charge_of(ends_, uid, kAskedBytes / 2); }
-
 Homes::Message Homes::kept(wire::Envelope message) {
-  constexpr size_t kBytesPerWireByte = 4;
-  const size_t bytes = kBytesPerWireByte * message.ByteSizeLong();
+  const size_t bytes = control::kKeptBytesPerWireByte * message.ByteSizeLong();
   return {[message = std::move(message)] { return std::optional(message); }, bytes};
 }
 
@@ -109,7 +106,19 @@ void Homes::tell_in_turn(const SessionId& session, const std::string& node, Unto
   auto charge = charge_of(waiting_, uid_of(session), kUntoldBytes + what.message.bytes);
   if (!charge.is_ok()) return;
   what.charge = std::move(charge).value();
-  std::pair<SessionId, std::string> to(session, node);
+  enqueue({.session = session, .node = node}, std::move(what));
+}
+
+void Homes::tell_end(uint32_t uid, const std::string& node, uint32_t run, wire::Envelope message) {
+  Untold what{run, kept(std::move(message)), [] { return true; }};
+  auto charge = charge_of(ends_, uid, kUntoldBytes + what.message.bytes);
+  if (!charge.is_ok()) return;
+  what.charge = std::move(charge).value();
+  enqueue({.ends_of = uid, .node = node}, std::move(what));
+}
+
+void Homes::enqueue(To to, Untold what) {
+  OCM_DASSERT(to.session == SessionId() || to.ends_of == 0);
   std::shared_ptr<Queue>& queue = untold_[to];
   if (queue == nullptr) queue = std::make_shared<Queue>();
   queue->all.push_back(std::move(what));
@@ -118,7 +127,7 @@ void Homes::tell_in_turn(const SessionId& session, const std::string& node, Unto
   queue->is_told = true;
 }
 
-Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
+Task<void> Homes::tell_untold(To to) {
   const std::shared_ptr<Queue> queue = untold_.at(to);
   struct Telling {
     explicit Telling(Queue& of) : queue(of) {}
@@ -133,7 +142,7 @@ Task<void> Homes::tell_untold(std::pair<SessionId, std::string> to) {
   for (size_t at_once = 1; !queue->all.empty(); at_once = kAtOnce) {
     std::vector<Task<void>> tasks;
     for (; !queue->all.empty() && tasks.size() < at_once; queue->all.pop_front())
-      tasks.push_back(tell_one(to.second, std::move(queue->all.front())));
+      tasks.push_back(tell_one(to.node, std::move(queue->all.front())));
     co_await core_.env.join(std::move(tasks));
     if (++done % kAtOnce == 0)
       co_await core_.env.sleep_ns(1);  // they may all be for nothing: others are answered meanwhile

@@ -70,8 +70,6 @@ class Homes {
   control::Task<Status> until_heard(std::string node, uint32_t run, wire::Envelope message,
                                     std::function<bool()> wanted = {},
                                     control::Charge charge = control::Charge());
-  /// For the end of a session of that user, to one node. Errors: kLimit.
-  Result<control::Charge> charge_of_end(uint32_t uid);
   struct Message {
     std::function<std::optional<wire::Envelope>()> made;  // when it is told; none: nothing any more
     size_t bytes = 0;                                     // that it takes until then
@@ -87,6 +85,8 @@ class Homes {
   /// Of `session`, to a node that was not heard: the same, in turn, so that many of them take little until the node is
   /// heard. Nothing is told before the caller goes on.
   void tell_in_turn(const SessionId& session, const std::string& node, Untold what);
+  /// The same of the end of a session of that user: in turn with those of its other sessions.
+  void tell_end(uint32_t uid, const std::string& node, uint32_t run, wire::Envelope message);
   /// Not waited for.
   void tell(std::string node, uint32_t run, wire::Envelope message);
 
@@ -95,7 +95,15 @@ class Homes {
   Peers& peers_;
   const Cluster& cluster_;
   std::function<control::Task<control::Reply>(wire::Envelope)> here_;
-  control::Task<void> tell_untold(std::pair<SessionId, std::string> to);
+  /// In one queue.
+  struct To {
+    SessionId session;     // none: ends of sessions
+    uint32_t ends_of = 0;  // the user's
+    std::string node;
+    auto operator<=>(const To&) const = default;
+  };
+  void enqueue(To to, Untold what);
+  control::Task<void> tell_untold(To to);
   control::Task<void> tell_one(std::string node, Untold what);
   Result<control::Charge> charge_of(control::Allowances& allowances, uint32_t uid, size_t bytes);
 
@@ -103,7 +111,7 @@ class Homes {
     std::deque<Untold> all;
     bool is_told = false;  // by tell_untold(), which may have ended for want of memory
   };
-  std::map<std::pair<SessionId, std::string>, std::shared_ptr<Queue>> untold_;
+  std::map<To, std::shared_ptr<Queue>> untold_;
   control::Allowances waiting_{control::kUserBytesMax}, ends_{control::kUserBytesMax};
 };
 

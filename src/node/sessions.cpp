@@ -195,10 +195,9 @@ Status Sessions::charge(uint32_t uid, uint64_t bytes) {
 
 Result<std::shared_ptr<control::Charge>> Sessions::charge_record(uint32_t uid,
                                                                  const wire::Allocation& record) {
-  constexpr size_t kBytesPerWireByte = 4;  // of extents with node, address and capability, as they are kept
   if (is_privileged(uid)) return std::shared_ptr<control::Charge>();
   auto charge = std::make_shared<control::Charge>(records_.of(uid));
-  if (!charge->resize(kBytesPerWireByte * record.ByteSizeLong())) {
+  if (!charge->resize(control::kKeptBytesPerWireByte * record.ByteSizeLong())) {
     return Status(Code::kLimit, "what uid " + std::to_string(uid) + " has attached takes all of the " +
                                     format_bytes(control::kUserBytesMax) + " that node " + core_.name +
                                     " keeps for the records of one user: free some handles")
