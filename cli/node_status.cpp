@@ -54,7 +54,7 @@ std::vector<PoolLoad> pools_in(const Parsed& object) {
   std::vector<PoolLoad> pools;
   for (const Parsed& each : items(object, "pools", "kind")) {
     pools.push_back({name_or_number(each, "kind", [](int n) { return kind_name(static_cast<Kind>(n)); }),
-                     number(each, "bytes_total"), number(each, "bytes_used")});
+                     number(each, "bytes_total"), number(each, "bytes_used"), number(each, "bytes_ready")});
   }
   return pools;
 }

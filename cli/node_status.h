@@ -14,6 +14,7 @@ struct PoolLoad {
   std::string kind;
   uint64_t bytes_total = 0;
   uint64_t bytes_used = 0;
+  uint64_t bytes_ready = 0;  // held for extents to come
 };
 /// Counters since the daemon started; rates are differences.
 struct FabricLoad {

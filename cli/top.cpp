@@ -46,7 +46,7 @@ struct SessionRate {
 struct NodeRate {
   PeerView peer;
   bool reached = false;
-  uint64_t bytes_total = 0, bytes_used = 0;
+  uint64_t bytes_total = 0, bytes_used = 0, bytes_ready = 0;
   uint64_t extents = 0, errors = 0;
   size_t sessions = 0;
   double put = 0, get = 0, operations = 0;
@@ -124,6 +124,7 @@ void add_node(View& view, const PeerView& peer, const Sample& before, const Samp
   for (const PoolLoad& pool : pools) {
     node.bytes_total += pool.bytes_total;
     node.bytes_used += pool.bytes_used;
+    node.bytes_ready += pool.bytes_ready;
   }
   view.nodes.push_back(std::move(node));
 }
@@ -148,6 +149,7 @@ Json to_json(const View& view) {
                      {"reached", node.reached},
                      {"bytes_total", node.bytes_total},
                      {"bytes_used", node.bytes_used},
+                     {"bytes_ready", node.bytes_ready},
                      {"extents", node.extents},
                      {"sessions", node.sessions},
                      {"put_bytes_per_second", node.put},
@@ -170,8 +172,8 @@ Json to_json(const View& view) {
 }
 
 std::string to_text(const View& view) {
-  Table nodes({"NODE", "STATE", ">OFFERED", ">USED", ">", ">EXTENTS", ">SESSIONS", ">PUT", ">GET", ">OPS/S",
-               ">ERRORS"});
+  Table nodes({"NODE", "STATE", ">OFFERED", ">USED", ">", ">READY", ">EXTENTS", ">SESSIONS", ">PUT", ">GET",
+               ">OPS/S", ">ERRORS"});
   for (const NodeRate& node : view.nodes) {
     const int state = node.peer.state == "alive"      ? OCM_NODE_ALIVE
                       : node.peer.state == "dead"     ? OCM_NODE_DEAD
@@ -181,6 +183,7 @@ std::string to_text(const View& view) {
     nodes.add({colored(Color::kBold, printable(node.peer.name)), state_text(state),
                format_bytes(node.bytes_total), format_bytes(node.bytes_used),
                percent(node.bytes_used, node.bytes_total),
+               node.reached ? format_bytes(node.bytes_ready) : unknown,
                node.reached ? std::to_string(node.extents) : unknown,
                node.reached ? std::to_string(node.sessions) : unknown,
                node.reached ? format_rate(node.put) : unknown, node.reached ? format_rate(node.get) : unknown,

@@ -31,6 +31,7 @@ struct Traits {
 /// What the daemon that offers it says beside its settings.
 struct OfferOptions {
   bool core_dump = false;  // a core dump of the daemon contains the extents that it maps
+  bool threads = true;     // a kind may have threads of its own
 };
 
 struct Entry {

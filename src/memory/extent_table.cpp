@@ -80,6 +80,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
       OCM_ASSERT(!pool.backend && config.backend);
       pool.backend = std::move(config.backend);
       pool.budget = std::make_unique<Budget>(config.budget_bytes);
+      tell_free_locked(pool);  // nobody else has it yet
     }
     OCM_DASSERT(std::all_of(generations.begin(), generations.end(),
                             [](const auto& one) { return one.load() == 0; }));  // T3
@@ -139,8 +140,10 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   static PoolUse use_locked(const Pool& pool) {
     if (!pool.budget) return {};
     return {pool.budget->budget_bytes(), pool.creating_bytes + pool.used_bytes + pool.retired_bytes,
-            pool.reclaiming_bytes};
+            pool.reclaiming_bytes, pool.backend->ready_bytes()};
   }
+  /// After each change of what is free.
+  static void tell_free_locked(Pool& pool) { pool.backend->keep_ready_within(use_locked(pool).free_bytes()); }
   Status full(const Pool& pool, Kind kind, uint64_t bytes) const;
   Result<std::shared_ptr<Extent>> find_locked(ExtentId id) const;
   /// Of the creation that so many were before. 2^32 - 1 values: 0 means "no extent".
@@ -227,6 +230,7 @@ Status ExtentTable::Core::reserve_locked(Pool& pool, Extent& extent, uint64_t pa
   }
   pool.creating_bytes += *rounded;
   ++creating_;
+  tell_free_locked(pool);
   return {};
 }
 
@@ -259,6 +263,7 @@ void ExtentTable::Core::unreserve_locked(Pool& pool, const Extent& extent) {
   --creating_;
   pool.creating_bytes -= extent.reserved_bytes;
   pool.budget->give(extent.reserved_bytes);
+  tell_free_locked(pool);
   gaps_.give(extent.id.address.offset(), extent.span_bytes);
   free_slots_.push_back(extent.slot);
 }
@@ -446,6 +451,7 @@ void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<s
   OCM_DASSERT((retired ? pool.retired_bytes : pool.reclaiming_bytes) >= bytes);  // T1
   (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
   pool.budget->give(bytes);
+  tell_free_locked(pool);
   reclaimed_.notify_all();
 }
 

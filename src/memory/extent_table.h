@@ -80,6 +80,7 @@ struct PoolUse {
   uint64_t budget_bytes = 0;
   uint64_t used_bytes = 0;        // live, being made, and retired
   uint64_t reclaiming_bytes = 0;  // removed, pages not back yet
+  uint64_t ready_bytes = 0;       // of what is free: held for extents to come (KindBackend::ready_bytes())
   uint64_t free_bytes() const {
     OCM_DASSERT(used_bytes + reclaiming_bytes <= budget_bytes);  // T1
     return budget_bytes - used_bytes - reclaiming_bytes;

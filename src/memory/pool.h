@@ -7,6 +7,7 @@
 //   budget_bytes >= used_bytes + reclaiming_bytes      at every moment
 //   used_bytes       = sum of the page-rounded lengths of live extents
 //   reclaiming_bytes = the same of freed extents whose pages the kernel has not got back yet
+// What a kind keeps ready for extents to come is beside them, within what is free, or soon again.
 #pragma once
 
 #include <atomic>
@@ -51,6 +52,10 @@ class KindBackend {
   virtual uint64_t page_bytes(const ExtentOptions& options) const = 0;
   /// `bytes` zeros. Errors: kNoMemory, kNoFds, kUnsupported.
   virtual Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) = 0;
+  /// The bytes that it holds for extents to come.
+  virtual uint64_t ready_bytes() const { return 0; }
+  /// So many bytes of the pool are free: from here on it holds no more, or soon.
+  virtual void keep_ready_within([[maybe_unused]] uint64_t free_bytes) {}
 };
 
 /// Thread-safe budget of one pool.

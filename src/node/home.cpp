@@ -58,8 +58,8 @@ Status Home::init() {
   OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));
   std::vector<memory::PoolConfig> pools;
   for (const memory::Entry* entry : core_.config.kinds) {
-    OCM_TRY_ASSIGN(auto backend,
-                   entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory}));
+    OCM_TRY_ASSIGN(auto backend, entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory,
+                                                                   .threads = core_.env.has_threads()}));
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
   }
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
@@ -788,6 +788,7 @@ wire::PoolView Home::pool(Kind kind) const {
   out.set_bytes_total(use.budget_bytes);
   out.set_bytes_used(use.used_bytes + use.reclaiming_bytes);
   out.set_bytes_reclaiming(use.reclaiming_bytes);
+  out.set_bytes_ready(use.ready_bytes);
   return out;
 }
 

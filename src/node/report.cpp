@@ -80,6 +80,7 @@ std::string pool_json(const wire::PoolView& p) {
       .text("kind", kind_name(static_cast<Kind>(p.kind())))
       .number("bytes_total", p.bytes_total())
       .number("bytes_used", p.bytes_used())
+      .number("bytes_ready", p.bytes_ready())
       .done();
 }
 
@@ -233,6 +234,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
     const std::string kind = std::string("kind=\"") + kind_name(static_cast<Kind>(p.kind())) + "\"";
     t.value("oncilla_pool_bytes", kind + ",state=\"offered\"", p.bytes_total());
     t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used());
+    t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready());
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());

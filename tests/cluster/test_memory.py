@@ -44,6 +44,30 @@ def test_fresh_memory_reads_as_zeros(p):
         assert p.alloc(3 * MIB, flags=where | DEDICATED).get(0, 3 * MIB) == bytes(3 * MIB)
 
 
+def test_the_next_extent_of_a_length_that_was_used_is_made_before_it_is_asked_for(cluster):
+    node = cluster["n2"]
+
+    def ready() -> int:
+        return node.status()["pools"][0]["bytes_ready"]
+    p = cluster.program(cluster["n1"])
+    untouched = p.alloc(5 * MIB, flags=DEDICATED, nodes=["n2"])
+    untouched.free()
+    assert ready() == 0, "nobody used it"
+    a = p.alloc(5 * MIB, flags=DEDICATED, nodes=["n2"])
+    a.fill(0, 1, 5 * MIB)
+    wait_for("the next one is ready", lambda: ready() == 5 * MIB)
+    assert f'oncilla_pool_bytes{{kind="dram",state="ready"}} {5 * MIB}' in node.http_get("/metrics")
+    used = node.status()["pools"][0]["bytes_used"]
+    b = p.alloc(5 * MIB, flags=DEDICATED, nodes=["n2"])
+    assert ready() == 0, "it was taken"
+    assert node.status()["pools"][0]["bytes_used"] == used + 5 * MIB
+    assert b.get(0, 5 * MIB) == bytes(5 * MIB)
+    wait_for("and the next", lambda: ready() == 5 * MIB)
+    offered = node.status()["pools"][0]["bytes_total"]
+    p.alloc(offered - used - 6 * MIB, flags=DEDICATED, nodes=["n2"])
+    wait_for("the pool needs it", lambda: ready() == 0)
+
+
 def test_a_remote_allocation_is_on_another_node(p):
     assert all(e["node"] != "n1" and not e["local"] for e in p.alloc(MIB, flags=REMOTE).extents())
     assert all(e["node"] == "n1" and e["local"] for e in p.alloc(MIB, flags=LOCAL).extents())

@@ -17,9 +17,15 @@ namespace {
 
 class DramBacking final : public Backing {
  public:
-  DramBacking(os::Fd fd, uint64_t bytes, bool core_dump)
-      : fd_(std::move(fd)), bytes_(bytes), core_dump_(core_dump) {
+  /// `ready`: null for what is never ready.
+  DramBacking(ReadyFiles::File file, uint64_t bytes, bool core_dump, std::shared_ptr<ReadyFiles> ready)
+      : fd_(std::move(file.fd)),
+        bytes_(bytes),
+        core_dump_(core_dump),
+        ready_(std::move(ready)),
+        mapping_(std::move(file.mapping)) {
     OCM_DASSERT(fd_.is_open());
+    if (mapping_.is_mapped() && !core_dump_) mapping_.keep_from_core_dumps();
   }
 
   uint64_t bytes() const override { return bytes_; }
@@ -28,14 +34,17 @@ class DramBacking final : public Backing {
     if (std::byte* mapped = data_.load(std::memory_order_acquire)) return mapped;
     const std::lock_guard lock(mutex_);
     if (std::byte* mapped = data_.load(std::memory_order_relaxed)) return mapped;
-    OCM_DASSERT(!mapping_.is_mapped());  // by whoever was here before, who would have set data_
-    OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
-    if (!core_dump_) mapping_.keep_from_core_dumps();
+    if (!mapping_.is_mapped()) {
+      OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
+      if (!core_dump_) mapping_.keep_from_core_dumps();
+    }
     data_.store(mapping_.data(), std::memory_order_release);
+    used();
     return mapping_.data();
   }
 
   Result<os::Fd> share(Access access) override {
+    used();
     if (access == Access::kRead) return os::reopen_read_only(fd_.get());
     os::Fd copy(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
     if (!copy.is_open()) return Status::from_errno(errno, "duplicating an extent's descriptor");
@@ -45,9 +54,15 @@ class DramBacking final : public Backing {
   void discard() override { os::discard(fd_.get(), bytes_); }
 
  private:
+  void used() {
+    if (ready_ && !used_.exchange(true, std::memory_order_relaxed)) ready_->want(bytes_);
+  }
+
   const os::Fd fd_;
   const uint64_t bytes_;
   const bool core_dump_;
+  const std::shared_ptr<ReadyFiles> ready_;
+  std::atomic<bool> used_{false};
   std::mutex mutex_;  // guards mapping_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};  // mapping_.data() once it is complete
@@ -76,7 +91,11 @@ uint64_t huge_page_bytes() {
 DramBackend::DramBackend(DramConfig config)
     : config_(config),
       page_bytes_(static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))),
-      huge_page_bytes_(huge_page_bytes()) {}
+      huge_page_bytes_(huge_page_bytes()),
+      ready_(std::make_shared<ReadyFiles>(ReadyFiles::Options{
+          .most_bytes = config.ready_bytes, .make = [numa_node = config.numa_node](uint64_t bytes) {
+            return os::make_memfd("ocm-extent", bytes, {.numa_node = numa_node});
+          }})) {}
 
 ExtentOptions DramBackend::completed(ExtentOptions options) const {
   options.hugepages |= config_.hugepages;
@@ -94,17 +113,31 @@ Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentO
   memfd.hugepages = options.hugepages && huge_page_bytes_ != 0;
   memfd.populate = options.populate;
   memfd.numa_node = config_.numa_node;
-  Result<os::Fd> fd = Code::kNoMemory;
-  if (memfd.hugepages) fd = make_huge(bytes, memfd);
-  memfd.hugepages = false;
-  if (!fd.is_ok()) fd = os::make_memfd("ocm-extent", bytes, memfd);
-  if (!fd.is_ok()) return fd.status();
-  if (!os::fd_is_for(fd->get(), os::FdUse::kExtent)) {
-    return Status(Code::kNoFds, "no file descriptor is left for another extent: the daemon's limit is " +
-                                    std::to_string(os::fd_limit()) +
-                                    "; raise it (LimitNOFILE), or free extents");
+  std::shared_ptr<ReadyFiles> ready = memfd.hugepages ? nullptr : ready_;
+  ReadyFiles::File file = ready ? ready->take(bytes) : ReadyFiles::File{};
+  if (!file.fd.is_open()) {
+    Result<os::Fd> fd = make_file(bytes, memfd);
+    const Code code = fd.status().code();
+    if ((code == Code::kNoFds || code == Code::kNoMemory) && ready_->give_back())
+      fd = make_file(bytes, memfd);
+    if (!fd.is_ok()) return fd.status();
+    file.fd = std::move(*fd);
   }
-  return std::unique_ptr<Backing>(std::make_unique<DramBacking>(std::move(*fd), bytes, config_.core_dump));
+  return std::unique_ptr<Backing>(
+      std::make_unique<DramBacking>(std::move(file), bytes, config_.core_dump, std::move(ready)));
+}
+
+Result<os::Fd> DramBackend::make_file(uint64_t bytes, const os::MemfdOptions& options) {
+  Result<os::Fd> fd = Code::kNoMemory;
+  if (options.hugepages) fd = make_huge(bytes, options);
+  os::MemfdOptions ordinary = options;
+  ordinary.hugepages = false;
+  if (!fd.is_ok()) fd = os::make_memfd("ocm-extent", bytes, ordinary);
+  if (!fd.is_ok()) return fd.status();
+  if (os::fd_is_for(fd->get(), os::FdUse::kExtent)) return fd;
+  return Status(Code::kNoFds, "no file descriptor is left for another extent: the daemon's limit is " +
+                                  std::to_string(os::fd_limit()) +
+                                  "; raise it (LimitNOFILE), or free extents");
 }
 
 }  // namespace ocm::memory

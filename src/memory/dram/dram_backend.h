@@ -3,15 +3,17 @@
 
 #include <memory>
 
+#include "memory/dram/ready_files.h"
 #include "memory/pool.h"
 
 namespace ocm::memory {
 
 struct DramConfig {
-  int numa_node = -1;      // -1: the kernel's choice
-  bool core_dump = false;  // a core dump of the home contains the extents that it maps
-  bool hugepages = false;  // of every extent
-  bool populate = false;   // every extent
+  int numa_node = -1;        // -1: the kernel's choice
+  bool core_dump = false;    // a core dump of the home contains the extents that it maps
+  bool hugepages = false;    // of every extent
+  bool populate = false;     // every extent
+  uint64_t ready_bytes = 0;  // at most, of extents made before anybody asks (memory/dram/ready_files.h)
 };
 
 /// The size of the default huge page of this host (/proc/meminfo), 0 if it has none.
@@ -26,11 +28,16 @@ class DramBackend final : public KindBackend {
   ExtentOptions completed(ExtentOptions options) const override;
   uint64_t page_bytes(const ExtentOptions& options) const override;
   Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) override;
+  uint64_t ready_bytes() const override { return ready_->ready_bytes(); }
+  void keep_ready_within(uint64_t free_bytes) override { ready_->keep_within(free_bytes); }
 
  private:
+  Result<os::Fd> make_file(uint64_t bytes, const os::MemfdOptions& options);
+
   const DramConfig config_;
   const uint64_t page_bytes_;
   const uint64_t huge_page_bytes_;
+  const std::shared_ptr<ReadyFiles> ready_;  // extents want the next of them, and may outlive this
 };
 
 }  // namespace ocm::memory

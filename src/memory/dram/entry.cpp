@@ -18,6 +18,8 @@ constexpr uint64_t kNumaNodes = 64;  // what os::make_memfd() can bind to
 constexpr Setting kOwnSettings[] = {
     {kBytes.data(), Setting::Type::kBytes, kGiB, 0, GlobalAddress::kOffsetMask, false,
      "bytes of DRAM offered, such as 4GiB"},
+    {"ready", Setting::Type::kBytes, 256 * kMiB, 0, GlobalAddress::kOffsetMask, false,
+     "most bytes of extents to keep ready for the next who asks, of the bytes offered"},
     {"hugepages", Setting::Type::kFlag, 0, 0, 1, false, "back extents with huge pages"},
     {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
     {"numa_node", Setting::Type::kIndex, kNoIndex, 0, kNumaNodes - 1, false, "NUMA node of the extents"},
@@ -26,9 +28,10 @@ static_assert(std::all_of(std::begin(kOwnSettings), std::end(kOwnSettings),
                           [](const Setting& one) { return one.is_valid(); }));
 constexpr const Setting& kOffered = kOwnSettings[0];
 static_assert(kOffered.key == kBytes);
-constexpr const Setting& kHugepages = kOwnSettings[1];
-constexpr const Setting& kPopulate = kOwnSettings[2];
-constexpr const Setting& kNumaNode = kOwnSettings[3];
+constexpr const Setting& kReady = kOwnSettings[1];
+constexpr const Setting& kHugepages = kOwnSettings[2];
+constexpr const Setting& kPopulate = kOwnSettings[3];
+constexpr const Setting& kNumaNode = kOwnSettings[4];
 
 Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferOptions& options) {
   DramConfig config;
@@ -37,6 +40,7 @@ Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferO
   config.core_dump = options.core_dump;
   config.hugepages = settings.get(kSelf, kHugepages) != 0;
   config.populate = settings.get(kSelf, kPopulate) != 0;
+  if (options.threads) config.ready_bytes = settings.get(kSelf, kReady);
   return std::unique_ptr<KindBackend>(std::make_unique<DramBackend>(config));
 }
 
