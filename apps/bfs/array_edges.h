@@ -2,10 +2,9 @@
 //
 // What Search needs of a source of edges (see also ClusterEdges):
 //   local()    the LocalPart, or what has its members
-//   stream(worker, next, each): calls next(v) until it is false, and each(v, first, count) with the rest of
-//   every
-//              v that it gave, in that order, in one piece or several; all in the calling thread. Done:
-//              error.
+//   stream(worker, next, each): calls next(v) until it is false, and each(v, neighbours, count) with the rest of every v that
+//              it gave, in that order, in one piece or several; all in the calling thread. `neighbours` has * and ++.
+//              Done: error.
 #pragma once
 
 #include <oncilla/oncilla.hpp>

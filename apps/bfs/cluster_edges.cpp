@@ -4,10 +4,11 @@
 
 namespace ocm::bfs {
 
-Window::Window(const WindowOptions& options)
+Window::Window(const WindowOptions& options, unsigned bits)
     : options_(options),
-      capacity_(options.bytes / sizeof(uint32_t)),
-      buffer_(std::make_unique<uint32_t[]>(capacity_)) {}
+      bits_(bits),
+      capacity_(std::max(options.bytes, 2 * kEdgeBytesMax)),
+      buffer_(std::make_unique<std::byte[]>(capacity_ + kEdgeBytesMax)) {}
 
 void Window::clear() {
   used_ = 0;
@@ -16,20 +17,24 @@ void Window::clear() {
 }
 
 uint64_t Window::take(uint32_t vertex, uint64_t from, uint64_t to) {
-  const uint64_t gap = from - end_;  // wraps where the row lies before: too far then
-  const bool joins = !segments_.empty() && from >= end_ && gap * sizeof(uint32_t) <= options_.gap_bytes_max &&
-                     used_ + gap < capacity_;
+  const uint64_t first = from * bits_ / 8, shift = from * bits_ % 8;
+  // The row before may end in the byte in which this one begins: -1, modulo 2^64. Far too much where it lies before.
+  const uint64_t gap = first - end_;
+  const bool joins = !segments_.empty() && (gap + 1 <= options_.gap_bytes_max + 1) &&
+                     used_ + gap + kEdgeBytesMax <= capacity_;
   if (joins) {
     used_ += gap;
-    segments_.back().bytes += gap * sizeof(uint32_t);
+    segments_.back().bytes += gap;
   } else {
-    segments_.push_back({from * sizeof(uint32_t), buffer_.get() + used_, 0});
+    segments_.push_back({first, buffer_.get() + used_, 0});
   }
-  const uint64_t count = std::min(to - from, capacity_ - used_);
-  pieces_.push_back({vertex, static_cast<uint32_t>(used_), static_cast<uint32_t>(count)});
-  segments_.back().bytes += count * sizeof(uint32_t);
-  used_ += count;
-  end_ = from + count;
+  const uint64_t room = ((capacity_ - used_) * 8 - shift) / bits_;
+  const uint64_t count = std::min(to - from, room);
+  pieces_.push_back({vertex, static_cast<uint32_t>(count), used_ * 8 + shift});
+  const uint64_t bytes = packed_bytes((from + count) * bits_, 1) - first;
+  segments_.back().bytes += bytes;
+  used_ += bytes;
+  end_ = first + bytes;
   return count;
 }
 
@@ -38,7 +43,7 @@ Done Window::start(const Allocation& rest, Moved& moved) {
   const int status = ocm_getv_start(rest.get(), segments_.data(), segments_.size(), &op);
   if (status < 0) return Done::from(status);
   op_ = Op(op);
-  moved.bytes += used_ * sizeof(uint32_t);
+  moved.bytes += used_;
   moved.segments += segments_.size();
   ++moved.windows;
   return {};
@@ -48,7 +53,8 @@ ClusterEdges::ClusterEdges(const LocalPart& local, const Allocation& rest, unsig
                            const WindowOptions& options)
     : local_(local), rest_(rest), options_(options), rings_(workers) {
   for (Ring& ring : rings_) {
-    for (uint32_t i = 0; i < options_.count; ++i) ring.windows.emplace_back(options_);
+    for (uint32_t i = 0; i < options_.count; ++i)
+      ring.windows.emplace_back(options_, neighbour_bits(local.vertices));
   }
 }
 

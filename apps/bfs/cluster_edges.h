@@ -1,4 +1,4 @@
-// Edges in cluster memory: fetched in windows of coalesced vectored gets while earlier windows are worked on.
+// Edges in cluster memory, packed: fetched in windows of coalesced vectored gets while earlier windows are worked on.
 //
 // Each worker has a ring of windows. It fills a free one with the rows that its search asks for next, starts
 // the get, and goes on to the oldest window under way. Rows that lie near each other become one segment: the
@@ -16,12 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "bfs/packed_edges.h"
 #include "bfs/split.h"
 
 namespace ocm::bfs {
 
 struct WindowOptions {
-  uint64_t bytes = 256 << 10;     // all of a worker's stay in its cache
+  uint64_t bytes = 256 << 10;     // 16 at least; all of a worker's stay in its cache
   uint32_t count = 2;             // of one worker
   uint32_t segments = 120;        // of one window: what the library has under way at once
   uint64_t gap_bytes_max = 1024;  // fetched rather than left out
@@ -37,33 +38,37 @@ struct Moved {
 /// A window of a worker.
 class Window {
  public:
-  /// A piece of a row, at `at` in the buffer.
+  /// A piece of a row.
   struct Piece {
     uint32_t vertex;
-    uint32_t at;
     uint32_t count;
+    uint64_t bit;  // of its first edge, in the buffer
   };
 
-  explicit Window(const WindowOptions& options);
+  /// `bits`: of an edge.
+  Window(const WindowOptions& options, unsigned bits);
 
   void clear();
   /// Takes as much of the row [from, to) of the rest as has room; how many edges that was.
   uint64_t take(uint32_t vertex, uint64_t from, uint64_t to);
-  bool full() const { return used_ == capacity_ || segments_.size() == options_.segments; }
+  bool full() const { return capacity_ - used_ < kEdgeBytesMax || segments_.size() == options_.segments; }
   bool empty() const { return pieces_.empty(); }
   /// Errors: those of ocm_getv_start.
   Done start(const Allocation& rest, Moved& moved);
   Done wait() { return std::exchange(op_, Op()).wait(); }
 
   const std::vector<Piece>& pieces() const { return pieces_; }
-  const uint32_t* edges(const Piece& piece) const { return buffer_.get() + piece.at; }
+  PackedReader edges(const Piece& piece) const { return {buffer_.get(), piece.bit, bits_}; }
 
  private:
+  static constexpr uint64_t kEdgeBytesMax = sizeof(uint64_t);  // what one may touch, and a reader looks at
+
   const WindowOptions& options_;
-  const uint64_t capacity_;  // in edges, as all below
+  const unsigned bits_;
+  const uint64_t capacity_;  // in bytes, as both below
   uint64_t used_ = 0;
   uint64_t end_ = 0;  // in the rest, of the last segment
-  std::unique_ptr<uint32_t[]> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;
   std::vector<ocm_segment> segments_;
   std::vector<Piece> pieces_;
   Op op_;  // after buffer_: it ends first
@@ -71,7 +76,7 @@ class Window {
 
 class ClusterEdges {
  public:
-  /// Both must outlive this. Shapes: rest has local.rest_edges() edges of 4 bytes.
+  /// Both must outlive this. Shapes: rest has local.rest_edges() edges of neighbour_bits(local.vertices).
   ClusterEdges(const LocalPart& local, const Allocation& rest, unsigned workers,
                const WindowOptions& options = {});
 

@@ -42,17 +42,20 @@ Subject arrays(const SplitGraph& graph, Team& team) {
 /// Puts the rest into memory at the place and searches it there.
 Expected<Subject> at_place(const Placement& place, const SplitGraph& graph, const WindowOptions& windows,
                            Session& session, Team& team) {
-  const uint64_t bytes = std::max<uint64_t>(graph.rest.size() * sizeof(uint32_t), sizeof(uint32_t));
+  std::vector<std::byte> narrow;
+  if (!place.in_place) narrow = packed(graph.rest, neighbour_bits(graph.local.vertices));
+  const std::span<const std::byte> rest = place.in_place ? std::as_bytes(std::span(graph.rest)) : narrow;
+  const uint64_t bytes = std::max<uint64_t>(rest.size(), sizeof(uint32_t));
   Expected<Allocation> made = session.allocate(bytes, place.allocation);
   if (!made) return made.error();
   auto memory = std::make_shared<Allocation>(std::move(*made));
-  if (Done done = memory->put(0, std::as_bytes(std::span(graph.rest))); !done) return done.error();
+  if (Done done = memory->put(0, rest); !done) return done.error();
   Subject subject{place.name, {}, {}};
   if (place.in_place) {
     Expected<std::span<std::byte>> here = memory->bytes(0, bytes);
     if (!here) return here.error();
-    const auto* rest = reinterpret_cast<const uint32_t*>(here->data());
-    std::shared_ptr<ArrayEdges<>> edges(new ArrayEdges<>(graph.local, rest),
+    const auto* wide = reinterpret_cast<const uint32_t*>(here->data());
+    std::shared_ptr<ArrayEdges<>> edges(new ArrayEdges<>(graph.local, wide),
                                         [memory](ArrayEdges<>* gone) { delete gone; });
     add_search(subject, std::move(edges), team);
   } else {

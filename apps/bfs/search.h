@@ -217,11 +217,12 @@ class Search {
     team_.run(
         [&](unsigned number) {
           Worker& worker = workers_[number];
-          const auto look_at = [&](uint32_t parent, const uint32_t* first, uint64_t count) {
-            for (const uint32_t* end = first + count; first != end; ++first) {
-              if (visited_.test_shared(*first) || !visited_.claim(*first)) continue;
-              parents_[*first] = parent;
-              worker.queue.push_back(*first);
+          const auto look_at = [&](uint32_t parent, auto neighbours, uint64_t count) {
+            for (; count > 0; --count, ++neighbours) {
+              const uint32_t v = *neighbours;
+              if (visited_.test_shared(v) || !visited_.claim(v)) continue;
+              parents_[v] = parent;
+              worker.queue.push_back(v);
             }
           };
           uint64_t at = 0, end = 0;
@@ -259,10 +260,10 @@ class Search {
         next_.set(v);
         ++worker.found;
       };
-      const auto look_at = [&](uint32_t v, const uint32_t* first, uint64_t count) {
+      const auto look_at = [&](uint32_t v, auto neighbours, uint64_t count) {
         if (next_.test(v)) return;  // in an earlier piece of its row
-        for (const uint32_t* end = first + count; first != end; ++first) {
-          if (front_.test(*first)) return found(v, *first);
+        for (; count > 0; --count, ++neighbours) {
+          if (front_.test(*neighbours)) return found(v, *neighbours);
         }
       };
       Unvisited unvisited(*this, taken);
