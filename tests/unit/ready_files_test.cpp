@@ -27,7 +27,7 @@ uint64_t pages_of(const os::Fd& fd) {
   struct stat file {};
   return ::fstat(fd.get(), &file) == 0 ? static_cast<uint64_t>(file.st_blocks) * 512 : 0;
 }
-/// Whether it becomes true; what is checked happens in a thread of the lowest priority.
+/// Whether it becomes true; what is checked happens in another thread.
 template <class Condition>
 bool becomes(Condition condition) {
   for (int i = 0; i < 60'000; ++i) {

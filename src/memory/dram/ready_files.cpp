@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/assert.h"
@@ -20,12 +20,7 @@ constexpr uint64_t kUnmappedBytes = 64 * 1024;     // at once
 constexpr uint64_t kLookBytes = 16 * 1024 * 1024;  // how much memory there is, is asked again after so many
 constexpr uint64_t kMachineShare = 8;              // short: less than one in so many bytes is available
 
-void lower_own_priority() {
-  // Of this thread alone, on Linux. Refused or not, the rest is the same.
-  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
-}
-
-/// Step by step, too: to unmap keeps others from mapping, and this thread may wait for the processor meanwhile.
+/// Step by step, too: to unmap keeps others from mapping.
 void unmap(const os::Mapping& mapping) {
   for (uint64_t at = 0; at < mapping.bytes(); at += kUnmappedBytes) {
     (void)::madvise(mapping.data() + at, std::min(kUnmappedBytes, mapping.bytes() - at), MADV_DONTNEED);
@@ -115,19 +110,20 @@ ReadyFiles::File ReadyFiles::populated(uint64_t bytes) {
   if (!mapping.is_ok()) return {};
   for (uint64_t at = 0; at < bytes; at += kStepBytes) {
     if (at % kLookBytes == 0 && is_short_of(std::min(kLookBytes, bytes - at))) return {};
-    const uint64_t end = at + std::min(kStepBytes, bytes - at);
+    const uint64_t end = at + std::min(kStepBytes, bytes - at), begun_ns = os::now_ns();
     const auto step = static_cast<off_t>(end - at);
     if (ends_ || has_too_many() || ::fallocate(made->get(), 0, static_cast<off_t>(at), step) != 0) return {};
-    // One by one: madvise() would keep others from mapping anything while this thread waits for the processor.
+    // One by one: madvise() would keep others from mapping anything meanwhile.
     for (uint64_t page = at; page < end; page += kPageBytes) {
       *reinterpret_cast<volatile char*>(mapping->data() + page) = 0;
     }
+    // A lower priority instead would have this thread hold the address space's lock while it waits for the processor.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(os::now_ns() - begun_ns));
   }
   return {std::move(*made), std::move(*mapping)};
 }
 
 void ReadyFiles::run() {
-  lower_own_priority();
   uint64_t look_ns = 0;  // when to ask how much memory there is
   std::unique_lock lock(mutex_);
   while (!ends_) {

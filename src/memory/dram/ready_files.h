@@ -13,8 +13,8 @@
 //   R2 a file that is ready was never anybody else's: its zeros are the kernel's.
 //   R3 while the machine is short of memory nothing is made ready, and what is ready is closed within a second.
 //
-// Threads: any; take() and want() never wait. The one that makes them runs at the lowest priority, and from the first
-// want() on only.
+// Threads: any; take() and want() never wait. The one that makes them runs from the first want() on, and half of the time
+// at most.
 #pragma once
 
 #include <atomic>
