@@ -106,12 +106,14 @@ struct Session {
 
 class Sessions {
  public:
-  /// What one session may show after a restart: 300,000 small allocations, or 256 of the longest sequences; their holds,
+  /// What one session may show after a restart: 300,000 small allocations, or 64 of the longest sequences; their holds,
   /// too.
   static constexpr size_t kRestoredBytesMax = size_t{256} << 20;
   static_assert(kRestoredBytesMax >= wire::kNodeBytesMax, "more than one message shows");
   /// And all sessions of one user.
   static constexpr size_t kUserRestoredBytesMax = 2 * kRestoredBytesMax;
+  /// A record that is shown counts as so much, and control::kKeptBytesPerWireByte.
+  static constexpr size_t kShownRecordBytes = 384;
   /// A hold that is shown counts as so much for each home, and for each extent: what it takes here until its session ends,
   /// and for how long it keeps this daemon busy.
   static constexpr size_t kShownHoldBytes = 320, kShownHoldExtentBytes = 16;

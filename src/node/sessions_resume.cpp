@@ -107,7 +107,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   if (!record.owned()) {
     OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation()));
   }
-  OCM_TRY(charge_restored(session, bytes.size()));
+  OCM_TRY(charge_restored(session, kShownRecordBytes + control::kKeptBytesPerWireByte * bytes.size()));
   held.allocation = std::move(*record.mutable_allocation());
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
@@ -140,6 +140,7 @@ Status Sessions::charge_restored(Session& session, size_t bytes) {
 }
 
 void Sessions::report(Session& session, const wire::SessionExtents& extents) {
+  if (extents.extents().empty()) return;  // what was reported before is settled
   std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {
     if (!held.is_whole()) continue;

@@ -34,21 +34,26 @@ void VoterMemory::start(const Voter& voter) {
   }
   OCM_DASSERT(is_valid());
   keep_former();
-  unsaved_ = !save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
+  failed_ = unsaved_ = !save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
   saved_ = voter.memory_key();
-  changed_ns_ = core_.now_ns();
+  tried_ns_ = core_.now_ns();
 }
 
 void VoterMemory::keep(const Voter& voter) {
   constexpr size_t kSmall = 256;  // parts that were decided about: to be written whenever one of them changes
+  constexpr uint64_t kRestNsPerPart = 16'000;  // some ten times what it takes to write one
   if (!core_.voter_store) return;
   const Voter::MemoryKey key = voter.memory_key();
   const bool changed = key != saved_;
-  const bool quiet = core_.now_ns() >= changed_ns_ + core_.config.failure_deadline_ns();
-  if (!changed && !(unsaved_ && quiet)) return;
-  changed_ns_ = core_.now_ns();
-  const bool waits = changed && voter.ledger().parts() > kSmall;
-  unsaved_ = !save(VoterStore::Of::kThisRun, waits ? std::string() : voter.memory().SerializeAsString());
+  const uint64_t now_ns = core_.now_ns(), deadline_ns = core_.config.failure_deadline_ns();
+  const size_t parts = voter.ledger().parts();
+  const uint64_t rest_ns = parts <= kSmall ? 0 : std::min(deadline_ns, parts * kRestNsPerPart);
+  const bool rests = now_ns < tried_ns_ + rest_ns;
+  const bool is_due = unsaved_ && !rests && (!failed_ || now_ns >= tried_ns_ + deadline_ns);
+  if (!changed && !is_due) return;
+  unsaved_ = !save(VoterStore::Of::kThisRun, rests ? std::string() : voter.memory().SerializeAsString());
+  failed_ = unsaved_ && !rests;
+  if (!rests) tried_ns_ = now_ns;
   saved_ = key;
 }
 

@@ -27,8 +27,8 @@ class VoterMemory {
 
   /// What former runs left. `voter`: of this run.
   void start(const control::Voter& voter);
-  /// Before `voter` answers, and often. What is large and changes is removed, and saved when it rests, as is what could not
-  /// be saved.
+  /// Before `voter` answers, and often. What is large is not saved for a while that grows with it (a tenth of the time goes
+  /// into it): if it changes meanwhile it is removed, and saved after that. What could not be saved is tried again.
   void keep(const control::Voter& voter);
   /// The former runs, the newest last.
   std::vector<wire::RememberedRun> runs() const;
@@ -52,9 +52,10 @@ class VoterMemory {
   std::vector<control::Voter> former_;  // the newest last
   std::vector<control::Voter::MemoryKey> saved_former_;
   control::Voter::MemoryKey saved_;
-  uint64_t changed_ns_ = 0;  // saved_, or that was tried
-  bool unsaved_ = false;     // nothing is there
-  bool refused_ = false;     // the disk took nothing
+  uint64_t tried_ns_ = 0;  // to save it
+  bool unsaved_ = false;   // nothing is there
+  bool failed_ = false;    // for the disk did not take it
+  bool refused_ = false;   // the disk took nothing
 };
 
 }  // namespace ocm::node
