@@ -520,7 +520,7 @@ Result<wire::Held> Home::hold(const wire::HoldRequest& request) {
     const wire::PartMoved* part = late == kToldAtOnceMax ? nullptr : remade(id_of(ref));
     const ExtentId now = present(id_of(ref));
     if (part == nullptr || !on_held_late_ || leases_.find(now) == nullptr) continue;
-    on_held_late_(*part, now);
+    on_held_late_(*part, now, {session, request.owner_node(), incarnation, hold});
     ++late;
   }
   return out;

@@ -124,6 +124,7 @@ class Home {
   /// Of the holds that come with a replica that was given, those that were not known here.
   std::vector<control::Leases::HeldBy> take_holds(const wire::GiveReplica& request);
   std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }
+  bool has_hold(const control::Leases::HeldBy& by) const { return leases_.has_hold(by.session, by.hold); }
   auto holders_of_the_ended() const { return leases_.holders_of_the_ended(); }
   bool has_hold(const SessionId& session, const control::HoldId& id) const {
     return leases_.has_hold(session, id);
@@ -172,8 +173,8 @@ class Home {
   }
   /// Whether a former replica of this home must not be told gone yet (M12 of control/remake.h).
   void on_needed(std::function<bool(ExtentId)> hook) { on_needed_ = std::move(hook); }
-  /// Called with a part made again that was held under a former id, and its extent here.
-  void on_held_late(std::function<void(const wire::PartMoved&, ExtentId)> hook) {
+  /// Called with a part made again that was held under a former id, its extent here, and the hold.
+  void on_held_late(std::function<void(const wire::PartMoved&, ExtentId, control::Leases::HeldBy)> hook) {
     on_held_late_ = std::move(hook);
   }
   using PartFreed = std::function<void(const wire::PartMoved&, const std::set<std::string>&)>;
@@ -298,7 +299,7 @@ class Home {
   void tell_part_freed(const wire::PartMoved* part, ExtentId id,
                        const std::set<std::string>& owners = {}) const;
   std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> on_part_given_;
-  std::function<void(const wire::PartMoved&, ExtentId)> on_held_late_;
+  std::function<void(const wire::PartMoved&, ExtentId, control::Leases::HeldBy)> on_held_late_;
   std::function<bool(ExtentId)> on_needed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;

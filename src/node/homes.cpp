@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "node/cluster.h"
+#include "node/standing.h"
 
 namespace ocm::node {
 
@@ -124,19 +125,12 @@ void Homes::enqueue(To to, Untold what) {
   queue->all.push_back(std::move(what));
   if (queue->is_told) return;
   core_.env.spawn(tell_untold(std::move(to)));
-  queue->is_told = true;
 }
 
 Task<void> Homes::tell_untold(To to) {
   const std::shared_ptr<Queue> queue = untold_.at(to);
-  struct Telling {
-    explicit Telling(Queue& of) : queue(of) {}
-    Telling(const Telling&) = delete;
-    Telling& operator=(const Telling&) = delete;
-    ~Telling() { queue.is_told = false; }
-    Queue& queue;
-  };
-  const Telling telling(*queue);
+  if (queue->is_told) co_return;
+  const Standing telling(queue->is_told);
   co_await core_.env.sleep_ns(1);  // who asks for it has more to do first
   size_t done = 0;
   for (size_t at_once = 1; !queue->all.empty(); at_once = kAtOnce) {

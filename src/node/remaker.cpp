@@ -70,7 +70,9 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
-  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here) { part_given(part, here, {}); });
+  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+    held_late(part, here, std::move(by));
+  });
   home_.on_part_freed(
       [this](const wire::PartMoved& part, const std::set<std::string>& owners) { part_freed(part, owners); });
   home_.on_part_given([this](const wire::PartMoved& part, ExtentId here, uint64_t attempt) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -203,11 +204,16 @@ class Remaker {
   /// Nobody owns it any more: its home is told until it has heard it. Who holds it keeps it.
   /// `instead_of`: only while one of these has it; empty: whoever has it.
   void release_replica(const wire::ExtentDescriptor& replica, const std::set<std::string>& instead_of);
-  /// Until its home has heard it; of a session that has ended it is freed there.
+  using Holds = std::shared_ptr<const std::vector<control::Leases::HeldBy>>;
+  /// Until its home has heard it; of a session that has ended it is freed there. `only`: of its holds these (null: all).
   control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
-                                    std::set<std::string> instead_of);
+                                    std::set<std::string> instead_of, Holds only = nullptr);
   /// A request that gives something to its owner; nothing if nobody owns it.
-  std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
+  std::optional<wire::GiveReplica> owner_of(ExtentId here, const Holds& only = nullptr) const;
+  /// Held under a former id of what is here now: the homes of the new replicas are told of such holds together, and of each
+  /// once.
+  void held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by);
+  control::Task<void> tell_held_late(ExtentId here);
   Status plan(wire::PlanPart plan);
   /// A5. Returns when the second id answers, or the replica is gone.
   control::Task<Status> follow_plan(ExtentId id);
@@ -278,8 +284,15 @@ class Remaker {
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
   std::set<ExtentId> settling_;   // by replica here, as the plans
-  ExtentId settled_last_{};       // all take their turns
-  std::map<ExtentId, uint64_t> asked_leader_ns_;  // by replica here
+  struct HeldLate {
+    wire::PartMoved part;
+    std::deque<control::Leases::HeldBy> holds;  // to be told
+    size_t look_at = 0;                         // so many: those that have ended are left out
+    bool is_told = false;
+  };
+  std::map<ExtentId, std::shared_ptr<HeldLate>> held_late_;  // by replica here
+  ExtentId settled_last_{};                                  // all take their turns
+  std::map<ExtentId, uint64_t> asked_leader_ns_;             // by replica here
   std::map<ExtentId, uint64_t>
       leader_silent_ns_;         // the same, of plans: since when the home that leads does not answer
   std::set<ExtentId> given_up_;  // asked for already

@@ -3,6 +3,7 @@
 
 #include "base/fault.h"
 #include "node/remaker.h"
+#include "node/standing.h"
 
 namespace ocm::node {
 
@@ -27,7 +28,7 @@ void Remaker::set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequ
   out.set_capability(extent.capability());
 }
 
-std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
+std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here, const Holds& only) const {
   const control::Lease* lease = home_.lease(here);
   if (lease == nullptr) return std::nullopt;
   wire::GiveReplica out;
@@ -36,8 +37,10 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
     if (published == nullptr) return std::nullopt;
     *out.mutable_published() = *published;
     out.set_attempt(lease->attempt);
-    for (const control::Leases::HeldBy& by : home_.holds_on(here)) {
+    const std::vector<control::Leases::HeldBy> all = only ? *only : home_.holds_on(here);
+    for (const control::Leases::HeldBy& by : all) {
       if (out.holds_size() == kHoldsMax) break;
+      if (only && !home_.has_hold(by)) continue;
       auto& hold = *out.add_holds();
       hold.set_session_id(id_field(by.session));
       hold.set_owner_node(by.node);
@@ -245,6 +248,40 @@ void Remaker::part_given(const wire::PartMoved& part, ExtentId here, std::set<st
   }
 }
 
+void Remaker::held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+  std::shared_ptr<HeldLate>& late = held_late_[here];
+  if (!late) late = std::make_shared<HeldLate>();
+  late->part = part;
+  late->holds.push_back(std::move(by));
+  if (late->holds.size() > std::max<size_t>(late->look_at, kHoldsMax)) {
+    std::erase_if(late->holds, [this](const auto& one) { return !home_.has_hold(one); });
+    late->look_at = 2 * late->holds.size();
+  }
+  if (!late->is_told) core_.env.spawn(tell_held_late(here));
+}
+
+Task<void> Remaker::tell_held_late(ExtentId here) {
+  const std::shared_ptr<HeldLate> late = held_late_.at(here);
+  if (late->is_told) co_return;
+  const Standing telling(late->is_told);
+  fault::reached(fault::State::kOwnerCorrected);
+  co_await core_.env.sleep_ns(1);  // more of them are in the message, or behind it
+  auto& all = late->holds;
+  while (!all.empty() && !core_.draining) {
+    const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), kHoldsMax));
+    const Holds told = std::make_shared<const std::vector<control::Leases::HeldBy>>(all.begin(), end);
+    all.erase(all.begin(), end);
+    const wire::PartMoved part = late->part;
+    std::vector<Task<void>> tasks;
+    for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {  // the peers hear it themselves
+      if (part.now(i).node() != core_.name)
+        tasks.push_back(correct_owner(part.now(i), part, here, std::set<std::string>(), told));
+    }
+    co_await core_.env.join(std::move(tasks));
+  }
+  held_late_.erase(here);
+}
+
 bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told) const {
   const wire::NodeView* owner = cluster_.find(give.owner_node());
   const bool same = owner != nullptr && owner->incarnation() == give.owner_incarnation();
@@ -261,11 +298,11 @@ void Remaker::release_replica(const wire::ExtentDescriptor& replica,
 }
 
 Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
-                                  std::set<std::string> instead_of) {
+                                  std::set<std::string> instead_of, Holds only) {
   const uint32_t partition = GlobalAddress(replica.address()).partition();
   const uint32_t shown = homes_.run_of(replica.node());
   while (!core_.draining && !homes_.is_over(replica.node(), partition, shown)) {
-    const std::optional<wire::GiveReplica> owner = owner_of(home_.present(here));  // as it is now
+    const std::optional<wire::GiveReplica> owner = owner_of(home_.present(here), only);  // as it is now
     if (!owner) co_return;
     wire::GiveReplica give = *owner;
     *give.mutable_part() = part;
@@ -282,7 +319,7 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
       done = reply.status();
       is_home_asked = true;
     }
-    const auto since = owner_of(home_.present(here));
+    const auto since = owner_of(home_.present(here), only);
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
     if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "control/parts.h"
+#include "node/standing.h"
 #include "os/crypto.h"
 #include "os/fd_reserve.h"
 
@@ -145,14 +146,7 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
   session->give_back_due = true;
   if (session->giving_back) co_return;
   // The end of this one, also where there is no memory to go on.
-  struct GivingBack {
-    explicit GivingBack(Session& of) : session(of) { session.giving_back = true; }
-    GivingBack(const GivingBack&) = delete;
-    GivingBack& operator=(const GivingBack&) = delete;
-    ~GivingBack() { session.giving_back = false; }
-    Session& session;
-  };
-  const GivingBack one(*session);
+  const Standing giving_back(session->giving_back);
   while (std::exchange(session->give_back_due, false)) co_await give_back_once(session);
 }
 

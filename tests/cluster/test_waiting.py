@@ -1,6 +1,8 @@
 """What waits for nodes that are not heard: one user's takes little, and nothing from the others, however much it is."""
 import os
+import pathlib
 import signal
+import time
 
 import pytest
 
@@ -15,6 +17,11 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="acting as another use
 
 def used(node) -> int:
     return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
+
+
+def processor_s(node) -> float:
+    fields = pathlib.Path(f"/proc/{node.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def allocate_many(program: RawProgram, count: int, node: str) -> list[dict]:
@@ -114,3 +121,37 @@ def test_ends_of_sessions_wait_in_turn(cluster):
     other.remove("held")
     other.close()
     wait_for("no hold is left", lambda: used(n3) == 0 and used(cluster["n1"]) == 0)
+
+
+def test_holds_under_a_former_id_are_told_together(make_cluster):
+    """After a part was made again and the daemon of a user who holds it restarted, it shows many by old receipts."""
+    cluster = make_cluster(names=("n1", "n2", "n3", "n4"), extra=["--replicas-again-after-ms", "300"])
+    cluster.let_others_in()
+    n2, n3, n4 = (cluster[name] for name in ("n2", "n3", "n4"))
+    owner = cluster.program(cluster["n1"])
+    owner.alloc(4096, layout="replicated", nodes=["n3", "n4"], flags=DEDICATED).publish("held", 0o666)
+    before = RawProgram(n2, uid=ANOTHER_USER)
+    welcome = before.hello()
+    receipt = done(before.call("attach", name="held", access=1, hold=True))["allocation"]["receipt"]
+    n2.kill()
+    n2.start().wait_ready()
+    cluster.wait_members(at=n2)
+    before.close()
+    n3.kill()
+    wait_for("the part is made again", lambda: "replica_made_again" in n4.log(), deadline_s=30)
+    resident_before = resident_bytes(n4)
+    program = RawProgram(n2, uid=ANOTHER_USER, deadline_s=120)
+    program.hello(resume_session=welcome["session_id"], resume_key=welcome["resume_key"])
+    holds = 20_000
+    shown = {"receipt": receipt, "handles": holds, "holds": [i.to_bytes(16, "big") for i in range(1, holds + 1)]}
+    done(program.call("session_restore", shown=[shown], complete=True))
+    other = Session(str(n2.socket_path))
+    busy_before = processor_s(n4)
+    time.sleep(8)  # they come one after another
+    assert processor_s(n4) - busy_before < 4, "the home tells all of them again with each"
+    other.remove("held")
+    assert resident_bytes(n4) - resident_before < 64 * MIB
+    assert "node_dead node=n4" not in cluster["n1"].log()
+    program.close()
+    other.close()
+    wait_for("all is free", lambda: all(used(cluster[name]) == 0 for name in ("n1", "n2", "n4")), deadline_s=60)
