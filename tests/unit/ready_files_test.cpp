@@ -48,6 +48,11 @@ class ReadyFilesTest : public ::testing::Test {
                                         return os::MachineMemory{kGiB, available_bytes};
                                       }});
   }
+  /// The second of its length, at least.
+  void use(uint64_t bytes) {
+    files->want(bytes);
+    files->want(bytes);
+  }
   bool holds(uint64_t bytes) {
     return becomes([&] { return files->ready_bytes() == bytes && files->is_valid(); });
   }
@@ -68,7 +73,7 @@ class ReadyFilesTest : public ::testing::Test {
 TEST_F(ReadyFilesTest, TheNextOfALengthThatWasUsedHasItsPages) {
   start(8 * kMiB);
   EXPECT_FALSE(files->take(kMiB).fd.is_open());
-  files->want(kMiB);
+  use(kMiB);
   ASSERT_TRUE(holds(kMiB));
   EXPECT_FALSE(files->take(2 * kMiB).fd.is_open()) << "of exactly that length";
   const ReadyFiles::File file = taken(kMiB);
@@ -81,52 +86,62 @@ TEST_F(ReadyFilesTest, TheNextOfALengthThatWasUsedHasItsPages) {
   EXPECT_FALSE(files->take(kMiB).fd.is_open()) << "given once";
 }
 
+TEST_F(ReadyFilesTest, WhatIsUsedOnceCausesNothing) {
+  start(8 * kMiB);
+  files->want(kMiB);
+  files->want(2 * kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(files->ready_bytes(), 0u);
+  files->want(kMiB);
+  EXPECT_TRUE(holds(kMiB));
+}
+
 TEST_F(ReadyFilesTest, NoMoreIsReadyThanMayBe) {
   start(3 * kMiB);
-  for (int i = 0; i < 8; ++i) files->want(kMiB);
+  for (int i = 0; i < 8; ++i) use(kMiB);
   ASSERT_TRUE(holds(3 * kMiB));
-  files->want(4 * kMiB);
-  files->want(4 * kKiB);
+  use(4 * kMiB);
+  use(4 * kKiB);
   EXPECT_TRUE(holds(3 * kMiB));
   files->keep_within(kMiB);
   EXPECT_TRUE(holds(kMiB)) << "the pool needs them";
   files->keep_within(0);
   EXPECT_TRUE(holds(0));
-  files->want(kMiB);
+  use(kMiB);
   EXPECT_TRUE(holds(0));
 }
 
 TEST_F(ReadyFilesTest, NothingIsReadyWhereNothingMayBe) {
   start(0);
-  files->want(kMiB);
+  use(kMiB);
   EXPECT_TRUE(holds(0));
   EXPECT_FALSE(files->give_back());
 }
 
 TEST_F(ReadyFilesTest, WhatIsNotTakenGoesBack) {
   start(8 * kMiB, 1'000'000);
-  files->want(kMiB);
+  use(kMiB);
   ASSERT_TRUE(becomes([&] { return files->ready_bytes() != 0; }));
   EXPECT_TRUE(holds(0));
 }
 
 TEST_F(ReadyFilesTest, AMachineThatIsShortOfMemoryGetsItBack) {
   start(8 * kMiB);
-  files->want(kMiB);
+  use(kMiB);
   ASSERT_TRUE(holds(kMiB));
   available_bytes = 127 * kMiB;
   EXPECT_TRUE(holds(0));
-  files->want(kMiB);
+  use(kMiB);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_TRUE(holds(0)) << "nothing is prepared meanwhile";
   available_bytes = kGiB;
-  files->want(2 * kMiB);
+  use(2 * kMiB);
   EXPECT_TRUE(holds(2 * kMiB));
 }
 
 TEST_F(ReadyFilesTest, GivenBackAtOnceForWhoNeedsADescriptor) {
   start(8 * kMiB);
-  files->want(kMiB);
+  use(kMiB);
   ASSERT_TRUE(becomes([&] { return files->give_back(); }));
   EXPECT_EQ(files->ready_bytes(), 0u);
 }
@@ -156,11 +171,18 @@ class ReadyExtentsTest : public ::testing::Test {
     ASSERT_TRUE(table->remove(id).is_ok());
   }
 
+  void use_and_remove() {
+    const auto extent = made(kMiB);
+    std::memset(*extent->backing->data(), 7, kMiB);
+    remove(extent);
+  }
+
   std::vector<std::atomic<uint32_t>> generations = std::vector<std::atomic<uint32_t>>(16);
   std::optional<ExtentTable> table;
 };
 
 TEST_F(ReadyExtentsTest, OnlyAnExtentThatIsUsedWantsTheNext) {
+  use_and_remove();
   remove(made(kMiB));
   EXPECT_EQ(ready(), 0u);
   const auto used = made(kMiB);
@@ -172,11 +194,8 @@ TEST_F(ReadyExtentsTest, OnlyAnExtentThatIsUsedWantsTheNext) {
 }
 
 TEST_F(ReadyExtentsTest, ZerosWithTheirPages) {
-  {
-    const auto first = made(kMiB);
-    std::memset(*first->backing->data(), 7, kMiB);
-    remove(first);
-  }
+  use_and_remove();
+  use_and_remove();
   std::shared_ptr<Extent> next;
   ASSERT_TRUE(becomes([&] {  // the one that is populated now is not there yet
     if (ready() != kMiB) return false;
@@ -194,6 +213,7 @@ TEST_F(ReadyExtentsTest, ZerosWithTheirPages) {
 }
 
 TEST_F(ReadyExtentsTest, ThePoolComesFirst) {
+  use_and_remove();
   const auto used = made(kMiB);
   ASSERT_TRUE(used->backing->data().is_ok());
   ASSERT_TRUE(becomes([&] { return ready() == kMiB; }));

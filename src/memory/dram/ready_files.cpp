@@ -57,9 +57,17 @@ ReadyFiles::File ReadyFiles::take(uint64_t bytes) {
 }
 
 void ReadyFiles::want(uint64_t bytes) {
-  if (bytes < kLeastBytes || !may_hold(bytes)) return;
+  if (bytes < kLeastBytes || bytes > options_.most_bytes) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || ends_ || ready_.size() + wanted_.size() >= kFilesMax) return;
+  if (!lock || ends_) return;
+  const uint64_t now_ns = os::now_ns();
+  const auto before =
+      std::find_if(used_.begin(), used_.end(), [&](const auto& one) { return one.first == bytes; });
+  const bool is_used_again = before != used_.end() && now_ns - before->second <= options_.keep_ns;
+  if (before != used_.end()) used_.erase(before);
+  used_.emplace_back(bytes, now_ns);
+  if (used_.size() > kFilesMax) used_.pop_front();
+  if (!is_used_again || !may_hold(bytes) || ready_.size() + wanted_.size() >= kFilesMax) return;
   wanted_.push_back(bytes);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   work_.notify_one();

@@ -1,9 +1,9 @@
-// Extents' files that are ready before anybody asks for them: after one was used for the first time, the next of the
-// same length is made in the background, with its pages, mapped.
+// Extents' files that are ready before anybody asks for them: once two of the same length were used within a while, the
+// next is made in the background, with its pages, mapped, and another whenever one of them is used.
 //
 // A page that nobody touched before costs its first writer several times what the write itself costs: the kernel takes a
 // fault, finds the page, fills it with zeros and maps it. Programs ask for the same lengths again and again: row groups of
-// a table, slabs, the arrays of the next run. What was never touched (allocated and freed) causes nothing.
+// a table, slabs, the arrays of the next run. What was used once, or never (allocated and freed), causes nothing.
 //
 //   want(n) --> [wanted] --thread--> [populating] --> [ready] --take(n)--> an extent's
 //                                                        \--not taken for long; pool or machine short of memory--> closed
@@ -24,6 +24,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/status.h"
 #include "os/fd.h"
@@ -59,7 +60,7 @@ class ReadyFiles {
 
   /// For who owns it from now on; closed if none of exactly so many bytes is ready.
   File take(uint64_t bytes);
-  /// An extent of so many bytes was used for the first time.
+  /// An extent of so many bytes is used, which it was not before.
   void want(uint64_t bytes);
   /// The pool has so many bytes free.
   void keep_within(uint64_t free_bytes);
@@ -91,6 +92,7 @@ class ReadyFiles {
   std::condition_variable work_;
   std::deque<Ready> ready_;  // oldest first
   std::deque<uint64_t> wanted_;
+  std::deque<std::pair<uint64_t, uint64_t>> used_;  // lengths, and when; each once, oldest first
   uint64_t populating_bytes_ = 0;
   std::thread thread_;
   std::atomic<bool> ends_{false};
