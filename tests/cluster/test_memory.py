@@ -44,7 +44,8 @@ def test_fresh_memory_reads_as_zeros(p):
         assert p.alloc(3 * MIB, flags=where | DEDICATED).get(0, 3 * MIB) == bytes(3 * MIB)
 
 
-def test_the_next_extent_of_a_length_that_is_used_is_made_before_it_is_asked_for(cluster):
+def test_the_next_extent_of_a_length_that_is_used_is_made_before_it_is_asked_for(make_cluster):
+    cluster = make_cluster(extra=["--dram-ready", "64MiB"])
     node = cluster["n2"]
 
     def ready() -> int:

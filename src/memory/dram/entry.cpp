@@ -18,7 +18,7 @@ constexpr uint64_t kNumaNodes = 64;  // what os::make_memfd() can bind to
 constexpr Setting kOwnSettings[] = {
     {kBytes.data(), Setting::Type::kBytes, kGiB, 0, GlobalAddress::kOffsetMask, false,
      "bytes of DRAM offered, such as 4GiB"},
-    {"ready", Setting::Type::kBytes, 256 * kMiB, 0, GlobalAddress::kOffsetMask, false,
+    {"ready", Setting::Type::kBytes, 0, 0, GlobalAddress::kOffsetMask, false,
      "most bytes of extents to keep ready for the next who asks, of the bytes offered"},
     {"hugepages", Setting::Type::kFlag, 0, 0, 1, false, "back extents with huge pages"},
     {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
