@@ -20,8 +20,8 @@ uint64_t Window::take(uint32_t vertex, uint64_t from, uint64_t to) {
   const uint64_t first = from * bits_ / 8, shift = from * bits_ % 8;
   // The row before may end in the byte in which this one begins: -1, modulo 2^64. Far too much where it lies before.
   const uint64_t gap = first - end_;
-  const bool joins = !segments_.empty() && (gap + 1 <= options_.gap_bytes_max + 1) &&
-                     used_ + gap + kEdgeBytesMax <= capacity_;
+  const bool joins =
+      !segments_.empty() && gap + 1 <= options_.gap_bytes_max + 1 && used_ + gap + kEdgeBytesMax <= capacity_;
   if (joins) {
     used_ += gap;
     segments_.back().bytes += gap;
@@ -31,7 +31,7 @@ uint64_t Window::take(uint32_t vertex, uint64_t from, uint64_t to) {
   const uint64_t room = ((capacity_ - used_) * 8 - shift) / bits_;
   const uint64_t count = std::min(to - from, room);
   pieces_.push_back({vertex, static_cast<uint32_t>(count), used_ * 8 + shift});
-  const uint64_t bytes = packed_bytes((from + count) * bits_, 1) - first;
+  const uint64_t bytes = packed_bytes(from + count, bits_) - first;
   segments_.back().bytes += bytes;
   used_ += bytes;
   end_ = first + bytes;

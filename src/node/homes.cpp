@@ -104,22 +104,20 @@ Homes::Message Homes::kept(wire::Envelope message) {
 
 void Homes::tell_in_turn(const SessionId& session, const std::string& node, Untold what) {
   OCM_DASSERT(what.message.made && what.wanted);
-  auto charge = charge_of(waiting_, uid_of(session), kUntoldBytes + what.message.bytes);
-  if (!charge.is_ok()) return;
-  what.charge = std::move(charge).value();
   enqueue({.session = session, .node = node}, std::move(what));
 }
 
 void Homes::tell_end(uint32_t uid, const std::string& node, uint32_t run, wire::Envelope message) {
-  Untold what{run, kept(std::move(message)), [] { return true; }};
-  auto charge = charge_of(ends_, uid, kUntoldBytes + what.message.bytes);
-  if (!charge.is_ok()) return;
-  what.charge = std::move(charge).value();
-  enqueue({.ends_of = uid, .node = node}, std::move(what));
+  enqueue({.ends_of = uid, .node = node}, {run, kept(std::move(message)), [] { return true; }});
 }
 
 void Homes::enqueue(To to, Untold what) {
   OCM_DASSERT(to.session == SessionId() || to.ends_of == 0);
+  const bool is_end = to.session == SessionId();
+  auto charge = charge_of(is_end ? ends_ : waiting_, is_end ? to.ends_of : uid_of(to.session),
+                          kUntoldBytes + what.message.bytes);
+  if (!charge.is_ok()) return;
+  what.charge = std::move(charge).value();
   std::shared_ptr<Queue>& queue = untold_[to];
   if (queue == nullptr) queue = std::make_shared<Queue>();
   queue->all.push_back(std::move(what));

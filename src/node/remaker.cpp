@@ -532,6 +532,7 @@ std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
   }
   std::optional<wire::GiveReplica> out = owner_of(here);
   if (!out) return std::nullopt;  // removed: freed() comes
+  add_holds(*out, here);
   *out->mutable_part() = job.follows;
   if (out->has_published()) (void)control::relocate(*out->mutable_published(), job.follows);
   return out;

@@ -208,8 +208,12 @@ class Remaker {
   /// Until its home has heard it; of a session that has ended it is freed there. `only`: of its holds these (null: all).
   control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
                                     std::set<std::string> instead_of, Holds only = nullptr);
-  /// A request that gives something to its owner; nothing if nobody owns it.
-  std::optional<wire::GiveReplica> owner_of(ExtentId here, const Holds& only = nullptr) const;
+  /// A request that gives something to its owner, without the holds on it; nothing if nobody owns it.
+  std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
+  /// The holds on what a name owns: all, or of `only` those that have not ended.
+  void add_holds(wire::GiveReplica& give, ExtentId here, const Holds& only = nullptr) const;
+  /// Of a part that was made again here, those on other nodes. The peers hear of their owner themselves.
+  std::vector<wire::ExtentDescriptor> new_replicas(const wire::PartMoved& part) const;
   /// Held under a former id of what is here now: the homes of the new replicas are told of such holds together, and of each
   /// once.
   void held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by);

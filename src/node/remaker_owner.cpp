@@ -28,7 +28,7 @@ void Remaker::set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequ
   out.set_capability(extent.capability());
 }
 
-std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here, const Holds& only) const {
+std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
   const control::Lease* lease = home_.lease(here);
   if (lease == nullptr) return std::nullopt;
   wire::GiveReplica out;
@@ -37,16 +37,6 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here, const Holds& o
     if (published == nullptr) return std::nullopt;
     *out.mutable_published() = *published;
     out.set_attempt(lease->attempt);
-    const std::vector<control::Leases::HeldBy> all = only ? *only : home_.holds_on(here);
-    for (const control::Leases::HeldBy& by : all) {
-      if (out.holds_size() == kHoldsMax) break;
-      if (only && !home_.has_hold(by)) continue;
-      auto& hold = *out.add_holds();
-      hold.set_session_id(id_field(by.session));
-      hold.set_owner_node(by.node);
-      hold.set_owner_incarnation(id_field(by.incarnation));
-      hold.set_hold_id(id_field(by.hold));
-    }
     return out;
   }
   const auto owner = home_.vouching(*lease->session);
@@ -55,6 +45,21 @@ std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here, const Holds& o
   out.set_owner_node(owner->node);
   out.set_owner_incarnation(id_field(owner->incarnation));
   return out;
+}
+
+void Remaker::add_holds(wire::GiveReplica& give, ExtentId here, const Holds& only) const {
+  if (!give.has_published()) return;
+  const Holds all =
+      only ? only : std::make_shared<const std::vector<control::Leases::HeldBy>>(home_.holds_on(here));
+  for (const control::Leases::HeldBy& by : *all) {
+    if (give.holds_size() == kHoldsMax) break;
+    if (only && !home_.has_hold(by)) continue;
+    auto& hold = *give.add_holds();
+    hold.set_session_id(id_field(by.session));
+    hold.set_owner_node(by.node);
+    hold.set_owner_incarnation(id_field(by.incarnation));
+    hold.set_hold_id(id_field(by.hold));
+  }
 }
 
 Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
@@ -242,10 +247,16 @@ void Remaker::part_freed(const wire::PartMoved& part, const std::set<std::string
 void Remaker::part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of) {
   if (!owner_of(here)) return;
   fault::reached(fault::State::kOwnerCorrected);
-  // The new ones; the peers hear it themselves.
+  for (const auto& replica : new_replicas(part))
+    core_.env.spawn(correct_owner(replica, part, here, instead_of));
+}
+
+std::vector<wire::ExtentDescriptor> Remaker::new_replicas(const wire::PartMoved& part) const {
+  std::vector<wire::ExtentDescriptor> out;
   for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
-    if (part.now(i).node() != core_.name) core_.env.spawn(correct_owner(part.now(i), part, here, instead_of));
+    if (part.now(i).node() != core_.name) out.push_back(part.now(i));
   }
+  return out;
 }
 
 void Remaker::held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
@@ -273,10 +284,8 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
     all.erase(all.begin(), end);
     const wire::PartMoved part = late->part;
     std::vector<Task<void>> tasks;
-    for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {  // the peers hear it themselves
-      if (part.now(i).node() != core_.name)
-        tasks.push_back(correct_owner(part.now(i), part, here, std::set<std::string>(), told));
-    }
+    for (const auto& replica : new_replicas(part))
+      tasks.push_back(correct_owner(replica, part, here, std::set<std::string>(), told));
     co_await core_.env.join(std::move(tasks));
   }
   held_late_.erase(here);
@@ -302,9 +311,10 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
   const uint32_t partition = GlobalAddress(replica.address()).partition();
   const uint32_t shown = homes_.run_of(replica.node());
   while (!core_.draining && !homes_.is_over(replica.node(), partition, shown)) {
-    const std::optional<wire::GiveReplica> owner = owner_of(home_.present(here), only);  // as it is now
+    std::optional<wire::GiveReplica> owner = owner_of(home_.present(here));  // as it is now
     if (!owner) co_return;
-    wire::GiveReplica give = *owner;
+    wire::GiveReplica give = std::move(*owner);
+    add_holds(give, home_.present(here), only);
     *give.mutable_part() = part;
     *give.mutable_replica() = ref_of(id_of(replica));
     for (const std::string& before : instead_of) give.add_instead_of(before);
@@ -319,7 +329,7 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
       done = reply.status();
       is_home_asked = true;
     }
-    const auto since = owner_of(home_.present(here), only);
+    const auto since = owner_of(home_.present(here));
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
     if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {

@@ -18,8 +18,23 @@ std::string contents(const std::string& path) {
   return out;
 }
 
-/// The number after `key` at the beginning of a line.
-std::optional<uint64_t> number_after(const std::string& text, const char* key) {
+/// One group; false: it has no limit.
+bool limited(const std::string& group, MachineMemory& found) {
+  const std::optional<uint64_t> most = number_in(group + "/memory.max");
+  if (!most) return false;  // "max", or no such file
+  const std::string stat = group + "/memory.stat";
+  const uint64_t used = number_in(group + "/memory.current").value_or(0);
+  const uint64_t cache =
+      number_in(stat, "inactive_file").value_or(0) + number_in(stat, "active_file").value_or(0);
+  const uint64_t kept = used - std::min(used, cache);
+  found = {*most, *most - std::min(*most, kept)};
+  return true;
+}
+
+}  // namespace
+
+std::optional<uint64_t> number_in(const std::string& path, const char* key) {
+  const std::string text = contents(path);
   for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
     unsigned long long number = 0;
     const bool begins = at == 0 || text[at - 1] == '\n';
@@ -28,25 +43,10 @@ std::optional<uint64_t> number_after(const std::string& text, const char* key) {
   return std::nullopt;
 }
 
-/// One group; false: it has no limit.
-bool limited(const std::string& group, MachineMemory& found) {
-  const std::optional<uint64_t> most = number_after(contents(group + "/memory.max"), "");
-  if (!most) return false;  // "max", or no such file
-  const uint64_t used = number_after(contents(group + "/memory.current"), "").value_or(0);
-  const std::string stat = contents(group + "/memory.stat");
-  const uint64_t cache =
-      number_after(stat, "inactive_file").value_or(0) + number_after(stat, "active_file").value_or(0);
-  const uint64_t kept = used - std::min(used, cache);
-  found = {*most, *most - std::min(*most, kept)};
-  return true;
-}
-
-}  // namespace
-
 MachineMemory machine_memory() {
-  const std::string machine = contents("/proc/meminfo");
-  MachineMemory out{number_after(machine, "MemTotal:").value_or(0) * 1024,
-                    number_after(machine, "MemAvailable:").value_or(0) * 1024};
+  const char* const machine = "/proc/meminfo";
+  MachineMemory out{number_in(machine, "MemTotal:").value_or(0) * 1024,
+                    number_in(machine, "MemAvailable:").value_or(0) * 1024};
   const std::string groups = contents("/proc/self/cgroup");
   const size_t line = groups.find("0::/");
   if (line == std::string::npos) return out;

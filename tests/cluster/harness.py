@@ -52,6 +52,11 @@ def outcome(action):
         return error.name
 
 
+def used(node) -> int:
+    """Bytes of its memory, as it says itself."""
+    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
+
+
 def resident_bytes(node) -> int:
     return int(pathlib.Path(f"/proc/{node.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

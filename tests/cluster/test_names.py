@@ -3,14 +3,10 @@ import signal
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, used, wait_for
 from ocmlib import DEDICATED
 
 MIB = 1 << 20
-
-
-def used(node) -> int:
-    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
 def wait_until_nothing_is_left(program, *homes):

@@ -11,17 +11,13 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, HERE, wait_for
+from harness import FAILURE_DEADLINE_S, HERE, used, wait_for
 from ocmlib import DEDICATED, REMOTE, OcmError
 from rawprogram import CONTROL_VERSION, RawProgram
 
 MIB = 1 << 20
 F_SEAL_WRITE, F_SEAL_FUTURE_WRITE = 0x8, 0x10
 F_ADD_SEALS = 1033
-
-
-def used(node) -> int:
-    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
 def reads(handle, seed: int) -> bool:

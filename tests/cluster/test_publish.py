@@ -4,14 +4,10 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, used, wait_for
 from ocmlib import DEDICATED, OcmError
 
 MIB = 1 << 20
-
-
-def used(node) -> int:
-    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
 def test_what_a_killed_program_was_publishing_is_freed_at_all_its_homes(cluster):

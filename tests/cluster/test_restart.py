@@ -5,16 +5,12 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, used, wait_for
 from ocmlib import DEDICATED
 from rawprogram import RawProgram, done
 
 MIB = 1 << 20
 AUTH = "not a receipt of this session"
-
-
-def used(node) -> int:
-    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
 def restart(cluster, name, how=signal.SIGKILL):

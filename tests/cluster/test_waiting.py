@@ -6,17 +6,13 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, used, wait_for
 from ocmlib import DEDICATED, Session
 from rawprogram import RawProgram, done
 
 MIB = 1 << 20
 ANOTHER_USER = 61001
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="acting as another user needs root")
-
-
-def used(node) -> int:
-    return next(pool["bytes_used"] for pool in node.status()["pools"] if pool["kind"] == "dram")
 
 
 def processor_s(node) -> float:

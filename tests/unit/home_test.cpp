@@ -206,21 +206,21 @@ TEST_F(HomeTest, ADropCostsTheSameHoweverMuchIsPublished) {
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
   };
-  const auto cost_of_100 = [&](char name, size_t published) {
+  const auto cost_of_20 = [&](char name, size_t published) {
     allocation_id = id<AllocationId>(name);
     std::vector<wire::ExtentDescriptor> extents;
     for (size_t i = 0; i < published; ++i) extents.push_back(reserve(kFirst, Layout::kReplicated).value());
     EXPECT_TRUE(publish(extents).is_ok());
     uint64_t least = UINT64_MAX;
-    for (size_t at = 0; at < 400; at += 100) {
+    for (size_t at = 0; at < 400; at += 20) {  // the least of many short ones: others use the machine, too
       const uint64_t began = cpu_ns();
-      for (size_t i = at; i < at + 100; ++i) home->drop(id_of(extents[i]));
+      for (size_t i = at; i < at + 20; ++i) home->drop(id_of(extents[i]));
       least = std::min(least, cpu_ns() - began);
     }
     return least;
   };
-  const uint64_t of_few = cost_of_100('f', 500), of_many = cost_of_100('m', 8000);
-  EXPECT_LT(of_many, 8 * of_few) << "a walk over all that is published would cost 16 times as much";
+  const uint64_t of_few = cost_of_20('f', 500), of_many = cost_of_20('m', 8000);
+  EXPECT_LT(of_many, 5 * of_few) << "a walk over all that is published would cost 16 times as much";
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -77,16 +76,7 @@ Result<os::Fd> make_huge(uint64_t bytes, const os::MemfdOptions& options) {
 
 }  // namespace
 
-uint64_t huge_page_bytes() {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
-  if (!file) return 0;
-  char line[256];
-  while (std::fgets(line, sizeof(line), file.get()) != nullptr) {
-    unsigned long kib = 0;
-    if (std::sscanf(line, "Hugepagesize: %lu kB", &kib) == 1) return uint64_t{kib} * 1024;
-  }
-  return 0;
-}
+uint64_t huge_page_bytes() { return os::number_in("/proc/meminfo", "Hugepagesize:").value_or(0) * 1024; }
 
 DramBackend::DramBackend(DramConfig config)
     : config_(config),

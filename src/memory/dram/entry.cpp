@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/units.h"
 #include "memory/dram/dram_backend.h"
+#include "os/machine_memory.h"
 
 namespace ocm::memory::dram {
 namespace {
@@ -44,13 +44,6 @@ Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferO
   return std::unique_ptr<KindBackend>(std::make_unique<DramBackend>(config));
 }
 
-/// 0 if the file is not there.
-uint64_t number_in(const char* path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "re"), std::fclose);
-  unsigned long long number = 0;
-  return file && std::fscanf(file.get(), "%llu", &number) == 1 ? number : 0;
-}
-
 Status check_machine(const Settings& settings, std::vector<std::string>& warnings) {
   const uint64_t numa_node = settings.get(kSelf, kNumaNode);
   const std::string nodes = "/sys/devices/system/node";
@@ -68,9 +61,9 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
                                               "; this machine has " + std::to_string(there) +
                                               " bytes of memory");
   }
-  const uint64_t huge = number_in("/proc/sys/vm/nr_hugepages") * huge_page_bytes();
+  const uint64_t huge = os::number_in("/proc/sys/vm/nr_hugepages").value_or(0) * huge_page_bytes();
   if (settings.get(kSelf, kHugepages) != 0 && huge < bytes &&
-      number_in("/proc/sys/vm/nr_overcommit_hugepages") == 0) {
+      os::number_in("/proc/sys/vm/nr_overcommit_hugepages").value_or(0) == 0) {
     warnings.push_back("[offer.dram] hugepages: " + format_bytes(huge) + " of huge pages are reserved for " +
                        format_bytes(bytes) + ", so extents get ordinary pages: raise vm.nr_hugepages");
   }
