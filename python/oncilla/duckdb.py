@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .core.errors import AllocationError, NotFound, PeerError, TooLarge, Unsupported
+from .core.errors import NoCoordinator, NotFound
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,9 +33,9 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
     """Makes every table of the pool whose name starts with `prefix` a view of the connection.
 
     Each query reads the tables' newest versions, and moves the columns and row groups that it needs.
-    One that cannot be opened is left out with a warning, and so are tables whose names differ in case only, for
-    DuckDB knows no difference: register one of them by itself, `connection.register("name", pool.table("Name"))`.
-    Returns the names of the views. Raises: NoCoordinator.
+    One that cannot be opened, or has a type that DuckDB does not know, is left out with a warning, and so are tables
+    whose names differ in case only, for DuckDB knows no difference: register one of them by itself,
+    `connection.register("name", pool.table("Name"))`. Returns the names of the views. Raises: NoCoordinator.
     """
     names = sorted(name for name in pool.tables() if name.startswith(prefix))
     counts = Counter(map(_folded, names))
@@ -48,12 +48,14 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
         table = pool.table(name)
         try:
             table.newest()
+            connection.register(name, table)
         except NotFound:
             continue  # dropped just now
-        except (AllocationError, PeerError, Unsupported, TooLarge) as error:
+        except NoCoordinator:
+            raise
+        except Exception as error:  # whatever another user stored ends this one alone
             _leave_out(name, str(error))
             continue
-        connection.register(name, table)
         views.append(name)
     return views
 

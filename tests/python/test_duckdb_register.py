@@ -1,9 +1,11 @@
 """Which names are tables, and `register`: one entry that is none, or that is lost, leaves the others usable."""
 from __future__ import annotations
 
+import decimal
 import warnings
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import oncilla
@@ -56,6 +58,22 @@ def test_what_looks_like_a_table_and_is_none_is_left_out_with_a_warning(pool, pr
     pool.table(f"{prefix}c").put(numbered(3))
     connection = duckdb.connect()
     with pytest.warns(RuntimeWarning, match=f"table {prefix}bad is left out: .*PROTOCOL"):
+        views = register(connection, pool, prefix)
+    assert views == [f"{prefix}a", f"{prefix}c"] and counts(connection, views) == [1, 3]
+
+
+@pytest.mark.parametrize("column", [
+    pa.array([1.5], pa.float64()).cast(pa.float16()),
+    pa.array([decimal.Decimal("1.5")], pa.decimal256(50, 2)),
+    pa.array([decimal.Decimal("100")], pa.decimal128(10, -2)),
+    None,
+], ids=lambda column: "nothing" if column is None else str(column.type))
+def test_a_table_that_duckdb_cannot_read_is_left_out_with_a_warning(pool, prefix, column):
+    pool.table(f"{prefix}a").put(numbered(1))
+    pool.table(f"{prefix}bad").put(pa.table({} if column is None else {"x": column}))
+    pool.table(f"{prefix}c").put(numbered(3))
+    connection = duckdb.connect()
+    with pytest.warns(RuntimeWarning, match=f"table {prefix}bad is left out: "):
         views = register(connection, pool, prefix)
     assert views == [f"{prefix}a", f"{prefix}c"] and counts(connection, views) == [1, 3]
 

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <string>
 
 #include "base/crc32c.h"
 #include "table/format/verify.h"
@@ -153,6 +155,56 @@ TEST(TableCatalogue, BuffersAreLongEnoughForTheirRows) {
   refused(3, [](Chunk& chunk) { chunk.buffers[1] = 9; });
   refused(3, [](Chunk& chunk) { chunk.dictionaries[0] = 1; });
   refused(3, [](Chunk& chunk) { chunk.dictionaries.clear(); });
+}
+
+/// How many bytes of memory more than before this process had at most while it decoded a catalogue.
+int64_t decoding_takes(const std::string& catalogue, Code& code) {
+  const auto status_bytes = [](const std::string& key) {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      int64_t kib = 0;
+      if (word == key && status >> kib) return kib * 1024;
+    }
+    return int64_t{-1};
+  };
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is the present
+  const int64_t before = status_bytes("VmRSS:");
+  const Footer footer{catalogue.size(), crc32c(0, catalogue.data(), catalogue.size()), 42};
+  code = decode_catalogue(span_of(catalogue), footer, last_part_bytes(catalogue.size())).status().code();
+  return status_bytes("VmHWM:") - before;
+}
+
+TEST(TableCatalogue, ManyEmptyMessagesTakeNoMemory) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  const auto bytes_of = [](const char* bytes, size_t length) { return std::string(bytes, length); };
+  const auto many = [](const std::string& one) {
+    std::string out;
+    while (out.size() < kBytes) out += one;
+    return out;
+  };
+  const auto message = [](char number, const std::string& content) {
+    std::string out(1, static_cast<char>(number << 3 | 2));
+    for (size_t length = content.size(); out.size() < 6; length >>= 7)
+      out += static_cast<char>((length & 0x7f) | (out.size() < 5 ? 0x80 : 0));
+    return out + content;
+  };
+  const std::string head = bytes_of("\x09\x2a\0\0\0\0\0\0\0\x18\x01", 11);  // table 42, one replica
+  const std::string schema = message(4, bytes_of("\x0a\x02+s", 4));
+  const std::string one = message(4, bytes_of("\x0a\x02+s\x2a\x03\x0a\x01l", 9));
+  const std::string fields = message(4, bytes_of("\x0a\x02+s", 4) + many(bytes_of("\x2a\0", 2)));
+  const std::string columns = one + message(6, bytes_of("\x08\x01", 2) + many(bytes_of("\x12\0", 2)));
+  const std::string lengths =
+      one + message(6, bytes_of("\x08\x01", 2) + message(2, message(1, message(2, many("\x01")))));
+  const std::string dictionaries = schema + many(bytes_of("\x3a\0", 2)),
+                    groups = one + many(bytes_of("\x32\0", 2));
+  const std::string nodes = schema + many(bytes_of("\x4a\0", 2)), parts = schema + message(5, many("\x40"));
+  for (const std::string& body : {fields, columns, lengths, dictionaries, groups, nodes, parts}) {
+    Code code = Code::kOk;
+    const int64_t bytes = decoding_takes(head + body, code);
+    const auto which = testing::PrintToString(body.substr(0, 24));
+    EXPECT_EQ(code, Code::kProtocol) << which;
+    EXPECT_LT(bytes, static_cast<int64_t>(6 * kBytes)) << which;
+  }
 }
 
 /// The good catalogue with its number and its color packed.

@@ -1,5 +1,8 @@
 #include "table/format/catalogue.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -66,6 +69,73 @@ void column_to(const Column& column, wire::Column& out) {
 }
 
 // ---------------------------------------------------------------- in
+// What two bytes can say takes a hundred in memory, so messages are counted before they are parsed, and each group and
+// dictionary is checked before the next.
+
+using Bytes = std::span<const std::byte>;
+
+/// Calls visit(number, whole, content) for each field of a message; of one without a length the content is empty.
+/// False: it is no message, or visit() said so.
+template <class Visit>
+bool for_each_field(Bytes bytes, Visit visit) {
+  using Lite = google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
+  const auto at = [&in] { return static_cast<size_t>(in.CurrentPosition()); };
+  while (at() < bytes.size()) {
+    const size_t begin = at();
+    const uint32_t tag = in.ReadTag();
+    if (tag == 0) return false;
+    uint32_t length = 0;
+    if (Lite::GetTagWireType(tag) == Lite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!in.ReadVarint32(&length) || length > bytes.size() - at() || !in.Skip(static_cast<int>(length)))
+        return false;
+    } else if (!Lite::SkipField(&in, tag)) {
+      return false;
+    }
+    OCM_DASSERT(begin < at() && at() <= bytes.size());
+    const Bytes whole = bytes.subspan(begin, at() - begin);
+    if (!visit(Lite::GetTagFieldNumber(tag), whole, whole.last(length))) return false;
+  }
+  return true;
+}
+
+template <class Message>
+bool parse(Bytes bytes, Message& out) {
+  return out.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+/// Whether a wire::Field has at most `left` fields within, which are taken from it.
+bool has_fields_at_most(Bytes field, uint32_t& left, uint32_t depth) {
+  return for_each_field(field, [&](int number, Bytes, Bytes content) {
+    if (number != wire::Field::kChildrenFieldNumber && number != wire::Field::kDictionaryFieldNumber)
+      return true;
+    if (left == 0 || depth >= kDepthMax) return false;
+    --left;
+    return has_fields_at_most(content, left, depth + 1);
+  });
+}
+
+/// The catalogue without its groups and dictionaries.
+Status head_from(Bytes bytes, uint64_t segment_bytes, wire::Catalogue& out) {
+  std::string head;
+  uint32_t fields_left = kFieldsMax;
+  uint64_t parts_left = segment_bytes / kAlignment, nodes = 0;
+  const bool is_whole = for_each_field(bytes, [&](int number, Bytes whole, Bytes content) {
+    if (number == wire::Catalogue::kGroupsFieldNumber || number == wire::Catalogue::kDictionariesFieldNumber)
+      return true;
+    if (number == wire::Catalogue::kNodesFieldNumber && ++nodes > kNodesMax) return false;
+    if (number == wire::Catalogue::kPartsFieldNumber) {
+      const uint64_t parts = std::max<uint64_t>(content.size(), 1);  // at most
+      if (parts > parts_left) return false;
+      parts_left -= parts;
+    }
+    head.append(reinterpret_cast<const char*>(whole.data()), whole.size());
+    return number != wire::Catalogue::kSchemaFieldNumber || has_fields_at_most(content, fields_left, 0);
+  });
+  if (!is_whole) return bad("it cannot be parsed, or has more nodes, parts or fields than a table can have");
+  return parse(std::as_bytes(std::span(head)), out) ? Status() : bad("it cannot be parsed");
+}
 
 Status field_from(const wire::Field& in, Field& field, uint32_t depth) {
   if (depth > kDepthMax) return bad("it is nested too deep");
@@ -111,7 +181,10 @@ class Checker {
  public:
   explicit Checker(const Catalogue& catalogue) : catalogue_(catalogue) {
     uint32_t next = 0;
-    const auto number = [this](const Field& field, uint32_t n) { numbers_.emplace(&field, n); };
+    const auto number = [this](const Field& field, uint32_t n) {
+      numbers_.emplace(&field, n);
+      fields_.push_back(&field);
+    };
     number_fields(catalogue.schema, next, number);
     uint64_t end = 0;
     for (const uint64_t bytes : catalogue.parts) ends_.push_back(end += bytes);
@@ -119,28 +192,38 @@ class Checker {
   }
 
   Status check() {
-    std::vector<const Field*> fields(numbers_.size());
-    for (const auto& [field, number] : numbers_) fields[number] = field;
-    for (size_t i = 0; i < catalogue_.dictionaries.size(); ++i) {
-      const Dictionary& dictionary = catalogue_.dictionaries[i];
-      if (dictionary.field >= fields.size() || !fields[dictionary.field]->has_dictionary())
-        return bad("a dictionary of no field");
-      if (dictionary.chunk.packing) return bad("a packed dictionary");
-      OCM_TRY(check_chunk(dictionary.chunk, fields[dictionary.field]->values(), i));
-    }
-    uint64_t rows = 0;
-    for (const Group& group : catalogue_.groups) {
-      if (group.rows == 0 || group.rows > kFieldRowsMax) return bad("a row group's rows");
-      rows += group.rows;
-      if (rows > INT64_MAX) return bad("a row group's rows");
-      if (group.columns.size() != catalogue_.schema.children.size()) return bad("a row group's columns");
-      for (size_t c = 0; c < group.columns.size(); ++c) {
-        const Chunk& chunk = group.columns[c].chunk;
-        if (chunk.lengths.empty() || chunk.lengths[0] != group.rows) return bad("a column's rows");
-        OCM_TRY(check_chunk(chunk, catalogue_.schema.children[c], catalogue_.dictionaries.size()));
-      }
+    for (size_t i = 0; i < catalogue_.dictionaries.size(); ++i)
+      OCM_TRY(check_dictionary(catalogue_.dictionaries[i], i));
+    for (const Group& group : catalogue_.groups) OCM_TRY(check_group(group));
+    return {};
+  }
+
+  /// Each once, and before the groups.
+  Status check_dictionary(const Dictionary& dictionary, size_t place) const {
+    if (dictionary.field >= fields_.size() || !fields_[dictionary.field]->has_dictionary())
+      return bad("a dictionary of no field");
+    if (dictionary.chunk.packing) return bad("a packed dictionary");
+    return check_chunk(dictionary.chunk, fields_[dictionary.field]->values(), place);
+  }
+
+  /// Each once.
+  Status check_group(const Group& group) {
+    if (group.rows == 0 || group.rows > kFieldRowsMax) return bad("a row group's rows");
+    rows_ += group.rows;
+    if (rows_ > INT64_MAX) return bad("a row group's rows");
+    if (group.columns.size() != catalogue_.schema.children.size()) return bad("a row group's columns");
+    for (size_t c = 0; c < group.columns.size(); ++c) {
+      const Chunk& chunk = group.columns[c].chunk;
+      if (chunk.lengths.empty() || chunk.lengths[0] != group.rows) return bad("a column's rows");
+      OCM_TRY(check_chunk(chunk, catalogue_.schema.children[c], catalogue_.dictionaries.size()));
     }
     return {};
+  }
+
+  /// More bytes than a message of so many columns can have in the catalogue.
+  uint64_t bytes_max(uint64_t columns) const {
+    constexpr uint64_t kPerColumn = 128, kPerField = 64;  // offset, packing, bounds; ten bytes a number
+    return kPerColumn * (columns + 1) + kPerField * fields_.size();
   }
 
  private:
@@ -188,7 +271,7 @@ class Checker {
     at.buffer += buffers;
     if (length > kFieldRowsMax || nulls > length) return bad("a field's length");
     OCM_TRY(check_buffers(field.type, at.chunk.packing_of(index), length, nulls, bytes));
-    if (field.has_dictionary()) OCM_TRY(check_dictionary(field, at));
+    if (field.has_dictionary()) OCM_TRY(check_dictionary_of(field, at));
     for (const Field& child : field.children) {
       const size_t child_index = at.field;
       OCM_TRY(check_field(child, at));
@@ -224,7 +307,7 @@ class Checker {
     return {};
   }
 
-  Status check_dictionary(const Field& field, Cursor& at) const {
+  Status check_dictionary_of(const Field& field, Cursor& at) const {
     if (at.dictionary >= at.chunk.dictionaries.size()) return bad("a dictionary is missing");
     const uint32_t number = at.chunk.dictionaries[at.dictionary++];
     if (number >= at.dictionaries_before || catalogue_.dictionaries[number].field != numbers_.at(&field))
@@ -235,6 +318,8 @@ class Checker {
   static constexpr uint64_t kCapacityMax = uint64_t{1} << 60;
   const Catalogue& catalogue_;
   std::unordered_map<const Field*, uint32_t> numbers_;
+  std::vector<const Field*> fields_;  // by number
+  uint64_t rows_ = 0;
   std::vector<uint64_t> ends_;  // of the data parts
 };
 
@@ -249,6 +334,49 @@ Status read_parts(const wire::Catalogue& in, uint64_t catalogue_bytes, uint64_t 
     parts.push_back(bytes);
   }
   return left == 0 ? Status() : bad("its parts are shorter than the segment");
+}
+
+Status dictionaries_from(Bytes bytes, Checker& checker, std::vector<Dictionary>& out) {
+  Status status;
+  for_each_field(bytes, [&](int number, Bytes, Bytes content) {
+    if (number != wire::Catalogue::kDictionariesFieldNumber) return true;
+    wire::Dictionary in;
+    if (content.size() > checker.bytes_max(1) || !parse(content, in)) status = bad("a dictionary");
+    if (!status.is_ok()) return false;
+    out.push_back({in.field(), chunk_from(in.chunk())});
+    status = checker.check_dictionary(out.back(), out.size() - 1);
+    return status.is_ok();
+  });
+  return status;
+}
+
+Status group_from(Bytes bytes, const Checker& checker, size_t columns, Group& out) {
+  size_t found = 0;
+  const bool is_whole = for_each_field(bytes, [&](int number, Bytes, Bytes) {
+    return number != wire::Group::kColumnsFieldNumber || ++found <= columns;
+  });
+  wire::Group in;
+  if (!is_whole || found != columns) return bad("a row group's columns");
+  if (bytes.size() > checker.bytes_max(columns) || !parse(bytes, in)) return bad("a row group");
+  out.rows = in.rows();
+  out.columns.reserve(columns);
+  for (const wire::Column& column : in.columns()) {
+    Column& to = out.columns.emplace_back();
+    to.chunk = chunk_from(column.chunk());
+    OCM_TRY(bounds_from(column, to.bounds));
+  }
+  return {};
+}
+
+Status groups_from(Bytes bytes, Checker& checker, size_t columns, std::vector<Group>& out) {
+  Status status;
+  for_each_field(bytes, [&](int number, Bytes, Bytes content) {
+    if (number != wire::Catalogue::kGroupsFieldNumber) return true;
+    status = group_from(content, checker, columns, out.emplace_back());
+    if (status.is_ok()) status = checker.check_group(out.back());
+    return status.is_ok();
+  });
+  return status;
 }
 
 }  // namespace
@@ -316,7 +444,7 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   if (crc32c(0, bytes.data(), bytes.size()) != footer.crc)
     return Status(Code::kBadChecksum, "the catalogue's checksum does not match its bytes");
   wire::Catalogue in;
-  if (!in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return bad("it cannot be parsed");
+  OCM_TRY(head_from(bytes, segment_bytes, in));
   Catalogue catalogue;
   catalogue.table = in.table();
   if (catalogue.table != footer.table) return bad("its table is not the footer's");
@@ -327,26 +455,15 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.packed = in.packed();
   if (!is_kind(in.kind())) return bad("its kind");
   catalogue.kind = static_cast<Kind>(in.kind());
-  if (in.nodes_size() > kNodesMax) return bad("more nodes than a cluster can have");
   catalogue.nodes.assign(in.nodes().begin(), in.nodes().end());
   OCM_TRY(field_from(in.schema(), catalogue.schema, 0));
   if (catalogue.schema.format != "+s" || catalogue.schema.has_dictionary())
     return bad("its schema is not a struct");
   OCM_TRY(check_schema(catalogue.schema));
   OCM_TRY(read_parts(in, footer.catalogue_bytes, segment_bytes, catalogue.parts));
-  for (const wire::Dictionary& from : in.dictionaries()) {
-    catalogue.dictionaries.push_back({from.field(), chunk_from(from.chunk())});
-  }
-  for (const wire::Group& from : in.groups()) {
-    Group& group = catalogue.groups.emplace_back();
-    group.rows = from.rows();
-    for (const wire::Column& column : from.columns()) {
-      Column& to = group.columns.emplace_back();
-      to.chunk = chunk_from(column.chunk());
-      OCM_TRY(bounds_from(column, to.bounds));
-    }
-  }
-  OCM_TRY(Checker(catalogue).check());
+  Checker checker(catalogue);
+  OCM_TRY(dictionaries_from(bytes, checker, catalogue.dictionaries));
+  OCM_TRY(groups_from(bytes, checker, catalogue.schema.children.size(), catalogue.groups));
   return catalogue;
 }
 
