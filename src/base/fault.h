@@ -79,11 +79,12 @@ namespace ocm::fault {
   X(kEndNotTold, "mutation.end_not_told") /* R11: a home ends that voters count on for the loss of others */ \
   X(kMemoryOfLosses,                                                                                         \
     "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */                \
-  X(kLostIsCopy, "mutation.lost_is_copy") /* S4: a stop counts on what its home heard is lost */             \
-  X(kNeverStands, "mutation.stands")      /* who waits in its stop never takes the seat */                   \
-  X(kDoubtLeft, "mutation.doubt_left")    /* R11: a home ends with a loss that few accepted */               \
-  X(kNewsOfOne, "mutation.news")          /* N9: a home that did not lead does not tell of a name's part */  \
-  X(kHalfANameTaken, "mutation.half")     /* N7: a name that one home reports is taken for whole */          \
+  X(kChangesForgotten, "mutation.changes") /* Q9: nor with what it decided since all was saved */            \
+  X(kLostIsCopy, "mutation.lost_is_copy")  /* S4: a stop counts on what its home heard is lost */            \
+  X(kNeverStands, "mutation.stands")       /* who waits in its stop never takes the seat */                  \
+  X(kDoubtLeft, "mutation.doubt_left")     /* R11: a home ends with a loss that few accepted */              \
+  X(kNewsOfOne, "mutation.news")           /* N9: a home that did not lead does not tell of a name's part */ \
+  X(kHalfANameTaken, "mutation.half")      /* N7: a name that one home reports is taken for whole */         \
   X(kLateGoneNotMissed,                                                                                      \
     "mutation.late_gone")                 /* a new replica that is gone after the switch is not missed */    \
   X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */             \
@@ -151,6 +152,7 @@ namespace ocm::fault {
   X(kVoterRemembered, "a voter's next run remembered its council")                               \
   X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
   X(kVoterSavedLater, "what a voter knew was saved once its disk took it")                       \
+  X(kVoterAppended, "what became different of what a voter knew was appended")                   \
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
   X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \

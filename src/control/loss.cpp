@@ -122,7 +122,7 @@ LossLedger::HomeVotes& LossLedger::home(uint32_t partition) {
       return a.second.until_ns < b.second.until_ns;
     }));
   }
-  ++version_;
+  homes_changed();
   OCM_DASSERT(homes_.size() < kHomesMax);
   return homes_[partition];
 }
@@ -139,7 +139,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       for (Lost& lost : part->second.lost) {
         if (lost.id != id || lost.freed) continue;
         lost.freed = true;
-        ++version_;
+        part_changed(of->second);
       }
       if (is_gone) leave(part->second, id);
       forget_if_over(part);
@@ -149,11 +149,11 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   HomeVotes& votes = home(partition);
   const HomeEnd before = votes.end;
   votes.end.merge(end);
-  if (votes.end != before) ++version_;
+  if (votes.end != before) homes_changed();
   if (!node.empty()) votes.node = node;
   out.over = votes.over != 0 && (freed_before == 0 || !made_before(votes.over, freed_before));
   if (out.over) return out;
-  if (std::exchange(votes.over, 0) != 0) ++version_;
+  if (std::exchange(votes.over, 0) != 0) homes_changed();
   std::vector<std::pair<ExtentId, const Part*>> living;
   for (auto it = part_of_.lower_bound(first_of(partition));
        it != part_of_.end() && it->first.address.partition() == partition; ++it) {
@@ -212,6 +212,7 @@ void LossLedger::forget_promises(uint64_t now_ns) {
       continue;
     }
     for (const ExtentId& id : part.replicas) part_of_.erase(id);
+    part_changed(it->first);
     it = parts_.erase(it);
   }
 }
@@ -254,7 +255,7 @@ void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>&
                        const std::optional<ExtentId>& ended) {
   const bool ends = ended && !part.ended;
   if (lost.size() <= part.lost.size() && !ends) return;
-  ++version_;
+  part_changed(part.replicas.front());
   if (ends) part.ended = ended;
   for (size_t i = part.lost.size(); i < lost.size(); ++i) {
     const auto voted = homes_.find(lost[i].address.partition());
@@ -304,7 +305,7 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       part->promised = part->accepted_at = request.ballot;
       part->promised_ns = now_ns;
       part->accepted = request.replica;
-      ++version_;
+      part_changed(request.part.front());
       out.agreed = true;
       break;
     }
@@ -330,7 +331,7 @@ void LossLedger::leave(Part& part, const ExtentId& replica) {
   if (!has(part.replicas, replica) || has(part.gone, replica)) return;
   part.gone.push_back(replica);
   OCM_DASSERT(part.gone.size() <= part.replicas.size());
-  ++version_;
+  part_changed(part.replicas.front());
 }
 
 bool LossLedger::is_awaited(const Part& part, const ExtentId& replica) {
@@ -346,28 +347,69 @@ void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
                                    [&](const ExtentId& id) { return is_awaited(part, id); });
   if (awaited && !OCM_MUTATION("forget-too-early")) return;  // R8
   for (const ExtentId& id : part.replicas) part_of_.erase(id);
+  part_changed(it->first);
   parts_.erase(it);
+}
+
+void LossLedger::part_changed(const ExtentId& first) {
   ++version_;
+  if (changes_.size() >= kChangesMax) {
+    const auto half = changes_.begin() + kChangesMax / 2;
+    changes_from_ = std::prev(half)->first;
+    changes_.erase(changes_.begin(), half);
+  }
+  changes_.emplace_back(version_, first);
+}
+
+void LossLedger::all_changed() {
+  homes_changed();
+  changes_.clear();
+  changes_from_ = version_;
+}
+
+std::optional<LossChange> LossLedger::changed_since(uint64_t version) const {
+  if (version < changes_from_) return std::nullopt;
+  std::set<ExtentId> changed;
+  for (auto it = changes_.rbegin(); it != changes_.rend() && it->first > version; ++it)
+    changed.insert(it->second);
+  LossChange out;
+  for (const ExtentId& first : changed) {
+    const auto part = parts_.find(first);
+    LossState::Part copy = part == parts_.end() ? LossState::Part() : copy_of(part->second);
+    if (copy.is_blank())
+      out.forgotten.push_back(first);
+    else
+      out.state.parts[first] = std::move(copy);
+  }
+  if (homes_version_ > version) add_homes(0, out.state);
+  return out;
+}
+
+LossState::Part LossLedger::copy_of(const Part& part) {
+  LossState::Part out;
+  out.replicas = part.replicas;
+  for (const Lost& lost : part.lost) out.lost.push_back({lost.id, lost.freed});
+  out.ended = part.ended;
+  out.gone = part.gone;
+  out.accepted_at = part.accepted_at;
+  out.accepted = part.accepted;
+  return out;
 }
 
 LossState LossLedger::state(uint64_t now_ns) const {
   LossState out;
-  for (const auto& [first, part] : parts_) {
-    LossState::Part& copy = out.parts[first];
-    copy.replicas = part.replicas;
-    for (const Lost& lost : part.lost) copy.lost.push_back({lost.id, lost.freed});
-    copy.ended = part.ended;
-    copy.gone = part.gone;
-    copy.accepted_at = part.accepted_at;
-    copy.accepted = part.accepted;
-  }
+  for (const auto& [first, part] : parts_) out.parts[first] = copy_of(part);
+  add_homes(now_ns, out);
+  return out;
+}
+
+void LossLedger::add_homes(uint64_t now_ns, LossState& out) const {
   for (const auto& [partition, votes] : homes_) {
     out.votes_ns[partition] = votes.until_ns > now_ns ? votes.until_ns - now_ns : 0;
     if (votes.end.leaving != 0) out.ends[partition] = votes.end;
     if (!votes.node.empty()) out.nodes[partition] = votes.node;
     if (votes.over != 0) out.over[partition] = votes.over;
   }
-  return out;
 }
 
 std::map<uint32_t, std::string> LossLedger::awaited(uint64_t now_ns) const {
@@ -388,6 +430,7 @@ void LossLedger::run_is_over(uint32_t partition) {
        it != part_of_.end() && it->first.address.partition() == partition; ++it)
     there.push_back(it->first);
   uint32_t& newest = home(partition).over;
+  if (!there.empty()) homes_changed();
   for (const ExtentId& id : there) {
     forget(newest, id.generation);
     const auto of = part_of_.find(id);
@@ -418,7 +461,7 @@ bool LossLedger::may_be(const LossState::Part& part) const {
 }
 
 void LossLedger::install(uint64_t now_ns, const LossState& state) {
-  ++version_;
+  all_changed();
   for (const auto& [partition, left_ns] : state.votes_ns) {
     HomeVotes& votes = home(partition);
     votes.until_ns = std::max(votes.until_ns, now_ns + std::min(left_ns, lease_ns_));
@@ -466,7 +509,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
 }
 
 void LossLedger::clear() {
-  ++version_;
+  all_changed();
   parts_.clear();
   part_of_.clear();
   homes_.clear();

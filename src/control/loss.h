@@ -115,6 +115,8 @@ struct LossState {
     std::vector<ExtentId> gone;
     Ballot accepted_at;
     ExtentId accepted;
+    /// Nobody would miss it.
+    bool is_blank() const { return lost.empty() && !ended && gone.empty() && accepted_at.round == 0; }
   };
   std::map<ExtentId, Part> parts;  // by the first replica
   std::map<uint32_t, uint64_t>
@@ -127,6 +129,12 @@ struct LossState {
 /// Adds what another sealed voter knew.
 void merge(LossState& into, const LossState& from);
 
+/// What became different since an earlier state.
+struct LossChange {
+  LossState state;  // parts: those that changed, whole; of homes all, or none if nothing of them changed
+  std::vector<ExtentId> forgotten;  // parts that are not there any more, or blank; by their first replicas
+};
+
 /// When the lease of a home ends that heard from voters: `asked_ns` holds, by voter, when the newest granted request
 /// was sent. The clocks of home and voters only need the same speed, within a twentieth (Q2).
 uint64_t lease_until_ns(std::vector<uint64_t> asked_ns, size_t needed, uint64_t lease_ns);
@@ -137,6 +145,7 @@ class LossLedger {
   static constexpr size_t kPartsMax = 65536;
   static constexpr size_t kHomesMax = 65536;
   static constexpr size_t kWatchedMax = 64;  // of one vote
+  static constexpr size_t kChangesMax = 8192;
   static_assert(kWatchedMax <= kPartsMax);
 
   explicit LossLedger(uint64_t lease_ns) : lease_ns_(lease_ns) {}
@@ -169,6 +178,8 @@ class LossLedger {
   Result<LossAnswer> answer(uint64_t now_ns, const LossRequest& request);
 
   LossState state(uint64_t now_ns) const;
+  /// Without the times of votes. Nothing: more became different than is noted, at least the newest kChangesMax / 2 parts.
+  std::optional<LossChange> changed_since(uint64_t version) const;
   /// With what the sealed voters of the council before knew.
   void install(uint64_t now_ns, const LossState& state);
   void clear();
@@ -223,12 +234,20 @@ class LossLedger {
   bool may_be(const LossState::Part& part) const;
   void forget_promises(uint64_t now_ns);
   HomeVotes& home(uint32_t partition);
+  static LossState::Part copy_of(const Part& part);
+  void add_homes(uint64_t now_ns, LossState& out) const;
+  void part_changed(const ExtentId& first);
+  void homes_changed() { homes_version_ = ++version_; }
+  void all_changed();
 
   uint64_t lease_ns_;
   uint64_t version_ = 0;
-  std::map<ExtentId, Part> parts_;        // by the first replica
-  std::map<ExtentId, ExtentId> part_of_;  // replica -> first replica
-  std::map<uint32_t, HomeVotes> homes_;   // also of votes that are over
+  uint64_t homes_version_ = 0;                          // the newest that changed one of homes_
+  uint64_t changes_from_ = 0;                           // changes_ has all parts that changed after it
+  std::vector<std::pair<uint64_t, ExtentId>> changes_;  // a version, and the part that it changed
+  std::map<ExtentId, Part> parts_;                      // by the first replica
+  std::map<ExtentId, ExtentId> part_of_;                // replica -> first replica
+  std::map<uint32_t, HomeVotes> homes_;                 // also of votes that are over
 };
 
 /// One attempt to have a replica lost, or a part ended: the requests, round by round.

@@ -68,6 +68,14 @@ wire::VoterState to_wire(const LossState& from) {
   return out;
 }
 
+/// Without times: the votes of a run that is remembered are over.
+wire::VoterState to_memory(LossState from) {
+  std::erase_if(from.parts, [](const auto& part) { return part.second.is_blank(); });
+  wire::VoterState out = to_wire(from);
+  for (auto& vote : *out.mutable_votes()) vote.clear_left_ns();
+  return out;
+}
+
 LossState from_wire(const wire::VoterState& from) {
   LossState out;
   for (const auto& vote : from.votes()) {
@@ -334,10 +342,45 @@ wire::VoterMemory Voter::memory() const {
   set_ballot(end_.promised(), *out.mutable_promised());
   set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
   if (end_.accepted()) *out.mutable_accepted() = end_.accepted()->install;
-  if (fault::at(fault::Point::kMemoryOfLosses)) return out;
-  *out.mutable_state() = to_wire(ledger_.state(0));
-  for (auto& vote : *out.mutable_state()->mutable_votes()) vote.clear_left_ns();
+  if (!fault::at(fault::Point::kMemoryOfLosses)) *out.mutable_state() = to_memory(ledger_.state(0));
   return out;
+}
+
+std::optional<wire::VoterChange> Voter::memory_since(const MemoryKey& before) const {
+  if (council_.id() != before.council) return std::nullopt;
+  const auto change = ledger_.changed_since(before.ledger);
+  if (!change) return std::nullopt;
+  wire::VoterChange out;
+  set_ballot(end_.promised(), *out.mutable_promised());
+  set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
+  if (end_.accepted_at() != before.accepted_at) *out.mutable_accepted() = end_.accepted()->install;
+  if (home_in_.id() != before.home_in) *out.mutable_home_in() = home_in_;
+  if (fault::at(fault::Point::kMemoryOfLosses)) return out;
+  *out.mutable_state() = to_memory(change->state);
+  for (const ExtentId& first : change->forgotten) set_ref(first, *out.add_forgotten());
+  return out;
+}
+
+void apply_changes(wire::VoterMemory& memory, std::span<const wire::VoterChange> changes) {
+  if (changes.empty()) return;
+  std::map<ExtentId, wire::VoterState::Part> parts;
+  const auto put = [&parts](const wire::VoterState& state) {
+    for (const wire::VoterState::Part& part : state.parts()) {
+      if (part.replicas_size() > 0) parts[id_of(part.replicas(0))] = part;
+    }
+  };
+  put(memory.state());
+  for (const wire::VoterChange& change : changes) {
+    *memory.mutable_promised() = change.promised();
+    *memory.mutable_accepted_at() = change.accepted_at();
+    if (change.has_accepted()) *memory.mutable_accepted() = change.accepted();
+    if (change.has_home_in()) *memory.mutable_home_in() = change.home_in();
+    if (change.state().votes_size() > 0) *memory.mutable_state()->mutable_votes() = change.state().votes();
+    put(change.state());
+    for (const wire::ExtentRef& first : change.forgotten()) parts.erase(id_of(first));
+  }
+  memory.mutable_state()->clear_parts();
+  for (auto& [first, part] : parts) *memory.mutable_state()->add_parts() = std::move(part);
 }
 
 std::optional<Voter> Voter::remembered(uint64_t now_ns, const std::string& name,

@@ -36,6 +36,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,8 @@ class Voter {
     bool operator==(const MemoryKey&) const = default;
   };
   MemoryKey memory_key() const;
+  /// Nothing: too much is different, and memory() is to be asked for.
+  std::optional<wire::VoterChange> memory_since(const MemoryKey& before) const;
   /// The voter of a former run. It may answer seal(), accept() and install() alone, and those not before the votes that the
   /// run gave are over. Nothing: it is no memory, or another node's.
   static std::optional<Voter> remembered(uint64_t now_ns, const std::string& name,
@@ -136,6 +139,9 @@ LossAnswer from_wire(const wire::ReplicaLosing& answer);
 
 /// Adds what one sealed voter knew.
 void merge(wire::VoterState& into, const wire::VoterState& from);
+
+/// `memory` after `changes`, the oldest first.
+void apply_changes(wire::VoterMemory& memory, std::span<const wire::VoterChange> changes);
 
 /// A home's side: the council that it knows and the votes that it holds.
 class LeaseHolder {

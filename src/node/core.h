@@ -48,10 +48,12 @@ class VoterStore {
  public:
   enum class Of { kThisRun, kFormerRuns };
   virtual ~VoterStore() = default;
-  /// What was saved last, also by a former run; empty: nothing.
-  virtual std::string load(Of of) = 0;
+  /// What was saved last, also by a former run, and what was appended to it since; empty: nothing.
+  virtual std::vector<std::string> load(Of of) = 0;
   /// It is there when this returns. Empty, or false: nothing is.
   virtual bool save(Of of, const std::string& bytes) = 0;
+  /// To what this run saved last. False: save() must follow, for nothing more can be appended.
+  virtual bool append(Of of, const std::string& bytes) = 0;
 };
 
 struct Core {

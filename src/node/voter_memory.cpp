@@ -11,15 +11,31 @@ namespace ocm::node {
 using control::Reply;
 using control::Voter;
 
+namespace {
+
+/// What the last run saved, and appended.
+std::optional<wire::VoterMemory> last_of(const std::vector<std::string>& saved) {
+  wire::VoterMemory out;
+  if (saved.empty() || !out.ParseFromString(saved.front())) return std::nullopt;
+  std::vector<wire::VoterChange> changes(saved.size() - 1);
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (!changes[i].ParseFromString(saved[i + 1])) return std::nullopt;
+  }
+  if (!fault::at(fault::Point::kChangesForgotten)) control::apply_changes(out, changes);
+  return out;
+}
+
+}  // namespace
+
 void VoterMemory::start(const Voter& voter) {
   OCM_DASSERT(former_.empty());
   started_ns_ = core_.now_ns();
   if (!core_.voter_store) return;
   wire::VoterMemories left;
-  if (!left.ParseFromString(core_.voter_store->load(VoterStore::Of::kFormerRuns))) left.Clear();
-  wire::VoterMemory last;
-  const std::string bytes = core_.voter_store->load(VoterStore::Of::kThisRun);
-  if (!bytes.empty() && last.ParseFromString(bytes)) *left.add_memories() = std::move(last);
+  const auto former = core_.voter_store->load(VoterStore::Of::kFormerRuns);
+  if (former.size() != 1 || !left.ParseFromString(former.front())) left.Clear();
+  if (auto last = last_of(core_.voter_store->load(VoterStore::Of::kThisRun)))
+    *left.add_memories() = std::move(*last);
   for (const wire::VoterMemory& memory : left.memories()) {
     auto known = Voter::remembered(core_.now_ns(), core_.name, memory, core_.config.failure_deadline_ns());
     if (!known || remembers(known->incarnation())) continue;
@@ -34,27 +50,37 @@ void VoterMemory::start(const Voter& voter) {
   }
   OCM_DASSERT(is_valid());
   keep_former();
-  failed_ = unsaved_ = !save(VoterStore::Of::kThisRun, voter.memory().SerializeAsString());
-  saved_ = voter.memory_key();
-  tried_ns_ = core_.now_ns();
+  save_all(voter);
 }
 
 void VoterMemory::keep(const Voter& voter) {
-  constexpr size_t kSmall = 256;  // parts that were decided about: to be written whenever one of them changes
-  constexpr uint64_t kRestNsPerPart = 16'000;  // some ten times what it takes to write one
   if (!core_.voter_store) return;
-  const Voter::MemoryKey key = voter.memory_key();
-  const bool changed = key != saved_;
-  const uint64_t now_ns = core_.now_ns(), deadline_ns = core_.config.failure_deadline_ns();
-  const size_t parts = voter.ledger().parts();
-  const uint64_t rest_ns = parts <= kSmall ? 0 : std::min(deadline_ns, parts * kRestNsPerPart);
-  const bool rests = now_ns < tried_ns_ + rest_ns;
-  const bool is_due = unsaved_ && !rests && (!failed_ || now_ns >= tried_ns_ + deadline_ns);
-  if (!changed && !is_due) return;
-  unsaved_ = !save(VoterStore::Of::kThisRun, rests ? std::string() : voter.memory().SerializeAsString());
-  failed_ = unsaved_ && !rests;
-  if (!rests) tried_ns_ = now_ns;
-  saved_ = key;
+  const bool is_due = core_.now_ns() >= tried_ns_ + core_.config.failure_deadline_ns();
+  if (unsaved_ ? !is_due : voter.memory_key() == saved_) return;
+  if (unsaved_ || !append_changes(voter)) save_all(voter);
+}
+
+bool VoterMemory::append_changes(const Voter& voter) {
+  constexpr size_t kAppendedMin = size_t{64} << 10;
+  // All is written again for as many bytes of changes, so that each of them is written twice at most.
+  if (appended_bytes_ >= std::max(saved_bytes_, kAppendedMin)) return false;
+  const auto change = voter.memory_since(saved_);
+  if (!change || fault::at(fault::Point::kVoterDiskFull)) return false;
+  const std::string bytes = change->SerializeAsString();
+  if (!core_.voter_store->append(VoterStore::Of::kThisRun, bytes)) return false;
+  fault::reached(fault::State::kVoterAppended);
+  appended_bytes_ += bytes.size();
+  saved_ = voter.memory_key();
+  return true;
+}
+
+void VoterMemory::save_all(const Voter& voter) {
+  const std::string bytes = voter.memory().SerializeAsString();
+  unsaved_ = !save(VoterStore::Of::kThisRun, bytes);
+  tried_ns_ = core_.now_ns();
+  saved_ = voter.memory_key();
+  saved_bytes_ = bytes.size();
+  appended_bytes_ = 0;
 }
 
 bool VoterMemory::save(VoterStore::Of of, const std::string& bytes) {

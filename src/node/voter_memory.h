@@ -27,8 +27,8 @@ class VoterMemory {
 
   /// What former runs left. `voter`: of this run.
   void start(const control::Voter& voter);
-  /// Before `voter` answers, and often. What is large is not saved for a while that grows with it (a tenth of the time goes
-  /// into it): if it changes meanwhile it is removed, and saved after that. What could not be saved is tried again.
+  /// Before `voter` answers, and often: appends what is new, or saves all again where that is too much. What could not be
+  /// saved is tried again after a failure deadline.
   void keep(const control::Voter& voter);
   /// The former runs, the newest last.
   std::vector<wire::RememberedRun> runs() const;
@@ -46,15 +46,17 @@ class VoterMemory {
   void keep_former();
   /// True: it is there. False: nothing is.
   bool save(VoterStore::Of of, const std::string& bytes);
+  void save_all(const control::Voter& voter);
+  bool append_changes(const control::Voter& voter);
 
   Core& core_;
   uint64_t started_ns_ = 0;
   std::vector<control::Voter> former_;  // the newest last
   std::vector<control::Voter::MemoryKey> saved_former_;
   control::Voter::MemoryKey saved_;
+  size_t saved_bytes_ = 0, appended_bytes_ = 0;
   uint64_t tried_ns_ = 0;  // to save it
   bool unsaved_ = false;   // nothing is there
-  bool failed_ = false;    // for the disk did not take it
   bool refused_ = false;   // the disk took nothing
 };
 

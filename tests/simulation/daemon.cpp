@@ -144,10 +144,15 @@ namespace {
 class Store final : public node::VoterStore {
  public:
   explicit Store(std::shared_ptr<Daemon::Memory> memory) : memory_(std::move(memory)) {}
-  std::string load(Of of) override { return (*memory_)[of]; }
+  std::vector<std::string> load(Of of) override { return (*memory_)[of]; }
   bool save(Of of, const std::string& bytes) override {
-    (*memory_)[of] = bytes;
+    (*memory_)[of].clear();
+    if (!bytes.empty()) (*memory_)[of].push_back(bytes);
     return !bytes.empty();
+  }
+  bool append(Of of, const std::string& bytes) override {
+    (*memory_)[of].push_back(bytes);
+    return true;
   }
 
  private:

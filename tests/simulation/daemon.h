@@ -54,7 +54,7 @@ struct WordResult {
 class Daemon : public std::enable_shared_from_this<Daemon> {
  public:
   /// What of a node's voter outlives its daemon.
-  using Memory = std::map<node::VoterStore::Of, std::string>;
+  using Memory = std::map<node::VoterStore::Of, std::vector<std::string>>;
   struct Options {
     size_t node = 0;
     std::shared_ptr<Memory> memory;  // null: none

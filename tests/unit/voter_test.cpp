@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "council_fixture.h"
 
@@ -181,6 +183,59 @@ TEST_F(One, IsRememberedWithWhatItDecidedAboutReplicas) {
   *freed.add_freed() = promise.state().parts(0).lost(0);
   (void)grant(kWorldStart + 2, freed);
   EXPECT_NE(v.memory_key(), decided);
+}
+
+TEST_F(One, WhatChangedLeadsFromOneMemoryToTheNext) {
+  std::mt19937 random(1);
+  const auto below = [&random](uint32_t end) { return static_cast<uint32_t>(random() % end); };
+  wire::VoterMemory before = v.memory();
+  auto key = v.memory_key();
+  std::vector<wire::VoterChange> changes;
+  size_t forgotten = 0;
+  const auto follow = [&](int step) {
+    const auto change = v.memory_since(key);
+    ASSERT_TRUE(change) << step;
+    forgotten += static_cast<size_t>(change->forgotten_size());
+    changes.push_back(*change);
+    key = v.memory_key();
+    wire::VoterMemory after = before;
+    apply_changes(after, changes);
+    ASSERT_EQ(after.SerializeAsString(), v.memory().SerializeAsString()) << step;
+    if (below(8) != 0) return;
+    before = std::move(after);
+    changes.clear();
+  };
+  (void)grant(kWorldStart, vote(in));
+  follow(-1);
+  for (int step = 0; step < 400; ++step) {
+    const uint64_t offset = uint64_t{1 + below(20)} << 12, now = kWorldStart + below(kLease / 2);
+    LossRequest request;
+    request.part = {replica(kHome, offset), replica(kSibling, offset)};
+    request.replica = request.part[below(2)];
+    request.phase = below(3) == 0 ? LossRequest::Phase::kAccept : LossRequest::Phase::kLearn;
+    request.ballot = {1 + below(5), 1};
+    request.promised_at_ns = now;
+    if (request.phase == LossRequest::Phase::kLearn) request.lost = {request.replica};
+    (void)v.lose(now, to_wire(request, in.id()));
+    auto freed = vote(in, below(2) == 0 ? kHome : kSibling);
+    for (int i = below(4); i > 0; --i) {
+      wire::ExtentRef& one = below(2) == 0 ? *freed.add_freed() : *freed.add_gone();
+      const ExtentId id = replica(freed.partition(), uint64_t{1 + below(20)} << 12);
+      one.set_address(id.address.bits());
+      one.set_generation(id.generation);
+    }
+    if (below(20) == 0) freed.set_leaving(below(50));
+    (void)grant(now, freed);
+    follow(step);
+  }
+  EXPECT_GT(forgotten, 10u);
+  ASSERT_TRUE(v.seal(kWorldStart + kLease, sealing(in, 3, 1)).value().agreed());
+  follow(1000);
+  ASSERT_TRUE(v.accept(proposing(in, council(3, {voter("b")}), 3, 1)).is_ok());
+  follow(1001);
+  auto next = council(4, {voter("a"), voter("b"), voter("c")});
+  ASSERT_TRUE(v.install(kWorldStart + kLease, next).is_ok());
+  EXPECT_FALSE(v.memory_since(key)) << "another council";
 }
 
 TEST_F(One, IsNotRememberedByAnother) {
