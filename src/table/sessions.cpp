@@ -73,9 +73,12 @@ Result<std::shared_ptr<SessionState>> state_of(ocm_session* session) {
   watch_forks();
   capi::at_session_close(end_session);
   std::lock_guard lock(states->mutex);
-  std::shared_ptr<SessionState>& state = states->all[capi::bits(session)];
-  if (state == nullptr) state = std::make_shared<SessionState>();
-  return state;
+  const auto known = states->all.find(capi::bits(session));
+  if (known != states->all.end()) return known->second;
+  // Made first: an entry without one is nothing that end_session() could stop.
+  auto fresh = std::make_shared<SessionState>();
+  states->all.emplace(capi::bits(session), fresh);
+  return fresh;
 }
 
 }  // namespace ocm::table

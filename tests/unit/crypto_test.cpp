@@ -2,11 +2,16 @@
 #include "os/crypto.h"
 
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <cstring>
 #include <set>
+#include <span>
+#include <string>
 
 namespace ocm::os {
 namespace {
@@ -20,6 +25,40 @@ TEST(Crypto, AKeyThatIsKeptGivesTheSameCodes) {
   }
   const auto other = random_id<AllocationId>();
   EXPECT_NE(kept({bytes_of("a")}), Hmac(other.bytes)({bytes_of("a")}));
+}
+
+bool memory_is_short = false;
+
+TEST(CryptoDeathTest, NothingFailsForWantOfMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs anew: the library has not allocated yet
+  const auto run = [] {
+    const auto get = [](size_t bytes, const char*, int) {
+      return memory_is_short ? nullptr : std::malloc(bytes);
+    };
+    const auto grow = [](void* at, size_t bytes, const char*, int) {
+      return memory_is_short ? nullptr : std::realloc(at, bytes);
+    };
+    const auto drop = [](void* at, const char*, int) { std::free(at); };
+    if (CRYPTO_set_mem_functions(get, grow, drop) != 1) std::_Exit(1);
+    const Digest expected = hmac_sha256(bytes_of("key"), {bytes_of("text")});
+    memory_is_short = true;
+    std::array<std::byte, 4096> random{};
+    fill_random(random);
+    fill_random(std::span(random).first(16));
+    std::_Exit(hmac_sha256(bytes_of("key"), {bytes_of("text")}) == expected ? 0 : 2);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+// RFC 4231, test case 6: a key of more than a block.
+TEST(Crypto, ALongKeyIsHashed) {
+  const std::string key(131, '\xaa');
+  const Digest digest =
+      hmac_sha256(bytes_of(key), {bytes_of("Test Using Larger Than Block-Size Key - Hash Key First")});
+  const std::array<unsigned char, 32> expected{
+      0x60, 0xe4, 0x31, 0x59, 0x1e, 0xe0, 0xb6, 0x7f, 0x0d, 0x8a, 0x26, 0xaa, 0xcb, 0xf5, 0xb7, 0x7f,
+      0x8e, 0x0b, 0xc6, 0x21, 0x37, 0x28, 0xc5, 0x14, 0x05, 0x46, 0x04, 0x0f, 0x0e, 0xe3, 0x7f, 0x54};
+  EXPECT_EQ(std::memcmp(digest.data(), expected.data(), digest.size()), 0);
 }
 
 // RFC 4231, test case 2.
