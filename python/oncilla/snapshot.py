@@ -127,7 +127,7 @@ class Readable(DuckdbSource):
             filter: a pyarrow.compute.Expression, or [(column, operator, value), ...] as in pyarrow.parquet. Row
                 groups whose bounds exclude it are not moved.
             batch_rows: rows of a batch at most; 0: 131,072, of a packed table 32,768.
-            validate: check every offset of variable-length columns (for tables of writers you do not trust).
+            validate: check every offset of variable-length columns, in a copy (for tables of writers you do not trust).
 
         Raises: NotFound, InvalidArgument.
         """

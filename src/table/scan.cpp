@@ -321,6 +321,8 @@ Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) 
   ScanPlan plan;
   plan.prefetch_groups = options.prefetch_groups != 0 ? options.prefetch_groups : kPrefetchGroups;
   plan.flags = options.flags;
+  // What was checked must not change afterwards: who wrote it may write on.
+  if ((plan.flags & OCM_SCAN_VALIDATE) != 0) plan.flags |= OCM_SCAN_MOVE;
   const auto columns = static_cast<uint32_t>(table.schema().children.size());
   const auto groups = static_cast<uint32_t>(table.groups().size());
   if (options.columns == nullptr) {
