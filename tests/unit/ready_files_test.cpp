@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "base/units.h"
 #include "memory/dram/dram_backend.h"
 #include "memory/extent_table.h"
+#include "os/fd_reserve.h"
 #include "os/memory.h"
 
 namespace ocm::memory {
@@ -69,6 +72,58 @@ class ReadyFilesTest : public ::testing::Test {
   std::atomic<uint64_t> available_bytes{kGiB};
   std::optional<ReadyFiles> files;
 };
+
+/// No more of a resource than now, in this process.
+class Limit {
+ public:
+  Limit(__rlimit_resource which, rlim_t most) : which_(which) {
+    EXPECT_EQ(::getrlimit(which_, &before_), 0);
+    const rlimit limit{most, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(which_, &limit), 0);
+  }
+  ~Limit() { EXPECT_EQ(::setrlimit(which_, &before_), 0); }
+
+ private:
+  const __rlimit_resource which_;
+  rlimit before_{};
+};
+
+TEST_F(ReadyFilesTest, WithoutAThreadNothingIsReady) {
+  start(8 * kMiB);
+  {
+    const Limit none(RLIMIT_AS, 0);  // a thread has a stack
+    use(kMiB);
+  }
+  EXPECT_EQ(files->ready_bytes(), 0u);
+  EXPECT_TRUE(files->is_valid());
+  files->want(kMiB);
+  EXPECT_TRUE(taken(kMiB).fd.is_open()) << "later";
+}
+
+TEST(ReadyExtents, TakeNoDescriptorThatIsKeptForMore) {
+  DramConfig config;
+  config.ready_bytes = 64 * kMiB;
+  DramBackend backend(config);
+  const Limit few(RLIMIT_NOFILE, 256);
+  std::vector<std::unique_ptr<Backing>> extents;
+  for (;;) {
+    auto made = backend.make(256 * kKiB, {});
+    if (!made.is_ok()) {
+      EXPECT_EQ(made.status().code(), Code::kNoFds);
+      break;
+    }
+    extents.push_back(std::move(*made));
+  }
+  extents.resize(extents.size() - 4);
+  for (const auto& extent : extents) ASSERT_TRUE(extent->share(Access::kRead).is_ok());  // each is used
+  (void)becomes([&] { return backend.ready_bytes() == 4 * 256 * kKiB; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LE(backend.ready_bytes(), 4 * 256 * kKiB);
+  const os::Fd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(next.is_open());
+  EXPECT_FALSE(os::fd_is_for(next.get(), os::FdUse::kExtent)) << "all of the extents' are used";
+  EXPECT_TRUE(os::fd_is_for(next.get(), os::FdUse::kConnection)) << "and none above them";
+}
 
 TEST_F(ReadyFilesTest, TheNextOfALengthThatWasUsedHasItsPages) {
   start(8 * kMiB);

@@ -84,7 +84,9 @@ DramBackend::DramBackend(DramConfig config)
       huge_page_bytes_(huge_page_bytes()),
       ready_(std::make_shared<ReadyFiles>(ReadyFiles::Options{
           .most_bytes = config.ready_bytes, .make = [numa_node = config.numa_node](uint64_t bytes) {
-            return os::make_memfd("ocm-extent", bytes, {.numa_node = numa_node});
+            Result<os::Fd> fd = os::make_memfd("ocm-extent", bytes, {.numa_node = numa_node});
+            if (fd.is_ok() && !os::fd_is_for(fd->get(), os::FdUse::kExtent)) fd = Code::kNoFds;
+            return fd;
           }})) {}
 
 ExtentOptions DramBackend::completed(ExtentOptions options) const {

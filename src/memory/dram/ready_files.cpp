@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -68,8 +69,12 @@ void ReadyFiles::want(uint64_t bytes) {
   used_.emplace_back(bytes, now_ns);
   if (used_.size() > kFilesMax) used_.pop_front();
   if (!is_used_again || !may_hold(bytes) || ready_.size() + wanted_.size() >= kFilesMax) return;
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    return;  // no thread is to be had now, and nothing depends on one
+  }
   wanted_.push_back(bytes);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   work_.notify_one();
 }
 
