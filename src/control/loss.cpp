@@ -211,9 +211,7 @@ void LossLedger::forget_promises(uint64_t now_ns) {
       ++it;
       continue;
     }
-    for (const ExtentId& id : part.replicas) part_of_.erase(id);
-    part_changed(it->first);
-    it = parts_.erase(it);
+    it = erase(it);
   }
 }
 
@@ -232,14 +230,46 @@ Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRe
   for (const ExtentId& id : request.part) {
     if (part_of_.contains(id)) return Status(Code::kInvalidArgument, "a replica is of another part");
   }
-  if (parts_.size() >= kPartsMax) forget_promises(now_ns);
-  if (parts_.size() >= kPartsMax)
-    return Status(Code::kLimit, "too many parts with lost replicas are remembered");
-  for (const ExtentId& id : request.part) part_of_[id] = request.part.front();
-  Part& part = parts_[request.part.front()];
-  part.replicas = request.part;
+  if (!check_room(request.uid).is_ok() && now_ns >= forgot_ns_ + lease_ns_) {
+    forgot_ns_ = now_ns;
+    forget_promises(now_ns);
+  }
+  OCM_TRY(check_room(request.uid));
+  return &add(request.part, request.uid);
+}
+
+Status LossLedger::check_room(uint32_t uid) const {
+  const auto of = parts_of_.find(uid);
+  const bool is_full = parts_.size() >= kPartsMax;
+  const bool has_share = uid == 0 || (parts_of_users_ < kPartsOfUsersMax &&
+                                      (of == parts_of_.end() || of->second < kPartsOfUidMax));
+  if (!is_full && has_share) return {};
+  return Status(Code::kLimit, is_full || uid == 0
+                                  ? std::string("too many parts with lost replicas are remembered")
+                                  : "too many parts with lost replicas are remembered of uid " +
+                                        std::to_string(uid) + ", or of all users");
+}
+
+LossLedger::Part& LossLedger::add(const std::vector<ExtentId>& replicas, uint32_t uid) {
+  const auto [known, fresh] = parts_.try_emplace(replicas.front());
+  Part& part = known->second;
+  if (!fresh) return part;
+  for (const ExtentId& id : replicas) part_of_[id] = replicas.front();
+  part.replicas = replicas;
+  part.uid = uid;
+  if (uid != 0) ++parts_of_[uid], ++parts_of_users_;
   OCM_DASSERT(parts_.size() <= kPartsMax && part_of_.size() >= 2 * parts_.size());
-  return &part;
+  return part;
+}
+
+LossLedger::Parts::iterator LossLedger::erase(Parts::iterator it) {
+  for (const ExtentId& id : it->second.replicas) part_of_.erase(id);
+  part_changed(it->first);
+  if (const auto of = parts_of_.find(it->second.uid); of != parts_of_.end()) {
+    --parts_of_users_;
+    if (--of->second == 0) parts_of_.erase(of);
+  }
+  return parts_.erase(it);
 }
 
 bool LossLedger::has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const {
@@ -340,15 +370,13 @@ bool LossLedger::is_awaited(const Part& part, const ExtentId& replica) {
   });
 }
 
-void LossLedger::forget_if_over(std::map<ExtentId, Part>::iterator it) {
+void LossLedger::forget_if_over(Parts::iterator it) {
   OCM_DASSERT(it != parts_.end());
   const Part& part = it->second;
   const bool awaited = std::any_of(part.replicas.begin(), part.replicas.end(),
                                    [&](const ExtentId& id) { return is_awaited(part, id); });
   if (awaited && !OCM_MUTATION("forget-too-early")) return;  // R8
-  for (const ExtentId& id : part.replicas) part_of_.erase(id);
-  part_changed(it->first);
-  parts_.erase(it);
+  erase(it);
 }
 
 void LossLedger::part_changed(const ExtentId& first) {
@@ -393,6 +421,7 @@ LossState::Part LossLedger::copy_of(const Part& part) {
   out.gone = part.gone;
   out.accepted_at = part.accepted_at;
   out.accepted = part.accepted;
+  out.uid = part.uid;
   return out;
 }
 
@@ -481,9 +510,7 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
   for (const auto& [first, theirs] : state.parts) {
     if (!may_be(theirs)) continue;
     OCM_DASSERT(theirs.replicas.front() == first);
-    Part& part = parts_[first];
-    part.replicas = theirs.replicas;
-    for (const ExtentId& id : part.replicas) part_of_[id] = first;
+    Part& part = add(theirs.replicas, theirs.uid);
     learn(now_ns, part, ids_of(theirs.lost), theirs.ended);
     for (const ExtentId& id : theirs.gone) leave(part, id);
     const bool same = theirs.lost.size() == part.lost.size() && theirs.ended == part.ended;
@@ -511,14 +538,18 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
 void LossLedger::clear() {
   all_changed();
   parts_.clear();
+  parts_of_.clear();
+  parts_of_users_ = 0;
   part_of_.clear();
   homes_.clear();
 }
 
 bool LossLedger::is_valid() const {
-  size_t replicas = 0;
+  size_t replicas = 0, of_users = 0;
+  std::map<uint32_t, size_t> of_uid;
   for (const auto& [first, part] : parts_) {
     replicas += part.replicas.size();
+    if (part.uid != 0) ++of_uid[part.uid], ++of_users;
     if (part.replicas.empty() || part.replicas.front() != first) return false;
     if (part.lost.size() >= part.replicas.size()) return false;  // R2
     if (part.accepted_at > part.promised) return false;
@@ -530,7 +561,7 @@ bool LossLedger::is_valid() const {
       if (!has(part.replicas, lost.id)) return false;
     }
   }
-  return replicas == part_of_.size();
+  return replicas == part_of_.size() && of_uid == parts_of_ && of_users == parts_of_users_;
 }
 
 void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
@@ -631,6 +662,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
   out.ended = ended_;
   out.over = over_;
   out.remembered = settles_;
+  out.uid = uid_;
   out.ballot = ballot_;
   const auto promised = promised_at_ns_.find(voter);
   if (phase_ == Phase::kAccept && promised != promised_at_ns_.end()) out.promised_at_ns = promised->second;

@@ -43,6 +43,8 @@
 //      a lease length on one that has died.
 //   R13 what a voter accepted in the council before, and none of those that were sealed, it forgets in the next one: nobody
 //      else there promised up to that ballot, so another replica may be decided at a lower one.
+//   R14 of the parts that a voter remembers, half at most are one uid's, which asked for a loss first, and three quarters
+//      all users': those of a node that never comes back stay (R8), and the losses of others must be decided, too.
 #pragma once
 
 #include <algorithm>
@@ -75,6 +77,7 @@ struct LossRequest {
   std::optional<ExtentId> ended;  // decided after them: what follows
   std::vector<ExtentId> over;     // replicas of the part whose daemons run no more
   bool remembered = false;        // only a voter that remembers the part, and `lost` of it, takes part
+  uint32_t uid = 0;               // whose loss it is; 0: the operator's, or the daemons' own
   Ballot ballot;
   uint64_t promised_at_ns = 0;  // kAccept: LossAnswer::at_ns of this voter's promise
 };
@@ -115,6 +118,7 @@ struct LossState {
     std::vector<ExtentId> gone;
     Ballot accepted_at;
     ExtentId accepted;
+    uint32_t uid = 0;
     /// Nobody would miss it.
     bool is_blank() const { return lost.empty() && !ended && gone.empty() && accepted_at.round == 0; }
   };
@@ -143,6 +147,7 @@ uint64_t lease_until_ns(std::vector<uint64_t> asked_ns, size_t needed, uint64_t 
 class LossLedger {
  public:
   static constexpr size_t kPartsMax = 65536;
+  static constexpr size_t kPartsOfUidMax = kPartsMax / 2, kPartsOfUsersMax = kPartsMax / 4 * 3;  // R14
   static constexpr size_t kHomesMax = 65536;
   static constexpr size_t kWatchedMax = 64;  // of one vote
   static constexpr size_t kChangesMax = 8192;
@@ -211,7 +216,9 @@ class LossLedger {
     Ballot promised, accepted_at;
     ExtentId accepted;
     uint64_t promised_ns = 0;
+    uint32_t uid = 0;
   };
+  using Parts = std::map<ExtentId, Part>;
   struct HomeVotes {
     uint64_t until_ns = 0;
     ExtentId watched;  // the last of the last vote
@@ -229,7 +236,11 @@ class LossLedger {
   void leave(Part& part, const ExtentId& replica);
   /// Neither freed nor gone, as far as this voter heard: the part is remembered for it (R8).
   static bool is_awaited(const Part& part, const ExtentId& replica);
-  void forget_if_over(std::map<ExtentId, Part>::iterator part);
+  void forget_if_over(Parts::iterator part);
+  Part& add(const std::vector<ExtentId>& replicas, uint32_t uid);
+  Parts::iterator erase(Parts::iterator part);
+  /// Errors: kLimit (R14).
+  Status check_room(uint32_t uid) const;
   /// Well-formed, and no other part has a replica of it.
   bool may_be(const LossState::Part& part) const;
   void forget_promises(uint64_t now_ns);
@@ -245,9 +256,12 @@ class LossLedger {
   uint64_t homes_version_ = 0;                          // the newest that changed one of homes_
   uint64_t changes_from_ = 0;                           // changes_ has all parts that changed after it
   std::vector<std::pair<uint64_t, ExtentId>> changes_;  // a version, and the part that it changed
-  std::map<ExtentId, Part> parts_;                      // by the first replica
-  std::map<ExtentId, ExtentId> part_of_;                // replica -> first replica
-  std::map<uint32_t, HomeVotes> homes_;                 // also of votes that are over
+  Parts parts_;                                         // by the first replica
+  std::map<uint32_t, size_t> parts_of_;                 // by uid, of users
+  size_t parts_of_users_ = 0;
+  uint64_t forgot_ns_ = 0;                // when idle promises were looked for last
+  std::map<ExtentId, ExtentId> part_of_;  // replica -> first replica
+  std::map<uint32_t, HomeVotes> homes_;   // also of votes that are over
 };
 
 /// One attempt to have a replica lost, or a part ended: the requests, round by round.
@@ -280,6 +294,8 @@ class LossAsker {
   bool settles() const { return settles_; }
   /// Of the part's replicas, those whose daemons run no more: R3.
   void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
+  /// R14
+  void is_for(uint32_t uid) { uid_ = uid; }
   /// Begins anew: the voters are others.
   void restart();
   LossRequest request(const std::string& voter) const;
@@ -311,6 +327,7 @@ class LossAsker {
   ExtentId replica_;
   uint64_t by_;
   std::vector<ExtentId> over_;
+  uint32_t uid_ = 0;
   LossRequest::Phase phase_ = LossRequest::Phase::kPrepare;
   Outcome outcome_ = Outcome::kAsking;
   Ballot ballot_;

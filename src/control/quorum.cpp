@@ -64,6 +64,7 @@ wire::VoterState to_wire(const LossState& from) {
     for (const ExtentId& id : part.gone) set_ref(id, *copy.add_gone());
     set_ballot(part.accepted_at, *copy.mutable_accepted_at());
     set_ref(part.accepted, *copy.mutable_accepted());
+    copy.set_uid(part.uid);
   }
   return out;
 }
@@ -95,6 +96,7 @@ LossState from_wire(const wire::VoterState& from) {
     copy.gone = ids_of(part.gone());
     copy.accepted_at = ballot_of(part.accepted_at());
     copy.accepted = id_of(part.accepted());
+    copy.uid = part.uid();
   }
   return out;
 }
@@ -161,6 +163,7 @@ wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id) {
   if (request.ended) set_ref(*request.ended, *out.mutable_ended());
   for (const ExtentId& id : request.over) set_ref(id, *out.add_over());
   out.set_remembered(request.remembered);
+  out.set_uid(request.uid);
   set_ballot(request.ballot, *out.mutable_ballot());
   out.set_promised_at_ns(request.promised_at_ns);
   return out;
@@ -231,6 +234,7 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   if (request.has_ended()) step.ended = id_of(request.ended());
   step.over = ids_of(request.over());
   step.remembered = request.remembered();
+  step.uid = request.uid();
   step.ballot = ballot_of(request.ballot());
   step.promised_at_ns = request.promised_at_ns();
   OCM_TRY_ASSIGN(const LossAnswer answer, ledger_.answer(now_ns, step));

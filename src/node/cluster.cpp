@@ -631,10 +631,10 @@ Reply Cluster::not_here(const wire::Envelope& request) {
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
-                                   std::vector<ExtentId> over, uint64_t until_ns) {
+                                   uint32_t uid, std::vector<ExtentId> over, uint64_t until_ns) {
   const uint64_t give_up_ns =
       until_ns != 0 ? until_ns : core_.now_ns() + 3 * core_.config.failure_deadline_ns();
-  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, std::move(over));
+  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, uid, std::move(over));
   if (!lost.is_ok()) {
     co_return lost
         .with_message("the replica on node " + node + " was not given up: " + std::string(lost.message()))

@@ -86,10 +86,10 @@ class Cluster {
   control::Task<void> refresh_pools();
 
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
-  /// Errors: kLost (it is the last one), kRevoked (its part was made again), kDeadline.
-  /// `over`: replicas of the part whose daemons run no more. `until_ns`: 0 for three failure deadlines from now.
+  /// Errors: kLost (it is the last one), kRevoked (its part was made again), kLimit (R14 of control/loss.h), kDeadline.
+  /// `uid`: whose loss it is, 0: the daemons'. `over`: replicas of the part whose daemons run no more. `until_ns`: 0 for three failure deadlines from now.
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
-                                     std::vector<ExtentId> over = {}, uint64_t until_ns = 0);
+                                     uint32_t uid, std::vector<ExtentId> over = {}, uint64_t until_ns = 0);
   /// Returns once nobody can read a replica any more that was given up. Errors: Quorum::confirm_lost().
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost,
                                      ExtentId replica) {

@@ -79,8 +79,12 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
       return out;
     case wire::Envelope::kLoseReplica: {
       auto losing = voter_->lose(now, request.lose_replica());
-      if (!losing.is_ok()) return losing.status();
-      *out.mutable_replica_losing() = std::move(losing).value();
+      const bool no_room = losing.status().code() == Code::kLimit;
+      if (!losing.is_ok() && !no_room) return losing.status();
+      if (no_room)
+        out.mutable_replica_losing()->set_no_room(true);
+      else
+        *out.mutable_replica_losing() = std::move(losing).value();
       return out;
     }
     case wire::Envelope::kSealCouncil: {

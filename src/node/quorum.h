@@ -97,8 +97,8 @@ class Quorum {
   control::Task<void> convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving);
 
   /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the
-  /// others were given up), kRevoked (the part is over, and another follows), kDeadline.
-  control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
+  /// others were given up), kRevoked (the part is over, and another follows), kLimit (R14), kDeadline.
+  control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns, uint32_t uid,
                              std::vector<ExtentId> over = {});
   /// The same for one of which this home may know that it is decided, as of all of `lost`: what a former council decided
   /// is decided, although a council that was founded anew has to learn it. Errors: those; kLost (it was not).
@@ -119,11 +119,13 @@ class Quorum {
 
   /// Asks until it is decided.
   /// `gives_up`: a replica; not while this node is cut off itself.
-  control::Task<void> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
+  /// False: the voters have no room for it (R14).
+  control::Task<bool> decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up);
   /// R12 of control/loss.h.
   control::Task<bool> is_witnessed(const control::LossAsker& asker);
   /// Of a replica, as lose() says it.
-  control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns);
+  control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns,
+                                   Code no_room = Code::kDeadline);
   bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   control::Task<void> keep_lease();
   void ask_round();

@@ -29,7 +29,7 @@ void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
                                     core_.env.random_number() | 1));
   const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
     const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
-    co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
+    (void)co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
     if (of->outcome() == Outcome::kLost) fault::reached(fault::State::kDoubtSettled);
     co_await self.core_.env.sleep_ns(deadline_ns);  // what stays in doubt is told again with each vote
     OCM_DASSERT(self.settling_.contains(which));
@@ -104,7 +104,7 @@ Task<bool> Quorum::begin_end() {
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns();
   for (auto& [replica, one] : doubted) {
     if (fault::at(fault::Point::kDoubtLeft)) break;
-    const Status given_up = co_await lose(std::move(one.part), replica, give_up_ns);
+    const Status given_up = co_await lose(std::move(one.part), replica, give_up_ns, 0);
     if (given_up.is_ok()) continue;
     // Each attempt makes the loss in doubt look new: nobody would settle it otherwise (R10).
     end_again_ns_ = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
@@ -119,11 +119,12 @@ void Quorum::take_back_end() {
   ask_round();
 }
 
-Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns,
+Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns, uint32_t uid,
                           std::vector<ExtentId> over) {
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
+  asker.is_for(is_privileged(uid) ? 0 : uid);
   asker.are_over(std::move(over));
-  co_return co_await outcome_of(asker, give_up_ns);
+  co_return co_await outcome_of(asker, give_up_ns, Code::kLimit);
 }
 
 Task<Status> Quorum::confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
@@ -142,8 +143,8 @@ Task<Status> Quorum::settle(std::vector<ExtentId> part, std::vector<ExtentId> lo
   co_return is_other ? Status(Code::kCancelled, "the part ended in favour of another one") : known;
 }
 
-Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) {
-  co_await decide(asker, give_up_ns, true);
+Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns, Code no_room) {
+  const bool had_room = co_await decide(asker, give_up_ns, true);
   switch (asker.outcome()) {
     case Outcome::kLost: co_return Status();
     case Outcome::kLast:
@@ -153,6 +154,10 @@ Task<Status> Quorum::outcome_of(control::LossAsker& asker, uint64_t give_up_ns) 
     case Outcome::kEnded:
       co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
     default:
+      if (!had_room)
+        co_return Status(no_room,
+                         "the voters remember as many parts with lost replicas as they may, or as a user may "
+                         "have: start the nodes again that were lost, so that they can forget some");
       if (is_cut_off())
         co_return Status(Code::kDeadline, "this node was itself cut off from the voters: try again");
       co_return Status(Code::kDeadline,
@@ -164,7 +169,7 @@ Task<Status> Quorum::end(std::vector<ExtentId> part, std::vector<ExtentId> lost,
                          uint64_t give_up_ns) {
   auto asker =
       control::LossAsker::ending(std::move(part), std::move(lost), successor, core_.env.random_number() | 1);
-  co_await decide(asker, give_up_ns, false);
+  (void)co_await decide(asker, give_up_ns, false);
   if (asker.outcome() == Outcome::kAsking) co_return Status(Code::kDeadline);
   const bool mine = asker.outcome() == Outcome::kEnded && asker.ended() == successor;
   co_return mine ? Status() : Status(Code::kCancelled, "another decision about the part was faster");
@@ -176,11 +181,12 @@ Task<bool> Quorum::is_witnessed(const control::LossAsker& asker) {
   co_return co_await witness_(std::move(siblings));
 }
 
-Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {
-  uint64_t asked_council = 0;
+Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool gives_up) {
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns();
+  uint64_t asked_council = 0, unwitnessed_ns = deadline_ns / 8;
   while (core_.now_ns() < give_up_ns) {
     // What could not be reached meanwhile may well be reached now.
-    if (gives_up && is_cut_off()) co_return;
+    if (gives_up && is_cut_off()) co_return true;
     const wire::Council council = newest();
     if (council.id() != asked_council) asker.restart();
     asked_council = council.id();
@@ -188,7 +194,9 @@ Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     if (!witnessed) {
       fault::reached(fault::State::kNoWitness);
       asker.not_witnessed();
-      co_await core_.env.sleep_ns(core_.config.failure_deadline_ns() / 8);
+      // Each time all voters promise once more: the homes of many parts may be gone for good.
+      co_await core_.env.sleep_ns(unwitnessed_ns);
+      unwitnessed_ns = std::min(2 * unwitnessed_ns, deadline_ns / 2);
       continue;
     }
     const auto request = [&](const std::string& voter) {
@@ -202,18 +210,26 @@ Task<void> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     if (asker.settles() && core_.now_ns() > asked_ns + patience_ns()) continue;
     control::LossAsker::Answers answers;
     OCM_DASSERT(replies.size() <= static_cast<size_t>(council.voters_size()));
-    for (const auto& [voter, reply] : replies)
-      answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
+    size_t without_room = 0;
+    for (const auto& [voter, reply] : replies) {
+      if (reply.replica_losing().no_room())
+        ++without_room;
+      else
+        answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
+    }
+    if (static_cast<size_t>(council.voters_size()) - without_room < control::majority(council))
+      co_return false;
     asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
-    if (asker.outcome() != Outcome::kAsking) co_return;
+    if (asker.outcome() != Outcome::kAsking) co_return true;
     // Attempts that were refused wait at random, so that one of two writers comes through.
     uint64_t pause_ns = 0;
-    const uint64_t rest_ns = core_.config.failure_deadline_ns() / 16;
+    const uint64_t rest_ns = deadline_ns / 16;
     if (asker.was_refused()) pause_ns = rest_ns / 2 + core_.env.random_number() % rest_ns;
     if (asker.wait_ns() != 0) pause_ns = std::min(rest_ns, asker.wait_ns());
     if (pause_ns != 0 || council.id() == 0 || answers.empty())
       co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
   }
+  co_return true;
 }
 
 }  // namespace ocm::node

@@ -646,13 +646,14 @@ Task<void> Remaker::give_up_the_gone() {
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
+  std::erase_if(no_room_until_ns_, [this](const auto& one) { return core_.now_ns() >= one.second; });
   std::vector<Gone> gone;
   std::map<uint32_t, uint64_t> gone_since_ns;
   const auto is_away = [&](const wire::ExtentDescriptor& extent) {
     (void)gone_for_long(extent, gone_since_ns);
     return gone_since_ns.contains(GlobalAddress(extent.address()).partition());
   };
-  const auto look_at = [&](const wire::Allocation& allocation, bool own) {
+  const auto look_at = [&](const wire::Allocation& allocation, bool own, uint32_t uid) {
     if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
     for (const auto& extent : allocation.extents()) {
       const bool was_lost = own && asks_lost_ && extent.lost() && !extent.vacant();
@@ -660,6 +661,10 @@ Task<void> Remaker::give_up_the_gone() {
           !given_up_.contains(id_of(extent)) && (was_lost || gone_for_long(extent, gone_since_ns));
       const bool may_be = !extent.lost() && freed.contains(extent.node()) && !there_.contains(id_of(extent));
       if (!is_gone && !may_be) continue;
+      if (no_room_until_ns_.contains(uid)) {
+        again_ = true;
+        return;
+      }
       if (gone.size() >= kGivenUpAtOnceMax) {
         again_ = true;
         return;
@@ -674,7 +679,8 @@ Task<void> Remaker::give_up_the_gone() {
           over.push_back(id_of(other));
       }
       if (part.size() > 1 && mine)
-        gone.push_back({std::move(part), id_of(extent), extent.node(), std::move(over), !is_gone, was_lost});
+        gone.push_back(
+            {std::move(part), id_of(extent), extent.node(), uid, std::move(over), !is_gone, was_lost});
       else if (is_gone)
         given_up_.insert(id_of(extent));  // others ask for it
     }
@@ -682,12 +688,12 @@ Task<void> Remaker::give_up_the_gone() {
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& [allocation, held] : session->allocations) {
       if (!held.owned) continue;
-      look_at(held.allocation, true);
+      look_at(held.allocation, true, session->uid);
       if (!gone_since_ns.empty() && control::has_replicas(held.allocation))
         away.add(control::shortage_of(held.allocation, is_away));
     }
   }
-  for (const auto& [id, allocation] : home_.published()) look_at(allocation, false);
+  for (const auto& [id, allocation] : home_.published()) look_at(allocation, false, allocation.owner_uid());
   if (away.parts > away_.parts)
     log::warn("replicas_away", {{"parts", away.parts}, {"left", away.left}, {"of", away.made}});
   away_ = away;
@@ -695,6 +701,7 @@ Task<void> Remaker::give_up_the_gone() {
   bool unheard = false;
   for (const Gone& one : gone) {
     if (core_.draining) co_return;
+    if (no_room_until_ns_.contains(one.uid)) continue;
     if (one.may_be_there) {
       const Status there = co_await is_there(one.node, one.replica);
       unheard = unheard || there.code() == Code::kPeerLost;
@@ -704,7 +711,12 @@ Task<void> Remaker::give_up_the_gone() {
     } else if (!one.was_lost && is_back(one)) {
       continue;
     }
-    const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.over);
+    const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.uid, one.over);
+    if (lost.code() == Code::kLimit) {  // R14 of control/loss.h; those of others go on
+      no_room_until_ns_[one.uid] = core_.now_ns() + 8 * core_.config.failure_deadline_ns();
+      again_ = true;
+      continue;
+    }
     if (lost.code() == Code::kDeadline) {  // no majority: later
       again_ = true;
       co_return;

@@ -260,6 +260,7 @@ class Remaker {
     std::vector<ExtentId> part;
     ExtentId replica;
     std::string node;
+    uint32_t uid = 0;            // the owner's
     std::vector<ExtentId> over;  // of the part: their daemons run no more
     bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
     bool was_lost = false;       // as its owner knows
@@ -283,6 +284,7 @@ class Remaker {
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
+  std::map<uint32_t, uint64_t> no_room_until_ns_;    // by uid: its losses are not asked for until then
   control::Shortage away_;                           // of sessions here, when they were looked at last
   std::map<ExtentId, wire::PlanPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()

@@ -124,8 +124,8 @@ Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, s
   if (there.code() != Code::kRevoked) co_return there.is_ok();  // it became another one, or nobody knows
   std::sort(part.begin(), part.end());
   fault::reached(fault::State::kGoneAtHome);
-  const Status lost = co_await cluster_.lose_replica(std::move(part), replica, std::move(node));
-  co_return lost.code() != Code::kDeadline;
+  const Status lost = co_await cluster_.lose_replica(std::move(part), replica, std::move(node), 0);
+  co_return lost.code() != Code::kDeadline&& lost.code() != Code::kLimit;
 }
 
 Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,

@@ -438,7 +438,12 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   }
   const Status allowed = co_await allow_loss(session->uid, node);
   if (!allowed.is_ok()) co_return allowed;
-  const Status lost = co_await cluster_.lose_replica(part, replica, node, {}, until_ns);
+  const uint64_t give_up_ns =
+      until_ns != 0 ? until_ns : core_.deadline_ns() + core_.config.failure_deadline_ns();
+  const auto turn = co_await losses_under_way_.take(session->uid, give_up_ns);
+  if (!turn || session->ended)
+    co_return Status(Code::kQueueFull, "too many replicas of this user are being given up");
+  const Status lost = co_await cluster_.lose_replica(part, replica, node, session->uid, {}, until_ns);
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {
     const Status given_up =

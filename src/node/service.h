@@ -103,6 +103,9 @@ class Service {
   /// A long answer keeps the loops of both daemons busy for some 20 ns a byte: its turn lasts so much longer that one user
   /// takes a seventh of their time at most.
   static constexpr uint64_t kRestNsPerByte = 600;
+  /// Give-ups of one user that the voters are asked for at once: as many as one session may ask for.
+  static constexpr size_t kLossesAtOnce = 256;
+  control::Turns losses_under_way_{core_.env, kLossesAtOnce};
   /// Making them keeps the loop busy for milliseconds, and they take memory until they are answered.
   static constexpr size_t kManyExtents = 64, kManyExtentsAtOnce = 2;
   control::Turns many_extents_{core_.env, kManyExtentsAtOnce};

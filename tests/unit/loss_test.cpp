@@ -56,6 +56,39 @@ TEST(LossLedger, TellsOfAnAcceptedLossThatASealedVoterHad) {
   EXPECT_EQ(told_to(ledger, now_ns + 2 * kLeaseNs + 1, 2), std::nullopt);
 }
 
+/// R14: with a part of its own for each number.
+Code learns(LossLedger& ledger, uint32_t part, uint32_t uid) {
+  LossRequest learn = request(LossRequest::Phase::kLearn);
+  learn.part = {{GlobalAddress(1, uint64_t{part} << 12), 1}, {GlobalAddress(2, uint64_t{part} << 12), 1}};
+  learn.replica = learn.part.back();
+  learn.lost = {learn.replica};
+  learn.uid = uid;
+  return ledger.answer(10 * kLeaseNs, learn).status().code();
+}
+
+TEST(LossLedger, OneUserHasHalfOfThePartsAndAllUsersThreeQuarters) {
+  constexpr uint32_t kMax = LossLedger::kPartsMax;
+  LossLedger ledger(kLeaseNs);
+  for (const uint32_t home : {1u, 2u}) (void)ledger.grant(10 * kLeaseNs, home, {}, {});
+  uint32_t part = 0;
+  while (part < kMax / 2) ASSERT_EQ(learns(ledger, part++, 1001), Code::kOk);
+  EXPECT_EQ(learns(ledger, part, 1001), Code::kLimit);
+  EXPECT_EQ(learns(ledger, part - 1, 1001), Code::kOk) << "what is known is decided on";
+  while (part < kMax / 4 * 3) ASSERT_EQ(learns(ledger, part++, 1002), Code::kOk);
+  EXPECT_EQ(learns(ledger, part, 1002), Code::kLimit) << "all users";
+  LossLedger next(kLeaseNs);
+  next.install(10 * kLeaseNs, ledger.state(10 * kLeaseNs));
+  EXPECT_EQ(learns(next, part, 1003), Code::kLimit) << "the next council knows whose they are";
+  while (part < kMax) ASSERT_EQ(learns(next, part++, 0), Code::kOk);
+  EXPECT_EQ(learns(next, part, 0), Code::kLimit);
+  EXPECT_TRUE(next.is_valid());
+  const ExtentId freed[] = {{GlobalAddress(1, 0), 1}, {GlobalAddress(2, 0), 1}};
+  (void)next.grant(10 * kLeaseNs, 1, {}, std::span(freed).first(1));
+  (void)next.grant(10 * kLeaseNs, 2, {}, std::span(freed).last(1));
+  EXPECT_TRUE(next.is_valid());
+  EXPECT_EQ(learns(next, 0, 1001), Code::kOk) << "what is forgotten makes room";
+}
+
 /// R13: no other voter of the new council promised up to its ballot.
 TEST(LossLedger, ForgetsWhatItAloneAcceptedWhenTheCouncilChanges) {
   LossLedger sealed(kLeaseNs), ledger(kLeaseNs);
