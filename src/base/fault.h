@@ -152,7 +152,6 @@ namespace ocm::fault {
   X(kVoterRemembered, "a voter's next run remembered its council")                               \
   X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
   X(kVoterSavedLater, "what a voter knew was saved once its disk took it")                       \
-  X(kSilentLeft, "a connection on which nothing came was left for a new one")                    \
   X(kVoterAppended, "what became different of what a voter knew was appended")                   \
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \

@@ -1,6 +1,5 @@
 #include "node/peers.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -23,9 +22,7 @@ control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Env
   const std::shared_ptr<control::Link> connection = std::move(connected).value();
   OCM_DASSERT(connection != nullptr);
   if (sent != nullptr) *sent = true;
-  const uint64_t asked_ns = core_.now_ns();
   auto reply = co_await connection->call(std::move(request), deadline_ns);
-  if (reply.status().code() == Code::kDeadline) unanswered(address, connection, asked_ns);
   if (reply.status().code() == Code::kPeerLost) fault::reached(fault::State::kCallBroken);
   if (!reply.is_ok()) co_return reply.status();
   const Status status = control::reply_status(reply.value());
@@ -66,18 +63,6 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   // Nobody finds it there: it would stay open for ever.
   if (peer->forgotten) core_.env.spawn(close_later(core_, peer->connection));
   co_return peer->connection;
-}
-
-void Peers::unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection,
-                       uint64_t asked_ns) {
-  const auto it = peers_.find(address);
-  if (it == peers_.end() || it->second->connection != connection) return;
-  Peer& peer = *it->second;
-  if (peer.unanswered_ns < connection->heard_ns())
-    peer.unanswered_ns = std::max(asked_ns, connection->heard_ns());
-  if (core_.now_ns() < peer.unanswered_ns + core_.config.failure_deadline_ns()) return;
-  fault::reached(fault::State::kSilentLeft);
-  core_.env.spawn(close_later(core_, std::exchange(peer.connection, nullptr)));
 }
 
 control::Task<void> Peers::close_later(Core& core, std::shared_ptr<control::Link> connection) {

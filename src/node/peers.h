@@ -1,8 +1,5 @@
 // Connections to other daemons: dialled when first needed (node/proof.h), kept.
 //
-// A connection on which nothing has come for a failure deadline, though it was asked, is left for a new one: after a cut
-// TCP's next attempt on the old one may be a minute away, when the network has long been well.
-//
 // Each side dials for its own requests, so no connection is shared and none is dialled at once from both
 // ends. Threads: the loop's.
 #pragma once
@@ -41,12 +38,9 @@ class Peers {
     std::shared_ptr<control::Link> connection;
     bool dialling = false;
     bool forgotten = false;         // while somebody dials
-    uint64_t unanswered_ns = 0;     // the first call since something was heard that ran out of time
     uint64_t refused_until_ns = 0;  // after a failed dial: fail fast for a moment
     Status refused;
   };
-  void unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection,
-                  uint64_t asked_ns);
   static control::Task<void> close_later(Core& core, std::shared_ptr<control::Link> connection);
   control::Task<Result<std::shared_ptr<control::Link>>> connect(std::string address, uint64_t deadline_ns);
 

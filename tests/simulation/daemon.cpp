@@ -66,7 +66,6 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
     }
   }
   bool is_open() const override { return open_; }
-  uint64_t heard_ns() const override { return heard_ns_; }
   /// It may be reset though both ends live.
   void watch() {
     network_.ways().watch(there_, back_, [link = weak_from_this(), env = env_.weak_from_this()] {
@@ -86,7 +85,6 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
       alive->deliver([link, message] {
         const auto here = link.lock();
         if (!here) return;
-        here->heard_ns_ = here->env_.now_ns();
         const auto found = here->calls_.find(message->id());
         const auto call = found == here->calls_.end() ? nullptr : found->second.lock();
         if (!call || call->done) return;
@@ -128,7 +126,6 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
 
   Network& network_;
   SimEnv& env_;
-  uint64_t heard_ns_ = env_.now_ns();
   const size_t from_, to_;
   const uint64_t to_run_;
   const std::shared_ptr<Pipe> there_, back_;
