@@ -80,11 +80,13 @@ namespace ocm::fault {
   X(kMemoryOfLosses,                                                                                         \
     "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */                \
   X(kChangesForgotten, "mutation.changes") /* Q9: nor with what it decided since all was saved */            \
-  X(kLostIsCopy, "mutation.lost_is_copy")  /* S4: a stop counts on what its home heard is lost */            \
-  X(kNeverStands, "mutation.stands")       /* who waits in its stop never takes the seat */                  \
-  X(kDoubtLeft, "mutation.doubt_left")     /* R11: a home ends with a loss that few accepted */              \
-  X(kNewsOfOne, "mutation.news")           /* N9: a home that did not lead does not tell of a name's part */ \
-  X(kHalfANameTaken, "mutation.half")      /* N7: a name that one home reports is taken for whole */         \
+  X(kHomeGoesBack,                                                                                           \
+    "mutation.home_goes_back")            /* Q8: a former run is as old as what this run's home heard of */  \
+  X(kLostIsCopy, "mutation.lost_is_copy") /* S4: a stop counts on what its home heard is lost */             \
+  X(kNeverStands, "mutation.stands")      /* who waits in its stop never takes the seat */                   \
+  X(kDoubtLeft, "mutation.doubt_left")    /* R11: a home ends with a loss that few accepted */               \
+  X(kNewsOfOne, "mutation.news")          /* N9: a home that did not lead does not tell of a name's part */  \
+  X(kHalfANameTaken, "mutation.half")     /* N7: a name that one home reports is taken for whole */          \
   X(kLateGoneNotMissed,                                                                                      \
     "mutation.late_gone")                 /* a new replica that is gone after the switch is not missed */    \
   X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */             \

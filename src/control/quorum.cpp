@@ -292,8 +292,9 @@ Status Voter::install(uint64_t now_ns, const wire::InstallCouncil& request) {
   if (!has(council, name_, incarnation_)) return Status(Code::kPeerLost, "a council without this voter");
   if (council_.id() != 0 && (!continues(council, council_) || council.number() <= council_.number()))
     return Status(Code::kPeerLost, "it does not continue this voter's council");
-  const bool is_past = home_in_.id() != 0 && home_in_.id() != council.id() &&
-                       home_in_.number() >= council.number() && continues(home_in_, council);
+  const bool is_past = std::any_of(home_in_.begin(), home_in_.end(), [&](const wire::Council& home) {
+    return home.id() != council.id() && home.number() >= council.number() && continues(home, council);
+  });
   if (is_past && !fault::at(fault::Point::kVoterComesBack))  // Q8
     return Status(Code::kPeerLost, "another council follows it");
   made_of_ = request;
@@ -317,7 +318,20 @@ bool Voter::is_valid() const {
 }
 
 void Voter::home_came_to(const wire::Council& council) {
-  home_in_ = council;
+  const auto is_before = [](const wire::Council& older, const wire::Council& newer) {
+    return older.number() < newer.number() && continues(newer, older);
+  };
+  const bool is_known = std::any_of(home_in_.begin(), home_in_.end(), [&](const wire::Council& home) {
+    return home.id() == council.id() || is_before(council, home);
+  });
+  if (!is_known || fault::at(fault::Point::kHomeGoesBack)) {
+    std::erase_if(home_in_, [&](const wire::Council& home) {
+      return is_before(home, council) || fault::at(fault::Point::kHomeGoesBack);
+    });
+    if (home_in_.size() >= kHomesMax) home_in_.erase(home_in_.begin());
+    home_in_.push_back(council);
+    ++homes_version_;
+  }
   const bool is_over =
       council_.id() != 0 && council.number() > council_.number() && continues(council, council_);
   if (is_over && council.voters_size() == 1 && !has(council, name_, incarnation_)) leave();
@@ -333,14 +347,14 @@ void Voter::leave() {
 }
 
 Voter::MemoryKey Voter::memory_key() const {
-  return {council_.id(), home_in_.id(), end_.promised(), end_.accepted_at(), ledger_.version()};
+  return {council_.id(), homes_version_, end_.promised(), end_.accepted_at(), ledger_.version()};
 }
 
 wire::VoterMemory Voter::memory() const {
   wire::VoterMemory out;
   out.set_name(name_);
   out.set_incarnation(incarnation_);
-  if (home_in_.id() != 0) *out.mutable_home_in() = home_in_;
+  out.mutable_home_in()->Add(home_in_.begin(), home_in_.end());
   if (council_.id() == 0) return out;
   *out.mutable_made_of() = made_of_;
   set_ballot(end_.promised(), *out.mutable_promised());
@@ -358,7 +372,7 @@ std::optional<wire::VoterChange> Voter::memory_since(const MemoryKey& before) co
   set_ballot(end_.promised(), *out.mutable_promised());
   set_ballot(end_.accepted_at(), *out.mutable_accepted_at());
   if (end_.accepted_at() != before.accepted_at) *out.mutable_accepted() = end_.accepted()->install;
-  if (home_in_.id() != before.home_in) *out.mutable_home_in() = home_in_;
+  if (homes_version_ != before.homes) out.mutable_home_in()->Add(home_in_.begin(), home_in_.end());
   if (fault::at(fault::Point::kMemoryOfLosses)) return out;
   *out.mutable_state() = to_memory(change->state);
   for (const ExtentId& first : change->forgotten) set_ref(first, *out.add_forgotten());
@@ -378,7 +392,7 @@ void apply_changes(wire::VoterMemory& memory, std::span<const wire::VoterChange>
     *memory.mutable_promised() = change.promised();
     *memory.mutable_accepted_at() = change.accepted_at();
     if (change.has_accepted()) *memory.mutable_accepted() = change.accepted();
-    if (change.has_home_in()) *memory.mutable_home_in() = change.home_in();
+    if (change.home_in_size() > 0) *memory.mutable_home_in() = change.home_in();
     if (change.state().votes_size() > 0) *memory.mutable_state()->mutable_votes() = change.state().votes();
     put(change.state());
     for (const wire::ExtentRef& first : change.forgotten()) parts.erase(id_of(first));
@@ -391,7 +405,7 @@ std::optional<Voter> Voter::remembered(uint64_t now_ns, const std::string& name,
                                        const wire::VoterMemory& memory, uint64_t lease_ns) {
   if (memory.name() != name || memory.incarnation().size() != 16) return std::nullopt;
   std::optional<Voter> out(std::in_place, name, memory.incarnation(), lease_ns);
-  out->home_in_ = memory.home_in();
+  out->home_in_.assign(memory.home_in().begin(), memory.home_in().end());
   if (!memory.has_made_of()) return out;
   const wire::Council& council = memory.made_of().council();
   if (!is_council(council) || !has(council, name, memory.incarnation())) return std::nullopt;

@@ -24,7 +24,8 @@
 //      not missed: a majority promised the end. If that node restarts, the council after it continues nothing but that one
 //      (nobody could promise its end), and a voter that stayed would refuse it.
 //   Q8 a voter that left a council never comes back to it, nor to one before it: it has forgotten what it promised there, and
-//      what installs it may have lain in a socket.
+//      what installs it may have lain in a socket, or come from who was cut off; nor does the next run of its daemon for it,
+//      whose home may hear of older councils and of other chains.
 //   Q9 a voter is remembered by the next runs of its daemon: its council, what it promised and accepted of the council's end,
 //      and what it decided and accepted about replicas are where they find them before the voter answers; or nothing is
 //      there. What remembers it votes no more, and once every vote of the former run is over it installs what was chosen
@@ -106,7 +107,7 @@ class Voter {
   wire::VoterMemory memory() const;  // Q9
   /// What tells two memories apart.
   struct MemoryKey {
-    uint64_t council = 0, home_in = 0;
+    uint64_t council = 0, homes = 0;
     Ballot promised, accepted_at;
     uint64_t ledger = 0;
     bool operator==(const MemoryKey&) const = default;
@@ -126,7 +127,11 @@ class Voter {
 
  private:
   std::string name_, incarnation_;
-  wire::Council council_, home_in_;  // home_in_: the newest that this node's home came to
+  wire::Council council_;
+  static constexpr size_t kHomesMax = 16;
+  std::vector<wire::Council>
+      home_in_;  // that this node's home came to, of each chain the newest; the latest last
+  uint64_t homes_version_ = 0;
   wire::InstallCouncil made_of_;
   SuccessionVoter<NextCouncil> end_;
   LossLedger ledger_;

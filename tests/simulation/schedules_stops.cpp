@@ -189,6 +189,61 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
   return script.end(outcome);
 }
 
+/// Q8: five vote, one of them is cut off and given up. Others die and come back, most of them more than once, before the one
+/// that was cut off comes back with its council, which ended long ago, while the home of the other replica is cut off.
+std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Point>& broken,
+                                       Outcome* outcome) {
+  constexpr size_t kLeft = 3, kCut = 4;
+  Script script(seed, broken, 5, 5);
+  World& world = script.world;
+  world.voters_forget =
+      true;  // one that is a council of its own and restarts (CAVEATS): for as long as a vote takes
+  const auto x = world.add_program(kLeft), y = world.add_program(kCut);
+  const std::shared_ptr<Handle> of_x = script.make_named(x, on(kLeft, kCut), "x");
+  std::shared_ptr<Handle> of_y;
+  script.run(y, [&]() -> Task<void> {
+    auto attached = co_await y->attach("x", false);
+    script.must(attached.status(), "attach");
+    of_y = attached.value();
+  });
+  world.cut_node(kCut);
+  script.run(x, [&]() -> Task<void> {
+    const uint64_t until_ns = world.clock().now_ns() + 8000 * kMs;
+    Status put = Code::kDeadline;
+    while (!put.is_ok() && world.clock().now_ns() < until_ns) {
+      put = co_await x->put(of_x, 1);
+      if (!put.is_ok()) co_await x->env->sleep_ns(10 * kMs);
+    }
+    script.must(put, "put while a home is cut off");
+  });
+  script.run_for_ms(seed % 4 * 400);
+  const auto restart = [&](const std::vector<size_t>& nodes, uint64_t between_ms) {
+    for (const size_t node : nodes) world.kill(node, false);
+    script.run_for_ms(between_ms);
+    for (const size_t node : nodes) world.restart(node);
+  };
+  restart({1, 2}, seed % 3 * 10);
+  script.run_for_ms(800 + 331 * seed % 3000);  // the one that is left is a council of its own, or not yet
+  restart({0, 1, 2}, seed / 2 % 3 * 300);
+  if (seed % 2 == 0) {
+    script.run_for_ms(seed * 53 % 500);
+    restart({0, 1}, 0);
+  }
+  const bool cut_left = seed % 3 != 0;
+  if (cut_left) world.cut_node(kLeft);
+  world.restore_node(kCut);
+  script.start(y, [&]() -> Task<void> {
+    for (int i = 0; i < 400; ++i) {
+      (void)co_await y->get(of_y, 1);
+      co_await y->env->sleep_ns(20 * kMs);
+    }
+  });
+  script.run_for_ms(8000);
+  if (cut_left) world.restore_node(kLeft);
+  script.run_for_ms(20'000);
+  return script.end(outcome);
+}
+
 /// What one home kept, published as "x", is as before.
 void is_kept(Script& script, const std::shared_ptr<Program>& program, const std::shared_ptr<Handle>& handle) {
   script.run(program, [&]() -> Task<void> {
@@ -529,6 +584,7 @@ const std::vector<Schedule>& schedules_of_stops() {
       {"a majority restarts", majority_restarts, 12},
       {"a majority restarts after a loss", majority_restarts_after_a_loss, 24},
       {"all but one restart again", all_but_one_restart_again, 24},
+      {"a former council is heard of", former_council_is_heard_of, 40},
       {"one voter stays dead", one_voter_stays_dead, 20},
       {"a majority restarts, no replicas", majority_restarts_without_replicas, 6},
   };

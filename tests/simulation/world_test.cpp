@@ -198,6 +198,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kEndNotTold, "a home stops as another is given up"},
     {fault::Point::kMemoryOfLosses, "a majority restarts after a loss"},
     {fault::Point::kChangesForgotten, "a majority restarts after a loss"},
+    {fault::Point::kHomeGoesBack, "a former council is heard of"},
     {fault::Point::kLostIsCopy, "a home stops with what is not short"},
     {fault::Point::kNeverStands, "all others restart as one stops"},
     {fault::Point::kDoubtLeft, "a home stops with a loss in doubt"},

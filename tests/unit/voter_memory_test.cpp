@@ -147,6 +147,28 @@ TEST_F(VoterMemoryTest, ACouncilThatWasChosenWithAFormerRunIsInstalledForIt) {
   EXPECT_EQ(answer(third, sealing(in, 5)), Code::kUnsupported) << "it ended";
 }
 
+TEST_F(VoterMemoryTest, AFormerRunThatLeftDoesNotComeBackThoughTheNextHomeHearsOfAnOlderCouncil) {
+  Run first(*this);
+  const auto in = council_of::council(2, {first.self(), council_of::voter("b"), council_of::voter("c")});
+  (void)first.install(env.at_ns, 2);
+  // It promised the end of its council, and its home came to the one that follows.
+  ASSERT_TRUE(first.voter->seal(env.at_ns, council_of::sealing(in.council(), 3)).value().agreed());
+  const wire::Council after = council_of::council(3, {council_of::voter("b")}).council();
+  first.voter->home_came_to(after);
+  first.memory.keep(*first.voter);
+  wire::Envelope chosen;
+  *chosen.mutable_install_council() = in;
+  const wire::Council other = council_of::council(9, {council_of::voter("c")}, {7}).council();
+  std::unique_ptr<Run> next;
+  for (const auto& heard : {in.council(), other, after}) {
+    next = std::make_unique<Run>(*this);
+    next->memory.home_came_to(heard);  // of who was cut off; of one that was founded anew; of the newest
+    env.at_ns += kDeadlineNs;
+    EXPECT_EQ(answer(*next, chosen), Code::kPeerLost) << "Q8, after it heard of " << heard.number();
+    EXPECT_EQ(answer(*next, sealing(in.council(), 4)), Code::kUnsupported);
+  }
+}
+
 TEST_F(VoterMemoryTest, FormerRunsAreForgottenWhenACouncilKnowsThisOne) {
   Run first(*this);
   (void)first.install(env.at_ns, 2);
