@@ -529,7 +529,8 @@ void Convener::drop_foreign(const std::function<bool(const wire::Council&)>& can
 
 bool Convener::is_over(const wire::Council& council) const {
   return council.voters_size() == 1 && council.voters(0).name() == self_.name() &&
-         council.voters(0).incarnation() != self_.incarnation();
+         council.voters(0).incarnation() != self_.incarnation() &&
+         !(remembers_ && remembers_(council.voters(0).incarnation()));
 }
 
 bool Convener::is_past(uint64_t base) const {

@@ -21,8 +21,8 @@
 //      made with it.
 //   Q6 a node changes to a council only if that continues its own; else it frees its replicas first.
 //   Q7 a voter leaves its council when its home comes to one that follows it and has one voter, another node. Its vote is
-//      not missed: a majority promised the end. If that node restarts, the council after it continues nothing but that one
-//      (nobody could promise its end), and a voter that stayed would refuse it.
+//      not missed: a majority promised the end. If that node restarts and does not remember it (Q9), the council after it
+//      continues nothing but that one (nobody could promise its end), and a voter that stayed would refuse it.
 //   Q8 a voter that left a council never comes back to it, nor to one before it: it has forgotten what it promised there, and
 //      what installs it may have lain in a socket, or come from who was cut off; nor does the next run of its daemon for it,
 //      whose home may hear of older councils and of other chains.
@@ -179,8 +179,9 @@ class LeaseHolder {
 /// The coordinator's side: which council there is, and the attempt to have it followed.
 class Convener {
  public:
-  /// `run` names this run of the coordinator.
-  Convener(uint64_t run, wire::Voter self) : run_(run), self_(std::move(self)) {}
+  /// `run` names this run of the coordinator. `remembers`: whether this node can promise for a former run of its daemon (Q9).
+  Convener(uint64_t run, wire::Voter self, std::function<bool(const std::string&)> remembers = nullptr)
+      : run_(run), self_(std::move(self)), remembers_(std::move(remembers)) {}
   Convener(const Convener&) = delete;  // an attempt refers to it
   Convener& operator=(const Convener&) = delete;
 
@@ -250,6 +251,7 @@ class Convener {
 
   const uint64_t run_;
   const wire::Voter self_;
+  const std::function<bool(const std::string&)> remembers_;
   uint64_t round_ = 0;
   wire::Council council_;
   wire::InstallCouncil made_of_;               // of council_

@@ -37,7 +37,7 @@ void Quorum::found(uint64_t run) {
   OCM_DASSERT(run != 0);
   voter_->leave();
   sealing_ = telling_ = false;
-  convener_.emplace(run, self_);
+  convener_.emplace(run, self_, [this](const std::string& former) { return memory_.remembers(former); });
   const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
   OCM_ASSERT(alone.is_ok());
   OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id() == convener_->council().id());
@@ -223,7 +223,9 @@ Task<void> Quorum::resign() {
 }
 
 void Quorum::take_up() {
-  if (!convener_) convener_.emplace(core_.env.random_number() | 1, self_);
+  if (!convener_)
+    convener_.emplace(core_.env.random_number() | 1, self_,
+                      [this](const std::string& former) { return memory_.remembers(former); });
   if (convener_->council().id() == voter_->council().id()) return;
   convener_->take_up(voter_->made_of());
   sealing_ = telling_ = false;

@@ -196,8 +196,7 @@ std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Poin
   constexpr size_t kLeft = 3, kCut = 4;
   Script script(seed, broken, 5, 5);
   World& world = script.world;
-  world.voters_forget =
-      true;  // one that is a council of its own and restarts (CAVEATS): for as long as a vote takes
+
   const auto x = world.add_program(kLeft), y = world.add_program(kCut);
   const std::shared_ptr<Handle> of_x = script.make_named(x, on(kLeft, kCut), "x");
   std::shared_ptr<Handle> of_y;

@@ -80,6 +80,29 @@ TEST(Convener, ACouncilIsOddAndKeepsItsVoters) {
   EXPECT_FALSE(same_voters(now, choose_voters(now, {voter("a"), voter("b"), voter("c", 'b'), voter("d")})));
 }
 
+TEST(Convener, AnEarlierRunThatIsRememberedPromisesItsEndWithWhatItKnew) {
+  const wire::Council alone = council(1, {voter("a", 'a')}).council();
+  Convener convener(2, voter("a", 'z'),
+                    [](const std::string& run) { return run == voter("a", 'a').incarnation(); });
+  convener.found(5);
+  convener.reported(alone);
+  convener.begin(true);
+  EXPECT_FALSE(convener.is_sealed(alone)) << "it is asked";
+  wire::CouncilPromise promise;
+  promise.set_agreed(true);
+  promise.set_remembered(true);
+  promise.mutable_state()->add_votes()->set_partition(kHome);
+  EXPECT_TRUE(convener.promised(alone, "a", promise));
+  EXPECT_TRUE(convener.is_sealed(alone));
+  promise.clear_state();
+  EXPECT_TRUE(convener.promised(convener.council(), "a", promise));
+  ASSERT_TRUE(convener.propose(7, {voter("a", 'z')}));
+  while (const auto base = convener.to_accept()) convener.accepted(*base, "a");
+  ASSERT_TRUE(convener.end());
+  EXPECT_TRUE(continues(convener.chosen().council(), alone));
+  EXPECT_EQ(convener.chosen().state().votes_size(), 1) << "what it knew";
+}
+
 TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
   Convener convener(2, voter("a", 'b'));
   convener.found(77);
