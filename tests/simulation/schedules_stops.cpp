@@ -119,6 +119,21 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
+/// Again and again, until one is acknowledged.
+void put_within(Script& script, const std::shared_ptr<Program>& program,
+                const std::shared_ptr<Handle>& handle, const char* what, uint64_t for_ms) {
+  World& world = script.world;
+  const uint64_t until_ns = world.clock().now_ns() + for_ms * kMs;
+  script.run(program, [&]() -> Task<void> {
+    Status put = Code::kDeadline;
+    while (!put.is_ok() && world.clock().now_ns() < until_ns) {
+      put = co_await program->put(handle, 1);
+      if (!put.is_ok()) co_await program->env->sleep_ns(10 * kMs);
+    }
+    script.must(put, what);
+  });
+}
+
 /// A replica is decided lost while its home is cut off, a majority of the voters or all of them restart, and the home is back:
 /// what the other one has is kept, and what is old is not read.
 std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::Point>& broken,
@@ -136,17 +151,7 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
     of_y = attached.value();
   });
   world.cut_node(cut);
-  const auto write = [&](const char* what, uint64_t for_ms) {
-    const uint64_t until_ns = world.clock().now_ns() + for_ms * kMs;
-    script.run(x, [&]() -> Task<void> {
-      Status put = Code::kDeadline;
-      while (!put.is_ok() && world.clock().now_ns() < until_ns) {
-        put = co_await x->put(of_x, 1);
-        if (!put.is_ok()) co_await x->env->sleep_ns(10 * kMs);
-      }
-      script.must(put, what);
-    });
-  };
+  const auto write = [&](const char* what, uint64_t for_ms) { put_within(script, x, of_x, what, for_ms); };
   write("put while a home is cut off", 8000);
   if (seed % 2 == 0) script.run_for_ms(700 * (seed % 5));  // else before the part is made again
   std::vector<size_t> restarted;
@@ -206,15 +211,7 @@ std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Poin
     of_y = attached.value();
   });
   world.cut_node(kCut);
-  script.run(x, [&]() -> Task<void> {
-    const uint64_t until_ns = world.clock().now_ns() + 8000 * kMs;
-    Status put = Code::kDeadline;
-    while (!put.is_ok() && world.clock().now_ns() < until_ns) {
-      put = co_await x->put(of_x, 1);
-      if (!put.is_ok()) co_await x->env->sleep_ns(10 * kMs);
-    }
-    script.must(put, "put while a home is cut off");
-  });
+  put_within(script, x, of_x, "put while a home is cut off", 8000);
   script.run_for_ms(seed % 4 * 400);
   const auto restart = [&](const std::vector<size_t>& nodes, uint64_t between_ms) {
     for (const size_t node : nodes) world.kill(node, false);
