@@ -201,9 +201,9 @@ OCM_API int ocm_table_chunk_query(const ocm_table* table, uint32_t group, uint32
 
 enum {
   OCM_SCAN_CACHE = 1u << 0, /* keep what is moved in the session's cache, and use what is there */
-  OCM_SCAN_VALIDATE =
-      1u << 1, /* check every offset of variable-length columns before handing them out; own extents
-                                  are copied, for who wrote them may write on */
+  /* check every offset of variable-length columns before handing them out; own extents are copied, for who wrote
+     them may write on */
+  OCM_SCAN_VALIDATE = 1u << 1,
   OCM_SCAN_MOVE = 1u << 2, /* go over the fabric for own extents too (to measure) */
 };
 /* What a scan gives. */

@@ -230,24 +230,19 @@ Result<LossLedger::Part*> LossLedger::find_or_make(uint64_t now_ns, const LossRe
   for (const ExtentId& id : request.part) {
     if (part_of_.contains(id)) return Status(Code::kInvalidArgument, "a replica is of another part");
   }
-  if (!check_room(request.uid).is_ok() && now_ns >= forgot_ns_ + lease_ns_) {
+  if (!has_room(request.uid) && now_ns >= forgot_ns_ + lease_ns_) {
     forgot_ns_ = now_ns;
     forget_promises(now_ns);
   }
-  OCM_TRY(check_room(request.uid));
+  if (!has_room(request.uid)) return Status(Code::kLimit, "too many parts with lost replicas are remembered");
   return &add(request.part, request.uid);
 }
 
-Status LossLedger::check_room(uint32_t uid) const {
+bool LossLedger::has_room(uint32_t uid) const {
+  if (parts_.size() >= kPartsMax) return false;
   const auto of = parts_of_.find(uid);
-  const bool is_full = parts_.size() >= kPartsMax;
-  const bool has_share = uid == 0 || (parts_of_users_ < kPartsOfUsersMax &&
-                                      (of == parts_of_.end() || of->second < kPartsOfUidMax));
-  if (!is_full && has_share) return {};
-  return Status(Code::kLimit, is_full || uid == 0
-                                  ? std::string("too many parts with lost replicas are remembered")
-                                  : "too many parts with lost replicas are remembered of uid " +
-                                        std::to_string(uid) + ", or of all users");
+  return uid == 0 ||
+         (parts_of_users_ < kPartsOfUsersMax && (of == parts_of_.end() || of->second < kPartsOfUidMax));
 }
 
 LossLedger::Part& LossLedger::add(const std::vector<ExtentId>& replicas, uint32_t uid) {

@@ -239,8 +239,7 @@ class LossLedger {
   void forget_if_over(Parts::iterator part);
   Part& add(const std::vector<ExtentId>& replicas, uint32_t uid);
   Parts::iterator erase(Parts::iterator part);
-  /// Errors: kLimit (R14).
-  Status check_room(uint32_t uid) const;
+  bool has_room(uint32_t uid) const;  // R14
   /// Well-formed, and no other part has a replica of it.
   bool may_be(const LossState::Part& part) const;
   void forget_promises(uint64_t now_ns);

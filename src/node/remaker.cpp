@@ -661,11 +661,7 @@ Task<void> Remaker::give_up_the_gone() {
           !given_up_.contains(id_of(extent)) && (was_lost || gone_for_long(extent, gone_since_ns));
       const bool may_be = !extent.lost() && freed.contains(extent.node()) && !there_.contains(id_of(extent));
       if (!is_gone && !may_be) continue;
-      if (no_room_until_ns_.contains(uid)) {
-        again_ = true;
-        return;
-      }
-      if (gone.size() >= kGivenUpAtOnceMax) {
+      if (no_room_until_ns_.contains(uid) || gone.size() >= kGivenUpAtOnceMax) {
         again_ = true;
         return;
       }

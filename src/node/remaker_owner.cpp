@@ -125,7 +125,8 @@ Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, s
   std::sort(part.begin(), part.end());
   fault::reached(fault::State::kGoneAtHome);
   const Status lost = co_await cluster_.lose_replica(std::move(part), replica, std::move(node), 0);
-  co_return lost.code() != Code::kDeadline&& lost.code() != Code::kLimit;
+  const bool is_later = lost.code() == Code::kDeadline || lost.code() == Code::kLimit;
+  co_return !is_later;
 }
 
 Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here, ExtentId replica,

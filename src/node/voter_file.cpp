@@ -82,9 +82,8 @@ std::vector<std::string> VoterFiles::load(Of of) {
   std::string bytes(*size, '\0');
   if (::read(fd.get(), bytes.data(), *size) != static_cast<ssize_t>(*size)) return {};
   const bool of_this_boot = bytes.compare(0, kHeadBytes, std::string(kMagic) + boot_id_) == 0;
-  return of_this_boot
-             ? entries_of(std::string_view(bytes).substr(kHeadBytes)).value_or(std::vector<std::string>())
-             : std::vector<std::string>();
+  if (!of_this_boot) return {};
+  return entries_of(std::string_view(bytes).substr(kHeadBytes)).value_or(std::vector<std::string>());
 }
 
 bool VoterFiles::save(Of of, const std::string& saying) {

@@ -119,6 +119,16 @@ std::string majority_restarts(uint64_t seed, const std::set<fault::Point>& broke
   return script.end(outcome);
 }
 
+std::shared_ptr<Handle> attached_to_x(Script& script, const std::shared_ptr<Program>& program) {
+  std::shared_ptr<Handle> out;
+  script.run(program, [&]() -> Task<void> {
+    auto attached = co_await program->attach("x", false);
+    script.must(attached.status(), "attach");
+    out = attached.value();
+  });
+  return out;
+}
+
 /// Again and again, until one is acknowledged.
 void put_within(Script& script, const std::shared_ptr<Program>& program,
                 const std::shared_ptr<Handle>& handle, const char* what, uint64_t for_ms) {
@@ -144,12 +154,7 @@ std::string majority_restarts_after_a_loss(uint64_t seed, const std::set<fault::
   const size_t cut = nodes - 1, left = nodes - 2;
   const auto x = world.add_program(left), y = world.add_program(cut);
   const std::shared_ptr<Handle> of_x = script.make_named(x, on(left, cut), "x");
-  std::shared_ptr<Handle> of_y;
-  script.run(y, [&]() -> Task<void> {
-    auto attached = co_await y->attach("x", false);
-    script.must(attached.status(), "attach");
-    of_y = attached.value();
-  });
+  const std::shared_ptr<Handle> of_y = attached_to_x(script, y);
   world.cut_node(cut);
   const auto write = [&](const char* what, uint64_t for_ms) { put_within(script, x, of_x, what, for_ms); };
   write("put while a home is cut off", 8000);
@@ -201,15 +206,9 @@ std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Poin
   constexpr size_t kLeft = 3, kCut = 4;
   Script script(seed, broken, 5, 5);
   World& world = script.world;
-
   const auto x = world.add_program(kLeft), y = world.add_program(kCut);
   const std::shared_ptr<Handle> of_x = script.make_named(x, on(kLeft, kCut), "x");
-  std::shared_ptr<Handle> of_y;
-  script.run(y, [&]() -> Task<void> {
-    auto attached = co_await y->attach("x", false);
-    script.must(attached.status(), "attach");
-    of_y = attached.value();
-  });
+  const std::shared_ptr<Handle> of_y = attached_to_x(script, y);
   world.cut_node(kCut);
   put_within(script, x, of_x, "put while a home is cut off", 8000);
   script.run_for_ms(seed % 4 * 400);
