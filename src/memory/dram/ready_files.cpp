@@ -52,7 +52,7 @@ ReadyFiles::File ReadyFiles::take(uint64_t bytes) {
   if (found == ready_.end()) return {};
   File file = std::move(found->file);
   ready_.erase(found);
-  bytes_ -= bytes;
+  ready_bytes_ -= bytes;
   OCM_DASSERT(file.fd.is_open() && file.mapping.is_mapped());
   return file;
 }
@@ -87,13 +87,13 @@ bool ReadyFiles::give_back() {
   std::deque<Ready> closed;  // after the lock
   const std::lock_guard lock(mutex_);
   closed.swap(ready_);
-  for (const Ready& one : closed) bytes_ -= one.bytes();
+  for (const Ready& one : closed) ready_bytes_ -= one.bytes();
   return !closed.empty();
 }
 
 bool ReadyFiles::may_hold(uint64_t bytes) const {
   const uint64_t most = std::min(options_.most_bytes, free_bytes_.load(std::memory_order_relaxed));
-  const uint64_t held = ready_bytes();
+  const uint64_t held = held_bytes();
   return held <= most && bytes <= most - held;
 }
 
@@ -109,7 +109,7 @@ std::deque<ReadyFiles::Ready> ReadyFiles::surplus_locked(bool is_short) {
     return is_short || has_too_many() || now_ns - ready_.front().since_ns >= options_.keep_ns;
   };
   while (!ready_.empty() && has_surplus()) {
-    bytes_ -= ready_.front().bytes();
+    ready_bytes_ -= ready_.front().bytes();
     out.push_back(std::move(ready_.front()));
     ready_.pop_front();
   }
@@ -157,16 +157,14 @@ void ReadyFiles::run() {
       wanted_.pop_front();
       if (!may_hold(bytes)) continue;
       populating_bytes_ = bytes;
-      bytes_ += bytes;
       lock.unlock();
       File file = populated(bytes);
       lock.lock();
-      populating_bytes_ = 0;
       if (file.fd.is_open()) {
         ready_.push_back({std::move(file), os::now_ns()});
-      } else {
-        bytes_ -= bytes;
+        ready_bytes_ += bytes;
       }
+      populating_bytes_ = 0;
     } else {
       const auto has_work = [&] { return ends_ || !wanted_.empty() || has_too_many(); };
       if (ready_.empty()) {
@@ -180,14 +178,15 @@ void ReadyFiles::run() {
 
 bool ReadyFiles::is_valid() const {
   const std::lock_guard lock(mutex_);
-  uint64_t sum = populating_bytes_;
+  uint64_t sum = 0;
   for (const Ready& one : ready_) {
     if (!one.file.fd.is_open() || one.bytes() < kLeastBytes) return false;
     sum += one.bytes();
   }
   const bool in_order = std::is_sorted(
       ready_.begin(), ready_.end(), [](const Ready& a, const Ready& b) { return a.since_ns < b.since_ns; });
-  return sum == ready_bytes() && sum <= options_.most_bytes && in_order && ready_.size() <= kFilesMax;  // R1
+  return sum == ready_bytes() && held_bytes() <= options_.most_bytes && in_order &&
+         ready_.size() <= kFilesMax;  // R1
 }
 
 }  // namespace ocm::memory

@@ -66,8 +66,8 @@ class ReadyFiles {
   void keep_within(uint64_t free_bytes);
   /// Closes all, for the descriptors and the memory. Returns whether there were any.
   bool give_back();
-  /// With what is populated at the moment.
-  uint64_t ready_bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  /// What take() can find: what is populated at the moment is not among it.
+  uint64_t ready_bytes() const { return ready_bytes_.load(std::memory_order_relaxed); }
   bool is_valid() const;
 
  private:
@@ -81,7 +81,8 @@ class ReadyFiles {
   /// What is to be closed, moved out of ready_.
   std::deque<Ready> surplus_locked(bool is_short);
   /// R1
-  bool has_too_many() const { return ready_bytes() > free_bytes_.load(std::memory_order_relaxed); }
+  uint64_t held_bytes() const { return ready_bytes() + populating_bytes_.load(std::memory_order_relaxed); }
+  bool has_too_many() const { return held_bytes() > free_bytes_.load(std::memory_order_relaxed); }
   bool is_short_of(uint64_t bytes) const;
   bool may_hold(uint64_t bytes) const;
   /// With all its pages; closed if there is no room for them, or any more.
@@ -93,10 +94,10 @@ class ReadyFiles {
   std::deque<Ready> ready_;  // oldest first
   std::deque<uint64_t> wanted_;
   std::deque<std::pair<uint64_t, uint64_t>> used_;  // lengths, and when; each once, oldest first
-  uint64_t populating_bytes_ = 0;
   std::thread thread_;
   std::atomic<bool> ends_{false};
-  std::atomic<uint64_t> bytes_{0};  // of ready_, and populating_bytes_
+  std::atomic<uint64_t> ready_bytes_{0};  // of ready_
+  std::atomic<uint64_t> populating_bytes_{0};
   std::atomic<uint64_t> free_bytes_{~uint64_t{0}};
 };
 
