@@ -82,6 +82,7 @@ namespace ocm::fault {
   X(kChangesForgotten, "mutation.changes") /* Q9: nor with what it decided since all was saved */            \
   X(kHomeGoesBack,                                                                                           \
     "mutation.home_goes_back")            /* Q8: a former run is as old as what this run's home heard of */  \
+  X(kSilentStays, "mutation.silent")      /* a connection on which nothing comes is kept after a cut */      \
   X(kLostIsCopy, "mutation.lost_is_copy") /* S4: a stop counts on what its home heard is lost */             \
   X(kNeverStands, "mutation.stands")      /* who waits in its stop never takes the seat */                   \
   X(kDoubtLeft, "mutation.doubt_left")    /* R11: a home ends with a loss that few accepted */               \
@@ -154,6 +155,7 @@ namespace ocm::fault {
   X(kVoterRemembered, "a voter's next run remembered its council")                               \
   X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
   X(kVoterSavedLater, "what a voter knew was saved once its disk took it")                       \
+  X(kSilentLeft, "a connection on which nothing came was left for a new one")                    \
   X(kVoterAppended, "what became different of what a voter knew was appended")                   \
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \

@@ -21,6 +21,8 @@ class Link {
   /// Ends it; calls under way get kPeerLost.
   virtual void close(const Status& why) = 0;
   virtual bool is_open() const = 0;
+  /// When anything came from the other end last, or the link was made.
+  virtual uint64_t heard_ns() const = 0;
 };
 
 }  // namespace ocm::control

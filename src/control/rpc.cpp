@@ -104,6 +104,7 @@ Status Connection::receive() {
     return Status(Code::kPeerLost, std::string("recv: ") + std::strerror(errno));
   }
   heard_ = true;
+  heard_ns_ = loop_.now_ns();
   if (tls_) {
     const Status fed = tls_->feed({reinterpret_cast<const std::byte*>(piece), static_cast<size_t>(n)}, in_);
     const Status flushed = flush();  // also what tells the peer why it failed

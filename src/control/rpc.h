@@ -82,6 +82,7 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
 
   void trust(size_t bytes_max = wire::kControlBytesMax) { bytes_max_ = bytes_max; }
   bool is_open() const override { return open_; }
+  uint64_t heard_ns() const override { return heard_ns_; }
   int fd() const { return fd_; }
   /// Null without TLS.
   const TlsFilter* tls() const { return tls_.get(); }
@@ -133,7 +134,8 @@ class Connection final : public Link, public std::enable_shared_from_this<Connec
   std::unique_ptr<TlsFilter> tls_;
   size_t bytes_max_;
   bool open_ = true;
-  bool heard_ = false;    // anything at all
+  bool heard_ = false;  // anything at all
+  uint64_t heard_ns_ = loop_.now_ns();
   uint64_t rest_ns_ = 0;  // before the rest of what has arrived is taken (R6)
   bool writing_ = false;  // write_loop() runs
   bool starved_ =

@@ -23,6 +23,7 @@ control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Env
   OCM_DASSERT(connection != nullptr);
   if (sent != nullptr) *sent = true;
   auto reply = co_await connection->call(std::move(request), deadline_ns);
+  if (reply.status().code() == Code::kDeadline) unanswered(address, connection);
   if (reply.status().code() == Code::kPeerLost) fault::reached(fault::State::kCallBroken);
   if (!reply.is_ok()) co_return reply.status();
   const Status status = control::reply_status(reply.value());
@@ -63,6 +64,33 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   // Nobody finds it there: it would stay open for ever.
   if (peer->forgotten) core_.env.spawn(close_later(core_, peer->connection));
   co_return peer->connection;
+}
+
+void Peers::unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection) {
+  if (core_.now_ns() < connection->heard_ns() + core_.config.failure_deadline_ns()) return;
+  if (fault::at(fault::Point::kSilentStays)) return;
+  const auto it = peers_.find(address);
+  if (it == peers_.end() || it->second->connection != connection || it->second->renewing) return;
+  it->second->renewing = true;
+  core_.env.spawn(renew(address, it->second));
+}
+
+control::Task<void> Peers::renew(std::string address, std::shared_ptr<Peer> peer) {
+  OCM_DASSERT(peer->renewing && peer->connection != nullptr);
+  const std::shared_ptr<control::Link> silent = peer->connection;
+  auto dialled = co_await dial_(std::move(address), core_.now_ns() + kDialNs);
+  if (dialled.is_ok()) {
+    // Whoever waits on the old one may still be heard: a peer that stood still answers on both.
+    std::shared_ptr<control::Link> unused = std::move(dialled).value();
+    if (peer->connection == silent && !peer->forgotten) {
+      fault::reached(fault::State::kSilentLeft);
+      std::swap(peer->connection, unused);
+    }
+    core_.env.spawn(close_later(core_, std::move(unused)));
+  } else {
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+  peer->renewing = false;
 }
 
 control::Task<void> Peers::close_later(Core& core, std::shared_ptr<control::Link> connection) {

@@ -1,5 +1,9 @@
 // Connections to other daemons: dialled when first needed (node/proof.h), kept.
 //
+// Where a call runs out of time and nothing has come for a failure deadline, a second connection is tried, and takes the
+// first one's place once it stands: after a cut TCP's next attempt on the old one may be a minute away, when the network
+// has long been well.
+//
 // Each side dials for its own requests, so no connection is shared and none is dialled at once from both
 // ends. Threads: the loop's.
 #pragma once
@@ -37,10 +41,13 @@ class Peers {
   struct Peer {
     std::shared_ptr<control::Link> connection;
     bool dialling = false;
+    bool renewing = false;          // renew() runs
     bool forgotten = false;         // while somebody dials
     uint64_t refused_until_ns = 0;  // after a failed dial: fail fast for a moment
     Status refused;
   };
+  void unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection);
+  control::Task<void> renew(std::string address, std::shared_ptr<Peer> peer);
   static control::Task<void> close_later(Core& core, std::shared_ptr<control::Link> connection);
   control::Task<Result<std::shared_ptr<control::Link>>> connect(std::string address, uint64_t deadline_ns);
 

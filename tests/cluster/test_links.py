@@ -135,3 +135,17 @@ def test_a_writer_that_was_cut_off_gives_up_no_replica_of_a_well_node(four_nodes
     assert "voters=n1\n" not in n1.log() and n1.log().count("info council") == councils
     n3.kill()
     wait_for("one replica is enough", lambda: outcome(lambda: seen.holds(0, 3, MIB)) is True)
+
+
+def test_a_long_cut_is_over_when_the_network_is_well(make_netns_cluster):
+    """TCP tries an old connection again as long after a cut as it lasted: here 11 s."""
+    cluster = make_netns_cluster(seeds=False)
+    n1, n2, n3 = cluster.nodes
+    p, q = cluster.program(n1), cluster.program(n2)
+    cluster.cut(n1)
+    time.sleep(13.5)
+    cluster.restore(n1)
+    restored = time.monotonic()
+    wait_for("all are heard", lambda: all(node["state"] == "alive" for node in p.nodes().values()), 30)
+    assert time.monotonic() - restored < 4 * FAILURE_DEADLINE_S
+    assert outcome(lambda: q.alloc(MIB, nodes=["n1"]).free()) is None

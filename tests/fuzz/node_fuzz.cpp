@@ -93,6 +93,7 @@ class HostileLink final : public control::Link {
   }
   void close(const Status&) override { open_ = false; }
   bool is_open() const override { return open_; }
+  uint64_t heard_ns() const override { return ~uint64_t{0}; }
 
  private:
   Others& others_;

@@ -70,6 +70,7 @@ class PairLink final : public control::Link {
   }
   void close(const Status&) override { open_ = false; }
   bool is_open() const override { return open_ && !from_.is_dead() && !to_.is_dead(); }
+  uint64_t heard_ns() const override { return pair_.env().now_ns(); }
 
  private:
   struct Call : Env::Waiter {

@@ -66,6 +66,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
     }
   }
   bool is_open() const override { return open_; }
+  uint64_t heard_ns() const override { return heard_ns_; }
   /// It may be reset though both ends live.
   void watch() {
     network_.ways().watch(there_, back_, [link = weak_from_this(), env = env_.weak_from_this()] {
@@ -85,6 +86,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
       alive->deliver([link, message] {
         const auto here = link.lock();
         if (!here) return;
+        here->heard_ns_ = here->env_.now_ns();
         const auto found = here->calls_.find(message->id());
         const auto call = found == here->calls_.end() ? nullptr : found->second.lock();
         if (!call || call->done) return;
@@ -126,6 +128,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
 
   Network& network_;
   SimEnv& env_;
+  uint64_t heard_ns_ = env_.now_ns();
   const size_t from_, to_;
   const uint64_t to_run_;
   const std::shared_ptr<Pipe> there_, back_;
@@ -241,15 +244,17 @@ Task<Result<std::shared_ptr<control::Link>>> Daemon::dial(std::string address, u
   const size_t to = node_of(address);
   co_await env->sleep_ns(100'000 + env->random_number() % 400'000);
   const bool joined = !network_.ways().is_cut(node(), to) && !network_.ways().is_cut(to, node());
-  const auto other = network_.daemon(to);
-  const bool refused = !other || other->is_closed();
+  auto other = network_.daemon(to);
+  const bool refused = !other || other->is_closed(), reached = joined && other;
+  const uint64_t run = other ? other->run() : 0;
+  other.reset();  // it may end while this waits
   if (joined && refused && network_.has_power(to)) co_return Status(Code::kPeerLost, "connection refused");
-  if (!joined || !other) {
+  if (!reached) {
     const uint64_t now = env->now_ns();
     if (now < deadline_ns) co_await env->sleep_ns(deadline_ns - now);
     co_return Status(Code::kDeadline, "no connection to " + address + " in time");
   }
-  const auto link = std::make_shared<SimLink>(network_, *this, to, other->run());
+  const auto link = std::make_shared<SimLink>(network_, *this, to, run);
   link->watch();
   wire::Envelope hello;  // the proof of the token: as many round trips as there are
   hello.mutable_node_hello()->set_node(core->name);

@@ -422,7 +422,7 @@ std::string removed_from_the_only_home_left(uint64_t seed, const std::set<fault:
   script.run_for_ms(8000);
   script.must_be_no_name(asks, "x");
   world.restart(leads);
-  script.run_for_ms(6000);
+  script.run_for_ms(8000);  // until who is a voter since then has followed the new run for two deadlines
   world.check_unused();
   return script.end(outcome);
 }

@@ -461,6 +461,34 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   return finish(script, outcome, {one, other});
 }
 
+/// A node is cut off for much longer than the failure deadline, and what lies in its connections comes when they try again.
+std::string long_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  const size_t cut = seed % 3, other = (cut + 1) % 3;
+  Script script(seed, broken, 3, seed / 3 % 2 * 3);
+  const auto x = script.world.add_program(other), y = script.world.add_program(cut);
+  const auto use = [&](const std::shared_ptr<Program>& program, size_t node) {
+    script.run(program, [&]() -> Task<void> {
+      auto made = co_await program->allocate(Layout::kSingle, on(node));
+      script.must(made.status(), "allocate on a node that was cut off");
+      if (!made.is_ok()) co_return;
+      const Status freed = co_await program->free(made.value());
+      script.must(freed, "free");
+    });
+  };
+  use(x, cut);
+  use(y, other);
+  script.world.cut_node(cut);
+  script.run_for_ms(10'000 + 7000 * seed);
+  script.world.restore_node(cut);
+  script.run_for_ms(3 * kDeadlineMs);
+  use(x, cut);
+  use(y, other);
+  give_name(script, x, "x", on(cut));
+  take_name(script, y, "x");
+  remove_name(script, y, "x");
+  return finish(script, outcome, {x, y});
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_succession() {
@@ -478,6 +506,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
       {"who founds anew dies", founds_anew_and_dies, 24},
       {"the only new voter dies", only_voter_dies, 24},
+      {"a long cut", long_cut, 12},
   };
   return all;
 }

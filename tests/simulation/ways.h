@@ -87,6 +87,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   void step() {
     if (queue_.empty()) return;  // it broke
     if (ways_.is_cut(from_, to_)) {
+      parked_ns_ = ways_.clock_.now_ns();
       ways_.parked_.push_back(shared_from_this());
       return;
     }
@@ -99,6 +100,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   Ways& ways_;
   const size_t from_, to_;
   uint64_t last_ns_ = 0;
+  uint64_t parked_ns_ = 0;  // since when
   bool broken_ = false;
   std::deque<Item> queue_;
 };
@@ -135,7 +137,9 @@ inline void Ways::restore(size_t from, size_t to) {
   for (auto& pipe : parked) {
     if (pipe->queue_.empty()) continue;
     if (pipe->from_ == from && pipe->to_ == to) {
-      pipe->schedule(clock_.now_ns() + delay_ns() + random_() % 400'000'000);  // the next retransmission
+      // The next retransmission: after a cut as long as it lasted, at most.
+      const uint64_t backoff_ns = std::max<uint64_t>(clock_.now_ns() - pipe->parked_ns_, 400'000'000);
+      pipe->schedule(clock_.now_ns() + delay_ns() + random_() % backoff_ns);
     } else {
       parked_.push_back(std::move(pipe));
     }
