@@ -12,7 +12,7 @@
 //      asked, says that it has no such session, or is dead and does not answer: a message that was missed, or
 //      a node that others cannot reach, takes nothing from a session that goes on.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
-//   L4 Lease::holders counts the holds that list the extent. A hold belongs to a session and ends with it.
+//   L4 `held_` has the holds that list the extent, each once. A hold belongs to a session and ends with it.
 //   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
 //      bounded for each session only.
 //   L6 what a name owns at a home is in a record of that name there, or in a plan of a part (M10 of remake.h): else its end
@@ -27,6 +27,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -40,8 +41,8 @@ using Incarnation = Bits128<struct IncarnationTag>;
 using HoldId = Bits128<struct HoldTag>;
 /// Of one session at one home.
 inline constexpr size_t kHeldExtentsMax = size_t{1} << 20;
-/// What a hold takes at its home and of its session's daemon.
-inline constexpr size_t held_bytes(size_t extents) { return 256 + extents * sizeof(ExtentId); }
+/// What a hold takes at its home, where each of its extents is listed twice, and of its session's daemon.
+inline constexpr size_t held_bytes(size_t extents) { return 256 + extents * (sizeof(ExtentId) + 112); }
 static_assert(held_bytes(kHeldExtentsMax) <= kUserBytesMax,
               "a user may have one hold as long as there can be");
 
@@ -55,7 +56,6 @@ struct Lease {
   std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
   uint32_t uid = 0;
   uint64_t bytes = 0;
-  uint32_t holders = 0;
   bool name_ended = false;  // freed with the last hold
   uint64_t attempt = 0;     // of a name's: that published it
   /// As messages name it: a session, or an attempt to publish, for a name may be ended and given again.
@@ -100,6 +100,7 @@ class Leases {
     OCM_DASSERT(user->second.bytes >= it->second.bytes);
     user->second.bytes -= it->second.bytes;
     if (--user->second.extents == 0) users_.erase(user);
+    held_.erase(id);
     leases_.erase(it);
     return true;
   }
@@ -116,19 +117,16 @@ class Leases {
       extents.erase(was);
       extents.insert(now);
     }
-    uint32_t left = lease.holders;
-    for (auto owner = owners_.begin(); left != 0 && owner != owners_.end(); ++owner) {
-      for (auto& [hold, extents] : owner->second.holds) {
-        const auto [first, last] = std::equal_range(extents.begin(), extents.end(), was);
-        const auto count = static_cast<uint32_t>(last - first);  // a request may name it more than once
-        if (count == 0) continue;
-        extents.erase(first, last);
-        extents.insert(std::upper_bound(extents.begin(), extents.end(), now), count, now);
-        OCM_DASSERT(count <= left);
-        left -= count;
-      }
+    auto held = held_.extract(was);
+    if (held.empty()) return true;
+    for (const auto& [hold, session] : held.mapped()) {
+      std::vector<ExtentId>& listed = owners_.at(session).holds.at(hold);  // L4
+      OCM_DASSERT(lists(listed, was) && !lists(listed, now));
+      listed.erase(std::lower_bound(listed.begin(), listed.end(), was));
+      list(listed, now);
     }
-    OCM_DASSERT(left == 0);  // L4
+    held.key() = now;
+    held_.insert(std::move(held));
     return true;
   }
   /// From the session that made it to the one that it was made for, as an extent of its allocation.
@@ -180,7 +178,7 @@ class Leases {
   /// hold will say so.
   bool end_name(ExtentId id) {
     const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.session || it->second.holders == 0) return true;
+    if (it == leases_.end() || it->second.session || !held_.contains(id)) return true;
     if (fault::at(fault::Point::kHoldIgnored)) return true;
     it->second.name_ended = true;
     return false;
@@ -216,8 +214,10 @@ class Leases {
       const std::vector<ExtentId>& listed = known->second.holds.at(id);
       std::erase_if(held, [&](const ExtentId& extent) { return lists(listed, extent); });
     }
+    std::sort(held.begin(), held.end());
+    held.erase(std::unique(held.begin(), held.end()), held.end());  // a request may name it more than once
     if (held.empty()) return missing;
-    for (const ExtentId& extent : held) ++leases_.find(extent)->second.holders;
+    for (const ExtentId& extent : held) held_[extent].emplace(id, session);
     Owner& owner = owner_of(session, node, incarnation);
     owner.held += held.size();
     OCM_DASSERT(owner.held <= kHeldExtentsMax);
@@ -235,9 +235,12 @@ class Leases {
     if (hold == owner->second.holds.end()) return {};
     std::vector<ExtentId> free;
     for (const ExtentId& extent : hold->second) {
-      const auto it = leases_.find(extent);
-      OCM_DASSERT(it == leases_.end() || it->second.holders > 0);  // L4
-      if (it != leases_.end() && --it->second.holders == 0 && it->second.name_ended) free.push_back(extent);
+      const auto it = held_.find(extent);
+      if (it == held_.end()) continue;  // freed by the session that owned it
+      it->second.erase({id, session});
+      if (!it->second.empty()) continue;
+      held_.erase(it);
+      if (leases_.at(extent).name_ended) free.push_back(extent);
     }
     OCM_DASSERT(owner->second.held >= hold->second.size());
     owner->second.held -= hold->second.size();
@@ -256,18 +259,15 @@ class Leases {
     Incarnation incarnation;
     HoldId hold;
   };
-  /// The holds that list the extent, in the order of their ids. O(holds * log(extents of one)).
+  /// The holds that list the extent, in the order of their ids.
   std::vector<HeldBy> holds_on(ExtentId extent) const {
     std::vector<HeldBy> out;
-    const auto it = leases_.find(extent);
-    if (it == leases_.end() || it->second.holders == 0) return out;
-    for (auto owner = owners_.begin(); owner != owners_.end() && out.size() < it->second.holders; ++owner) {
-      for (const auto& [id, extents] : owner->second.holds) {
-        if (lists(extents, extent))
-          out.push_back({owner->first, owner->second.node, owner->second.incarnation, id});
-      }
+    const auto it = held_.find(extent);
+    if (it == held_.end()) return out;
+    for (const auto& [hold, session] : it->second) {
+      const Owner& owner = owners_.at(session);
+      out.push_back({session, owner.node, owner.incarnation, hold});
     }
-    std::sort(out.begin(), out.end(), [](const HeldBy& a, const HeldBy& b) { return a.hold < b.hold; });
     return out;
   }
   /// Whose daemons hold what no name has any more; one walk over all holds.
@@ -310,7 +310,7 @@ class Leases {
     list(owner.holds[by.hold], extent);
     ++owner.held;
     uid_held_bytes_[uid] += more_bytes;
-    ++lease->second.holders;
+    held_[extent].emplace(by.hold, by.session);
     return true;
   }
   std::vector<HoldId> holds_of(const SessionId& session) const {
@@ -419,7 +419,7 @@ class Leases {
   /// L1, L4, L5, and what is counted; O(extents and what holds list).
   bool is_valid() const {
     size_t owned = 0;
-    std::unordered_map<ExtentId, uint32_t, ExtentHash> holders;
+    decltype(held_) holders;
     std::unordered_map<uint32_t, size_t> bytes_held;
     for (const auto& [session, owner] : owners_) {
       if (owner.extents.empty() && owner.holds.empty()) return false;
@@ -428,7 +428,9 @@ class Leases {
         if (!std::is_sorted(extents.begin(), extents.end())) return false;
         held += extents.size();
         bytes_held[uid_of(session)] += held_bytes(extents.size());
-        for (const ExtentId& extent : extents) ++holders[extent];
+        for (const ExtentId& extent : extents) {
+          if (leases_.contains(extent)) holders[extent].emplace(id, session);
+        }
       }
       if (held != owner.held) return false;
       for (const ExtentId& id : owner.extents) {
@@ -443,14 +445,13 @@ class Leases {
       with_session += lease.session ? 1 : 0;
       kept[lease.uid].bytes += lease.bytes;
       ++kept[lease.uid].extents;
-      const auto held = holders.find(id);
-      if (lease.holders != (held == holders.end() ? 0 : held->second)) return false;
-      if (lease.name_ended && (lease.session || lease.holders == 0)) return false;
+      if (lease.name_ended && (lease.session || !holders.contains(id))) return false;
     }
     const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
       return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
     });
-    return bounded && owned == with_session && bytes_held == uid_held_bytes_ && kept == users_;
+    return bounded && owned == with_session && bytes_held == uid_held_bytes_ && kept == users_ &&
+           holders == held_;
   }
 
  private:
@@ -495,6 +496,7 @@ class Leases {
   const size_t held_bytes_max_;
   std::unordered_map<ExtentId, Lease, ExtentHash> leases_;
   std::unordered_map<SessionId, Owner> owners_;
+  std::unordered_map<ExtentId, std::set<std::pair<HoldId, SessionId>>, ExtentHash> held_;  // L4
   std::unordered_map<uint32_t, User> users_;
   std::unordered_map<uint32_t, size_t> uid_held_bytes_;
 };

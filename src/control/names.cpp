@@ -281,7 +281,7 @@ Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random,
 bool Names::relocate(const wire::PartMoved& moved) {
   const auto where = replicas_.find(id_of(moved.was()));
   // What has no replicas is not indexed by its extents.
-  const auto known = ids_.find(moved.published_id().empty() ? moved.allocation_id() : moved.published_id());
+  const auto known = ids_.find(moved.allocation_id());
   if (where == replicas_.end() && known == ids_.end()) return false;
   const auto it = names_.find(where != replicas_.end() ? where->second : known->second);
   OCM_DASSERT(it != names_.end());  // N1, N6

@@ -189,7 +189,7 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
       out.set_access(static_cast<uint32_t>(Access::kReadWrite));
       out.set_owner_uid(session->uid);
       for (Making& m : made) *out.add_extents() = std::move(m.extent);
-      session->allocations.emplace(id, HeldAllocation{out, true, bytes, 1, {}});
+      session->allocations.put(id, HeldAllocation{out, true, bytes, 1, {}});
       session->bytes_held += bytes;
       co_return out;
     }
@@ -258,8 +258,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   // It was told so, and the program has not heard it.
   if (it->second.named && may_be_named) it->second.may_be_named = true;
   if (--it->second.handles > 0) co_return Status();
-  HeldAllocation held = std::move(it->second);
-  session->allocations.erase(it);
+  HeldAllocation held = session->allocations.take(it);
   OCM_DASSERT(held.is_valid());
   unname_if_in_doubt(*session, id, held);
   if (!held.owned && !held.claimed_quota_bytes) co_return Status();
@@ -338,7 +337,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
   HeldAllocation held{joined, true, quota_bytes, 1, {}};
   held.parts = std::move(ids);
   OCM_DASSERT(held.is_valid() && held.is_whole());
-  session.allocations.emplace(fresh, std::move(held));
+  session.allocations.put(fresh, std::move(held));
   return joined;
 }
 

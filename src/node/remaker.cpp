@@ -577,9 +577,9 @@ void Remaker::release_spares(const Job& job) {
 
 void Remaker::remade(const wire::PartMoved& part) {
   for (const auto& [id, session] : sessions_.all()) {
-    for (auto& [allocation, held] : session->allocations) {
-      if (!control::relocate(held.allocation, part)) continue;
-      sessions_.settle(*session);  // may erase others
+    for (const auto& record : session->allocations.relocate(part)) {
+      HeldAllocation& held = record->second;
+      sessions_.settle(*session, held);  // may erase others
       if (!held.owned) continue;
       for (const auto& extent : part.now()) {
         if (extent.node() != core_.name) session->homes.insert(extent.node());
@@ -719,10 +719,7 @@ Task<void> Remaker::give_up_the_gone() {
     }
     given_up_.insert(one.replica);  // or the last of its part
     if (!lost.is_ok()) continue;
-    for (const auto& [id, session] : sessions_.all()) {
-      for (auto& [allocation, held] : session->allocations)
-        (void)control::mark_lost(held.allocation, one.replica);
-    }
+    for (const auto& [id, session] : sessions_.all()) session->allocations.mark_lost(one.replica);
   }
   if (again_ || unheard) co_return;
   asks_lost_ = false;

@@ -341,12 +341,14 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     out.set_hold_id(id_field(held));
   }
   // One record serves all handles: each has its own access, the record the highest of them.
-  const auto [known, fresh] = session->allocations.try_emplace(id, HeldAllocation{found, false, 0, 1, {}});
-  if (fresh) {
-    known->second.record = std::move(charged).value();
+  const auto known = session->allocations.find(id);
+  if (known == session->allocations.end()) {
+    HeldAllocation fresh{found, false, 0, 1, {}};
+    fresh.record = std::move(charged).value();
+    session->allocations.put(id, std::move(fresh));
   } else {
     ++known->second.handles;
-    const bool whole = control::take_grant(known->second.allocation, found);
+    const bool whole = session->allocations.take_grant(known, found);
     if (!whole) (void)co_await remaker_.follow(session, id);
   }
   co_return allocation_reply(*session, std::move(out));

@@ -104,10 +104,8 @@ bool Sessions::is_valid() const {
   for (const auto& [id, session] : sessions_) {
     if (id != session->id || uid_of(id) != session->uid || over_.contains(id_field(id))) return false;  // P8
     ++by_uid[session->uid];
-    for (const auto& [allocation, held] : session->allocations) {
-      if (!held.is_valid()) return false;  // P1, P4
-      bytes[session->uid] += held.quota_bytes;
-    }
+    if (!session->allocations.is_valid()) return false;  // P1, P4
+    for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
   }
   const size_t share = share_of_one_user(core_.config.sessions);
   for (const auto& [uid, sessions] : by_uid) {

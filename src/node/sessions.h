@@ -33,29 +33,11 @@
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"
 #include "node/core.h"
+#include "node/records.h"
 #include "os/crypto.h"
 #include "os/memory.h"
 
 namespace ocm::node {
-
-struct HeldAllocation {
-  wire::Allocation allocation;
-  bool owned = true;         // freed with the session; false once published, or attached
-  uint64_t quota_bytes = 0;  // charged to the uid here
-  uint32_t handles = 1;      // of the program: it may attach what it has
-  /// A receipt says that it is owned, and so much charged; no home has said so yet (P4).
-  std::optional<uint64_t> claimed_quota_bytes;
-  bool publishing = false;            // a request to publish it is under way
-  bool named = false;                 // it was published here, as allocation.name()
-  bool may_be_named = false;          // and was not answered, or one before was not (N7 of control/names.h)
-  std::vector<AllocationId> parts{};  // what it was joined of: homes know it by those
-  std::shared_ptr<control::Charge> record{};  // for what was attached: it is in nobody's pool here
-
-  /// False: only homes told of it, extent by extent, after this daemon restarted.
-  bool is_whole() const { return allocation.bytes_total() != 0; }
-  /// What is claimed or named is not owned (P1, P4).
-  bool is_valid() const { return !owned || (!claimed_quota_bytes && !named); }
-};
 
 /// Of what has `claimed_quota_bytes`.
 inline Status unsettled() {
@@ -74,7 +56,7 @@ struct Session {
   bool heard = false;     // its program had the answer to its hello, has shown what it has, and said more
   bool waiting = false;   // for its program, which closed the connection before it was heard
   size_t hellos = 0;
-  std::unordered_map<AllocationId, HeldAllocation> allocations;
+  Records allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
   std::unordered_map<uint64_t, AllocationId> reported;
   std::set<ExtentId> given_back;  // what it freed before its home had reported it
@@ -164,6 +146,7 @@ class Sessions {
   std::map<std::string, std::vector<wire::ExtentDescriptor>> take_unclaimed(Session& session);
   /// What was claimed and a home has reported is owned from now on.
   void settle(Session& session);
+  void settle(Session& session, HeldAllocation& held);
 
  private:
   void tell(Session& session) const;

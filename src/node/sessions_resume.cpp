@@ -97,7 +97,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
-    (void)control::take_grant(known->second.allocation, record.allocation());
+    (void)session.allocations.take_grant(known, record.allocation());
     const auto before = static_cast<uint32_t>(std::min<size_t>(shown_before, known->second.handles));
     known->second.handles = std::max({known->second.handles - before, shown.handles(), 1u});
     known->second.may_be_named = known->second.may_be_named || shown.may_be_named();
@@ -120,7 +120,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     if (absorb(session, held)) own(session, held);
   }
   OCM_DASSERT(held.is_valid() && held.is_whole() && held.handles > 0);
-  session.allocations.insert_or_assign(id, std::move(held));
+  session.allocations.put(id, std::move(held));
   return {};
 }
 
@@ -171,7 +171,7 @@ void Sessions::report(Session& session, const wire::SessionExtents& extents) {
       continue;
     }
     if (!session.reported.emplace(one.extent().address(), id).second) continue;
-    HeldAllocation& entry = session.allocations[id];
+    HeldAllocation& entry = session.allocations.reported(id);
     OCM_DASSERT(!entry.is_whole());
     entry.allocation.set_allocation_id(one.allocation_id());
     entry.allocation.set_owner_uid(session.uid);
@@ -204,9 +204,11 @@ std::map<std::string, std::vector<wire::ExtentDescriptor>> Sessions::take_unclai
 }
 
 void Sessions::settle(Session& session) {
-  for (auto& [id, held] : session.allocations) {
-    if (held.claimed_quota_bytes && absorb(session, held)) own(session, held);
-  }
+  for (auto& [id, held] : session.allocations) settle(session, held);
+}
+
+void Sessions::settle(Session& session, HeldAllocation& held) {
+  if (held.claimed_quota_bytes && absorb(session, held)) own(session, held);
 }
 
 /// Removes what is there because of reports only, and is `held`'s. False if there was nothing.

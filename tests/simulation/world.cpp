@@ -460,13 +460,13 @@ void World::tell_of_what_is_left(size_t node) const {
       const auto owner = lease != nullptr && lease->session ? home.vouching(*lease->session) : std::nullopt;
       const wire::Allocation* named = home.published_with(piece.id);
       const auto& registry = (coordinator() ? coordinator() : nodes_[node].daemon)->cluster->registry();
-      std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %u holders\n",
+      std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %zu holds\n",
                   static_cast<int>(memory->layout), static_cast<int>(memory->state), memory->name.c_str(),
                   owner ? owner->node.c_str() : "no session", named != nullptr ? named->name().c_str() : "",
                   registry.find_id(id) != nullptr ? "named"
                   : registry.was_removed(id)      ? "removed"
                                                   : "unknown",
-                  lease != nullptr ? lease->holders : 0);
+                  home.holds_on(piece.id).size());
     }
   }
 }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <ctime>
+
 namespace ocm::control {
 namespace {
 
@@ -39,7 +42,6 @@ TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
   EXPECT_TRUE(leases.hold(holder, "m", kFirstRun, by.hold, {extent(0), extent(4096)}).value().empty());
   EXPECT_TRUE(leases.hold(holder, "m", kFirstRun, by.hold, {extent(0), extent(4096)}).value().empty());
   EXPECT_TRUE(leases.is_valid());
-  EXPECT_EQ(leases.find(extent(4096))->holders, 1u);
   ASSERT_EQ(leases.holds_on(extent(4096)).size(), 1u);
   EXPECT_EQ(leases.holds_on(extent(4096))[0].node, "m");
   EXPECT_TRUE(leases.holds_on(extent(8192)).empty());
@@ -266,9 +268,30 @@ TEST(LeasesHold, FailedPublishingTakesTheExtentBackFromItsHolders) {
 TEST(LeasesHold, IsBoundedForEachSession) {
   Leases leases = named();
   const std::vector<ExtentId> many(kHeldExtentsMax, extent(0));
-  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, many).is_ok());
-  EXPECT_EQ(leases.hold(kReader, "m", kFirstRun, kNext, {extent(0)}).status().code(), Code::kLimit);
-  EXPECT_TRUE(leases.hold(kOther, "m", kFirstRun, kNext, {extent(0)}).is_ok());
+  ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, {extent(0)}).is_ok());
+  EXPECT_EQ(leases.hold(kReader, "m", kFirstRun, kNext, many).status().code(), Code::kLimit);
+  EXPECT_TRUE(leases.hold(kOther, "m", kFirstRun, kNext, many).is_ok());
+  EXPECT_EQ(leases.holds_on(extent(0)).size(), 2u) << "however often a request names it";
+  EXPECT_TRUE(leases.is_valid());
+}
+
+TEST(LeasesHold, OfOthersCostARenamedExtentNothing) {
+  const auto processor_time = [](uint64_t others) {
+    Leases leases = named();
+    for (uint64_t i = 0; i < others; ++i) {
+      HoldId hold{};
+      std::memcpy(hold.bytes.data(), &i, sizeof i);
+      EXPECT_TRUE(leases.hold(kOther, "m", kFirstRun, hold, {extent(4096)}).is_ok());
+    }
+    EXPECT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, {extent(0)}).is_ok());
+    const std::clock_t begun = std::clock();
+    for (uint64_t i = 0; i < 100; ++i) {
+      EXPECT_TRUE(leases.rename(extent(i == 0 ? 0 : i + 1), extent(i + 2)));
+      EXPECT_EQ(leases.holds_on(extent(i + 2)).size(), 1u);
+    }
+    return std::clock() - begun;
+  };
+  EXPECT_LT(processor_time(60'000), 100 * processor_time(0) + CLOCKS_PER_SEC / 100);
 }
 
 TEST(LeasesHold, OfOneUserTakeABoundedPart) {

@@ -1,0 +1,93 @@
+#include "node/records.h"
+
+#include "base/assert.h"
+#include "control/parts.h"
+
+namespace ocm::node {
+
+void Records::list(const_iterator it) {
+  if (!it->second.is_whole()) return;
+  for (const auto& extent : it->second.allocation.extents())
+    by_extent_.emplace(control::id_of(extent), it->first);
+}
+
+void Records::unlist(const_iterator it) {
+  if (!it->second.is_whole()) return;
+  for (const auto& extent : it->second.allocation.extents()) {
+    auto [one, last] = by_extent_.equal_range(control::id_of(extent));
+    while (one != last && one->second != it->first) ++one;
+    OCM_DASSERT(one != last);  // B1
+    if (one != last) by_extent_.erase(one);
+  }
+}
+
+void Records::put(const AllocationId& id, HeldAllocation held) {
+  if (const auto known = map_.find(id); known != map_.end()) erase(known);
+  list(map_.emplace(id, std::move(held)).first);
+}
+
+HeldAllocation Records::take(iterator it) {
+  unlist(it);
+  HeldAllocation out = std::move(it->second);
+  map_.erase(it);
+  return out;
+}
+
+Records::iterator Records::erase(iterator it) {
+  unlist(it);
+  return map_.erase(it);
+}
+
+void Records::erase(const AllocationId& id) {
+  if (const auto known = map_.find(id); known != map_.end()) erase(known);
+}
+
+void Records::clear() {
+  map_.clear();
+  by_extent_.clear();
+}
+
+bool Records::take_grant(iterator it, const wire::Allocation& granted) {
+  unlist(it);
+  const bool is_all = control::take_grant(it->second.allocation, granted);
+  list(it);
+  return is_all;
+}
+
+std::vector<Records::iterator> Records::with(const ExtentId& extent) {
+  std::vector<iterator> out;
+  const auto [first, last] = by_extent_.equal_range(extent);
+  for (auto one = first; one != last; ++one) out.push_back(map_.find(one->second));
+  return out;
+}
+
+std::vector<Records::iterator> Records::relocate(const wire::PartMoved& part) {
+  std::vector<iterator> out;
+  for (const iterator it : with(control::id_of(part.was()))) {
+    unlist(it);
+    if (control::relocate(it->second.allocation, part)) out.push_back(it);
+    list(it);
+  }
+  return out;
+}
+
+void Records::mark_lost(const ExtentId& replica) {
+  for (const iterator it : with(replica)) (void)control::mark_lost(it->second.allocation, replica);
+}
+
+bool Records::is_valid() const {
+  size_t listed = 0;
+  for (const auto& [id, held] : map_) {
+    if (!held.is_valid()) return false;
+    if (!held.is_whole()) continue;
+    for (const auto& extent : held.allocation.extents()) {
+      auto [one, last] = by_extent_.equal_range(control::id_of(extent));
+      while (one != last && one->second != id) ++one;
+      if (one == last) return false;
+      ++listed;
+    }
+  }
+  return listed == by_extent_.size();
+}
+
+}  // namespace ocm::node
