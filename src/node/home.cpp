@@ -120,11 +120,16 @@ Status Home::check_share(uint32_t uid, uint64_t bytes) const {
   return {};
 }
 
-control::Task<Home::Made> Home::make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options) {
+control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes, Kind kind,
+                                            memory::ExtentOptions options) {
   if (fault::at(fault::Point::kHomeNoMemory)) co_return Status(Code::kNoMemory);
   if (fault::at(fault::Point::kHomeNoFds)) co_return Status(Code::kNoFds);
   constexpr uint64_t kPopulatedAtOnceMax = uint64_t{1} << 20;
   if (!options.populate || bytes <= kPopulatedAtOnceMax) co_return table_->try_create(bytes, kind, options);
+  // As long as who asks waits at most.
+  const uint64_t give_up_ns = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
+  const control::Turns::Turn turn = co_await populating_.take(making.uid, give_up_ns);
+  if (making.cancelled || !turn) co_return Status(Code::kCancelled, "who asked for it waits no more");
   std::function<Made()> work = [this, bytes, kind, options] {
     return table_->try_create(bytes, kind, options);
   };
@@ -158,14 +163,14 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   read_id(r.session_id(), session);
   read_id(r.allocation_id(), allocation);
   read_id(r.owner_incarnation(), incarnation);
-  const auto making = making_.insert(making_.end(), {session, incarnation, allocation});
-  auto made = co_await make_extent(r.bytes_total(), kind, options);
+  const auto making = making_.insert(making_.end(), {session, incarnation, allocation, r.uid()});
+  auto made = co_await make_extent(*making, r.bytes_total(), kind, options);
   // What was freed a moment ago is on its way back to the budget.
   while (!made.is_ok() && made.status().code() == Code::kPoolFull && core_.now_ns() < give_up_ns) {
     const memory::PoolUse use = table_->use(kind);
     if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
     co_await core_.env.sleep_ns(200'000);
-    made = co_await make_extent(r.bytes_total(), kind, options);
+    made = co_await make_extent(*making, r.bytes_total(), kind, options);
   }
   const bool cancelled = making->cancelled;
   making_.erase(making);

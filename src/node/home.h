@@ -16,9 +16,10 @@
 #include <unordered_map>
 
 #include "control/recent.h"
+#include "control/turns.h"
 #include "node/core.h"
 #include "node/directory.h"
-#include "node/side_thread.h"
+#include "node/side_threads.h"
 
 namespace ocm::node {
 
@@ -221,12 +222,14 @@ class Home {
   bool is_valid() const { return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_); }
 
  private:
-  explicit Home(Core& core) : core_(core), side_(core.env) {}
+  explicit Home(Core& core) : core_(core), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
   Status init();
   Status check_reserve(const wire::ReserveRequest& request) const;
   Status check_share(uint32_t uid, uint64_t bytes) const;
   using Made = Result<std::shared_ptr<memory::Extent>>;
-  control::Task<Made> make_extent(uint64_t bytes, Kind kind, memory::ExtentOptions options);
+  struct Making;
+  control::Task<Made> make_extent(const Making& making, uint64_t bytes, Kind kind,
+                                  memory::ExtentOptions options);
   wire::ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
   /// Also a frozen one.
@@ -268,6 +271,7 @@ class Home {
     SessionId session;
     control::Incarnation incarnation;
     AllocationId allocation;
+    uint32_t uid = 0;
     bool cancelled = false;
   };
   std::list<Making> making_;
@@ -306,7 +310,10 @@ class Home {
   std::unordered_map<std::string, size_t> published_living_;
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
-  SideThread side_;  // last: its work uses the table
+  /// Of each user one extent is populated at a time, and those of others beside it: a large one takes seconds.
+  static constexpr size_t kPopulatingUsersMax = 8;
+  control::Turns populating_;
+  SideThreads side_;  // last: its work uses the table
 };
 
 }  // namespace ocm::node

@@ -27,7 +27,7 @@
 #include "node/home.h"
 #include "node/homes.h"
 #include "node/sessions.h"
-#include "node/side_thread.h"
+#include "node/side_threads.h"
 
 namespace ocm::node {
 
@@ -308,7 +308,7 @@ class Remaker {
   std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
   bool again_ = false;                         // to be looked at again, though no node came or went
   bool asks_lost_ = false;                     // for replicas, too, of which it knows that they were given up
-  SideThread side_;                            // last
+  SideThreads side_;                           // last
 };
 
 }  // namespace ocm::node

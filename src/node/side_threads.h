@@ -1,9 +1,8 @@
-// Work that would hold up the control thread, done one piece after the other by a thread beside it.
+// Work that would hold up the control thread, begun one piece after the other by threads beside it.
 //
 // Where the environment has no threads, the work is done at once.
-// Threads: run() and stop() on the loop's thread or after it; `work` on the thread here, started by the
-// first. Lifetime: the environment outlives this; stop() waits for the piece under way and drops those that
-// wait.
+// Threads: run() and stop() on the loop's thread or after it; `work` on the threads here, which are started as there is work
+// for them. Lifetime: the environment outlives this; stop() waits for what is under way and drops what waits.
 #pragma once
 
 #include <condition_variable>
@@ -12,19 +11,21 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/assert.h"
 #include "control/env.h"
 
 namespace ocm::node {
 
-class SideThread {
+class SideThreads {
  public:
-  explicit SideThread(control::Env& env) : env_(env) {}
-  ~SideThread() { stop(); }
-  SideThread(const SideThread&) = delete;
-  SideThread& operator=(const SideThread&) = delete;
+  explicit SideThreads(control::Env& env, size_t most = 1) : env_(env), most_(most) {}
+  ~SideThreads() { stop(); }
+  SideThreads(const SideThreads&) = delete;
+  SideThreads& operator=(const SideThreads&) = delete;
 
   template <class T>
   control::Task<T> run(std::function<T()> work) {
@@ -54,7 +55,8 @@ class SideThread {
       waiting_.clear();
     }
     wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
 
  private:
@@ -63,14 +65,26 @@ class SideThread {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
       waiting_.push_back(std::move(work));
-      if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+      if (waiting_.size() > idle_ && threads_.size() < most_) start_locked();
     }
     wake_.notify_one();
+  }
+  void start_locked() {
+    OCM_DASSERT(!waiting_.empty() && threads_.size() < most_);
+    try {
+      threads_.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {  // no thread is to be had
+      if (!threads_.empty()) return;
+      waiting_.pop_back();
+      throw;
+    }
   }
   void serve() {
     std::unique_lock lock(mutex_);
     while (true) {
+      ++idle_;
       wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      --idle_;
       if (stopping_) return;
       OCM_DASSERT(!waiting_.empty() && waiting_.front());
       const std::function<void()> work = std::move(waiting_.front());
@@ -82,11 +96,13 @@ class SideThread {
   }
 
   control::Env& env_;
-  std::mutex mutex_;  // guards waiting_, stopping_
+  const size_t most_;
+  std::mutex mutex_;  // guards waiting_, idle_, stopping_
   std::condition_variable wake_;
   std::deque<std::function<void()>> waiting_;
+  size_t idle_ = 0;
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ocm::node

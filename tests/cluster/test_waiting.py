@@ -1,7 +1,10 @@
 """What waits for nodes that are not heard: one user's takes little, and nothing from the others, however much it is."""
+import contextlib
 import os
 import pathlib
 import signal
+import socket
+import threading
 import time
 
 import pytest
@@ -151,3 +154,30 @@ def test_holds_under_a_former_id_are_told_together(make_cluster):
     program.close()
     other.close()
     wait_for("all is free", lambda: all(used(cluster[name]) == 0 for name in ("n1", "n2", "n4")), deadline_s=60)
+
+
+def test_memory_of_one_user_that_is_populated_keeps_nobody_from_any(make_cluster):
+    cluster = make_cluster(names=("n1", "n2"), dram=1 << 30, extra=["--dram-populate"])
+    cluster.let_others_in()
+    n1, n2 = cluster.nodes
+    other = cluster.program(n1)
+    program = RawProgram(n1, uid=ANOTHER_USER, deadline_s=60)
+    program.hello()
+
+    def give_back():
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                reply = program.receive()
+                if made := reply.get("allocation"):
+                    program.send("free", allocation_id=made["allocation_id"])
+    for _ in range(100):
+        program.send("allocate", bytes_total=600 * MIB, nodes=["n2"], flags=DEDICATED)
+    user = threading.Thread(target=give_back)
+    user.start()
+    for _ in range(6):
+        time.sleep(0.5)
+        other.alloc(2 * MIB, nodes=["n2"], flags=DEDICATED).free()
+    program.socket.shutdown(socket.SHUT_RDWR)
+    user.join()
+    program.close()
+    wait_for("all is free", lambda: used(n2) == 0)

@@ -59,7 +59,7 @@ REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_
 REAL_FILES = {f"src/{name}" for name in (
     "control/asio.cpp", "control/loop.h", "control/loop.cpp", "control/rpc.h", "control/rpc.cpp", "control/sockets.h",
     "control/sockets.cpp", "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp",
-    "node/node.cpp", "node/proof.h", "node/proof.cpp", "node/side_thread.h")}
+    "node/node.cpp", "node/proof.h", "node/proof.cpp", "node/side_threads.h")}
 # One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
 # programs of its host, and loads and stores in it, to which an interface would cost more than they do.
 LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.M)
