@@ -1,11 +1,14 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -20,6 +23,8 @@ std::atomic<Level> g_level{Level::kOff};
 std::atomic<Format> g_format{Format::kLogfmt};
 std::atomic<int> g_stderr{STDERR_FILENO};
 std::atomic<bool> g_socket{false};  // stderr is one, and nobody waits for its reader
+/// So many bytes at once are written without waiting where stderr has room for any; 0: nothing needs to be asked.
+std::atomic<size_t> g_piece_bytes{0};
 
 const char* level_name(Level level) {
   static constexpr std::array kNames{"debug", "info", "warn", "error", "off"};
@@ -66,6 +71,21 @@ std::string timestamp() {
   return text.data();
 }
 
+void put(int fd, std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+}
+
+/// What there is no room for is lost.
+void write_in_pieces(std::string_view text, size_t piece_bytes) {
+  while (!text.empty()) {
+    pollfd ready{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
+    const size_t bytes = std::min(piece_bytes, text.size());
+    put(STDERR_FILENO, text.substr(0, bytes));
+    text.remove_prefix(bytes);
+  }
+}
+
 }  // namespace
 
 void configure(Level level, Format format) {
@@ -77,10 +97,14 @@ void never_wait() {
   struct stat file {};
   if (::fstat(STDERR_FILENO, &file) != 0) return;
   g_socket.store(S_ISSOCK(file.st_mode), std::memory_order_relaxed);
-  if (!S_ISFIFO(file.st_mode)) return;
+  const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  if (!S_ISFIFO(file.st_mode) && !is_terminal) return;
   // Opened anew: O_NONBLOCK on what was inherited would be for all who have it.
-  const int own = ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  if (own >= 0) g_stderr.store(own, std::memory_order_relaxed);
+  const int own = ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (own >= 0)
+    g_stderr.store(own, std::memory_order_relaxed);
+  else  // another user's
+    g_piece_bytes.store(is_terminal ? 128 : PIPE_BUF, std::memory_order_relaxed);
 }
 
 Level level() { return g_level.load(std::memory_order_relaxed); }
@@ -120,10 +144,12 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
   }
   line += '\n';
   // A full or closed stderr loses the line and nothing else.
-  [[maybe_unused]] const ssize_t written =
-      g_socket.load(std::memory_order_relaxed)
-          ? ::send(STDERR_FILENO, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
-          : ::write(g_stderr.load(std::memory_order_relaxed), line.data(), line.size());
+  if (g_socket.load(std::memory_order_relaxed))
+    (void)::send(STDERR_FILENO, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  else if (const size_t piece_bytes = g_piece_bytes.load(std::memory_order_relaxed); piece_bytes != 0)
+    write_in_pieces(line, piece_bytes);
+  else
+    put(g_stderr.load(std::memory_order_relaxed), line);
 }
 
 }  // namespace ocm::log

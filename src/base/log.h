@@ -1,7 +1,7 @@
 // Structured logs: one event a line, `level event key=value ...`, as logfmt or JSON on stderr.
 //
 // Secrets (tokens, capabilities, keys) are never passed to a log call.
-// Threads: any; one line is one write(2), so lines never mix.
+// Threads: any; one line is one write(2), so lines never mix (but see never_wait()).
 #pragma once
 
 #include <concepts>
@@ -18,8 +18,9 @@ enum class Format { kLogfmt, kJson };
 void configure(Level level, Format format);
 Level level();
 
-/// A reader of stderr that stalls, a full pipe or the journal's socket, loses lines from now on, and this process waits for
-/// it no more. For daemons: stderr is the one of this moment.
+/// A reader of stderr that stalls, a full pipe, a terminal or the journal's socket, loses lines from now on, and this process
+/// waits for it no more. For daemons: stderr is the one of this moment. Where it is another user's pipe or terminal, long
+/// lines go in pieces, and may end early.
 void never_wait();
 
 /// One key and its value, already text.

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import termios
 import time
 import urllib.error
 import urllib.request
@@ -174,24 +175,32 @@ def test_members_without_their_coordinator_do_not_call_others_alive(cluster):
     assert get(n2, "/readyz")[0] == 200
 
 
-@pytest.mark.parametrize("of", ["pipe", "socket"])
+@pytest.mark.parametrize("of", ["pipe", "socket", "terminal", "another user's pipe", "another user's terminal"])
 def test_nobody_reads_the_log_of_a_daemon_that_goes_on(make_cluster, of):
     cluster = make_cluster(names=("n1", "n2"), start=False)
     n1, n2 = cluster.nodes
     n1.start().wait_ready()
-    if of == "pipe":
-        reader, writer = os.pipe()
-        filler = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK)
-    else:
+    if of == "socket":
         reader, writer = (end.detach() for end in socket.socketpair())
         filler = writer
         os.set_blocking(writer, False)
+    else:
+        reader, writer = os.pipe() if of.endswith("pipe") else os.openpty()
+        filler = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    if of.endswith("terminal"):
+        termios.tcflow(writer, termios.TCOOFF)  # Ctrl-S
+    as_another = []
+    if of.startswith("another"):
+        os.fchmod(writer, 0)
+        if os.geteuid() == 0:  # it may open what it likes: drop that right
+            as_another = ["setpriv", "--bounding-set=-dac_override,-dac_read_search",
+                          "--inh-caps=-dac_override,-dac_read_search"]
     for size in (4096, 1):
         with contextlib.suppress(BlockingIOError):
             while True:
                 os.write(filler, bytes(size))
     os.set_blocking(writer, True)
-    n2.process = subprocess.Popen([str(part) for part in n2.arguments()], stdin=subprocess.DEVNULL, stderr=writer)
+    n2.process = subprocess.Popen([*as_another, *map(str, n2.arguments())], stdin=subprocess.DEVNULL, stderr=writer)
     n2.wait_ready()
     cluster.wait_members(2)
     for address in (n2.control, n2.data, n2.http):
