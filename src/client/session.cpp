@@ -95,7 +95,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
 
 uint64_t Session::call_deadline_ns() const {
   // The daemon itself waits for other nodes up to the failure deadline before it answers.
-  return 2 * deadline_ns_ + 1'000'000'000;
+  constexpr uint64_t kMoreNs = 1'000'000'000, kMost = ~uint64_t{0};
+  return deadline_ns_ > (kMost - kMoreNs) / 2 ? kMost : 2 * deadline_ns_ + kMoreNs;
 }
 
 std::vector<std::shared_ptr<Daemon>> Session::runs_now() const {
