@@ -5,6 +5,7 @@ import datetime
 import decimal
 import subprocess
 import sys
+import threading
 
 import duckdb
 import pandas
@@ -151,6 +152,30 @@ def test_duckdb_sees_appends_and_snapshots(cluster):
         t.drop()
 
 
+def test_duckdb_reads_one_version_where_a_statement_names_a_table_twice(cluster):
+    with oncilla.connect(cluster["n1"].socket_path) as pool, oncilla.connect(cluster["n2"].socket_path) as other:
+        name = fresh("twice")
+        t = pool.table(name).put(pa.table({"a": [1]}))
+        ended = threading.Event()
+
+        def append():
+            while not ended.wait(0.003):
+                other.table(name).append(pa.table({"a": [1] * 100}))
+        writer = threading.Thread(target=append)
+        writer.start()
+        try:
+            with duckdb.connect() as connection:
+                connection.register("t", t)
+                rows = [connection.execute("select (select count(*) from t), (select sum(a) from t), "
+                                           "(select count(*) from t where a > 0)").fetchone() for _ in range(20)]
+        finally:
+            ended.set()
+            writer.join()
+        assert all(len(set(row)) == 1 for row in rows), rows
+        assert len(set(rows)) > 1, "each statement the newest version"
+        t.drop()
+
+
 def test_duckdb_prepared_statements_and_relations_run_again(stored):
     t = stored["rows"]  # noqa: F841
     connection = duckdb.connect()
@@ -265,6 +290,23 @@ def test_polars_moves_only_what_it_needs(stored):
     with Moved(t) as none:
         t.scan_polars().filter(polars.col("k") < 0).collect()
     assert none.nbytes == 0
+
+
+@pytest.mark.parametrize("column", ["stamp", "time", "length"])
+def test_polars_filters_by_values_that_python_has_no_type_for(pool, column):
+    stamps = [1_700_000_000_000_000_000 + 100 * i for i in range(200)]
+    times = [3_600_000_000_000 + 100 * i for i in range(200)]
+    data = pa.table({"stamp": pa.array(stamps).cast(pa.timestamp("ns")), "time": pa.array(times).cast(pa.time64("ns")),
+                     "length": pa.array(times).cast(pa.duration("ns"))})
+    t = pool.table(fresh("ns")).put(data, group_rows=10)
+    frame = polars.DataFrame(data)
+    values = stamps if column == "stamp" else times
+    for value in (values[0], values[3], values[10], values[155]):
+        literal = polars.lit(value).cast(frame.schema[column])
+        for condition in (polars.col(column) < literal, polars.col(column) <= literal,
+                          polars.col(column) == literal, literal < polars.col(column)):
+            assert t.scan_polars().filter(condition).collect().equals(frame.filter(condition)), condition
+    t.drop()
 
 
 def test_polars_frames_from_tables_and_selections(t):

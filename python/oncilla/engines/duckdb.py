@@ -27,7 +27,8 @@ _PLAIN = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTIN
                     "UBIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP"))
 
 
-# DuckDB binds a statement twice in a row, and asks several times: all of that is one version, opened once.
+# DuckDB binds a statement once for each place that names the table, one after another, and streams only then: all of
+# that is one version, opened once.
 _BIND_S = 0.01
 changes = [0]
 
@@ -90,7 +91,7 @@ def _worth_it(tree: tuple, snapshot: Snapshot) -> bool:
 
 
 class _Bound(NamedTuple):
-    """The version that a statement was bound to, when, and the number of this program's changes by then."""
+    """The version that a statement was bound to, when last, and the number of this program's changes by then."""
     snapshot: Snapshot
     at_s: float
     changes: int
@@ -104,6 +105,7 @@ class DuckdbSource:
     schema_is_stable = False
     pull_under_gil = False
     _bound: _Bound | None = None
+    _is_read = False  # the statement under way is bound
     _declared: list[Field] | None = None
 
     @property  # type: ignore[misc]  # object's can be set, this one has no need to
@@ -121,9 +123,10 @@ class DuckdbSource:
 
     def __arrow_c_schema__(self) -> Any:
         """The schema as an `arrow_schema` capsule."""
-        bound = self._bound
-        if bound is None or time.monotonic() - bound.at_s > _BIND_S or bound.changes != changes[0]:
-            bound = self._bound = _Bound(self.newest(), time.monotonic(), changes[0])
+        bound, now_s = self._bound, time.monotonic()
+        if bound is None or self._is_read or now_s - bound.at_s > _BIND_S or bound.changes != changes[0]:
+            bound = _Bound(self.newest(), now_s, changes[0])
+        self._bound, self._is_read = bound._replace(at_s=now_s), False
         self._declared = bound.snapshot.fields
         return bound.snapshot.handle.schema()
 
@@ -141,7 +144,8 @@ class DuckdbSource:
 
     def stream(self, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[Any, bool]:
         """A stream capsule, and whether it has exactly `columns` (positions; None: all) in that order."""
-        snapshot, self._bound = self._statement(), None
+        snapshot = self._statement()
+        self._is_read = True
         if self._declared is not None and self._declared != snapshot.fields:
             raise InvalidArgument(f"table {self.name} was replaced by one with other columns: run the query again")
         wanted = None if columns is None else list(columns)

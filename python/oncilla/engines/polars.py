@@ -23,9 +23,13 @@ def _literal(node: Any) -> Any:
     """The Python value of a serialized literal. Raises KeyError or ValueError for what is none."""
     import polars
     expression = polars.Expr.deserialize(json.dumps(node).encode(), format="json")
-    value = polars.select(expression).item()
+    series = polars.select(expression).to_series()
+    value = series.item()
     if value is None:
         raise ValueError
+    in_ns = series.dtype == polars.Time or getattr(series.dtype, "time_unit", None) == "ns"
+    if in_ns and series.to_physical().item() % 1000:
+        raise ValueError("Python's value has microseconds")
     return value
 
 
@@ -65,16 +69,20 @@ def _frames(snapshot: Snapshot, wanted: list[int] | None, groups: list[int] | No
             batch_rows: int) -> Iterator[polars.DataFrame]:
     """The batches, at least one. Without pyarrow a row group at a time."""
     import polars
-    yield polars.DataFrame(Stream(snapshot.scan(wanted, [])))
-    try:
+    from_batches: Any = None
+    try:  # before the first: a program may end as soon as it has that, where it is of another type
         import pyarrow
+        from_batches = pyarrow.Table.from_batches
     except ImportError:
+        pass
+    yield polars.DataFrame(Stream(snapshot.scan(wanted, [])))
+    if from_batches is None:
         formats = [snapshot.fields[i].format for i in (range(len(snapshot.fields)) if wanted is None else wanted)]
         for group in range(snapshot.groups) if groups is None else groups:
             yield polars.DataFrame(Stream(for_polars(snapshot.scan(wanted, [group]), formats)))
         return
     for batch in guarded(reader_of(snapshot.scan(wanted, groups, batch_rows=batch_rows))):
-        yield polars.DataFrame(pyarrow.Table.from_batches([batch]))  # of a batch it leaves decimal64 as it is
+        yield polars.DataFrame(from_batches([batch]))  # of a batch it leaves decimal64 as it is
 
 
 def scan(table: Readable) -> polars.LazyFrame:
