@@ -81,7 +81,9 @@ namespace ocm::fault {
     "mutation.memory") /* Q9: a voter is remembered without what it decided about replicas */                \
   X(kChangesForgotten, "mutation.changes") /* Q9: nor with what it decided since all was saved */            \
   X(kHomeGoesBack,                                                                                           \
-    "mutation.home_goes_back")            /* Q8: a former run is as old as what this run's home heard of */  \
+    "mutation.home_goes_back") /* Q8: a former run is as old as what this run's home heard of */             \
+  X(kVotersNotAsked,                                                                                         \
+    "mutation.voters_not_asked")          /* P2: who founds does not ask who votes with its former run */    \
   X(kSilentStays, "mutation.silent")      /* a connection on which nothing comes is kept after a cut */      \
   X(kLostIsCopy, "mutation.lost_is_copy") /* S4: a stop counts on what its home heard is lost */             \
   X(kNeverStands, "mutation.stands")      /* who waits in its stop never takes the seat */                   \

@@ -1,13 +1,15 @@
 // When the first of the seeds founds a cluster's first council. Pure: time is given.
 //
 // A majority of nothing can decide twice, so founding is narrow: one node does it, and only when no seed that answers
-// knows a council. All of them answered for two heartbeats: at once. A majority did for a failure deadline: then, too,
-// for what others know was told to a seed meanwhile.
+// knows a council, and none of those that vote in one that a seed's former run was of. All of them answered for two
+// heartbeats: at once. A majority of the seeds did for a failure deadline: then, too, for what others know was told to a seed
+// meanwhile; where a voter is silent, after two.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/assert.h"
@@ -24,34 +26,45 @@ class Founding {
         all_since_ns_(now_ns),
         majority_since_ns_(now_ns) {}
 
-  /// A seed answered; `knows`: of a council.
-  void answered(uint64_t now_ns, const std::string& seed, bool knows) {
+  /// A voter that is no seed is to be asked, too.
+  void awaits(uint64_t now_ns, const std::string& voter) {
+    if (voters_.insert(voter).second) all_since_ns_ = now_ns;
+  }
+  /// A seed or a voter answered; `knows`: of a council.
+  void answered(uint64_t now_ns, const std::string& who, bool knows) {
     if (knows) {
       none_at_ns_.clear();
       all_since_ns_ = majority_since_ns_ = now_ns;
     } else {
-      none_at_ns_[seed] = now_ns;
+      none_at_ns_[who] = now_ns;
     }
   }
   /// To be asked with each heartbeat.
   bool may_found(uint64_t now_ns) {
-    look(now_ns);
-    return now_ns >= all_since_ns_ + round_ns_ || now_ns >= majority_since_ns_ + deadline_ns_;
+    const bool is_voter_silent = look(now_ns);
+    return now_ns >= all_since_ns_ + round_ns_ ||
+           now_ns >= majority_since_ns_ + (is_voter_silent ? 2 : 1) * deadline_ns_;
   }
 
  private:
-  void look(uint64_t now_ns) {
+  /// Returns whether a voter does not answer.
+  bool look(uint64_t now_ns) {
     OCM_DASSERT(all_since_ns_ <= now_ns && majority_since_ns_ <= now_ns);
     std::erase_if(none_at_ns_, [&](const auto& one) { return one.second + round_ns_ < now_ns; });
-    const size_t none = none_at_ns_.size();
-    OCM_DASSERT(none <= others_);
-    if (none < others_) all_since_ns_ = now_ns;
-    if (2 * (none + 1) <= others_ + 1) majority_since_ns_ = now_ns;
+    const auto voters =
+        static_cast<size_t>(std::count_if(none_at_ns_.begin(), none_at_ns_.end(),
+                                          [this](const auto& one) { return voters_.contains(one.first); }));
+    const size_t seeds = none_at_ns_.size() - voters;
+    OCM_DASSERT(seeds <= others_ && voters <= voters_.size());
+    if (seeds < others_ || voters < voters_.size()) all_since_ns_ = now_ns;
+    if (2 * (seeds + 1) <= others_ + 1) majority_since_ns_ = now_ns;
+    return voters < voters_.size();
   }
 
   const size_t others_;
   const uint64_t round_ns_, deadline_ns_;
-  std::map<std::string, uint64_t> none_at_ns_;  // by seed: when it said last that it knows none
+  std::set<std::string> voters_;
+  std::map<std::string, uint64_t> none_at_ns_;  // by seed or voter: when it said last that it knows none
   uint64_t all_since_ns_, majority_since_ns_;
 };
 

@@ -247,9 +247,26 @@ void Cluster::ask_seeds() {
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
   if (is_coordinator()) return;
+  for (const wire::Council& council : quorum_.remembered_councils()) ask_voters_of(council);
+  for (const std::string& voter : voters_to_ask_) {
+    if (asking_seeds_.insert(voter).second) core_.env.spawn(ask_seed(voter));
+  }
   const uint64_t now = core_.now_ns();
   if ((core_.founds && founding_.may_found(now)) || (was_alone_ && founding_again_.may_found(now)))
     quorum_.found_first();
+}
+
+void Cluster::ask_voters_of(const wire::Council& council) {
+  constexpr size_t kVotersMax = 64;
+  if (fault::at(fault::Point::kVotersNotAsked)) return;
+  for (const wire::Voter& voter : council.voters()) {
+    const auto& seeds = core_.other_seeds;
+    const bool is_asked = voter.name() == core_.name || voter.address().empty() ||
+                          std::find(seeds.begin(), seeds.end(), voter.address()) != seeds.end();
+    if (is_asked || voters_to_ask_.size() >= kVotersMax) continue;
+    voters_to_ask_.insert(voter.address());
+    founding_.awaits(core_.now_ns(), voter.address());
+  }
 }
 
 Task<void> Cluster::ask_seed(std::string seed) {
@@ -260,6 +277,7 @@ Task<void> Cluster::ask_seed(std::string seed) {
     co_return;
   }
   if (!reply.value().has_leader()) co_return;
+  for (const wire::Council& former : reply.value().leader().remembered()) ask_voters_of(former);
   const wire::Council& council = reply.value().leader().council();
   const bool alone = quorum_.was_alone(council);
   was_alone_ = was_alone_ || alone;
@@ -621,6 +639,10 @@ Reply Cluster::not_here(const wire::Envelope& request) {
   }
   wire::Envelope out;
   *out.mutable_leader()->mutable_council() = quorum_.known();
+  if (core_.passes_on() && request.has_leader()) {
+    for (wire::Council& former : quorum_.remembered_councils())
+      *out.mutable_leader()->add_remembered() = std::move(former);
+  }
   if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) return out;
   const wire::Council& council = out.leader().council();
   const bool none = council.voters_size() == 0 || control::coordinator_of(council).name() == core_.name;

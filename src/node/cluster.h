@@ -157,6 +157,8 @@ class Cluster {
   /// What council they know; and tells them of this node's. Founds the first one (control/founding.h).
   void ask_seeds();
   control::Task<void> ask_seed(std::string seed);
+  /// Its voters may know a later one: P2 of node/quorum.h.
+  void ask_voters_of(const wire::Council& council);
   /// The council that this node knows; the other's comes back.
   control::Task<Result<wire::Envelope>> tell_leader(std::string address);
   /// How long an answer about the coordinator, or of it, is waited for.
@@ -213,6 +215,7 @@ class Cluster {
   control::Founding founding_;
   control::Founding founding_again_;  // of this node, whose former run voted alone: P2 of node/quorum.h
   bool was_alone_ = false;
+  std::set<std::string> voters_to_ask_;  // addresses: of no seeds
   bool send_names_ = true;
   std::map<std::string, uint64_t> changed_names_;  // by allocation id: the newest name_changed()
   uint64_t name_changes_ = 0;

@@ -5,8 +5,9 @@
 //
 // Invariants, where the role may pass on
 //   P1 a node acts as coordinator only while it holds the seat of the newest council that it knows.
-//   P2 a first council is founded by the first seed alone, when no seed that answers knows one and either all answer or a
-//      majority did for a failure deadline; or by the later run of a daemon that voted alone, when no seed that answers knows a
+//   P2 a first council is founded by the first seed alone, when no seed that answers knows one, nor who votes in one that
+//      a seed's former run was of, and either all answer or a majority did for a failure deadline (two, where such a voter
+//      does not answer); or by the later run of a daemon that voted alone, when no seed that answers knows a
 //      council that its former run made after that one, with the same bounds and twice the deadline.
 //   P4 a council that was chosen is known to nobody before a majority of its voters can have it: its maker installs it at
 //      itself last, and a candidate teaches it to the voters that do not have it. Else those who know of it would wait for

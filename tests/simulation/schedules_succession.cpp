@@ -461,6 +461,32 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   return finish(script, outcome, {one, other});
 }
 
+/// The coordinator is no seed, and all seeds restart at once: they do not found another cluster beside its own.
+std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 3);
+  World& world = script.world;
+  const auto restart = [&](uint64_t down_ms) {
+    for (const size_t node : {0, 1, 2}) world.kill(node, false);
+    script.run_for_ms(down_ms);
+    for (const size_t node : {0, 1, 2}) world.restart(node);
+  };
+  script.run_for_ms(2000);
+  for (int tries = 0; tries < 4 && script.leader() < 3; ++tries) {
+    restart(4000);
+    script.run_for_ms(6000);
+  }
+  const auto away = world.add_program(4), near = world.add_program(0);
+  const auto x = give_name(script, away, "x", on(3, 4));
+  script.run_for_ms(seed * 211 % 1000);
+  restart(seed % 3 * 15);
+  script.run_for_ms(3 * kDeadlineMs);
+  take_name(script, near, "x");
+  const auto y = give_name(script, near, "y", on(4));
+  take_name(script, away, "y");
+  for (const char* name : {"x", "y"}) remove_name(script, near, name);
+  return finish(script, outcome, {away, near});
+}
+
 /// A node is cut off for much longer than the failure deadline, and what lies in its connections comes when they try again.
 std::string long_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   const size_t cut = seed % 3, other = (cut + 1) % 3;
@@ -506,6 +532,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
       {"who founds anew dies", founds_anew_and_dies, 24},
       {"the only new voter dies", only_voter_dies, 24},
+      {"all seeds restart at once", seeds_restart_at_once, 24},
       {"a long cut", long_cut, 12},
   };
   return all;

@@ -54,6 +54,39 @@ TEST(Founding, NeverWhereSomebodyKnowsACouncil) {
   }
 }
 
+TEST(Founding, WaitsForVotersOfAFormerCouncil) {
+  const auto founds_after = [](bool answers) {
+    Founding f = of(2);
+    f.awaits(kBegin, "v");
+    for (uint64_t now = kBegin;; now += kBeat) {
+      for (const char* seed : {"b", "c"}) f.answered(now, seed, false);
+      if (answers) f.answered(now, "v", false);
+      if (f.may_found(now)) return now - kBegin;
+    }
+  };
+  EXPECT_EQ(founds_after(true), 2 * kBeat);
+  EXPECT_EQ(founds_after(false), 2 * kDeadline);
+}
+
+TEST(Founding, NeverWhereAVoterOfAFormerCouncilKnowsOne) {
+  Founding f = of(2);
+  for (uint64_t now = kBegin; now < kBegin + 10 * kDeadline; now += kBeat) {
+    for (const char* seed : {"b", "c"}) f.answered(now, seed, false);
+    f.awaits(now, "v");
+    f.answered(now, "v", true);
+    EXPECT_FALSE(f.may_found(now)) << now;
+  }
+}
+
+TEST(Founding, AVoterIsNoSeed) {
+  Founding f = of(2);
+  f.awaits(kBegin, "v");
+  for (uint64_t now = kBegin; now < kBegin + 10 * kDeadline; now += kBeat) {
+    f.answered(now, "v", false);
+    EXPECT_FALSE(f.may_found(now)) << now;
+  }
+}
+
 TEST(Founding, AMajorityThatWasSilentForAMomentBeginsAnew) {
   Founding f = of(2);
   for (uint64_t now = kBegin; now < kBegin + kDeadline - kBeat; now += kBeat) {
