@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "control/parts.h"
+#include "control/remake_order.h"
 
 namespace ocm::node {
 
@@ -111,13 +112,9 @@ Task<void> Remaker::run() {
     std::set<ExtentId> still_led;
     for (const Home::ShortPart& one : led) still_led.insert(one.id);
     std::erase_if(not_before_ns_, [&](const auto& entry) { return !still_led.contains(entry.first); });
-    // Those that failed come last, the one that failed first before the others: none keeps the rest from being made again.
-    const auto turn = [this](const Home::ShortPart& one) {
-      const auto waits = not_before_ns_.find(one.id);
-      return std::pair(waits == not_before_ns_.end() ? 0 : waits->second, one.living());
-    };
-    std::stable_sort(led.begin(), led.end(), [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
-    for (const Home::ShortPart& one : led) {
+    const uint64_t ordered_ns = core_.now_ns();
+    for (const size_t i : order_of(led)) {
+      const Home::ShortPart& one = led[i];
       const auto waits = not_before_ns_.find(one.id);
       if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
       const control::Lease* lease = home_.lease(one.id);
@@ -136,8 +133,20 @@ Task<void> Remaker::run() {
       }
       if (!at_once) break;
       co_await give_up_the_gone();
+      if (core_.now_ns() >= ordered_ns + core_.config.heartbeat_ns()) break;  // others may be missed by now
     }
   }
+}
+
+std::vector<size_t> Remaker::order_of(const std::vector<Home::ShortPart>& parts) const {
+  std::vector<control::ToRemake> out;
+  for (const Home::ShortPart& one : parts) {
+    const auto waits = not_before_ns_.find(one.id);
+    const control::Lease* lease = home_.lease(one.id);
+    out.push_back({waits == not_before_ns_.end() ? 0 : waits->second, one.living(),
+                   lease == nullptr ? 0 : lease->uid, lease == nullptr ? 0 : lease->bytes});
+  }
+  return control::remake_order(out);
 }
 
 Task<void> Remaker::make_again(std::shared_ptr<Job> job) {

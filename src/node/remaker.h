@@ -132,6 +132,7 @@ class Remaker {
   };
 
   control::Task<void> run();
+  std::vector<size_t> order_of(const std::vector<Home::ShortPart>& parts) const;
   control::Task<void> make_again(std::shared_ptr<Job> job);
   /// Of a part that was made again: to homes that have not heard of it yet.
   control::Task<void> give_on(std::shared_ptr<Job> job);
