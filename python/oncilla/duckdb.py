@@ -35,15 +35,21 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
     Each query reads the tables' newest versions, and moves the columns and row groups that it needs.
     One that cannot be opened, or has a type that DuckDB does not know, is left out with a warning, and so are tables
     whose names differ in case only, for DuckDB knows no difference: register one of them by itself,
-    `connection.register("name", pool.table("Name"))`. Returns the names of the views. Raises: NoCoordinator.
+    `connection.register("name", pool.table("Name"))`. So is one that would hide a table or view of the database, or of
+    DuckDB's own catalogue. A view does go before a file or a Python variable of its name, and other users' tables are
+    among them: where that matters, give a `prefix`. Returns the names of the views. Raises: NoCoordinator.
     """
     names = sorted(name for name in pool.tables() if name.startswith(prefix))
     counts = Counter(map(_folded, names))
+    taken = _taken(connection)
     views = []
     for name in names:
         if counts[_folded(name)] > 1:
             alike = ", ".join(other for other in names if _folded(other) == _folded(name))
             _leave_out(name, f"DuckDB takes the names {alike} for one")
+            continue
+        if _folded(name) in taken:
+            _leave_out(name, "the database has a table or view of that name")
             continue
         table = pool.table(name)
         try:
@@ -58,6 +64,14 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
             continue
         views.append(name)
     return views
+
+
+def _taken(connection: duckdb.DuckDBPyConnection) -> set[bytes]:
+    """What a temporary view would hide."""
+    with connection.cursor() as cursor:  # for what was executed before may not be fetched yet
+        rows = cursor.execute("select table_name from duckdb_tables() union all "
+                              "select view_name from duckdb_views() where internal or not temporary").fetchall()
+    return {_folded(name) for name, in rows}
 
 
 def _folded(name: str) -> bytes:

@@ -62,6 +62,20 @@ def test_what_looks_like_a_table_and_is_none_is_left_out_with_a_warning(pool, pr
     assert views == [f"{prefix}a", f"{prefix}c"] and counts(connection, views) == [1, 3]
 
 
+@pytest.mark.parametrize("name", ["Mine", "my_view", "duckdb_tables", "pg_class"])
+def test_a_table_hides_nothing_of_the_database(pool, prefix, name):
+    pool.table(name).put(numbered(3))
+    try:
+        connection = duckdb.connect()
+        connection.execute("create table mine as select 1 as k; create view my_view as select 1 as k")
+        with pytest.warns(RuntimeWarning, match=f"table {name} is left out: the database has a table or view of that"):
+            assert name not in register(connection, pool)
+        assert counts(connection, ["mine", "my_view"]) == [1, 1]
+        assert connection.sql("show tables").fetchall() and counts(connection, ["pg_class"])[0] < 100_000
+    finally:
+        pool.table(name).drop()
+
+
 @pytest.mark.parametrize("column", [
     pa.array([1.5], pa.float64()).cast(pa.float16()),
     pa.array([decimal.Decimal("1.5")], pa.decimal256(50, 2)),

@@ -309,6 +309,16 @@ def test_polars_filters_by_values_that_python_has_no_type_for(pool, column):
     t.drop()
 
 
+def test_polars_takes_the_first_rows_before_it_filters(t):
+    frame = polars.DataFrame(data())
+    for rows in (5, 170, 3000):
+        for condition in (polars.col("k") >= 4, polars.col("k") > 160, polars.col("city") == "Oslo"):
+            got = t.scan_polars().head(rows).filter(condition).select("k", "city").collect()
+            assert got.equals(frame.head(rows).filter(condition).select("k", "city"))
+            got = t.scan_polars().filter(condition).head(rows).select("k", "city").collect()
+            assert got.equals(frame.filter(condition).head(rows).select("k", "city"))
+
+
 def test_polars_frames_from_tables_and_selections(t):
     wanted = polars.DataFrame(data()).drop("city")
     names = [name for name in data().column_names if name != "city"]

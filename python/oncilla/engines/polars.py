@@ -94,13 +94,14 @@ def scan(table: Readable) -> polars.LazyFrame:
                batch_size: int | None) -> Iterator[polars.DataFrame]:
         snapshot = table.newest()
         wanted = None if with_columns is None else [snapshot.index(name) for name in with_columns]
-        groups = None if predicate is None else _groups(snapshot, predicate)
+        # The first n_rows rows are those of the table, whether they pass or not.
+        groups = None if predicate is None or n_rows is not None else _groups(snapshot, predicate)
         for frame in _frames(snapshot, wanted, groups, batch_size or 0):
-            if predicate is not None:
-                frame = frame.filter(predicate)
             if n_rows is not None:
                 frame = frame.head(n_rows)
                 n_rows -= frame.height
+            if predicate is not None:
+                frame = frame.filter(predicate)
             yield frame
             if n_rows == 0:
                 return
