@@ -82,6 +82,8 @@ namespace ocm::fault {
   X(kChangesForgotten, "mutation.changes") /* Q9: nor with what it decided since all was saved */            \
   X(kHomeGoesBack,                                                                                           \
     "mutation.home_goes_back") /* Q8: a former run is as old as what this run's home heard of */             \
+  X(kSeatTooEarly,                                                                                           \
+    "mutation.seat_early") /* P4: who could not install its council keeps others from its seat */            \
   X(kVotersNotAsked,                                                                                         \
     "mutation.voters_not_asked")          /* P2: who founds does not ask who votes with its former run */    \
   X(kSilentStays, "mutation.silent")      /* a connection on which nothing comes is kept after a cut */      \
@@ -156,6 +158,7 @@ namespace ocm::fault {
   X(kSeatSought, "a voter stood for the seat of a silent coordinator")                           \
   X(kVoterRemembered, "a voter's next run remembered its council")                               \
   X(kPromisedForFormer, "a council ended with the promise of a run that was remembered")         \
+  X(kCouncilInstalled, "a voter went on to the next council")                                    \
   X(kVoterSavedLater, "what a voter knew was saved once its disk took it")                       \
   X(kSilentLeft, "a connection on which nothing came was left for a new one")                    \
   X(kVoterAppended, "what became different of what a voter knew was appended")                   \

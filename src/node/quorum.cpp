@@ -96,6 +96,7 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
     case wire::Envelope::kProposeCouncil: return voter_->accept(request.propose_council());
     case wire::Envelope::kInstallCouncil: {
       const Status status = voter_->install(now, request.install_council());
+      if (status.is_ok()) fault::reached(fault::State::kCouncilInstalled);
       if (status.is_ok()) ask_round();
       return status;
     }
@@ -272,7 +273,9 @@ void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
   vote.set_council_id(council.id());
   vote.set_partition(core_.partition);
   vote.set_node(core_.name);
-  if (core_.passes_on() && !resigned_ && is_mine(council)) vote.set_seat(self_.incarnation());
+  // P4: who could not install what it made leaves the seat to a voter that has it.
+  const bool is_installed = voter_->council().id() == council.id() || fault::at(fault::Point::kSeatTooEarly);
+  if (core_.passes_on() && !resigned_ && is_mine(council) && is_installed) vote.set_seat(self_.incarnation());
   vote.set_leaving(end_.leaving);
   vote.set_stays(end_.stays);
   const Echo& echo = echoes_[voter.name()];

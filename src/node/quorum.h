@@ -11,7 +11,8 @@
 //      council that its former run made after that one, with the same bounds and twice the deadline.
 //   P4 a council that was chosen is known to nobody before a majority of its voters can have it: its maker installs it at
 //      itself last, and a candidate teaches it to the voters that do not have it. Else those who know of it would wait for
-//      a maker that ended, and that was, perhaps, the only one that could install it.
+//      a maker that ended, and that was, perhaps, the only one that could install it. Its maker asks for its seat only once
+//      it has it: who did not hear that others have it could never act in it, and would keep them from standing.
 //   P5 a daemon does not go by a council that a former run of its own was the only voter of: nobody can act in it, or make
 //      another of it. It tells nobody of one, and another council that it knows, also one that is over, changes nothing.
 //   P3 a council of several voters of which no majority runs any more is not told of: it is over, and another is founded.

@@ -461,6 +461,35 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   return finish(script, outcome, {one, other});
 }
 
+/// Voters restart as they have installed a council, and its maker hears of none of them, or of few.
+std::string installed_and_not_heard(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 5);
+  World& world = script.world;
+  script.run_for_ms(2000);
+  world.kill(4, false);
+  script.run_for_ms(100);
+  const std::vector<size_t> die{1, 2, 4};  // of the council before, too
+  size_t installed = 0;
+  world.on_state = [&](fault::State state) {
+    if (state != fault::State::kCouncilInstalled || ++installed != 1 + seed % 2) return;
+    world.clock().in(1 + seed / 2 % 8 * 40'000, [&] {
+      for (const size_t node : die) world.kill(node, false);
+    });
+  };
+  world.restart(4);
+  script.run_for_ms(2 * kDeadlineMs + seed % 5 * 300);  // its seat is over
+  world.on_state = nullptr;
+  for (const size_t node : die) {
+    if (!world.daemon(node)) world.restart(node);
+  }
+  script.run_for_ms(4 * kDeadlineMs);
+  const auto one = world.add_program(0), other = world.add_program(3);
+  const auto x = give_name(script, one, "x", on(0, 3));
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+  return finish(script, outcome, {one, other});
+}
+
 /// The coordinator is no seed, and all seeds restart at once: they do not found another cluster beside its own.
 std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 5, 3);
@@ -532,6 +561,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"who voted alone dies as it makes a council", dies_as_it_makes_a_council, 32},
       {"who founds anew dies", founds_anew_and_dies, 24},
       {"the only new voter dies", only_voter_dies, 24},
+      {"installed and not heard", installed_and_not_heard, 60},
       {"all seeds restart at once", seeds_restart_at_once, 24},
       {"a long cut", long_cut, 12},
   };

@@ -199,6 +199,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kMemoryOfLosses, "a majority restarts after a loss"},
     {fault::Point::kChangesForgotten, "a majority restarts after a loss"},
     {fault::Point::kHomeGoesBack, "a former council is heard of"},
+    {fault::Point::kSeatTooEarly, "installed and not heard"},
     {fault::Point::kVotersNotAsked, "all seeds restart at once"},
     {fault::Point::kSilentStays, "a long cut"},
     {fault::Point::kLostIsCopy, "a home stops with what is not short"},
