@@ -1,5 +1,7 @@
 #include "node/records.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "control/parts.h"
 
@@ -14,11 +16,16 @@ void Records::list(const_iterator it) {
 void Records::unlist(const_iterator it) {
   if (!it->second.is_whole()) return;
   for (const auto& extent : it->second.allocation.extents()) {
-    auto [one, last] = by_extent_.equal_range(control::id_of(extent));
-    while (one != last && one->second != it->first) ++one;
-    OCM_DASSERT(one != last);  // B1
-    if (one != last) by_extent_.erase(one);
+    const auto one = listed(control::id_of(extent), it->first);
+    OCM_DASSERT(one != by_extent_.end());  // B1
+    if (one != by_extent_.end()) by_extent_.erase(one);
   }
+}
+
+Records::Index::const_iterator Records::listed(const ExtentId& extent, const AllocationId& id) const {
+  const auto [first, last] = by_extent_.equal_range(extent);
+  const auto found = std::find_if(first, last, [&](const auto& one) { return one.second == id; });
+  return found == last ? by_extent_.end() : found;
 }
 
 void Records::put(const AllocationId& id, HeldAllocation held) {
@@ -76,18 +83,16 @@ void Records::mark_lost(const ExtentId& replica) {
 }
 
 bool Records::is_valid() const {
-  size_t listed = 0;
+  size_t extents = 0;
   for (const auto& [id, held] : map_) {
     if (!held.is_valid()) return false;
     if (!held.is_whole()) continue;
     for (const auto& extent : held.allocation.extents()) {
-      auto [one, last] = by_extent_.equal_range(control::id_of(extent));
-      while (one != last && one->second != id) ++one;
-      if (one == last) return false;
-      ++listed;
+      if (listed(control::id_of(extent), id) == by_extent_.end()) return false;
+      ++extents;
     }
   }
-  return listed == by_extent_.size();
+  return extents == by_extent_.size();
 }
 
 }  // namespace ocm::node

@@ -80,8 +80,12 @@ class Records {
   void unlist(const_iterator it);
   std::vector<iterator> with(const ExtentId& extent);
 
+  using Index = std::unordered_multimap<ExtentId, AllocationId, control::ExtentHash>;
+  /// The end: nothing leads from it to that record.
+  Index::const_iterator listed(const ExtentId& extent, const AllocationId& id) const;
+
   Map map_;
-  std::unordered_multimap<ExtentId, AllocationId, control::ExtentHash> by_extent_;
+  Index by_extent_;
 };
 
 }  // namespace ocm::node

@@ -42,6 +42,14 @@ void remove_name(Script& script, const std::shared_ptr<Program>& program, const 
   });
 }
 
+/// One is given by `one`, and taken and removed by `other`.
+void names_work(Script& script, const std::shared_ptr<Program>& one, const std::shared_ptr<Program>& other,
+                std::vector<size_t> nodes) {
+  const auto x = give_name(script, one, "x", std::move(nodes));
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+}
+
 std::string finish(Script& script, Outcome* outcome, const std::vector<std::shared_ptr<Program>>& programs) {
   script.run_for_ms(8000);
   script.world.check_settled();
@@ -169,9 +177,7 @@ std::string each_dies_in_turn(uint64_t seed, const std::set<fault::Point>& broke
   script.run_for_ms(3 * kDeadlineMs);
   world.restart(seed % 3);
   script.run_for_ms(6 * kDeadlineMs);
-  const auto x = give_name(script, one, "x", on(0, 1));
-  take_name(script, other, "x");
-  remove_name(script, other, "x");
+  names_work(script, one, other, on(0, 1));
   return finish(script, outcome, {one, other});
 }
 
@@ -194,9 +200,7 @@ std::string cold_start(uint64_t seed, const std::set<fault::Point>& broken, Outc
   }
   script.run_for_ms(16 * kDeadlineMs);  // who has replicas, and knows a council that is over, waits for ten
   const auto one = world.add_program(1), other = world.add_program(3);
-  const auto x = give_name(script, one, "x", on(0, 2));
-  take_name(script, other, "x");
-  remove_name(script, other, "x");
+  names_work(script, one, other, on(0, 2));
   return finish(script, outcome, {one, other});
 }
 
@@ -420,9 +424,7 @@ std::string founds_anew_and_dies(uint64_t seed, const std::set<fault::Point>& br
   if (!world.coordinator()) world.violate("no node is the coordinator, and all of them run");
   script.run_for_ms(12 * kDeadlineMs);
   const auto one = world.add_program(1), other = world.add_program(0);
-  const auto x = give_name(script, one, "x", on(0, 2));
-  take_name(script, other, "x");
-  remove_name(script, other, "x");
+  names_work(script, one, other, on(0, 2));
   return finish(script, outcome, {keeper, one, other});
 }
 
@@ -484,9 +486,7 @@ std::string installed_and_not_heard(uint64_t seed, const std::set<fault::Point>&
   }
   script.run_for_ms(4 * kDeadlineMs);
   const auto one = world.add_program(0), other = world.add_program(3);
-  const auto x = give_name(script, one, "x", on(0, 3));
-  take_name(script, other, "x");
-  remove_name(script, other, "x");
+  names_work(script, one, other, on(0, 3));
   return finish(script, outcome, {one, other});
 }
 
