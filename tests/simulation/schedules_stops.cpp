@@ -212,17 +212,12 @@ std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Poin
   world.cut_node(kCut);
   put_within(script, x, of_x, "put while a home is cut off", 8000);
   script.run_for_ms(seed % 4 * 400);
-  const auto restart = [&](const std::vector<size_t>& nodes, uint64_t between_ms) {
-    for (const size_t node : nodes) world.kill(node, false);
-    script.run_for_ms(between_ms);
-    for (const size_t node : nodes) world.restart(node);
-  };
-  restart({1, 2}, seed % 3 * 10);
+  script.restart({1, 2}, seed % 3 * 10);
   script.run_for_ms(800 + 331 * seed % 3000);  // the one that is left is a council of its own, or not yet
-  restart({0, 1, 2}, seed / 2 % 3 * 300);
+  script.restart({0, 1, 2}, seed / 2 % 3 * 300);
   if (seed % 2 == 0) {
     script.run_for_ms(seed * 53 % 500);
-    restart({0, 1}, 0);
+    script.restart({0, 1}, 0);
   }
   const bool cut_left = seed % 3 != 0;
   if (cut_left) world.cut_node(kLeft);

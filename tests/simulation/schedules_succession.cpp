@@ -494,20 +494,15 @@ std::string installed_and_not_heard(uint64_t seed, const std::set<fault::Point>&
 std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Script script(seed, broken, 5, 3);
   World& world = script.world;
-  const auto restart = [&](uint64_t down_ms) {
-    for (const size_t node : {0, 1, 2}) world.kill(node, false);
-    script.run_for_ms(down_ms);
-    for (const size_t node : {0, 1, 2}) world.restart(node);
-  };
   script.run_for_ms(2000);
   for (int tries = 0; tries < 4 && script.leader() < 3; ++tries) {
-    restart(4000);
+    script.restart({0, 1, 2}, 4000);
     script.run_for_ms(6000);
   }
   const auto away = world.add_program(4), near = world.add_program(0);
   const auto x = give_name(script, away, "x", on(3, 4));
   script.run_for_ms(seed * 211 % 1000);
-  restart(seed % 3 * 15);
+  script.restart({0, 1, 2}, seed % 3 * 15);
   script.run_for_ms(3 * kDeadlineMs);
   take_name(script, near, "x");
   const auto y = give_name(script, near, "y", on(4));

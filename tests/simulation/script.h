@@ -51,6 +51,12 @@ struct Script {
     world.run(program, wrap(std::move(step)));
   }
   void run_for_ms(uint64_t ms) { world.run_for(ms * kMs); }
+  /// Their daemons die together, and start again together.
+  void restart(const std::vector<size_t>& nodes, uint64_t down_ms) {
+    for (const size_t node : nodes) world.kill(node, false);
+    run_for_ms(down_ms);
+    for (const size_t node : nodes) world.restart(node);
+  }
   void must(const Status& status, const char* what) {
     if (!status.is_ok()) world.violate(std::string(what) + ": " + std::string(status.to_string()));
   }
