@@ -1,4 +1,5 @@
 """One link cut, or one direction of it, while everybody still reaches somebody."""
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,6 +34,29 @@ def test_a_cut_link_is_an_error_to_who_uses_it_and_to_nobody_else(netns_cluster,
     else:
         cluster.restore_one_way(n2, n3)
     wait_for("the link is used again", lambda: outcome(lambda: a.holds(0, 1, MIB)) is True, 20 * FAILURE_DEADLINE_S)
+
+
+def test_a_connection_whose_home_ended_behind_a_cut_fails_no_allocation_made_later(netns_cluster):
+    """Nothing says to the program that its idle connection is over: the first to use it is told."""
+    cluster = netns_cluster
+    n2, n3 = cluster["n2"], cluster["n3"]
+    p = cluster.program(n2)
+    p.alloc(MIB, nodes=["n3"]).fill(0, 1, MIB)
+
+    def on_n3(*command):
+        return subprocess.run(n3.in_namespace(command), check=True, capture_output=True, text=True, timeout=20).stdout
+
+    on_n3("sh", "-c", "echo 1 > /proc/sys/net/ipv4/tcp_orphan_retries")
+    cluster.cut_pair(n2, n3)
+    n3.kill()
+    wait_for("its kernel gives up what it had to say", lambda: not on_n3("ss", "-Htn", "dst", n2.host))
+    n3.start()
+    wait_for("its new run is known", lambda: "node_heard node=n3 how=restarted" in cluster["n1"].log())
+    cluster.restore_pair(n2, n3)
+    wait_for("it gives memory", lambda: outcome(lambda: p.alloc(MIB, nodes=["n3"]).free()) is None)
+    again = p.alloc(MIB, nodes=["n3"])
+    again.fill(0, 2, MIB)
+    assert again.holds(0, 2, MIB)
 
 
 def test_a_name_is_held_at_a_home_or_the_hold_is_refused(netns_cluster):

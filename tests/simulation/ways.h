@@ -30,6 +30,8 @@ class Ways {
   void restore(size_t from, size_t to);
   /// What waits behind a cut is dropped: it may keep its own way, and coroutines of both ends.
   void drop_parked();
+  /// At the end of the world: all that is under way is dropped, for the same reason.
+  void drop_all();
   /// Of a connection, while its caller has it: `broke` runs at the caller's end when it is reset.
   void watch(const std::shared_ptr<Pipe>& there, const std::shared_ptr<Pipe>& back,
              std::function<void()> broke);
@@ -44,6 +46,10 @@ class Ways {
 
  private:
   friend class Pipe;
+  void note_used(std::weak_ptr<Pipe> pipe) {
+    std::erase_if(used_, [](const auto& old) { return old.expired(); });
+    used_.push_back(std::move(pipe));
+  }
   uint64_t delay_ns() {
     uint64_t out = 50'000 + random_() % 300'000;
     if (late_odds_ != 0 && random_() % late_odds_ == 0) out += random_() % late_ns_;
@@ -61,6 +67,7 @@ class Ways {
   };
   std::vector<Watched> watched_;
   std::vector<std::shared_ptr<Pipe>> parked_;  // also of connections that their owners closed
+  std::vector<std::weak_ptr<Pipe>> used_;      // every pipe that something was sent into
 };
 
 /// One direction of a stream.
@@ -70,6 +77,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
 
   void send(std::function<void()> arrive) {
     if (broken_) return;
+    if (last_ns_ == 0) ways_.note_used(weak_from_this());
     last_ns_ = std::max(last_ns_, ways_.clock_.now_ns() + ways_.delay_ns());
     queue_.push_back({last_ns_, std::move(arrive)});
     if (queue_.size() == 1) schedule(last_ns_);
@@ -128,6 +136,13 @@ inline void Ways::drop_parked() {
   std::vector<std::shared_ptr<Pipe>> parked;
   parked.swap(parked_);
   for (auto& pipe : parked) std::exchange(pipe->queue_, {}).clear();
+}
+
+inline void Ways::drop_all() {
+  drop_parked();
+  for (const auto& used : used_) {
+    if (const auto pipe = used.lock()) std::exchange(pipe->queue_, {}).clear();
+  }
 }
 
 inline void Ways::restore(size_t from, size_t to) {

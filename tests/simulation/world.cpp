@@ -46,7 +46,7 @@ World::World(const WorldOptions& options)
 World::~World() {
   over_ = true;
   clock_.drop_events();
-  ways_.drop_parked();
+  ways_.drop_all();
   programs_.clear();
   for (Slot& slot : nodes_) slot.daemon.reset();
   fault::install(nullptr);
