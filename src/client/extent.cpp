@@ -80,7 +80,7 @@ Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
   attachment_.channel.reset();
   OCM_TRY_ASSIGN(std::shared_ptr<fabric::Channel> channel, route_->channel(deadline));
   Result<uint32_t> index = channel->attach(descriptor_, access_, deadline);
-  if (!index.is_ok() && !channel->health().is_ok() && deadline.left_ns() > 0) {
+  if (!index.is_ok() && !channel->health().is_ok() && !deadline.passed()) {
     // Its home may have ended while nothing of that was heard: the first to use it is told. Nothing was posted yet.
     OCM_TRY_ASSIGN(channel, route_->channel(deadline));
     index = channel->attach(descriptor_, access_, deadline);

@@ -211,6 +211,11 @@ class Node:
         inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         return [*inside, *map(str, command)]
 
+    def output_of(self, *command) -> str:
+        """What the command prints there. It must succeed."""
+        return subprocess.run(self.in_namespace([*command]), check=True, capture_output=True, text=True,
+                              timeout=20).stdout
+
     def arguments(self, extra=()) -> list:
         c = self.cluster
         seeds = ",".join(node.control for node in c.nodes[:3])
@@ -355,8 +360,7 @@ class Cluster:
         if host:
             return self._add_machine(f"{node.name}-2", node.name, host)
         self.cut(node)
-        address = subprocess.run(node.in_namespace(["cat", "/sys/class/net/eth0/address"]), check=True,
-                                 capture_output=True, text=True, timeout=20).stdout.strip()
+        address = node.output_of("cat", "/sys/class/net/eth0/address").strip()
         return self._add_machine(f"{node.name}-2", node.name, node.host, address)
 
     @staticmethod

@@ -1,5 +1,4 @@
 """One link cut, or one direction of it, while everybody still reaches somebody."""
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,14 +41,10 @@ def test_a_connection_whose_home_ended_behind_a_cut_fails_no_allocation_made_lat
     n2, n3 = cluster["n2"], cluster["n3"]
     p = cluster.program(n2)
     p.alloc(MIB, nodes=["n3"]).fill(0, 1, MIB)
-
-    def on_n3(*command):
-        return subprocess.run(n3.in_namespace(command), check=True, capture_output=True, text=True, timeout=20).stdout
-
-    on_n3("sh", "-c", "echo 1 > /proc/sys/net/ipv4/tcp_orphan_retries")
+    n3.output_of("sh", "-c", "echo 1 > /proc/sys/net/ipv4/tcp_orphan_retries")
     cluster.cut_pair(n2, n3)
     n3.kill()
-    wait_for("its kernel gives up what it had to say", lambda: not on_n3("ss", "-Htn", "dst", n2.host))
+    wait_for("its kernel gives up what it had to say", lambda: not n3.output_of("ss", "-Htn", "dst", n2.host))
     n3.start()
     wait_for("its new run is known", lambda: "node_heard node=n3 how=restarted" in cluster["n1"].log())
     cluster.restore_pair(n2, n3)
