@@ -236,14 +236,9 @@ Task<Result<wire::Envelope>> Cluster::tell_leader(std::string address) {
 }
 
 void Cluster::ask_seeds() {
+  // A coordinator asks members, too: a seed that has just restarted with all others, and remembers nothing, would found
+  // another cluster before it is missed.
   for (const std::string& seed : core_.other_seeds) {
-    if (is_coordinator()) {  // seeds that are no members ask others, and could found another cluster
-      const auto& nodes = view_.nodes();
-      const bool is_member = std::any_of(nodes.begin(), nodes.end(), [&](const wire::NodeView& node) {
-        return node.control_address() == seed && is_state(node, NodeState::kAlive);
-      });
-      if (is_member) continue;
-    }
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
   if (is_coordinator()) return;

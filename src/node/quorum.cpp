@@ -96,8 +96,9 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
     case wire::Envelope::kProposeCouncil: return voter_->accept(request.propose_council());
     case wire::Envelope::kInstallCouncil: {
       const Status status = voter_->install(now, request.install_council());
-      if (status.is_ok()) fault::reached(fault::State::kCouncilInstalled);
-      if (status.is_ok()) ask_round();
+      if (!status.is_ok()) return status;
+      fault::reached(fault::State::kCouncilInstalled);
+      ask_round();
       return status;
     }
     default: return Status(Code::kProtocol, "not a request to a voter");

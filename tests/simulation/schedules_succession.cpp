@@ -490,11 +490,23 @@ std::string installed_and_not_heard(uint64_t seed, const std::set<fault::Point>&
   return finish(script, outcome, {one, other});
 }
 
-/// The coordinator is no seed, and all seeds restart at once: they do not found another cluster beside its own.
-std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, 5, 3);
+/// The coordinator is no seed, and all seeds restart at once: they do not found another cluster beside its own, nor where
+/// they remember nothing of it and most of its voters are others (`forget`); else where it stands still and tells nobody (odd
+/// seeds).
+std::string seeds_restart(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome,
+                          bool forget) {
+  Script script(seed, broken, forget ? 8 : 5, 3);
   World& world = script.world;
   script.run_for_ms(2000);
+  if (forget) {  // one after the other, so that none of them votes any more
+    for (const size_t node : {2, 1}) {
+      world.kill(node, false);
+      script.run_for_ms(4000);
+    }
+    script.restart({0}, 4000);
+    for (const size_t node : {1, 2}) world.restart(node);
+    script.run_for_ms(6000);
+  }
   for (int tries = 0; tries < 4 && script.leader() < 3; ++tries) {
     script.restart({0, 1, 2}, 4000);
     script.run_for_ms(6000);
@@ -502,13 +514,31 @@ std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& b
   const auto away = world.add_program(4), near = world.add_program(0);
   const auto x = give_name(script, away, "x", on(3, 4));
   script.run_for_ms(seed * 211 % 1000);
-  script.restart({0, 1, 2}, seed % 3 * 15);
+  const size_t leader = script.leader();
+  const bool stands_still = !forget && seed % 2 == 1;
+  for (const size_t node : {0, 1, 2}) {
+    world.kill(node, false);
+    if (forget) world.empty_run_dir(node);
+  }
+  if (stands_still) world.stop(leader);
+  script.run_for_ms(seed % 3 * 15);
+  for (const size_t node : {0, 1, 2}) world.restart(node);
+  script.run_for_ms(1200);
+  if (stands_still) world.resume(leader);
   script.run_for_ms(3 * kDeadlineMs);
   take_name(script, near, "x");
   const auto y = give_name(script, near, "y", on(4));
   take_name(script, away, "y");
   for (const char* name : {"x", "y"}) remove_name(script, near, name);
   return finish(script, outcome, {away, near});
+}
+
+std::string seeds_restart_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  return seeds_restart(seed, broken, outcome, false);
+}
+
+std::string seeds_forget_at_once(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  return seeds_restart(seed, broken, outcome, true);
 }
 
 /// A node is cut off for much longer than the failure deadline, and what lies in its connections comes when they try again.
@@ -558,6 +588,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"the only new voter dies", only_voter_dies, 24},
       {"installed and not heard", installed_and_not_heard, 60},
       {"all seeds restart at once", seeds_restart_at_once, 24},
+      {"all seeds forget at once", seeds_forget_at_once, 12},
       {"a long cut", long_cut, 12},
   };
   return all;

@@ -26,7 +26,13 @@ class Clock {
  public:
   uint64_t now_ns() const { return now_ns_; }
   void at(uint64_t when_ns, std::function<void()> what) {
-    events_.push({std::max(when_ns, now_ns_), next_++, std::move(what)});
+    if (free_.empty()) {
+      free_.push_back(whats_.size());
+      whats_.emplace_back();
+    }
+    whats_[free_.back()] = std::move(what);
+    events_.push({std::max(when_ns, now_ns_), next_++, free_.back()});
+    free_.pop_back();
   }
   void in(uint64_t delay_ns, std::function<void()> what) { at(now_ns_ + delay_ns, std::move(what)); }
   /// Everything until then, in order. False if `stop` became true before.
@@ -34,12 +40,16 @@ class Clock {
   void touch(std::weak_ptr<SimEnv> env) { ready_.push_back(std::move(env)); }
   uint64_t events() const { return next_; }
   /// Nothing that was to happen will: what events refer to may end now.
-  void drop_events() { std::exchange(events_, {}); }
+  void drop_events() {
+    events_ = {};
+    free_.clear();
+    std::exchange(whats_, {});
+  }
 
  private:
   struct Event {
     uint64_t when_ns, order;
-    std::function<void()> what;
+    size_t what;  // among whats_: the heap moves numbers only
     bool operator<(const Event& other) const {
       return when_ns != other.when_ns ? when_ns > other.when_ns : order > other.order;
     }
@@ -49,6 +59,8 @@ class Clock {
   uint64_t now_ns_ = 1'000'000'000'000;
   uint64_t next_ = 0;
   std::priority_queue<Event> events_;
+  std::vector<std::function<void()>> whats_;
+  std::vector<size_t> free_;  // of whats_
   std::vector<std::weak_ptr<SimEnv>> ready_;
 };
 
@@ -137,14 +149,14 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
       late->env.touch();
     });
   }
-  static uint64_t scale(uint64_t ns, int64_t times, int64_t by) {
-    return static_cast<uint64_t>(static_cast<__int128>(ns) * times / by);
+  static uint64_t scale(uint64_t ns, uint64_t times, uint64_t by) {
+    return ns / by * times + ns % by * times / by;  // both are about a million
   }
 
   Clock& clock_;
   std::deque<std::function<void()>> ready_;
   std::mt19937_64 random_;
-  int64_t rate_ppm_;
+  uint64_t rate_ppm_;
   uint64_t start_ns_, base_ns_;
   bool stopped_ = false;
 };
@@ -168,7 +180,9 @@ inline bool Clock::run_until(uint64_t until_ns, const std::function<bool()>& sto
   while (!events_.empty() && events_.top().when_ns <= until_ns) {
     if (stop && stop()) return false;
     now_ns_ = events_.top().when_ns;
-    const std::function<void()> what = std::move(const_cast<Event&>(events_.top()).what);
+    const size_t at = events_.top().what;
+    const std::function<void()> what = std::exchange(whats_[at], nullptr);
+    free_.push_back(at);
     events_.pop();
     what();
     settle();

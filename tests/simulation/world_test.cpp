@@ -3,8 +3,8 @@
 //
 //   OCM_SIM_SEED=N      run this seed only, and say what happens (a failing test prints its own); from 1,000,001 on the
 //                       coordinator's role passes on between nodes
-//   OCM_SIM_SEEDS=N     run seeds 1..N (default 24)
-//   OCM_SIM_SECONDS=N   run seeds until so many virtual seconds have passed
+//   OCM_SIM_SEEDS=N     run seeds 1..N (default 60)
+//   OCM_SIM_SECONDS=N   run seeds until so many virtual seconds have passed, and of each schedule all seeds
 //   OCM_SIM_SCHEDULE=S  run the schedule of this name instead of lives, with OCM_SIM_SEED or all of its seeds
 //   OCM_SIM_MUTATION=N  break this rule only
 #include <gtest/gtest.h>
@@ -26,9 +26,12 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
 constexpr uint64_t kSeeds = 2, kLives = 2, kLivesOfSeeds = 2;  // ten to twenty times slower
 #else
-constexpr uint64_t kSeeds = 24, kLives = 60, kLivesOfSeeds = 36;  // of a schedule, and of lives
+constexpr bool kSanitized = false;
+constexpr uint64_t kSeeds = 16, kLives = 60,
+                   kLivesOfSeeds = 36;  // of a schedule, and of lives: three minutes
 #endif
 
 /// Beyond the first ones: lives that once broke a promise.
@@ -66,7 +69,7 @@ class Simulation : public testing::Test {
   Simulation() { log::configure(log::Level::kOff, log::Format::kLogfmt); }
 };
 
-/// Each life is led twice, and each seed of a schedule (with sanitizers the first): the same seed gives the same digest.
+/// Each life is led twice, and without sanitizers each seed of a schedule: the same seed gives the same digest.
 TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
   const uint64_t only = number_from("OCM_SIM_SEED", 0);
   if (only != 0) log::configure(log::Level::kDebug, log::Format::kLogfmt);
@@ -101,7 +104,7 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     lead(seed);
     if (only == 0 && (seconds != 0 || seed <= kLivesOfSeeds)) lead(kPassesOn + seed);
   }
-  if (only == 0 && kSeeds >= 24) {
+  if (only == 0 && !kSanitized) {
     for (const uint64_t seed : kFailedSeeds) lead(seed);
   }
   for (const auto& [what, count] : counts)
@@ -110,11 +113,12 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
     std::printf("longest: %s: %.3f s\n", what.c_str(), static_cast<double>(ns) / 1e9);
   if (only != 0) return;
   for (const Schedule& schedule : schedules()) {
-    for (uint64_t seed = 1; seed <= std::min(schedule.seeds, kSeeds); ++seed) {
+    const uint64_t last = seconds != 0 ? schedule.seeds : std::min(schedule.seeds, kSeeds);
+    for (uint64_t seed = 1; seed <= last; ++seed) {
       Outcome outcome, again;
       EXPECT_EQ(schedule.run(seed, {}, &outcome), "") << schedule.name << ", seed " << seed;
       reached.insert(outcome.reached.begin(), outcome.reached.end());
-      if (seed != 1 && kSeeds < 24) continue;
+      if (kSanitized) continue;
       (void)schedule.run(seed, {}, &again);
       EXPECT_EQ(again.digest, outcome.digest)
           << "the same seed gives another course of " << schedule.name << ", seed " << seed;
@@ -123,7 +127,7 @@ TEST_F(Simulation, LivesAndSchedulesKeepThePromises) {
                   static_cast<unsigned long long>(again.digest));
     }
   }
-  if (kSeeds < 24 || (seconds == 0 && seeds < kLives)) return;  // too few to meet the rare ones
+  if (kSanitized || (seconds == 0 && seeds < kLives)) return;  // too few to meet the rare ones
   for (uint32_t i = 0; i < static_cast<uint32_t>(fault::State::kCount); ++i) {
     const auto state = static_cast<fault::State>(i);
     EXPECT_TRUE(reached.contains(state)) << "never: " << fault::state_name(state);
@@ -224,7 +228,7 @@ std::vector<Schedule> schedules_for(fault::Point point) {
 
 /// Each rule is broken, and a schedule or a life must see it.
 TEST_F(Simulation, FindsWhatIsBrokenOnPurpose) {
-  if (kSeeds < 24) GTEST_SKIP() << "a question of the protocol, asked in builds without sanitizers";
+  if (kSanitized) GTEST_SKIP() << "a question of the protocol, asked in builds without sanitizers";
   constexpr uint64_t kLivesMax = 12;
   const uint64_t only = number_from("OCM_SIM_MUTATION", ~uint64_t{0});
   for (auto i = static_cast<uint32_t>(fault::Point::kCouncilUnsealed);
