@@ -8,7 +8,6 @@
 
 #include "base/fault.h"
 #include "control/parts.h"
-#include "control/remake_order.h"
 
 namespace ocm::node {
 
@@ -53,14 +52,14 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
       sessions_(sessions),
       side_(core.env) {
   home_.on_removed([this](ExtentId id) {
-    if (job_ && job_->was == id) {
-      if (!job_->goes_on_elsewhere()) job_->steps.freed();
+    if (Job* job = job_of(id)) {
+      if (!job->goes_on_elsewhere()) job->steps.freed();
     } else {
       home_.unshare(id);
     }
   });
   home_.on_dropped([this](ExtentId id) {
-    if (job_ && id_of(job_->now) == id) job_->given_up = true;
+    for (const auto& job : jobs_) job->given_up = job->given_up || id_of(job->now) == id;
     for (const auto& job : giving_) job->given_up = job->given_up || id_of(job->now) == id;
   });
   home_.on_ended([this](ExtentId id, ExtentId follows) {
@@ -81,7 +80,7 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
   });
   home_.on_needed([this](ExtentId id) {
     const auto is_of = [id](const std::shared_ptr<Job>& job) { return job->was == id; };
-    return (job_ && is_of(job_)) || std::any_of(giving_.begin(), giving_.end(), is_of);
+    return job_of(id) != nullptr || std::any_of(giving_.begin(), giving_.end(), is_of);
   });
 }
 
@@ -94,9 +93,9 @@ Remaker::Progress Remaker::progress() const {
     out.left = one.living();
     out.wanted = one.wanted;
   }
-  if (!job_) return out;
-  out.bytes = job_->bytes * job_->spares.size();
-  out.copied_bytes = job_->copied_bytes;
+  if (jobs_.empty()) return out;
+  out.bytes = jobs_.back()->bytes * jobs_.back()->spares.size();
+  out.copied_bytes = jobs_.back()->copied_bytes;
   return out;
 }
 
@@ -104,53 +103,86 @@ Task<void> Remaker::run() {
   bool at_once = false;
   while (!core_.draining) {
     if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    at_once = false;
-    settle_plans();
-    look_at_leaders();
-    co_await give_up_the_gone();
-    auto led = home_.led_parts();
-    std::set<ExtentId> still_led;
-    for (const Home::ShortPart& one : led) still_led.insert(one.id);
-    std::erase_if(not_before_ns_, [&](const auto& entry) { return !still_led.contains(entry.first); });
-    const uint64_t ordered_ns = core_.now_ns();
-    for (const size_t i : order_of(led)) {
-      const Home::ShortPart& one = led[i];
-      const auto waits = not_before_ns_.find(one.id);
-      if (waits != not_before_ns_.end() && core_.now_ns() < waits->second) continue;
-      const control::Lease* lease = home_.lease(one.id);
-      if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
-      if (home_.plan_of(one.id) != nullptr) continue;       // a home that led before may have had it decided
-      const auto job = std::make_shared<Job>();
-      job->was = one.id;
-      job->part = one.part;
-      job->lost = one.lost;
-      job->wanted = one.wanted;
-      co_await make_again(job);
-      at_once = job->steps.next() == Remake::Step::kDone && !core_.draining;
-      if (job->no_room) {  // nobody was asked; others may need less
-        not_before_ns_[one.id] = core_.now_ns() + core_.config.heartbeat_ns() * (1 + led.size() / 256);
-        continue;
-      }
-      if (!at_once) break;
-      co_await give_up_the_gone();
-      if (core_.now_ns() >= ordered_ns + core_.config.heartbeat_ns()) break;  // others may be missed by now
-    }
+    at_once = co_await make_parts_again() && !core_.draining;
   }
 }
 
-std::vector<size_t> Remaker::order_of(const std::vector<Home::ShortPart>& parts) const {
+Task<bool> Remaker::make_parts_again() {
+  settle_plans();
+  look_at_leaders();
+  co_await give_up_the_gone();
+  const uint64_t ordered_ns = looked_ns_ = core_.now_ns();
+  const auto led = home_.led_parts();
+  std::set<ExtentId> still_led;
+  for (const Home::ShortPart& one : led) still_led.insert(one.id);
+  std::erase_if(not_before_ns_, [&](const auto& entry) { return !still_led.contains(entry.first); });
+  const uint64_t crowd = 1 + led.size() / 256;
+  bool more = false;
+  for (const size_t i : order_of(led)) {
+    const Home::ShortPart& one = led[i];
+    if (!jobs_.empty() && jobs_.back()->was == one.id) co_return false;
+    if (core_.now_ns() < not_before_ns(one.id) || job_of(one.id) != nullptr) continue;
+    const control::Lease* lease = home_.lease(one.id);
+    if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
+    if (home_.plan_of(one.id) != nullptr) continue;       // a home that led before may have had it decided
+    const auto job = std::make_shared<Job>();
+    job->was = one.id;
+    job->part = one.part;
+    job->lost = one.lost;
+    job->wanted = one.wanted;
+    job->uid = lease->uid;
+    co_await make_again(job);
+    more = true;
+    if (job->no_room) {  // nobody was asked; others may need less
+      not_before_ns_[one.id] = core_.now_ns() + core_.config.heartbeat_ns() * crowd;
+      more = false;
+      continue;
+    }
+    if (job->steps.next() == Remake::Step::kOver) {
+      not_before_ns_[one.id] = core_.now_ns() + 2 * core_.config.failure_deadline_ns() * crowd;
+      break;
+    }
+    if (core_.draining) break;
+    co_await give_up_the_gone();
+    if (core_.now_ns() >= ordered_ns + core_.config.heartbeat_ns()) break;  // others may be missed by now
+  }
+  co_return more;
+}
+
+std::vector<size_t> Remaker::order_of(const std::vector<Home::ShortPart>& parts) {
   std::vector<control::ToRemake> out;
   for (const Home::ShortPart& one : parts) {
-    const auto waits = not_before_ns_.find(one.id);
     const control::Lease* lease = home_.lease(one.id);
-    out.push_back({waits == not_before_ns_.end() ? 0 : waits->second, one.living(),
-                   lease == nullptr ? 0 : lease->uid, lease == nullptr ? 0 : lease->bytes});
+    const Job* job = job_of(one.id);
+    const uint64_t copied_bytes =
+        job == nullptr || job->spares.empty() ? 0 : job->copied_bytes / job->spares.size();
+    out.push_back({.not_before_ns = not_before_ns(one.id), .living = one.living()});
+    if (lease == nullptr) continue;
+    out.back().uid = lease->uid;
+    out.back().bytes = lease->bytes - std::min(lease->bytes, copied_bytes);
   }
-  return control::remake_order(out);
+  return turns_.order(out);
+}
+
+void Remaker::charge(Job& job) {
+  const uint64_t now = core_.now_ns();
+  turns_.spent(job.uid, now - std::exchange(job.since_ns, now));
+}
+
+Task<uint64_t> Remaker::set_aside(std::shared_ptr<Job> job) {
+  constexpr size_t kUnderWayMax = 4;
+  const uint64_t since_ns = core_.now_ns();
+  if (jobs_.size() >= kUnderWayMax || since_ns < looked_ns_ + core_.config.heartbeat_ns()) co_return 0;
+  charge(*job);
+  bool more = true;
+  while (more && !core_.draining) more = co_await make_parts_again();
+  job->since_ns = core_.now_ns();
+  co_return job->since_ns - since_ns;
 }
 
 Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
-  job_ = job;
+  jobs_.push_back(job);
+  job->since_ns = core_.now_ns();
   job->session = with_uid(core_.env.random_id<SessionId>(), 0);
   job->allocation = core_.env.random_id<AllocationId>();
   job->owners.insert(id_field(job->session));
@@ -174,11 +206,11 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
       }
     }
   }
-  if (job->steps.next() == Remake::Step::kOver) {
-    not_before_ns_[job->was] = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
-    if (home_.has(job->was) && !job->no_room) tell_failed(job->was, failed);
-  }
-  job_.reset();
+  if (job->steps.next() == Remake::Step::kOver && home_.has(job->was) && !job->no_room)
+    tell_failed(job->was, failed);
+  charge(*job);
+  OCM_DASSERT(jobs_.back() == job);
+  jobs_.pop_back();
 }
 
 Task<void> Remaker::give_on(std::shared_ptr<Job> job) {
@@ -421,10 +453,12 @@ Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, ui
 }
 
 Task<bool> Remaker::copy_all(std::shared_ptr<Job> job) {
-  const uint64_t began_ns = core_.now_ns();
+  uint64_t began_ns = core_.now_ns();
   uint64_t sent_bytes = 0;
   for (uint64_t at = 0; at < job->bytes; at += kPieceBytes) {
     const uint64_t bytes = std::min(kPieceBytes, job->bytes - at);
+    began_ns += co_await set_aside(job);
+    if (job->steps.next() != Remake::Step::kCopy) co_return false;
     for (const Spare& spare : job->spares) {
       const bool good = co_await copy(*job, spare, at, bytes);
       if (!good || job->steps.next() != Remake::Step::kCopy || core_.draining) co_return false;
@@ -457,6 +491,8 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
   if (job->steps.is_frozen() && fault::at(fault::Point::kFrozenNotCompared)) co_return true;
   for (uint64_t at = 0; at < job->bytes; at += kDigestBytesMax) {
     const uint64_t bytes = std::min(kDigestBytesMax, job->bytes - at);
+    if (!job->steps.is_frozen()) (void)co_await set_aside(job);
+    if (job->steps.next() != Remake::Step::kCompare) co_return false;
     const uint64_t seed = core_.env.random_number();
     std::vector<Result<std::string>> theirs(job->spares.size(), Status(Code::kPeerLost));
     Result<std::string> mine = Status(Code::kPeerLost);

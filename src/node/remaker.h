@@ -3,7 +3,8 @@
 // nodes are gone.
 //
 // Invariants
-//   A1 one part at a time is made again by a home; its bytes go at most [replicas] bytes_per_second fast.
+//   A1 of the parts that a home makes again, the bytes of one at a time are moved, at most [replicas] bytes_per_second fast.
+//      Before it is frozen it is set aside, between two pieces, for those whose turn is before (control/remake_order.h).
 //   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
 //   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
 //      bytes; a writer that cannot reach it asks earlier.
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "control/remake.h"
+#include "control/remake_order.h"
 #include "node/cluster.h"
 #include "node/handlers.h"
 #include "node/home.h"
@@ -128,12 +130,30 @@ class Remaker {
     bool goes_on_elsewhere() const { return given_up && (planned || steps.may_be_given()); }
     Kind kind = Kind::kDram;
     uint64_t bytes = 0, copied_bytes = 0;
-    bool no_room = false;  // anywhere: nobody was asked
+    bool no_room = false;   // anywhere: nobody was asked
+    uint32_t uid = 0;       // the owner's
+    uint64_t since_ns = 0;  // its time is charged to him up to then
   };
 
   control::Task<void> run();
-  std::vector<size_t> order_of(const std::vector<Home::ShortPart>& parts) const;
+  /// Those whose turn it is, before the last one that is under way. True: there may be more to do at once.
+  control::Task<bool> make_parts_again();
+  std::vector<size_t> order_of(const std::vector<Home::ShortPart>& parts);
   control::Task<void> make_again(std::shared_ptr<Job> job);
+  /// 0: it has not failed.
+  uint64_t not_before_ns(ExtentId id) const {
+    const auto found = not_before_ns_.find(id);
+    return found == not_before_ns_.end() ? 0 : found->second;
+  }
+  /// A1. Returns how long it was.
+  control::Task<uint64_t> set_aside(std::shared_ptr<Job> job);
+  void charge(Job& job);
+  /// Under way here; null: it is not.
+  Job* job_of(ExtentId was) const {
+    const auto found =
+        std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->was == was; });
+    return found == jobs_.end() ? nullptr : found->get();
+  }
   /// Of a part that was made again: to homes that have not heard of it yet.
   control::Task<void> give_on(std::shared_ptr<Job> job);
   control::Task<void> give_until_heard(std::shared_ptr<Job> job);
@@ -280,7 +300,9 @@ class Remaker {
   Cluster& cluster_;
   Homes& homes_;
   Sessions& sessions_;
-  std::shared_ptr<Job> job_;                         // under way
+  std::vector<std::shared_ptr<Job>> jobs_;  // under way; all but the last are set aside
+  control::RemakeTurns turns_;
+  uint64_t looked_ns_ = 0;                           // for parts whose turn it is
   std::set<std::shared_ptr<Job>> giving_;            // made again, and a home has not heard of it
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy

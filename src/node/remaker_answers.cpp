@@ -63,7 +63,7 @@ Reply Remaker::share(const wire::ShareReplica& request) {
     home_.unshare(id, id_of(request.end()));
     return Status();
   }
-  if (job_ && job_->was == id) return Status(Code::kExists, "this home makes the part again");
+  if (job_of(id) != nullptr) return Status(Code::kExists, "this home makes the part again");
   // Who makes its part again knows that it follows.
   if (const auto plan = spare_plans_.find(id); plan != spare_plans_.end())
     follow_as_spare(wire::PlanPart(plan->second));

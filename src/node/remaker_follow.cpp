@@ -32,7 +32,8 @@ bool has_others(const std::vector<control::Leases::HeldBy>& holds, const std::se
 }  // namespace
 
 bool Remaker::is_frozen(ExtentId id) const {
-  const bool led = job_ && job_->was == id && job_->steps.is_frozen();
+  const Job* job = job_of(id);
+  const bool led = job != nullptr && job->steps.is_frozen();
   return led || following_.contains(id) || home_.planned_as(id).has_value();
 }
 

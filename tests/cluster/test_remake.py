@@ -152,6 +152,25 @@ def test_a_copy_keeps_to_its_rate_and_ocm_status_shows_it(make_cluster):
     assert a.holds(0, 2, 4096)
 
 
+@pytest.mark.parametrize("owner", [0, 1001])
+def test_a_long_copy_is_set_aside_for_what_is_lost_meanwhile(make_cluster, owner):
+    cluster = make_cluster(names=NAMES,
+                           extra=(*SOON, "--replicas-bytes-per-second", str(2 * MIB), "--log-level", "debug"))
+    big = cluster.program(cluster["n1"], uid=owner).alloc(64 * MIB, layout="replicated", nodes=["n2", "n3"])
+    small = [replicated(cluster, nodes=("n2", "n5"), count=4096) for _ in range(5)]
+    cluster["n3"].kill()
+    wait_for("the long one is being copied", lambda: "replica_copying" in cluster["n2"].log(), PATIENCE_S)
+    cluster["n5"].kill()
+    wait_made_again(cluster, 5)
+    assert re.findall(r"replica_made_again .*bytes=(\d+)", cluster["n2"].log()) == ["4096"] * 5
+    for one in small:
+        assert one.holds(0, 1, 4096)
+    big.free()  # in the middle of its copy
+    for one in small:
+        one.free()
+    wait_for("nothing is left", lambda: not homes_left(cluster, {"n3", "n5"}), PATIENCE_S)
+
+
 def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
     a = replicated(five, at="n5")
     a.publish("old", 0o600)
