@@ -1,6 +1,7 @@
 #include "client/slab.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ocm::client {
 
@@ -94,6 +95,25 @@ size_t Slabs::count() {
     count += size.all.size();
   }
   return count;
+}
+
+bool Slabs::is_valid(const SizeClass& size) {
+  uint64_t free_pieces = 0;
+  for (const Slab* slab : size.all) {
+    const bool listed = std::find(size.with_room.begin(), size.with_room.end(), slab) != size.with_room.end();
+    if (listed != slab->listed || listed != (!slab->free.empty() && !slab->retired)) return false;
+    const std::set<uint16_t> free(slab->free.begin(), slab->free.end());
+    if (free.size() != slab->free.size() || (!free.empty() && *free.rbegin() >= slab->pieces)) return false;
+    if (listed) free_pieces += free.size();
+  }
+  return free_pieces == size.free_pieces && size.with_room.size() <= size.all.size();
+}
+
+bool Slabs::is_valid() {
+  return std::all_of(classes_.begin(), classes_.end(), [](SizeClass& size) {
+    const std::lock_guard lock(size.mutex);
+    return is_valid(size);
+  });
 }
 
 }  // namespace ocm::client

@@ -84,6 +84,8 @@ class Slabs {
   void give(Slab* slab, uint32_t index);
   /// Slabs that are held now; for tests.
   size_t count();
+  /// L1, L2, and no piece is free twice. O(pieces).
+  bool is_valid();
 
  private:
   struct SizeClass {
@@ -95,6 +97,7 @@ class Slabs {
     std::vector<std::unique_ptr<Slab>> gone;  // unusable and empty: go back with the next piece that is given
   };
   void unlist(SizeClass& size, Slab* slab);
+  static bool is_valid(const SizeClass& size);
 
   SlabSource& source_;
   std::array<SizeClass, kSizeClasses> classes_;

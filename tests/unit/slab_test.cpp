@@ -107,8 +107,10 @@ TEST(Slabs, AnUnusableSlabIsCutNoMore) {
   source.healthy = false;
   const SlabPiece fresh = slabs.take(64).value();
   EXPECT_NE(fresh.slab, old.slab);
+  EXPECT_TRUE(slabs.is_valid());
   source.healthy = true;
   slabs.give(old.slab, old.index);  // its last piece: its node may only have been silent
+  EXPECT_TRUE(slabs.is_valid());
   EXPECT_EQ(slabs.count(), 1u);
   EXPECT_EQ(source.returned, 1);
 }
@@ -145,6 +147,9 @@ TEST(Slabs, RandomUseKeepsTheCount) {
       slabs.give(held.back().slab, held.back().index);
       held.pop_back();
     }
+    if (i % 500 == 0) {
+      ASSERT_TRUE(slabs.is_valid());
+    }
   }
   EXPECT_EQ(static_cast<size_t>(source.leased - source.returned), slabs.count());
 }
@@ -168,6 +173,7 @@ TEST(Slabs, ThreadsShareAClass) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(slabs.count(), 1u);
+  EXPECT_TRUE(slabs.is_valid());
 }
 
 }  // namespace
