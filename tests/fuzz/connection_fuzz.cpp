@@ -22,6 +22,7 @@ using namespace ocm::fabric;
 namespace {
 
 constexpr uint64_t kExtentBytes = 4096, kGuardBytes = 4096;
+constexpr uint64_t kRunBytes = 512;  // less than many requests and answers have: what is left is run again
 
 class Device final : public Staged {
  public:
@@ -103,7 +104,7 @@ class Peer {
       const ssize_t n = bytes.empty() ? 0 : ::send(mine_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
       bool moved = n > 0;
-      while (!connection_->is_closed() && connection_->run(*scratch_)) moved = true;
+      while (!connection_->is_closed() && connection_->run(*scratch_, kRunBytes)) moved = true;
       std::byte answers[4096];
       for (ssize_t got; (got = ::recv(mine_.get(), answers, sizeof(answers), 0)) > 0;) {
         moved = true;

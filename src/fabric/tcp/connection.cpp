@@ -16,7 +16,6 @@ using wire::FrameHeader;
 using wire::FrameType;
 using wire::kFrameHeaderBytes;
 
-constexpr uint64_t kRunBudgetBytes = uint64_t{4} << 20;
 // Replies up to this length are copied beside their header: one piece for the kernel.
 constexpr uint64_t kReplyInlineBytes = 4096;
 // After a put at least this long, only the next header is read ahead: a payload that follows it should go
@@ -67,10 +66,10 @@ void Connection::lost(ssize_t error) {
   close();
 }
 
-bool Connection::run(Scratch& scratch) {
+bool Connection::run(Scratch& scratch, uint64_t bytes_max) {
   const std::lock_guard lock(seat_->in_use);
   if (!seat_->fenced.load(std::memory_order_acquire)) [[likely]]
-    return move(scratch);
+    return move(scratch, bytes_max);
   close();
   return true;
 }
@@ -115,7 +114,7 @@ bool Connection::has_vanished(const Answers& answers, uint64_t now_ns, uint64_t 
   return answers.tries_unanswered >= kTries && now_ns - unanswered_since_ns_ >= vanished_ns;
 }
 
-bool Connection::move(Scratch& scratch) {
+bool Connection::move(Scratch& scratch, uint64_t bytes_max) {
   bool moved = false;
   more_ = false;
   waits_for_device_ = false;  // maybe not any more
@@ -124,7 +123,8 @@ bool Connection::move(Scratch& scratch) {
   if (!saved_.empty()) std::memcpy(scratch.bytes.data(), saved_.data(), saved_.size());
   begin_ = 0;
   end_ = saved_.size();
-  uint64_t budget = kRunBudgetBytes;
+  const uint64_t sent_max = tx_.sent_total() + bytes_max;
+  uint64_t received = 0;
   bool full = false;
   while (state_ != State::kClosed) {
     parse(scratch);
@@ -137,9 +137,10 @@ bool Connection::move(Scratch& scratch) {
         full = true;
         break;
       }
-      continue;  // there is room again: what was received before is understood first
+      if (tx_.sent_total() < sent_max)
+        continue;  // there is room again: what was received is understood first
     }
-    if (budget == 0) {
+    if (received >= bytes_max || tx_.sent_total() >= sent_max) {
       more_ = true;
       break;
     }
@@ -153,7 +154,7 @@ bool Connection::move(Scratch& scratch) {
     }
     if (n == 0) break;
     moved = true;
-    budget -= std::min<uint64_t>(budget, static_cast<uint64_t>(n));
+    received += static_cast<uint64_t>(n);
     if (stream_.short_means_empty() && short_) {
       parse(scratch);
       if (answer_staged() || (state_ != State::kClosed && is_congested())) continue;

@@ -83,13 +83,15 @@ class Connection {
   }
   ~Connection() { abort(); }
 
-  /// Moves what can be moved without blocking, within a budget. True if any byte moved.
-  bool run(Scratch& scratch);
+  /// Moves what can be moved without blocking, until so many bytes were. True if any was.
+  bool run(Scratch& scratch, uint64_t bytes_max);
 
   /// C6 and C8 for what waits, whether or not the peer does anything. When to look again; 0: nothing waits.
   uint64_t look(uint64_t now_ns, uint64_t release_ns, uint64_t vanished_ns);
 
   int fd() const { return stream_.fd(); }
+  /// Whose it is, once it is authenticated.
+  uint32_t uid() const { return uid_of(route_.session); }
   bool is_closed() const { return state_ == State::kClosed; }
   bool is_encrypted() const { return stream_.is_encrypted(); }
   /// Ends it at once.
@@ -116,6 +118,7 @@ class Connection {
   bool hot = false;      // had traffic a moment ago
   bool direct = false;   // and is tried every round, outside the epoll set
   bool watched = false;  // look() is due
+  bool counted = false;  // in shares.h
 
  private:
   enum class State { kHello, kProof, kOpen, kClosing, kClosed };
@@ -164,13 +167,13 @@ class Connection {
   }
   /// C9: none is used.
   void give_indexes() {
-    attachments_.give(uid_of(route_.session), std::exchange(charged_, 0));
+    attachments_.give(uid(), std::exchange(charged_, 0));
     extents_ = {};
     free_indexes_ = {};
   }
   /// Ends it after a failed receive or send.
   void lost(ssize_t error);
-  bool move(Scratch& scratch);
+  bool move(Scratch& scratch, uint64_t bytes_max);
   void release_revoked(uint64_t now_ns, uint64_t release_ns);
   bool has_vanished(const Answers& answers, uint64_t now_ns, uint64_t vanished_ns);
 

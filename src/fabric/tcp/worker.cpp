@@ -20,6 +20,9 @@ namespace ocm::fabric::tcp {
 namespace {
 
 constexpr int kEventsMax = 64;
+// Where users share a worker, all that have something to do are to be told, and each runs for a moment (W5).
+constexpr int kCrowdedEventsMax = 1024;
+constexpr uint64_t kRunBytes = uint64_t{4} << 20, kCrowdedRunBytes = uint64_t{256} << 10;
 // So many hot connections are tried directly and are not in the epoll set: for each packet the kernel would
 // have to tell epoll too. With more, asking epoll is cheaper than trying each.
 constexpr size_t kDirectMax = 4;
@@ -79,7 +82,8 @@ void Worker::loop() {
     moved_ = false;
     if (run_hot(now)) busy_ns = now;
     ++rounds;
-    if (hot_.size() > direct_ || rounds % kRoundsPerPoll == 0) poll_events(0);
+    if (hot_.size() > direct_ || rounds % kRoundsPerPoll == 0 || now - polled_ns_ >= Shares::kPassNs)
+      poll_events(0);
     const bool crowded = !moved_ && rounds % detail::kRoundsPerYield == 0 && !make_way();
     if (moved_) busy_ns = os::now_ns();
     sweep(now);
@@ -127,10 +131,13 @@ int Worker::sleep_ms(uint64_t now_ns) const {
 }
 
 void Worker::poll_events(int timeout_ms) {
-  epoll_event events[kEventsMax];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsMax, timeout_ms);
-  const uint64_t now = os::now_ns();
-  for (int i = 0; i < count; ++i) {
+  epoll_event events[kCrowdedEventsMax];
+  const int count =
+      ::epoll_wait(epoll_.get(), events, shares_.is_crowded() ? kCrowdedEventsMax : kEventsMax, timeout_ms);
+  const uint64_t now = polled_ns_ = os::now_ns();
+  shares_.begin_pass();
+  for (Round round(static_cast<size_t>(std::max(count, 0)), events_from_); round.has_more();) {
+    const size_t i = round.take();
     void* what = events[i].data.ptr;
     if (what == &bell_) {
       uint64_t drained = 0;
@@ -142,7 +149,11 @@ void Worker::poll_events(int timeout_ms) {
       take_adopted();
     } else {
       auto& connection = *static_cast<Connection*>(what);
-      if (!connection.is_closed()) run_one(connection, now);
+      if (connection.is_closed()) continue;
+      if (may_run(connection))
+        run_one(connection, now);
+      else
+        round.left_out(i);  // epoll tells it again
     }
   }
 }
@@ -157,21 +168,34 @@ void Worker::run_rung(uint64_t now_ns) {
 
 bool Worker::run_hot(uint64_t now_ns) {
   bool moved = false;
-  for (size_t i = 0; i < hot_.size(); ++i) {
+  shares_.begin_pass();
+  for (Round round(hot_.size(), hot_from_); round.has_more();) {
+    const size_t i = round.take();
     Connection& connection = *hot_[i];
-    if ((connection.direct || connection.has_more()) && run_one(connection, now_ns)) moved = true;
+    if (!connection.direct && !connection.has_more()) continue;
+    if (!may_run(connection))
+      round.left_out(i);
+    else if (run_one(connection, now_ns))
+      moved = true;
   }
   return moved;
 }
 
 bool Worker::run_one(Connection& connection, uint64_t now_ns) {
   bool moved = false;
+  const bool crowded = shares_.is_crowded();
+  const uint64_t began_ns = crowded ? os::now_ns() : 0;
   try {
-    moved = connection.run(scratch_);
+    moved = connection.run(scratch_, crowded ? kCrowdedRunBytes : kRunBytes);
   } catch (const std::exception& error) {  // out of memory: this peer's connection ends, nobody else's
     connection.abort();
     tell_failure(error, now_ns);
     moved = true;
+  }
+  if (crowded && connection.counted) shares_.spent(connection.uid(), os::now_ns() - began_ns);
+  if (!connection.counted && connection.is_authenticated()) {
+    connection.counted = true;
+    shares_.joined(connection.uid());
   }
   if (connection.is_closed()) {
     if (connection.refusal()) tell_refusal(*connection.refusal(), now_ns);
@@ -260,7 +284,10 @@ void Worker::sweep(uint64_t now_ns) {
       return true;
     });
     for (Connection* closed : closed_) {
-      if (connections_.erase(closed) == 0) continue;
+      const auto found = connections_.find(closed);
+      if (found == connections_.end()) continue;
+      if (closed->counted) shares_.left(closed->uid());
+      connections_.erase(found);
       load_.fetch_sub(1, std::memory_order_relaxed);
       shared_.stats.connections.fetch_sub(1, std::memory_order_relaxed);
     }

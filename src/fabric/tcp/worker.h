@@ -7,6 +7,7 @@
 //   W4 At most kUnprovedMax connections here have not proved themselves, and as many sockets wait to be
 //      adopted: the oldest makes room for a new one, first of those that have not said a whole hello. So
 //      strangers never shut a client out.
+//   W5 Of several users none waits for more than a pass over the others' connections: shares.h.
 #pragma once
 
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include "base/log_limiter.h"
 #include "fabric/tcp/connection.h"
 #include "fabric/tcp/server.h"
+#include "fabric/tcp/shares.h"
 
 namespace ocm::fabric::tcp {
 
@@ -64,6 +66,9 @@ class Worker {
   bool make_way();
   bool run_hot(uint64_t now_ns);
   bool run_one(Connection& connection, uint64_t now_ns);
+  bool may_run(const Connection& connection) const {
+    return !shares_.is_crowded() || !connection.counted || shares_.may_run(connection.uid());
+  }
   void heat(Connection& connection, uint64_t now_ns);
   void cool(Connection& connection);
   void cool_all();
@@ -95,6 +100,9 @@ class Worker {
   // The thread's own.
   Scratch scratch_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  Shares shares_;
+  size_t hot_from_ = 0, events_from_ = 0;  // where the next pass over hot_, and over what epoll tells, begins
+  uint64_t polled_ns_ = 0;
   std::vector<Connection*> hot_;
   size_t direct_ = 0;                   // so many of hot_ are `direct`
   std::vector<Connection*> unproved_;   // in order of acceptance
