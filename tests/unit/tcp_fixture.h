@@ -85,9 +85,9 @@ class TcpTest : public ::testing::Test {
     who.session_key = directory.session_key(who.session);
     return who;
   }
-  std::unique_ptr<Channel> connect(const ChannelOptions& options = {}) {
+  std::unique_ptr<Channel> connect(const ChannelOptions& options = {}, uint32_t uid = 0) {
     TcpConnector connector(options);
-    auto made = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(), soon());
+    auto made = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(uid), soon());
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
     return made.is_ok() ? std::move(made).value() : nullptr;
   }

@@ -68,12 +68,6 @@ TEST_F(TcpTest, ConnectionsOfManyUsersAreAllServed) {
   constexpr uint64_t kBytes = uint64_t{2} << 20;
   start();  // with one worker
   const auto extent = directory.add((kOfAlice + 1) * kBytes);
-  const auto connect_as = [&](uint32_t uid) {
-    TcpConnector connector((ChannelOptions()));
-    auto made = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(uid), soon());
-    EXPECT_TRUE(made.is_ok()) << made.status().to_string();
-    return std::move(made).value();
-  };
   struct Client {
     std::unique_ptr<Channel> channel;
     uint32_t index = 0;
@@ -82,13 +76,13 @@ TEST_F(TcpTest, ConnectionsOfManyUsersAreAllServed) {
   std::vector<Client> alices(kOfAlice);
   for (size_t i = 0; i < kOfAlice; ++i) {
     Client& one = alices[i];
-    one.channel = connect_as(kAlice);
+    one.channel = connect({}, kAlice);
     auto index = one.channel->attach(describe(*extent), Access::kReadWrite, soon());
     ASSERT_TRUE(index.is_ok()) << index.status().to_string();
     one.index = index.value();
     one.target.resize(kBytes);
   }
-  const auto bobs = connect_as(kBob);
+  const auto bobs = connect({}, kBob);
   auto bob = bobs->attach(describe(*extent), Access::kReadWrite, soon());
   ASSERT_TRUE(bob.is_ok());
   for (size_t round = 0; round < kRounds; ++round) {
