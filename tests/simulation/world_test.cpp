@@ -30,8 +30,7 @@ constexpr bool kSanitized = true;
 constexpr uint64_t kSeeds = 2, kLives = 2, kLivesOfSeeds = 2;  // ten to twenty times slower
 #else
 constexpr bool kSanitized = false;
-constexpr uint64_t kSeeds = 16, kLives = 60,
-                   kLivesOfSeeds = 36;  // of a schedule, and of lives: three minutes
+constexpr uint64_t kSeeds = 16, kLives = 60, kLivesOfSeeds = 36;  // of a schedule, and of lives
 #endif
 
 /// Beyond the first ones: lives that once broke a promise.

@@ -293,7 +293,7 @@ std::shared_ptr<StagedOp> Connection::begin_staged(const FrameHeader& header,
                                                    const std::shared_ptr<ServedExtent>& extent,
                                                    uint64_t bytes) {
   Buffers::Taken taken;
-  if (!buffers_.take(uid_of(route_.session), bytes, bell_, this, taken)) {
+  if (!buffers_.take(uid(), bytes, bell_, this, taken)) {
     put_back_ = true;
     return nullptr;
   }
@@ -453,11 +453,10 @@ void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
     return;
   }
   // After the fence: a route's older connection ends in any case, and with it its place.
-  const uint32_t uid = uid_of(route_.session);
-  seat_->place = places_.take(uid);
+  seat_->place = places_.take(uid());
   if (!seat_->place) {
     count(stats_.refused);
-    refuse(header, Code::kLimit, places_.has_its_share(uid) ? places_.share() : 0);
+    refuse(header, Code::kLimit, places_.has_its_share(uid()) ? places_.share() : 0);
     state_ = State::kClosing;
     return;
   }
@@ -490,7 +489,7 @@ void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
     index = free_indexes_.back();
     free_indexes_.pop_back();
   } else {
-    if (!attachments_.take(uid_of(route_.session))) return refuse(header, Code::kLimit, attachments_.most());
+    if (!attachments_.take(uid())) return refuse(header, Code::kLimit, attachments_.most());
     ++charged_;
     extents_.emplace_back();
   }
