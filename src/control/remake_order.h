@@ -1,9 +1,9 @@
 // In which order a home makes parts again that miss replicas. Pure.
 //
-// Those that failed come last, the one that failed first before the others: none keeps the rest from being made again. Then
-// those come first of which the fewest replicas live, and users share the time: a part's turn is when as much was spent on
-// each user as on this one with this part and its own smaller ones. So whoever has little need not wait for who has much, nor
-// for one whose parts take long for another reason.
+// Users share the time: a part's turn is when as much was spent on each user as on this one with this part and his own before
+// it. So whoever has little need not wait for who has much, nor for one whose parts take long for another reason. Of a user's
+// parts those that failed come last, the one that failed first before the others: none keeps the rest from being made again.
+// Then those come first of which the fewest replicas live, and the smaller ones.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,10 @@ struct ToRemake {
   uint64_t bytes = 0;  // to be copied yet
 };
 
+/// A part of `bytes` may be made again before one of `under_way_bytes` goes on: who is set aside waits for little against his
+/// own, and each of those under way is at most half as large as the one before, so that they are few.
+constexpr bool may_overtake(uint64_t bytes, uint64_t under_way_bytes) { return bytes <= under_way_bytes / 2; }
+
 class RemakeTurns {
  public:
   /// So long one of the user's parts was under way.
@@ -41,13 +45,10 @@ class RemakeTurns {
 
     std::vector<size_t> order(parts.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    const auto sort_by = [&](const auto& last) {
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        return std::tuple(parts[a].not_before_ns, parts[a].living, last(a)) <
-               std::tuple(parts[b].not_before_ns, parts[b].living, last(b));
-      });
+    const auto sort_by = [&](const auto& key) {
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
     };
-    sort_by([&](size_t i) { return parts[i].bytes; });
+    sort_by([&](size_t i) { return std::tuple(parts[i].not_before_ns, parts[i].living, parts[i].bytes); });
     std::map<uint32_t, uint64_t> of_user = spent_ns_;
     std::vector<uint64_t> turn(parts.size());
     for (const size_t i : order) turn[i] = of_user[parts[i].uid] += kPartNs + parts[i].bytes;

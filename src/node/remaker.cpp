@@ -124,7 +124,8 @@ Task<bool> Remaker::make_parts_again() {
     if (core_.now_ns() < not_before_ns(one.id) || job_of(one.id) != nullptr) continue;
     const control::Lease* lease = home_.lease(one.id);
     if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
-    if (home_.plan_of(one.id) != nullptr) continue;       // a home that led before may have had it decided
+    if (!jobs_.empty() && !control::may_overtake(lease->bytes, jobs_.back()->bytes)) continue;
+    if (home_.plan_of(one.id) != nullptr) continue;  // a home that led before may have had it decided
     const auto job = std::make_shared<Job>();
     job->was = one.id;
     job->part = one.part;
@@ -170,9 +171,8 @@ void Remaker::charge(Job& job) {
 }
 
 Task<uint64_t> Remaker::set_aside(std::shared_ptr<Job> job) {
-  constexpr size_t kUnderWayMax = 4;
   const uint64_t since_ns = core_.now_ns();
-  if (jobs_.size() >= kUnderWayMax || since_ns < looked_ns_ + core_.config.heartbeat_ns()) co_return 0;
+  if (since_ns < looked_ns_ + core_.config.heartbeat_ns()) co_return 0;
   charge(*job);
   bool more = true;
   while (more && !core_.draining) more = co_await make_parts_again();

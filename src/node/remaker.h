@@ -4,7 +4,8 @@
 //
 // Invariants
 //   A1 of the parts that a home makes again, the bytes of one at a time are moved, at most [replicas] bytes_per_second fast.
-//      Before it is frozen it is set aside, between two pieces, for those whose turn is before (control/remake_order.h).
+//      Before it is frozen it is set aside, between two pieces, for smaller ones whose turn is before
+//      (control/remake_order.h).
 //   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
 //   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
 //      bytes; a writer that cannot reach it asks earlier.

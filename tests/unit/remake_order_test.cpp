@@ -10,7 +10,7 @@ using Order = std::vector<size_t>;
 
 Order order_of(const std::vector<ToRemake>& parts) { return RemakeTurns().order(parts); }
 
-TEST(RemakeOrder, WhatFailedComesLastAndWhatHasFewReplicasFirst) {
+TEST(RemakeOrder, OfAUserWhatFailedComesLastAndWhatHasFewReplicasFirst) {
   EXPECT_EQ(order_of({}), Order{});
   EXPECT_EQ(order_of({{.not_before_ns = 9, .living = 1},
                       {.living = 2},
@@ -25,6 +25,29 @@ TEST(RemakeOrder, WhoHasLittleNeedNotWaitForWhoHasMuch) {
                       {.living = 1, .uid = 0, .bytes = 10},
                       {.living = 1, .uid = 0, .bytes = 10}}),
             (Order{2, 3, 1, 0}));
+}
+
+TEST(RemakeOrder, WhatFailedOfOneUserNeedNotWaitForAnother) {
+  EXPECT_EQ(order_of({{.living = 1, .uid = 7, .bytes = 4'000'000'000},
+                      {.not_before_ns = 5, .living = 1, .uid = 8, .bytes = 100'000'000}}),
+            (Order{1, 0}));
+}
+
+TEST(RemakeOrder, WhatHasFewReplicasAndFailsKeepsNoOtherUserWaiting) {
+  std::vector<ToRemake> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back({.not_before_ns = 5, .living = 1, .uid = 7, .bytes = 64});
+  parts.push_back({.living = 2, .uid = 8, .bytes = 50'000'000});
+  RemakeTurns turns;
+  EXPECT_EQ(turns.order(parts), (Order{0, 1, 2, 3, 4}));
+  turns.spent(7, 250'000'000);  // the first one was tried again
+  EXPECT_EQ(turns.order(parts), (Order{4, 0, 1, 2, 3}));
+}
+
+TEST(RemakeOrder, OnlyWhatIsSmallOvertakes) {
+  EXPECT_TRUE(may_overtake(0, 0));
+  EXPECT_TRUE(may_overtake(512, 1024));
+  EXPECT_FALSE(may_overtake(513, 1024));
+  EXPECT_FALSE(may_overtake(1, 1));
 }
 
 TEST(RemakeOrder, UsersWithManySmallPartsTakeTurns) {
