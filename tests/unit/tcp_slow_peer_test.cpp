@@ -96,6 +96,51 @@ TEST_F(TcpSlowPeerTest, APeerThatVanishesBeforeItsReplyIsNoticed) {
   EXPECT_EQ(wait(*channel, op, 50 * kMs), Code::kPeerLost);
 }
 
+/// It begins calls and ends them when told to.
+class StoppedDevice final : public Staged {
+ public:
+  void read(uint64_t, std::span<std::byte>, Done done) override { keep(std::move(done)); }
+  void write(uint64_t, std::span<const std::byte>, Done done) override { keep(std::move(done)); }
+  void modify(uint64_t, std::function<void(std::byte*)>, Done done) override { keep(std::move(done)); }
+  size_t waiting() {
+    const std::lock_guard lock(mutex_);
+    return calls_.size();
+  }
+  void end_all() {
+    const std::lock_guard lock(mutex_);
+    for (const Done& done : calls_) done({});
+    calls_.clear();
+  }
+
+ private:
+  void keep(Done done) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(done));
+  }
+  std::mutex mutex_;
+  std::vector<Done> calls_;
+};
+
+TEST_F(TcpSlowPeerTest, APeerThatIsResetWhileItWaitsForADeviceIsNoticed) {
+  serve(20 * kMs, 20 * kSecondNs);
+  StoppedDevice device;
+  const auto on_device = directory.add(kExtentBytes);
+  on_device->data = nullptr;
+  on_device->staged = &device;
+  auto attached = channel->attach(describe(*on_device), Access::kReadWrite, soon());
+  ASSERT_TRUE(attached.is_ok());
+  set(op, OpCode::kGet, *attached, 0, buffer.data(), kExtentBytes);  // more than are under way at once
+  channel->post(op);
+  channel->flush();
+  ASSERT_TRUE(soon_true([&] { return device.waiting() != 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the home sleeps
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(channel->poll_on().fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  channel.reset();
+  EXPECT_TRUE(soon_true([&] { return stats.connections.load() == 0; }));
+  device.end_all();
+}
+
 TEST_F(TcpSlowPeerTest, AGetUnderWayDoesNotKeepRemovedMemory) {
   serve(20 * kMs, 20 * kSecondNs);
   stand_in(OpCode::kGet);

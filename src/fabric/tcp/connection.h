@@ -110,6 +110,8 @@ class Connection {
   bool has_more() const { return more_; }
   bool wants_write() const { return !tx_.empty() || stream_.keeps_output(); }
   bool wants_read() const { return state_ != State::kClosing && !is_congested(); }
+  /// It waits for a device, and asks nothing of its socket.
+  bool is_silent() const { return !wants_read() && !wants_write(); }
 
   // The worker's own.
   uint64_t accepted_ns = 0;

@@ -150,7 +150,10 @@ void Worker::poll_events(int timeout_ms) {
     } else {
       auto& connection = *static_cast<Connection*>(what);
       if (connection.is_closed()) continue;
-      if (may_run(connection))
+      if ((events[i].events & (EPOLLERR | EPOLLHUP)) != 0 && connection.is_silent()) {
+        connection.abort();  // it would not notice, and epoll tells it again and again
+        closed_.push_back(&connection);
+      } else if (may_run(connection))
         run_one(connection, now);
       else
         round.left_out(i);  // epoll tells it again
