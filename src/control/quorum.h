@@ -59,6 +59,10 @@ inline const wire::Voter& coordinator_of(const wire::Council& council) {
 /// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
 /// in the other too.
 bool continues(const wire::Council& newer, const wire::Council& older);
+/// False: each coordinates a cluster of its own.
+inline bool are_of_one_cluster(const wire::Council& a, const wire::Council& b) {
+  return a.id() == b.id() || continues(a, b) || continues(b, a);
+}
 /// A council from outside: it has an id and an odd number of voters, 5 at most.
 bool is_council(const wire::Council& council);
 inline size_t majority(const wire::Council& council) {

@@ -279,6 +279,20 @@ Task<void> Cluster::ask_seed(std::string seed) {
   founding_.answered(core_.now_ns(), seed, council.id() != 0);
   founding_again_.answered(core_.now_ns(), seed, council.id() != 0 && !alone);
   quorum_.told_of(council);
+  tell_if_foreign(seed, council);
+}
+
+void Cluster::tell_if_foreign(const std::string& seed, const wire::Council& council) {
+  if (!is_coordinator() || !control::is_council(council) || quorum_.was_alone(council)) return;
+  if (control::are_of_one_cluster(council, quorum_.known())) return;
+  const std::string other = control::coordinator_of(council).name();
+  if (const auto left_out = core_.limiter.admit("two_clusters", seed, core_.now_ns(), other)) {
+    log::warn("two_clusters",
+              {{"seed", seed},
+               {"its_coordinator", other},
+               {"help", "give all nodes the same seeds in the same order; restart the nodes of one cluster"},
+               {"left_out", *left_out}});
+  }
 }
 
 Task<void> Cluster::beat_to(std::string leader) {

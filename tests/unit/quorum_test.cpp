@@ -32,6 +32,22 @@ TEST(LossAsker, PausesWhereAMinorityAnswersWhatItTells) {
   EXPECT_TRUE(asker.was_refused());
 }
 
+TEST(Councils, AreOfTwoClustersWhereNoneContinuesTheOther) {
+  wire::Council first, next, other;
+  first.set_id(1);
+  first.add_chains(11);
+  next.set_id(2);
+  next.add_chains(12);
+  next.add_after(1);
+  other.set_id(3);
+  other.add_chains(13);
+  EXPECT_TRUE(are_of_one_cluster(first, first));
+  EXPECT_TRUE(are_of_one_cluster(first, next));
+  EXPECT_TRUE(are_of_one_cluster(next, first));
+  EXPECT_FALSE(are_of_one_cluster(first, other));
+  EXPECT_FALSE(are_of_one_cluster(other, next));
+}
+
 TEST(LeaseHolder, NeedsAMajorityAndCountsFromTheAsking) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a"), voter("b"), voter("c")});
