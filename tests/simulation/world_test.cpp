@@ -3,7 +3,7 @@
 //
 //   OCM_SIM_SEED=N      run this seed only, and say what happens (a failing test prints its own); from 1,000,001 on the
 //                       coordinator's role passes on between nodes
-//   OCM_SIM_SEEDS=N     run seeds 1..N (default 60)
+//   OCM_SIM_SEEDS=N     run seeds 1..N (default 40)
 //   OCM_SIM_SECONDS=N   run seeds until so many virtual seconds have passed, and of each schedule all seeds
 //   OCM_SIM_SCHEDULE=S  run the schedule of this name instead of lives, with OCM_SIM_SEED or all of its seeds
 //   OCM_SIM_MUTATION=N  break this rule only
