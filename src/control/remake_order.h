@@ -29,18 +29,6 @@ struct ToRemake {
 /// own, and each of those under way is at most half as large as the one before, so that they are few.
 constexpr bool may_overtake(uint64_t bytes, uint64_t under_way_bytes) { return bytes <= under_way_bytes / 2; }
 
-/// Of things of these users, in turn by user: the indices of the first `most`.
-inline std::vector<size_t> in_turns(const std::vector<uint32_t>& uids, size_t most) {
-  std::map<uint32_t, size_t> of_user;
-  std::vector<std::pair<size_t, size_t>> turns;  // turn, index
-  for (size_t i = 0; i < uids.size(); ++i) turns.emplace_back(of_user[uids[i]]++, i);
-  std::sort(turns.begin(), turns.end());
-  turns.resize(std::min(turns.size(), most));
-  std::vector<size_t> out;
-  for (const auto& [turn, index] : turns) out.push_back(index);
-  return out;
-}
-
 class RemakeTurns {
  public:
   /// So long one of the user's parts was under way.

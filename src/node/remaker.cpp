@@ -49,6 +49,8 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
       cluster_(cluster),
       homes_(cluster.homes()),
       sessions_(sessions),
+      gone_(core, home, cluster, sessions,
+            [this](std::string node, ExtentId replica) { return is_there(std::move(node), replica); }),
       side_(core.env) {
   home_.on_removed([this](ExtentId id) {
     if (Job* job = job_of(id)) {
@@ -83,10 +85,13 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
   });
 }
 
-void Remaker::start() { core_.env.spawn(run()); }
+void Remaker::start() {
+  gone_.start();
+  core_.env.spawn(run());
+}
 
 Remaker::Progress Remaker::progress() const {
-  Progress out{away_.parts, away_.left, away_.made};
+  Progress out{gone_.away().parts, gone_.away().left, gone_.away().made};
   for (const Home::ShortPart& one : home_.led_parts()) {
     if (out.waiting++ != 0 && one.living() >= out.left) continue;
     out.left = one.living();
@@ -110,7 +115,6 @@ Task<bool> Remaker::make_parts_again() {
   uint64_t since_ns = core_.now_ns();  // to choose takes time, too: more with the parts that a user has
   settle_plans();
   look_at_leaders();
-  co_await give_up_the_gone();
   const uint64_t ordered_ns = looked_ns_ = core_.now_ns();
   const auto led = home_.led_parts();
   std::set<ExtentId> still_led;
@@ -155,7 +159,6 @@ Task<bool> Remaker::make_parts_again() {
       break;
     }
     if (core_.draining) break;
-    co_await give_up_the_gone();
     if (core_.now_ns() >= ordered_ns + core_.config.heartbeat_ns()) break;  // others may be missed by now
   }
   co_return more;

@@ -1,14 +1,12 @@
 // Makes lost replicas again: leads it where this home has the first living one (control/remake.h), follows the home
-// that leads where it has another, tells and asks what became of a replica, and asks the council to give up those whose
-// nodes are gone.
+// that leads where it has another, and tells and asks what became of a replica.
 //
 // Invariants
 //   A1 of the parts that a home makes again, the bytes of one at a time are moved, at most [replicas] bytes_per_second fast.
 //      Before it is frozen it is set aside, between two pieces, for smaller ones whose turn is before
 //      (control/remake_order.h).
 //   A2 who asks about a frozen replica is answered when it is thawed or switched, or at the failure deadline.
-//   A3 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
-//      bytes; a writer that cannot reach it asks earlier.
+//   A3 replicas whose nodes are gone are given up beside it (node/gone_replicas.h).
 //   A4 what another home reserved for a part is released there until that home has heard it or is gone.
 //   A5 a replica that another home leads away from is frozen only when a majority decided so, and until its second id
 //      answers.
@@ -26,6 +24,7 @@
 #include "control/remake.h"
 #include "control/remake_order.h"
 #include "node/cluster.h"
+#include "node/gone_replicas.h"
 #include "node/handlers.h"
 #include "node/home.h"
 #include "node/homes.h"
@@ -49,14 +48,14 @@ class Remaker {
   control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id,
                              std::set<uint32_t>* unheard = nullptr);
   /// Follows what the session's receipts were too old for, until its homes have told: else nobody would notice that such
-  /// a part has lost another replica (A3).
+  /// a part has lost another replica.
   control::Task<void> follow_outdated(std::shared_ptr<Session> session);
   /// Homes have `extents` for the session, as of `id`, and no record does: follows it. What is not in the record then is
   /// outside of it.
   control::Task<void> follow_unknown(std::shared_ptr<Session> session, AllocationId id,
                                      std::vector<ExtentId> extents);
-  /// The sessions have more than before: some of it may be gone (A3).
-  void look_again() { again_ = true; }
+  /// The sessions have more than before: some of it may be gone.
+  void look_again() { gone_.look_again(); }
   /// Asks a node whether it has a replica. Errors: kRevoked (it has not), kPeerLost.
   control::Task<Status> is_there(std::string node, ExtentId replica);
   /// Before a replica that answered kRevoked is given up. Errors: kRevoked (it answers again, or its part was made
@@ -275,26 +274,6 @@ class Remaker {
   control::Task<Result<bool>> look(wire::Allocation part);
   /// The run of the daemon that has it.
   bool seems_to_live(const wire::ExtentDescriptor& extent) const;
-  /// A3
-  control::Task<void> give_up_the_gone();
-  bool gone_for_long(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);
-  struct Gone {
-    std::vector<ExtentId> part;
-    ExtentId replica;
-    std::string node;
-    uint32_t uid = 0;            // the owner's
-    std::vector<ExtentId> over;  // of the part: their daemons run no more
-    bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
-    bool was_lost = false;       // as its owner knows
-  };
-  /// Its node is back by now, with all that it had.
-  bool is_back(const Gone& one) const;
-  /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
-  /// daemon of a name.
-  bool is_over(const wire::ExtentDescriptor& extent, std::map<uint32_t, uint64_t>& gone_since_ns);
-  /// Nodes in the view that freed all of their replicas since this one asked them last.
-  std::map<std::string, uint32_t> freed_their_replicas() const;
-  /// Errors: kRevoked (it is gone), kPeerLost.
 
   Core& core_;
   Home& home_;
@@ -307,9 +286,6 @@ class Remaker {
   std::set<std::shared_ptr<Job>> giving_;            // made again, and a home has not heard of it
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
-  std::map<uint32_t, uint64_t> gone_since_ns_;       // runs of daemons, by partition
-  std::map<uint32_t, uint64_t> no_room_until_ns_;    // by uid: its losses are not asked for until then
-  control::Shortage away_;                           // of sessions here, when they were looked at last
   std::map<ExtentId, wire::PlanPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
@@ -324,15 +300,9 @@ class Remaker {
   ExtentId settled_last_{};                                  // all take their turns
   std::map<ExtentId, uint64_t> asked_leader_ns_;             // by replica here
   std::map<ExtentId, uint64_t>
-      leader_silent_ns_;         // the same, of plans: since when the home that leads does not answer
-  std::set<ExtentId> given_up_;  // asked for already
-  std::set<ExtentId> there_;     // so their nodes said, since these freed all of their replicas
-  std::map<uint32_t, uint32_t>
-      freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
-  std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
-  bool again_ = false;                         // to be looked at again, though no node came or went
-  bool asks_lost_ = false;                     // for replicas, too, of which it knows that they were given up
-  SideThreads side_;                           // last
+      leader_silent_ns_;  // the same, of plans: since when the home that leads does not answer
+  GoneReplicas gone_;
+  SideThreads side_;  // last
 };
 
 }  // namespace ocm::node

@@ -386,7 +386,7 @@ Task<void> Remaker::follow_outdated(std::shared_ptr<Session> session) {
       if (found) fault::reached(fault::State::kOutdatedFollowed);
       if (parts.empty()) session->outdated.erase(id);
     }
-    again_ = true;
+    gone_.look_again();
     if (session->outdated.empty()) break;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns() * wait);
     wait = std::min(2 * wait, kLongestWait);

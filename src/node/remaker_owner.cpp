@@ -119,6 +119,17 @@ Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
   co_return reply.is_ok() || code == Code::kCancelled || home.gone;
 }
 
+Task<Status> Remaker::is_there(std::string node, ExtentId replica) {
+  wire::ResolveRequest request;
+  *request.add_part() = ref_of(replica);
+  Answers answers;
+  co_await ask(std::move(node), std::move(request), answers);
+  if (!answers.unheard.is_ok()) co_return answers.unheard;
+  if (answers.remade) remade(*answers.remade);
+  const bool there = answers.unchanged || answers.remade;
+  co_return there ? Status() : Status(Code::kRevoked);
+}
+
 Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, std::string node) {
   const Status there = co_await is_there(node, replica);
   if (there.code() != Code::kRevoked) co_return there.is_ok();  // it became another one, or nobody knows

@@ -171,6 +171,21 @@ def test_a_long_copy_is_set_aside_for_what_is_lost_meanwhile(make_cluster, owner
     wait_for("nothing is left", lambda: not homes_left(cluster, {"n3", "n5"}), PATIENCE_S)
 
 
+def test_what_lost_all_its_replicas_keeps_nothing_else_from_being_made_again(five):
+    """To give it up is asked for until the deadline, for no home of the part says that it has the bytes."""
+    others = [replicated(five, nodes=("n3", "n5"), count=4096) for _ in range(6)]
+    led_here = [replicated(five, at="n5", nodes=("n1", "n3"), count=4096) for _ in range(6)]
+    program = five.program(five["n1"], uid=1001)
+    for _ in range(5):
+        program.alloc(4096, layout="replicated", nodes=["n3", "n4"])
+    five["n3"].kill()
+    five["n4"].kill()
+    wait_made_again(five, len(others) + len(led_here))
+    five["n5"].kill()
+    for one in others:
+        assert one.holds(0, 1, 4096)
+
+
 def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
     a = replicated(five, at="n5")
     a.publish("old", 0o600)

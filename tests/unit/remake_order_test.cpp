@@ -50,12 +50,6 @@ TEST(RemakeOrder, OnlyWhatIsSmallOvertakes) {
   EXPECT_FALSE(may_overtake(1, 1));
 }
 
-TEST(RemakeOrder, WhatIsGivenUpIsInTurnByUser) {
-  EXPECT_EQ(in_turns({7, 7, 7, 8, 7, 9, 8}, 9), (Order{0, 3, 5, 1, 6, 2, 4}));
-  EXPECT_EQ(in_turns({7, 7, 7, 8}, 2), (Order{0, 3}));
-  EXPECT_EQ(in_turns({}, 2), Order{});
-}
-
 TEST(RemakeOrder, UsersWithManySmallPartsTakeTurns) {
   std::vector<ToRemake> parts;
   for (int i = 0; i < 4; ++i) parts.push_back({.living = 1, .uid = 7, .bytes = 10});

@@ -1,0 +1,218 @@
+#include "node/gone_replicas.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/fault.h"
+
+namespace ocm::node {
+
+using control::Task;
+
+namespace {
+
+constexpr size_t kWaitingOfUserMax = 64;  // with hope, and without it
+constexpr size_t kGivenUpMax = 65536;
+
+}  // namespace
+
+bool GoneReplicas::gone_for_long(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const {
+  if (extent.lost()) return false;
+  const uint32_t partition = GlobalAddress(extent.address()).partition();
+  const wire::NodeView* node = cluster_.find(extent.node());
+  const bool same = node != nullptr && node->partition() == partition;
+  if (same && !is_state(*node, control::NodeState::kDead)) return false;
+  const uint64_t now = core_.now_ns();
+  const auto known = gone_since_ns_.find(partition);
+  const uint64_t since_ns =
+      gone_since_ns.try_emplace(partition, known == gone_since_ns_.end() ? now : known->second).first->second;
+  // Another run of its daemon: what this node knows of it may be older than the extent, but not for long.
+  const uint64_t patience_ns =
+      node != nullptr && !same ? 2 * core_.config.failure_deadline_ns() : core_.config.replica_again_ns();
+  return now >= since_ns + std::max(patience_ns, core_.config.failure_deadline_ns());
+}
+
+bool GoneReplicas::is_over(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const {
+  const wire::NodeView* node = cluster_.find(extent.node());
+  const bool runs_again = node != nullptr && is_state(*node, control::NodeState::kAlive) &&
+                          node->partition() != GlobalAddress(extent.address()).partition();
+  return runs_again && (extent.lost() || gone_for_long(extent, gone_since_ns));
+}
+
+bool GoneReplicas::seems_to_live(ExtentId replica) const {
+  const wire::NodeView* node = cluster_.find_partition(replica.address.partition());
+  return node != nullptr && !is_state(*node, control::NodeState::kDead);
+}
+
+Task<void> GoneReplicas::run() {
+  while (!core_.draining) {
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    look();
+    begin_next();
+  }
+}
+
+void GoneReplicas::look() {
+  waiting_.clear();
+  if (!cluster_.has_coordinator() || !cluster_.settled()) return;
+  // Each run of the coordinator counts its epochs anew.
+  const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
+  const std::pair view(run, cluster_.view().epoch());
+  Look at{freed_their_replicas(), {}, {}, {}};
+  if (view == looked_at_ && gone_since_ns_.empty() && !again_ && !asks_lost_ && at.freed.empty()) return;
+  // A voter that was alone took what was decided with it, and homes may not have heard of it: the next is asked for all.
+  if (view.first != looked_at_.first && !fault::at(fault::Point::kNotAskedAgain)) {
+    given_up_.clear();
+    asks_lost_ = true;
+  }
+  looked_at_ = view;
+  if (given_up_.size() >= kGivenUpMax) given_up_.clear();
+  again_ = false;
+  const auto is_past = [now = core_.now_ns()](const auto& one) { return now >= one.second; };
+  std::erase_if(no_room_until_ns_, is_past);
+  std::erase_if(failed_until_ns_, is_past);
+  control::Shortage away;
+  const auto is_away = [&](const wire::ExtentDescriptor& extent) {
+    (void)gone_for_long(extent, at.gone_since_ns);
+    return at.gone_since_ns.contains(GlobalAddress(extent.address()).partition());
+  };
+  for (const auto& [id, session] : sessions_.all()) {
+    for (const auto& [allocation, held] : session->allocations) {
+      if (!held.owned) continue;
+      look_at(held.allocation, true, session->uid, at);
+      if (!at.gone_since_ns.empty() && control::has_replicas(held.allocation))
+        away.add(control::shortage_of(held.allocation, is_away));
+    }
+  }
+  for (const auto& [id, allocation] : home_.published())
+    look_at(allocation, false, allocation.owner_uid(), at);
+  if (away.parts > away_.parts)
+    log::warn("replicas_away", {{"parts", away.parts}, {"left", away.left}, {"of", away.made}});
+  away_ = away;
+  gone_since_ns_ = std::move(at.gone_since_ns);
+  if (again_ || !waiting_.empty() || !under_way_.empty()) return;
+  asks_lost_ = false;
+  there_.clear();
+  std::erase_if(freed_seen_, [this](const auto& one) { return !cluster_.find_partition(one.first); });
+  for (const auto& [name, count] : at.freed) {
+    if (const wire::NodeView* node = cluster_.find(name)) freed_seen_[node->partition()] = count;
+  }
+}
+
+void GoneReplicas::look_at(const wire::Allocation& allocation, bool own, uint32_t uid, Look& at) {
+  if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
+  std::vector<const wire::ExtentDescriptor*> part;
+  for (int i = 0; i < allocation.extents_size(); ++i) {
+    if (!allocation.extents(i).vacant()) part.push_back(&allocation.extents(i));
+    const bool ends = i + 1 == allocation.extents_size() ||
+                      control::part_at(allocation, i + 1) != control::part_at(allocation, i);
+    if (!ends) continue;
+    look_at_part(part, own, uid, at);
+    part.clear();
+  }
+}
+
+void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> extents, bool own,
+                                uint32_t uid, Look& at) {
+  const bool mine = own || std::any_of(extents.begin(), extents.end(), [this](const auto* one) {
+                      return id_of(*one).address.partition() == core_.partition && home_.has(id_of(*one));
+                    });
+  std::optional<Gone> found;  // one at a time
+  const wire::ExtentDescriptor* of = nullptr;
+  for (const wire::ExtentDescriptor* extent : extents) {
+    const ExtentId id = id_of(*extent);
+    const bool was_lost = own && asks_lost_ && extent->lost();
+    const bool is_gone = !given_up_.contains(id) && (was_lost || gone_for_long(*extent, at.gone_since_ns));
+    const bool may_be = !extent->lost() && at.freed.contains(extent->node()) && !there_.contains(id);
+    if (!is_gone && !may_be) continue;
+    if (extents.size() < 2 || !mine) {
+      if (is_gone) given_up_.insert(id);  // others ask for it
+      continue;
+    }
+    if (under_way_.contains(id)) return;
+    if (found && (failed_until_ns_.contains(id) || !failed_until_ns_.contains(found->replica))) continue;
+    found = Gone{{}, id, extent->node(), {uid, failed_until_ns_.contains(id)}, {}, !is_gone, was_lost};
+    of = extent;
+  }
+  if (!found) return;
+  for (const wire::ExtentDescriptor* extent : extents) {
+    found->part.push_back(id_of(*extent));
+    if (is_over(*extent, at.gone_since_ns)) found->over.push_back(id_of(*extent));
+  }
+  std::sort(found->part.begin(), found->part.end());
+  if (at.parts.contains(found->part.front())) return;  // a session's and a name's
+  const auto is_hope = [&](const wire::ExtentDescriptor* one) {
+    return one != of && !one->lost() && !given_up_.contains(id_of(*one)) && seems_to_live(id_of(*one));
+  };
+  if (std::none_of(extents.begin(), extents.end(), is_hope)) found->turn.is_hopeless = true;
+  size_t& waiting = at.waiting[{found->turn.is_hopeless, uid}];
+  if (no_room_until_ns_.contains(uid) || waiting >= kWaitingOfUserMax) {
+    again_ = true;
+    return;
+  }
+  ++waiting;
+  at.parts.insert(found->part.front());
+  waiting_.push_back(std::move(*found));
+}
+
+void GoneReplicas::begin_next() {
+  if (core_.draining || waiting_.empty()) return;
+  std::vector<control::ToGiveUp> waiting, under_way;
+  for (const Gone& one : waiting_) waiting.push_back(one.turn);
+  for (const auto& [id, turn] : under_way_) under_way.push_back(turn);
+  std::vector<Gone> begun;
+  std::vector<bool> begins(waiting_.size());
+  for (const size_t i : control::next_to_give_up(waiting, under_way)) {
+    begins[i] = true;
+    begun.push_back(std::move(waiting_[i]));
+  }
+  size_t i = 0;
+  std::erase_if(waiting_, [&](const Gone&) { return begins[i++]; });
+  for (const Gone& one : begun) under_way_.emplace(one.replica, one.turn);
+  for (Gone& one : begun) core_.env.spawn(give_up(std::move(one)));
+}
+
+Task<void> GoneReplicas::give_up(Gone one) {
+  const bool given_up = co_await is_given_up(one);
+  under_way_.erase(one.replica);
+  if (given_up && waiting_.empty() && again_) look();  // there may be more than waited at once
+  co_await core_.env.next_pass();                      // not within another's beginning
+  begin_next();
+}
+
+Task<bool> GoneReplicas::is_given_up(const Gone& one) {
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns();
+  if (one.may_be_there) {
+    const Status there = co_await is_there_(one.node, one.replica);
+    if (there.is_ok()) there_.insert(one.replica);
+    if (there.code() != Code::kRevoked) co_return false;
+    fault::reached(fault::State::kFreedAskedFor);
+  } else if (!one.was_lost) {  // its node may be back by now, with all that it had
+    if (seems_to_live(one.replica)) co_return false;
+  }
+  const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.turn.uid, one.over);
+  if (lost.code() == Code::kLimit || lost.code() == Code::kDeadline) {
+    again_ = true;
+    if (lost.code() == Code::kLimit)  // R14 of control/loss.h; those of others go on
+      no_room_until_ns_[one.turn.uid] = core_.now_ns() + 8 * deadline_ns;
+    else
+      failed_until_ns_[one.replica] = core_.now_ns() + 2 * deadline_ns;
+    co_return false;
+  }
+  given_up_.insert(one.replica);  // or the last of its part
+  if (!lost.is_ok()) co_return false;
+  for (const auto& [id, session] : sessions_.all()) session->allocations.mark_lost(one.replica);
+  co_return true;
+}
+
+std::map<std::string, uint32_t> GoneReplicas::freed_their_replicas() const {
+  std::map<std::string, uint32_t> out;
+  for (const auto& node : cluster_.view().nodes()) {
+    const auto seen = freed_seen_.find(node.partition());
+    const bool more = node.replicas_freed_before() != (seen == freed_seen_.end() ? 0 : seen->second);
+    if (more && is_state(node, control::NodeState::kAlive)) out[node.name()] = node.replicas_freed_before();
+  }
+  return out;
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,100 @@
+// Has the council give up replicas whose nodes are gone, or came back without them: of what nobody writes, nobody else would
+// notice that it has one less.
+//
+// Invariants
+//   G1 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
+//      bytes; a writer that cannot reach it asks earlier.
+//   G2 one that takes long, because no voter or no other home of its part answers, keeps none of others from being given up
+//      (control/give_up_order.h), nor parts from being made again.
+// Threads: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/give_up_order.h"
+#include "control/parts.h"
+#include "node/cluster.h"
+#include "node/home.h"
+#include "node/sessions.h"
+
+namespace ocm::node {
+
+class GoneReplicas {
+ public:
+  /// Whether a node has a replica. Errors: kRevoked (it has not), kPeerLost.
+  using IsThere = std::function<control::Task<Status>(std::string node, ExtentId replica)>;
+
+  GoneReplicas(Core& core, Home& home, Cluster& cluster, Sessions& sessions, IsThere is_there)
+      : core_(core), home_(home), cluster_(cluster), sessions_(sessions), is_there_(std::move(is_there)) {}
+  void start() { core_.env.spawn(run()); }
+  /// The sessions have more than before: some of it may be gone.
+  void look_again() { again_ = true; }
+  /// Of sessions here: parts with replicas on nodes that are gone, not given up yet.
+  const control::Shortage& away() const { return away_; }
+
+ private:
+  struct Gone {
+    std::vector<ExtentId> part;
+    ExtentId replica;
+    std::string node;
+    control::ToGiveUp turn;
+    std::vector<ExtentId> over;  // of the part: their daemons run no more
+    bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
+    bool was_lost = false;       // as its owner knows
+  };
+  using GoneSince = std::map<uint32_t, uint64_t>;  // runs of daemons, by partition
+  struct Look {
+    std::map<std::string, uint32_t> freed;  // freed_their_replicas()
+    GoneSince gone_since_ns;
+    std::map<std::pair<bool, uint32_t>, size_t> waiting;  // hopeless, of the user
+    std::set<ExtentId> parts;                             // that wait, by their first extent
+  };
+
+  control::Task<void> run();
+  /// What waits is then what there is now.
+  void look();
+  void look_at(const wire::Allocation& allocation, bool own, uint32_t uid, Look& at);
+  /// Of the part that is these extents.
+  void look_at_part(std::span<const wire::ExtentDescriptor* const> extents, bool own, uint32_t uid, Look& at);
+  /// Asks for as many of those that wait as may be asked for at once.
+  void begin_next();
+  control::Task<void> give_up(Gone one);
+  /// True if the council did.
+  control::Task<bool> is_given_up(const Gone& one);
+  bool gone_for_long(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
+  /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
+  /// daemon of a name.
+  bool is_over(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
+  /// Its run of the daemon is in the view, and lives as far as that tells.
+  bool seems_to_live(ExtentId replica) const;
+  /// Nodes in the view that freed all of their replicas since they were asked last.
+  std::map<std::string, uint32_t> freed_their_replicas() const;
+
+  Core& core_;
+  Home& home_;
+  Cluster& cluster_;
+  Sessions& sessions_;
+  const IsThere is_there_;
+  std::vector<Gone> waiting_;
+  std::map<ExtentId, control::ToGiveUp> under_way_;
+  std::map<ExtentId, uint64_t> failed_until_ns_;   // nobody answered: hopeless for so long
+  std::map<uint32_t, uint64_t> no_room_until_ns_;  // by uid: its losses are not asked for until then
+  GoneSince gone_since_ns_;
+  control::Shortage away_;       // when the sessions were looked at last
+  std::set<ExtentId> given_up_;  // asked for already
+  std::set<ExtentId> there_;     // so their nodes said, since these freed all of their replicas
+  std::map<uint32_t, uint32_t>
+      freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
+  std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
+  bool again_ = false;                         // to be looked at again, though no node came or went
+  bool asks_lost_ = false;                     // for replicas, too, of which it knows that they were given up
+};
+
+}  // namespace ocm::node
