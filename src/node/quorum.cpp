@@ -478,12 +478,17 @@ void Quorum::reported(const wire::Heartbeat& beat) {
   });
 }
 
-Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, size_t enough) {
+Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, size_t enough,
+                                      bool (*counts)(const wire::Envelope&)) {
   struct Round {
     explicit Round(control::Env& env) : changed(env) {}
     control::Signal changed;
     Answers answers;
     size_t left = 0;
+  };
+  const auto count = [counts](const Answers& answers) {
+    return static_cast<size_t>(std::count_if(answers.begin(), answers.end(),
+                                             [counts](const auto& one) { return counts(one.second); }));
   };
   // Answers that nobody waits for any more may still come.
   const auto round = std::make_shared<Round>(core_.env);
@@ -509,7 +514,7 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
   for (const wire::Voter& voter : council.voters()) {
     core_.env.spawn(one(*this, voter, request(voter.name()), round));
   }
-  while (round->left > 0 && round->answers.size() < enough) co_await round->changed.wait();
+  while (round->left > 0 && count(round->answers) < enough) co_await round->changed.wait();
   OCM_DASSERT(round->answers.size() + round->left <= static_cast<size_t>(council.voters_size()));
   co_return round->answers;
 }

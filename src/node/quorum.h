@@ -167,8 +167,10 @@ class Quorum {
   bool come_to(const wire::Council& council);
   /// A request to each voter of a council; gives the good answers.
   using Request = std::function<wire::Envelope(const std::string& voter)>;
-  /// `enough`: goes on with so many good answers; who is silent is not waited for.
-  control::Task<Answers> ask_all(wire::Council council, Request request, size_t enough = SIZE_MAX);
+  /// `enough`: goes on with so many good answers, of which `counts` is true; who is silent is not waited for.
+  control::Task<Answers> ask_all(
+      wire::Council council, Request request, size_t enough = SIZE_MAX,
+      bool (*counts)(const wire::Envelope&) = [](const wire::Envelope&) { return true; });
   control::Task<Answers> ask_all(wire::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
   /// A council of this coordinator alone, the first of `run`.
   void found(uint64_t run);

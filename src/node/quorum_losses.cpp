@@ -205,7 +205,11 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
       return out;
     };
     const uint64_t asked_ns = core_.now_ns();
-    const Answers replies = co_await ask_all(council, request);
+    // Of one that cannot be reached a majority needs nothing; but after a refusal another one may be better (R4).
+    const size_t enough = asker.was_refused() ? SIZE_MAX : control::majority(council);
+    const Answers replies = co_await ask_all(council, request, enough, [](const wire::Envelope& reply) {
+      return reply.replica_losing().agreed() && !reply.replica_losing().no_room();
+    });
     // A daemon that stood still reads answers that were true before (M12 of control/remake.h).
     if (asker.settles() && core_.now_ns() > asked_ns + patience_ns()) continue;
     control::LossAsker::Answers answers;

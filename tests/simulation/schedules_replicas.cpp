@@ -145,6 +145,24 @@ std::string one_voter_is_no_majority(uint64_t seed, const std::set<fault::Point>
   return pair.end(outcome);
 }
 
+/// A majority decides: of a voter that does not answer nothing is waited for, but where one refused.
+std::string voter_is_not_waited_for(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5);
+  World& world = script.world;
+  const auto writer = world.add_program(4);
+  std::vector<std::shared_ptr<Handle>> parts;
+  for (int i = 0; i < 6; ++i) parts.push_back(script.make_on(writer, on(1, 2)));
+  script.run_for_ms(2000);  // all vote
+  world.cut_link(4, 3);     // the coordinator hears both
+  world.kill(2, true);
+  script.must_put(writer, parts[0], 1, 4);  // its votes are over by then
+  const uint64_t since_ns = world.clock().now_ns();
+  for (const auto& part : parts)
+    script.must_put(writer, part, 1, 4);  // each finds the home silent for a deadline
+  if (world.clock().now_ns() - since_ns > 10'000 * kMs) world.violate("the losses waited for a voter");
+  return script.end(outcome);
+}
+
 /// Q4: a replica is lost while its home is cut off, and then the council changes.
 std::string council_remembers_losses(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   Pair pair(seed, broken, 5);
@@ -722,6 +740,7 @@ const std::vector<Schedule>& schedules_of_replicas() {
       {"one link is cut", one_link_cut, 8},
       {"a copy without a lease", copy_without_a_lease, 4},
       {"one voter is no majority", one_voter_is_no_majority, 4},
+      {"a voter is not waited for", voter_is_not_waited_for, 2},
       {"a council remembers losses", council_remembers_losses, 4},
       {"the coordinator restarts at once", coordinator_restarts_at_once, 12},
       {"room comes later", room_comes_later, 6},
