@@ -88,11 +88,11 @@ struct Late {
 
 struct State {
   uint64_t now = 1000;
-  std::vector<LossLedger> voters;
+  std::vector<Shared<LossLedger>> voters;
   std::array<uint8_t, kVoters> council{0, 0, 0, 9};
   uint8_t sealed = 0, dead = 0;
   std::array<Home, 3> homes;
-  std::vector<Writer> writers;
+  std::vector<Shared<Writer>> writers;
   std::vector<Late> late;
   LossState merged;
   uint8_t seals = 0;
@@ -115,16 +115,16 @@ class Checker : public Walk<State> {
   /// True if everything held.
   bool run() {
     State first;
-    for (size_t i = 0; i < kVoters; ++i) first.voters.emplace_back(world_.lease_ns());
+    for (size_t i = 0; i < kVoters; ++i) first.voters.emplace_back(LossLedger(world_.lease_ns()));
     for (size_t r = 0; r < world_.replicas; ++r) {
       for (size_t v = 0; v < 3; ++v) {
-        (void)first.voters[v].grant(first.now, static_cast<uint32_t>(r) + 1, {}, {});
+        (void)first.voters[v].change().grant(first.now, static_cast<uint32_t>(r) + 1, {}, {});
         first.homes[r].asked_ns[v] = first.now;
       }
       renew(first.homes[r]);
     }
     first.writers.resize(world_.gives_up.size());
-    if (world_.one_each) first.writers.back().council = 1;
+    if (world_.one_each) first.writers.back().change().council = 1;
     push(std::move(first));
     return walk([this](const State& state) { expand(state); });
   }
@@ -172,7 +172,7 @@ class Checker : public Walk<State> {
     const auto age = [&](uint64_t at) {
       return at == 0 ? 0 : 1 + std::min(state.now - at, world_.lease_ns() + 1);
     };
-    state.voters[v].fingerprint(state.now, out);
+    state.voters[v]->fingerprint(state.now, out);
     add(out, state.council[v]);
     add(out, (state.sealed >> v & 1) | (state.dead >> v & 1) << 1 | (state.seals >> v & 1) << 2 |
                  (state.told >> v & 1) << 3 | (state.doubted >> v & 1) << 4);
@@ -180,7 +180,8 @@ class Checker : public Walk<State> {
       if (world_.leases) add(out, age(home.asked_ns[v]) << 1 | (home.told >> v & 1));
       if (world_.delays) add(out, age(home.replies[v].asked_ns) << 1 | (home.replies[v].dropped ? 1 : 0));
     }
-    for (const Writer& writer : state.writers) {
+    for (const Shared<Writer>& one_writer : state.writers) {
+      const Writer& writer = *one_writer;
       if (writer.stage != Stage::kLosing) continue;
       add(out, writer.unheard >> v & 1);
       add(out, age(writer.asker[0].request(voter_name(v)).promised_at_ns));
@@ -227,7 +228,8 @@ class Checker : public Walk<State> {
         add(out, value);
       if (world_.leases) add(out, home.until_ns > state.now ? home.until_ns - state.now : 0);
     }
-    for (const Writer& writer : state.writers) {
+    for (const Shared<Writer>& one_writer : state.writers) {
+      const Writer& writer = *one_writer;
       for (const uint64_t value : {static_cast<uint64_t>(writer.stage), static_cast<uint64_t>(writer.put),
                                    static_cast<uint64_t>(writer.council)})
         add(out, value);
@@ -256,13 +258,13 @@ class Checker : public Walk<State> {
   void check(const State& state) {
     uint8_t acknowledged_writes = 0;
     for (size_t w = 0; w < state.writers.size(); ++w) {
-      if (state.writers[w].stage == Stage::kAcknowledged)
+      if (state.writers[w]->stage == Stage::kAcknowledged)
         acknowledged_writes |= static_cast<uint8_t>(1u << w);
     }
     std::vector<ExtentId> longest;
-    for (const LossLedger& ledger : state.voters) {
-      if (!ledger.is_valid()) fail("S1: a voter's memory is not valid");
-      for (const auto& [first, part] : ledger.state(state.now).parts) {
+    for (const Shared<LossLedger>& ledger : state.voters) {
+      if (!ledger->is_valid()) fail("S1: a voter's memory is not valid");
+      for (const auto& [first, part] : ledger->state(state.now).parts) {
         std::vector<ExtentId> lost = ids_of(part.lost);
         if (lost.size() >= world_.replicas) fail("S1: the last replica is lost");
         if (part.ended) lost.push_back(*part.ended);  // S6
@@ -304,8 +306,9 @@ class Checker : public Walk<State> {
     }
     if (world_.council) change_council(state);
     if (world_.stops && !state.ended) stop(state);
-    const bool are_putting = std::any_of(state.writers.begin(), state.writers.end(),
-                                         [](const Writer& one) { return one.stage == Stage::kPutting; });
+    const bool are_putting =
+        std::any_of(state.writers.begin(), state.writers.end(),
+                    [](const Shared<Writer>& one) { return one->stage == Stage::kPutting; });
     if (world_.crash && state.crash_ns == 0 && !(world_.ends_first && are_putting)) {
       State next = state;
       next.dead |= static_cast<uint8_t>(1u << node_of(0));
@@ -318,8 +321,8 @@ class Checker : public Walk<State> {
   /// A voter decided, or may within a lease of a crash still decide, that `replica` is lost.
   bool accepted_by_majority(const State& state, size_t replica) const {
     size_t count = 0;
-    for (const LossLedger& ledger : state.voters) {
-      for (const auto& [first, part] : ledger.state(state.now).parts) {
+    for (const Shared<LossLedger>& ledger : state.voters) {
+      for (const auto& [first, part] : ledger->state(state.now).parts) {
         const bool lost = has(ids_of(part.lost), replica_id(replica));
         count += lost || (part.accepted_at.round != 0 && part.accepted == replica_id(replica)) ? 1 : 0;
       }
@@ -338,7 +341,7 @@ class Checker : public Walk<State> {
       if ((state.told >> v & 1) != 0 || !may_vote(state, v, council)) continue;
       State next = state;
       next.told |= static_cast<uint8_t>(1u << v);
-      const auto vote = next.voters[v].grant(next.now, 1, {}, {}, {1, 0}, true);
+      const auto vote = next.voters[v].change().grant(next.now, 1, {}, {}, {1, 0}, true);
       for (const auto& watched : vote.watched) {
         next.knows_last = next.knows_last || has(watched.lost, replica_id(1));
         if (watched.in_doubt) next.doubted |= static_cast<uint8_t>(1u << v);
@@ -363,7 +366,7 @@ class Checker : public Walk<State> {
     for (const size_t v : voters_of(home.council)) {
       if (!may_vote(state, v, home.council)) continue;
       const std::vector<ExtentId> freed = home.dropped ? std::vector{replica_id(r)} : std::vector<ExtentId>{};
-      const auto vote = state.voters[v].grant(state.now, static_cast<uint32_t>(r) + 1, freed, {});
+      const auto vote = state.voters[v].change().grant(state.now, static_cast<uint32_t>(r) + 1, freed, {});
       home.dropped = home.dropped || !vote.dropped.empty();
       home.asked_ns[v] = state.now;
     }
@@ -393,9 +396,9 @@ class Checker : public Walk<State> {
       Home& home = next.homes[r];
       std::vector<ExtentId> freed;
       if ((home.told >> v & 1) != 0) freed.push_back(replica_id(r));
-      const size_t parts = next.voters[v].parts();
-      const auto vote = next.voters[v].grant(next.now, static_cast<uint32_t>(r) + 1, freed, {});
-      if (next.voters[v].parts() < parts) fail("S5: a decision is forgotten");
+      const size_t parts = next.voters[v]->parts();
+      const auto vote = next.voters[v].change().grant(next.now, static_cast<uint32_t>(r) + 1, freed, {});
+      if (next.voters[v]->parts() < parts) fail("S5: a decision is forgotten");
       home.replies[v] = {next.now, !vote.dropped.empty()};
       push(next);  // it is lost, or late
       hear(next, r, v);
@@ -420,7 +423,7 @@ class Checker : public Walk<State> {
 
   Result<LossAnswer> deliver(State& state, size_t voter, uint8_t council, const LossRequest& request) {
     if (!may_vote(state, voter, council)) return Status(Code::kPeerLost);
-    auto answer = state.voters[voter].answer(state.now, request);
+    auto answer = state.voters[voter].change().answer(state.now, request);
     if (answer.is_ok() && answer.value().agreed && request.phase == LossRequest::Phase::kAccept &&
         state.now > request.promised_at_ns + world_.lease_ns())
       fail("S4: a request decides although its asker may have given up");
@@ -434,7 +437,7 @@ class Checker : public Walk<State> {
   }
 
   void write(const State& state, size_t w) {
-    const Writer& writer = state.writers[w];
+    const Writer& writer = *state.writers[w];
     const size_t unreached = world_.gives_up[w];
     if (writer.stage == Stage::kPutting) {
       for (size_t r = 0; r < world_.replicas; ++r) {
@@ -460,7 +463,7 @@ class Checker : public Walk<State> {
     for (const size_t v : voters_of(writer.council)) {
       if ((writer.unheard >> v & 1) == 0) continue;
       State next = state;
-      Writer& mine = next.writers[w];
+      Writer& mine = next.writers[w].change();
       const auto answer = deliver(next, v, mine.council, mine.asker[0].request(voter_name(v)));
       mine.unheard &= static_cast<uint8_t>(~(1u << v));
       if (answer.is_ok()) {
@@ -474,7 +477,7 @@ class Checker : public Walk<State> {
   }
 
   void put(State& state, size_t w, size_t replica, bool good) {
-    Writer& writer = state.writers[w];
+    Writer& writer = state.writers[w].change();
     writer.put |= static_cast<uint8_t>(1u << replica);
     if (!good) {  // neither replica has it for sure
       writer.stage = Stage::kFailed;
@@ -500,10 +503,10 @@ class Checker : public Walk<State> {
 
   void end_round(const State& state, size_t w) {
     // A round of one answer is like one of none, whose requests arrive late, unless the one brings news.
-    const auto& heard = state.writers[w].answers;
-    if (heard.size() == 1 && heard[0].second.lost.size() <= state.writers[w].asker[0].lost().size()) return;
+    const auto& heard = state.writers[w]->answers;
+    if (heard.size() == 1 && heard[0].second.lost.size() <= state.writers[w]->asker[0].lost().size()) return;
     State next = state;
-    Writer& writer = next.writers[w];
+    Writer& writer = next.writers[w].change();
     LossAsker& asker = writer.asker[0];
     for (const size_t v : voters_of(writer.council)) {
       if ((writer.unheard >> v & 1) == 0) continue;
@@ -547,9 +550,9 @@ class Checker : public Walk<State> {
     if (writer.stage != Stage::kLosing) writer.unheard = 0, writer.answers.clear();
     push(std::move(next));
     const bool follows = !world_.one_each || world_.others_follow;
-    if (world_.council && follows && state.proposed && state.writers[w].council == 0) {
+    if (world_.council && follows && state.proposed && state.writers[w]->council == 0) {
       State other = state;
-      Writer& mine = other.writers[w];
+      Writer& mine = other.writers[w].change();
       mine.council = 1;
       mine.asker[0].restart();
       begin_round(mine);
@@ -565,7 +568,7 @@ class Checker : public Walk<State> {
         next.sealed |= static_cast<uint8_t>(1u << v);
         next.seals |= static_cast<uint8_t>(1u << v);
         if (OCM_MUTATION("seal-but-vote-on")) next.sealed = 0;
-        control::merge(next.merged, next.voters[v].state(next.now));
+        control::merge(next.merged, next.voters[v]->state(next.now));
         const size_t needed = OCM_MUTATION("seal-a-minority") ? 1 : 2;
         if (std::popcount(next.seals) >= static_cast<int>(needed)) next.proposed = true;
         push(std::move(next));
@@ -577,7 +580,7 @@ class Checker : public Walk<State> {
       State next = state;
       next.council[v] = 1;
       next.sealed &= static_cast<uint8_t>(~(1u << v));
-      next.voters[v].install(next.now, next.merged);
+      next.voters[v].change().install(next.now, next.merged);
       push(std::move(next));
     }
   }

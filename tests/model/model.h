@@ -74,32 +74,27 @@ class Text {
   size_t size_ = 0;
 };
 
-/// `kCount` values that copies have in common until one of them changes its own: a step changes one or two.
-template <class T, size_t kCount>
-class SharedValues {
+/// A value that copies have in common until one of them changes its own: a step changes one or two of many.
+template <class T>
+class Shared {
  public:
-  SharedValues() {
-    for (Box*& box : boxes_) box = new Box{1, T()};
-  }
-  SharedValues(const SharedValues& other) : boxes_(other.boxes_) {
-    for (Box* box : boxes_) ++box->users;
-  }
-  SharedValues& operator=(SharedValues other) {
-    boxes_.swap(other.boxes_);
+  Shared() : Shared(T()) {}
+  Shared(T value) : box_(new Box{1, std::move(value)}) {}  // NOLINT(google-explicit-constructor)
+  Shared(const Shared& other) : box_(other.box_) { ++box_->users; }
+  Shared& operator=(Shared other) {
+    std::swap(box_, other.box_);
     return *this;
   }
-  ~SharedValues() {
-    for (Box* box : boxes_) drop(box);
-  }
-  const T& operator[](size_t i) const { return boxes_[i]->value; }
-  /// This copy's own. What operator[] gave before may be of another copy from now on.
-  T& change(size_t i) {
-    Box*& box = boxes_[i];
-    if (box->users != 1) {
-      Box* own = new Box{1, box->value};
-      drop(std::exchange(box, own));
+  ~Shared() { drop(box_); }
+  const T& operator*() const { return box_->value; }
+  const T* operator->() const { return &box_->value; }
+  /// This copy's own. What was read before may be of another copy from now on.
+  T& change() {
+    if (box_->users != 1) {
+      Box* own = new Box{1, box_->value};
+      drop(std::exchange(box_, own));
     }
-    return box->value;
+    return box_->value;
   }
 
  private:
@@ -111,7 +106,7 @@ class SharedValues {
     if (--box->users == 0) delete box;
   }
 
-  std::array<Box*, kCount> boxes_;
+  Box* box_;
 };
 
 /// Tens of millions of digests, 16 to 43 bytes each and no allocation of its own for any.

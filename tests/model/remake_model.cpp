@@ -44,9 +44,9 @@ class Checker {
     if (world_.a_answers || world_.voters) first.lost = first.dropped = first.started = 0;
     if (world_.voters) {
       for (size_t v = 0; v < kVoters; ++v) {
-        first.voters.emplace_back(kTick);
+        first.voters.emplace_back(LossLedger(kTick));
         for (const uint8_t m : {kA, kB, kC})
-          (void)first.voters[v].grant(first.now(), kHomeOf[m] + 1u, {}, {});
+          (void)first.voters[v].change().grant(first.now(), kHomeOf[m] + 1u, {}, {});
       }
     }
     for (size_t w = 0; w < kWriters; ++w) {
@@ -83,7 +83,7 @@ class Checker {
 
   static Digest digest(const State& state) {
     std::string text(reinterpret_cast<const char*>(static_cast<const Plain*>(&state)), sizeof(Plain));
-    for (const LossLedger& voter : state.voters) voter.fingerprint(state.now(), text);
+    for (const Shared<LossLedger>& voter : state.voters) voter->fingerprint(state.now(), text);
     return digest_of(text);
   }
 
@@ -147,8 +147,8 @@ class Checker {
     if (s.freed == 0 && ((b && !has_all(s, kB)) || (c && !has_all(s, kC))))
       fail("S1: a living replica misses an acknowledged put");
     if (s.freed == 0 && s.crashed == 0 && !b && !c) fail("S1: no replica is left");
-    for (const LossLedger& ledger : s.voters) {
-      if (!ledger.is_valid()) fail("S1: a voter's memory is not valid");
+    for (const Shared<LossLedger>& ledger : s.voters) {
+      if (!ledger->is_valid()) fail("S1: a voter's memory is not valid");
     }
     if (serves(s, kB2) && serves(s, kC) && !is_equal(s)) fail("S2: replicas that answer differ");
     const bool kept = s.spare == Spare::kPlanned || s.spare == Spare::kGiven;
@@ -659,8 +659,8 @@ class Checker {
       asker.answered(2, answers_of(n, asker, reached));
       outcome = asker.outcome();
     }
-    for (const LossLedger& voter : n.voters) {
-      for (const auto& [first, known] : voter.state(n.now()).parts) {
+    for (const Shared<LossLedger>& voter : n.voters) {
+      for (const auto& [first, known] : voter->state(n.now()).parts) {
         for (const uint8_t one : {kA, kB, kB2, kC}) {
           if (has(ids_of(known.lost), id_of(one))) n.lost |= bit(one);
         }
@@ -675,7 +675,8 @@ class Checker {
     if (!world_.voters) {
       named = n.lost;
     } else {
-      for (LossLedger& voter : n.voters) {
+      for (Shared<LossLedger>& shared : n.voters) {
+        LossLedger& voter = shared.change();
         std::vector<ExtentId> gone;
         if (home == kHomeB && n.over != 0 && n.remake.next() == Step::kDone) gone.push_back(id_of(kB));
         const auto vote = voter.grant(n.now(), home + 1u, {}, gone);

@@ -89,7 +89,7 @@ struct Plain {
 static_assert(std::has_unique_object_representations_v<Plain>);
 
 struct State : Plain {
-  std::vector<LossLedger> voters;
+  std::vector<Shared<LossLedger>> voters;
   uint64_t now() const { return 1000 + ticks * kTick * 2; }
 };
 
@@ -101,7 +101,7 @@ inline LossAsker::Answers answers_of(State& n, const LossAsker& asker, std::arra
   LossAsker::Answers out;
   for (const size_t v : reached) {
     const std::string name(1, static_cast<char>('0' + v));
-    const auto answer = n.voters[v].answer(n.now(), asker.request(name));
+    const auto answer = n.voters[v].change().answer(n.now(), asker.request(name));
     if (answer.is_ok()) out.emplace_back(name, answer.value());
   }
   return out;

@@ -83,7 +83,7 @@ struct Node {
 struct State {
   uint64_t now = 1000;
   std::vector<Council> councils{1};  // by id; 0 is none
-  SharedValues<Node, kNodes> nodes;
+  std::array<Shared<Node>, kNodes> nodes;
   uint8_t attempts = 0, deaths = 0, lost = 0, ticks = 0;
 };
 
@@ -96,14 +96,14 @@ class Checker : public Walk<State> {
     s.attempts = world_.attempts, s.deaths = world_.deaths, s.lost = world_.lost_max, s.ticks = world_.ticks;
     s.councils.push_back({kA | kB | kC, 0, 1, 0, {}, true});
     for (uint8_t v = 0; v < kNodes; ++v) {
-      Node& node = s.nodes.change(v);
+      Node& node = s.nodes[v].change();
       node.known = 1;
       if (v == 3) continue;
       node.council = 1;
       node.votes.install(s.now, {});
     }
     hear_votes(s, kA | kB | kC);
-    s.nodes.change(0).dead = world_.a_died;
+    s.nodes[0].change().dead = world_.a_died;
     push(std::move(s));
     return walk([this](const State& state) { expand(state); });
   }
@@ -119,10 +119,10 @@ class Checker : public Walk<State> {
     return static_cast<size_t>(std::popcount(s.councils[council].voters)) / 2 + 1;
   }
   static bool is_coordinator(const State& s, uint8_t node) {
-    return s.councils[s.nodes[node].known].coordinator == node;
+    return s.councils[s.nodes[node]->known].coordinator == node;
   }
   static bool acts(const State& s, uint8_t node) {
-    const Node& n = s.nodes[node];
+    const Node& n = *s.nodes[node];
     const bool over = n.resigned && !OCM_MUTATION("resign-but-act");
     return !n.dead && !over && is_coordinator(s, node) && s.now < n.held.until_ns();
   }
@@ -149,7 +149,7 @@ class Checker : public Walk<State> {
       put_map(c.left);
     }
     for (uint8_t n = 0; n < kNodes; ++n) {
-      const Node& node = s.nodes[n];
+      const Node& node = *s.nodes[n];
       put(node.dead), put(node.resigned), put(node.council), put(node.known);
       put_ballot(node.end.promised()), put_ballot(node.end.accepted_at()), put_value(node.end.accepted());
       put_map(node.votes.left_ns(s.now));
@@ -197,14 +197,14 @@ class Checker : public Walk<State> {
     if (acting > 1) fail("S2: two coordinators act");
     if (world_.steady && !acts(s, 0)) fail("S3: a coordinator that hears of a majority does not act");
     for (uint8_t n = 0; n < kNodes; ++n) {
-      if (!s.nodes[n].votes.is_valid()) fail("votes for the seat are not valid");
+      if (!s.nodes[n]->votes.is_valid()) fail("votes for the seat are not valid");
     }
   }
 
   void check_recovers(const State& now) {
     if (has_failed() || world_.steady) return;
     uint8_t living = 0;
-    for (uint8_t n = 0; n < kNodes; ++n) living |= now.nodes[n].dead ? 0 : bit(n);
+    for (uint8_t n = 0; n < kNodes; ++n) living |= now.nodes[n]->dead ? 0 : bit(n);
     for (uint8_t c = 1; c < now.councils.size(); ++c) {
       const bool is_past = std::any_of(now.councils.begin(), now.councils.end(), [&](const Council& next) {
         return next.installed && next.follows >= c && next.follows != 0;
@@ -226,14 +226,14 @@ class Checker : public Walk<State> {
       }
       for (uint8_t n = 0; n < kNodes; ++n) finish(s, n);
       for (uint8_t n = 0; n < kNodes; ++n) {
-        const Node& node = s.nodes[n];
+        const Node& node = *s.nodes[n];
         if (node.dead || node.resigned || node.council == 0) continue;
         // Its coordinator is one when it has lost the seat, for a voter may have promised to another.
         const bool is_own = s.councils[node.council].coordinator == n && s.now >= node.held.until_ns();
         if (!is_own && s.now < node.votes.candidate_at_ns(place_of(s, n), 0)) continue;
         if (s.councils.size() >= kCouncilsMax) return;  // as far as this model goes
-        s.nodes.change(n).stage = Stage::kIdle;
-        s.nodes.change(n).attempt.clear();
+        s.nodes[n].change().stage = Stage::kIdle;
+        s.nodes[n].change().attempt.clear();
         if (begin(s, n)) finish(s, n);
       }
       s.now += kTick;
@@ -241,7 +241,7 @@ class Checker : public Walk<State> {
     fail("S4: nobody acts, though a majority lives");
   }
   static size_t place_of(const State& s, uint8_t node) {
-    const Council& council = s.councils[s.nodes[node].council];
+    const Council& council = s.councils[s.nodes[node]->council];
     size_t place = 0;
     for (uint8_t v = 0; v < node; ++v)
       place += (council.voters & bit(v)) != 0 && v != council.coordinator ? 1 : 0;
@@ -249,7 +249,7 @@ class Checker : public Walk<State> {
   }
   /// The rest of an attempt, with nothing lost.
   void finish(State& s, uint8_t n) {
-    if (s.nodes[n].dead || s.nodes[n].stage == Stage::kIdle) return;
+    if (s.nodes[n]->dead || s.nodes[n]->stage == Stage::kIdle) return;
     for (int again = 0; again < 3; ++again) {
       for (uint8_t v = 0; v < kNodes; ++v) (void)seal(s, n, v, true);
       for (uint8_t c = 1; c < s.councils.size(); ++c) {
@@ -257,15 +257,15 @@ class Checker : public Walk<State> {
       }
     }
     uint8_t others = 0;
-    if (!s.nodes[n].attempt.empty()) {
-      s.nodes[n].attempt.front().visit([&](uint64_t, const std::set<std::string>& promised, const auto&) {
+    if (!s.nodes[n]->attempt.empty()) {
+      s.nodes[n]->attempt.front().visit([&](uint64_t, const std::set<std::string>& promised, const auto&) {
         for (uint8_t v = 0; v < kNodes; ++v) others |= v != n && promised.contains(name_of(v)) ? bit(v) : 0;
       });
     }
     if (std::popcount(others) % 2 != 0) others &= static_cast<uint8_t>(others - 1);
     (void)settle(s, n, others);
     for (uint8_t v = 0; v < kNodes; ++v) (void)accept(s, n, v, true);
-    for (uint8_t v = 0; v < kNodes && s.nodes[n].stage == Stage::kInstalling; ++v)
+    for (uint8_t v = 0; v < kNodes && s.nodes[n]->stage == Stage::kInstalling; ++v)
       (void)install(s, n, v, true);
   }
 
@@ -282,8 +282,8 @@ class Checker : public Walk<State> {
     }
   }
   bool ask(State& s, uint8_t n) const {
-    if (s.nodes[n].dead || s.nodes[n].resigned || !is_coordinator(s, n)) return false;
-    Node& node = s.nodes.change(n);
+    if (s.nodes[n]->dead || s.nodes[n]->resigned || !is_coordinator(s, n)) return false;
+    Node& node = s.nodes[n].change();
     bool asked = false;
     for (uint8_t v = 0; v < kNodes; ++v) {
       Mail& mail = node.requests[v];
@@ -295,25 +295,25 @@ class Checker : public Walk<State> {
     return asked;
   }
   bool answer(State& s, uint8_t n, uint8_t v) const {
-    if (s.nodes[n].requests[v].council == 0) return false;
-    const Mail mail = std::exchange(s.nodes.change(n).requests[v], Mail{});
-    const Node& voter = s.nodes[v];
+    if (s.nodes[n]->requests[v].council == 0) return false;
+    const Mail mail = std::exchange(s.nodes[n].change().requests[v], Mail{});
+    const Node& voter = *s.nodes[v];
     if (voter.dead || voter.council != mail.council || voter.end.is_sealed()) return true;
-    if (s.nodes.change(v).votes.grant(s.now, name_of(n))) s.nodes.change(n).answers[v] = mail;
+    if (s.nodes[v].change().votes.grant(s.now, name_of(n))) s.nodes[n].change().answers[v] = mail;
     return true;
   }
   bool heard(State& s, uint8_t n, uint8_t v) const {
-    if (s.nodes[n].answers[v].council == 0 || s.nodes[n].dead) return false;
-    Node& node = s.nodes.change(n);
+    if (s.nodes[n]->answers[v].council == 0 || s.nodes[n]->dead) return false;
+    Node& node = s.nodes[n].change();
     const Mail mail = std::exchange(node.answers[v], Mail{});
     if (mail.council == node.known) node.held.granted(name_of(v), mail.asked_ns, majority(s, node.known));
     return true;
   }
   /// A node hears of a council that was installed somewhere.
   bool learn(State& s, uint8_t n, uint8_t council) const {
-    if (s.nodes[n].dead || !s.councils[council].installed) return false;
-    if (s.councils[council].number <= s.councils[s.nodes[n].known].number) return false;
-    Node& node = s.nodes.change(n);
+    if (s.nodes[n]->dead || !s.councils[council].installed) return false;
+    if (s.councils[council].number <= s.councils[s.nodes[n]->known].number) return false;
+    Node& node = s.nodes[n].change();
     node.known = council;
     node.held.change_voters();
     return true;
@@ -322,9 +322,9 @@ class Checker : public Walk<State> {
   // ---- a council follows another
 
   bool begin(State& s, uint8_t n) const {
-    const Node& idle = s.nodes[n];
+    const Node& idle = *s.nodes[n];
     if (idle.dead || idle.resigned || idle.council == 0 || idle.stage != Stage::kIdle) return false;
-    Node& node = s.nodes.change(n);
+    Node& node = s.nodes[n].change();
     node.base = node.council;
     node.round = std::max(node.round, s.councils[node.base].number);
     node.round = std::max(node.round, static_cast<uint8_t>(node.end.promised().round));
@@ -337,10 +337,10 @@ class Checker : public Walk<State> {
     return true;
   }
   bool seal(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    const Node& asked = s.nodes[v];
-    if (s.nodes[n].stage != Stage::kSealing || asked.dead || asked.council != s.nodes[n].base) return false;
+    const Node& asked = *s.nodes[v];
+    if (s.nodes[n]->stage != Stage::kSealing || asked.dead || asked.council != s.nodes[n]->base) return false;
     if (!asked.votes.allows_end(s.now, name_of(n))) return false;
-    Node &node = s.nodes.change(n), &voter = s.nodes.change(v);
+    Node &node = s.nodes[n].change(), &voter = s.nodes[v].change();
     const bool agreed = voter.end.promise(node.attempt.front().ballot());
     if (!is_heard) return true;
     if (!agreed) {
@@ -353,15 +353,15 @@ class Checker : public Walk<State> {
     return true;
   }
   bool teach(State& s, uint8_t n, uint8_t council, uint8_t v) {
-    const Node& node = s.nodes[n];
+    const Node& node = *s.nodes[n];
     if (node.stage != Stage::kSealing || (node.learned & bit(council)) == 0) return false;
     return enter(s, council, v);
   }
   static bool enter(State& s, uint8_t council, uint8_t v) {
     Council& to = s.councils[council];
-    if (s.nodes[v].dead || (to.voters & bit(v)) == 0 || to.number <= s.councils[s.nodes[v].council].number)
+    if (s.nodes[v]->dead || (to.voters & bit(v)) == 0 || to.number <= s.councils[s.nodes[v]->council].number)
       return false;
-    Node& voter = s.nodes.change(v);
+    Node& voter = s.nodes[v].change();
     voter.council = council;
     voter.end = {};
     voter.votes.install(s.now, to.left);
@@ -373,9 +373,9 @@ class Checker : public Walk<State> {
     return true;
   }
   bool settle(State& s, uint8_t n, uint8_t others) {
-    const Node& sealing = s.nodes[n];
+    const Node& sealing = *s.nodes[n];
     if (sealing.stage != Stage::kSealing || !sealing.attempt.front().is_sealed(sealing.base)) return false;
-    Node& node = s.nodes.change(n);
+    Node& node = s.nodes[n].change();
     Succession<Value>& attempt = node.attempt.front();
     if (const Value* old = attempt.to_finish()) {
       ++finished_;
@@ -391,9 +391,10 @@ class Checker : public Walk<State> {
     return true;
   }
   bool accept(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    const Node& asked = s.nodes[v];
-    if (s.nodes[n].stage != Stage::kAccepting || asked.dead || asked.council != s.nodes[n].base) return false;
-    Node &node = s.nodes.change(n), &voter = s.nodes.change(v);
+    const Node& asked = *s.nodes[v];
+    if (s.nodes[n]->stage != Stage::kAccepting || asked.dead || asked.council != s.nodes[n]->base)
+      return false;
+    Node &node = s.nodes[n].change(), &voter = s.nodes[v].change();
     Succession<Value>& attempt = node.attempt.front();
     const bool agreed = voter.end.accept(attempt.ballot(), *attempt.value());
     if (!is_heard) return true;
@@ -410,13 +411,13 @@ class Checker : public Walk<State> {
     return true;
   }
   bool install(State& s, uint8_t n, uint8_t v, bool is_heard) {
-    if (s.nodes[n].stage != Stage::kInstalling || s.nodes[v].dead) return false;
-    if ((s.councils[s.nodes[n].installing].voters & bit(v)) == 0) return false;
-    Node& node = s.nodes.change(n);
+    if (s.nodes[n]->stage != Stage::kInstalling || s.nodes[v]->dead) return false;
+    if ((s.councils[s.nodes[n]->installing].voters & bit(v)) == 0) return false;
+    Node& node = s.nodes[n].change();
     const bool entered = enter(s, node.installing, v);
     if (entered && s.councils[node.installing].left.size() > 0) ++waited_;
     if (!is_heard) return entered;
-    if (s.nodes[v].council != node.installing || (node.installed & bit(v)) != 0) return entered;
+    if (s.nodes[v]->council != node.installing || (node.installed & bit(v)) != 0) return entered;
     node.installed |= bit(v);
     if (static_cast<size_t>(std::popcount(node.installed)) >= majority(s, node.installing)) {
       (void)learn(s, n, node.installing);
@@ -452,7 +453,7 @@ class Checker : public Walk<State> {
       });
     }
     for (uint8_t n = 0; n < kNodes; ++n) {
-      if (s.nodes[n].dead) continue;
+      if (s.nodes[n]->dead) continue;
       expand_votes(s, n);
       for (uint8_t c = 2; c < s.councils.size(); ++c) then(s, [&](State& t) { return learn(t, n, c); });
       if (s.deaths != 0) {
@@ -460,8 +461,8 @@ class Checker : public Walk<State> {
           --t.deaths;
           Node dead;
           dead.dead = true;
-          dead.council = t.nodes[n].council;
-          t.nodes.change(n) = dead;
+          dead.council = t.nodes[n]->council;
+          t.nodes[n].change() = dead;
           return true;
         });
       }
@@ -473,9 +474,9 @@ class Checker : public Walk<State> {
     const auto ask_one = [&](uint8_t v) {
       then(s, [&](State& t) {
         if (!is_coordinator(t, n)) return false;
-        const uint8_t known = t.nodes[n].known;
+        const uint8_t known = t.nodes[n]->known;
         if ((t.councils[known].voters & bit(v)) == 0) return false;
-        t.nodes.change(n).requests[v] = {known, t.now};
+        t.nodes[n].change().requests[v] = {known, t.now};
         if (world_.asks_late) return true;
         return answer(t, n, v) && (!world_.prompt || heard(t, n, v));
       });
@@ -487,16 +488,16 @@ class Checker : public Walk<State> {
     }
     if (!world_.resigns || n != 0) return;
     then(s, [&](State& t) {
-      if (t.nodes[n].resigned) return false;
-      t.nodes.change(n).resigned = true;
-      if (!OCM_MUTATION("resign-but-act")) t.nodes.change(n).held.drop();
+      if (t.nodes[n]->resigned) return false;
+      t.nodes[n].change().resigned = true;
+      if (!OCM_MUTATION("resign-but-act")) t.nodes[n].change().held.drop();
       return true;
     });
     for (uint8_t v = 0; v < kNodes; ++v) {
       then(s, [&](State& t) {
-        const bool told = t.nodes[n].resigned || OCM_MUTATION("release-before-the-end");
-        if (!told || t.nodes[v].dead || t.nodes[v].council != t.nodes[n].known) return false;
-        t.nodes.change(v).votes.release(t.now, name_of(n));
+        const bool told = t.nodes[n]->resigned || OCM_MUTATION("release-before-the-end");
+        if (!told || t.nodes[v]->dead || t.nodes[v]->council != t.nodes[n]->known) return false;
+        t.nodes[v].change().votes.release(t.now, name_of(n));
         return true;
       });
     }
@@ -505,7 +506,7 @@ class Checker : public Walk<State> {
     if ((world_.proposers & bit(n)) != 0 && s.attempts != 0) {
       then(s, [&](State& t) { return --t.attempts, begin(t, n); });
     }
-    if (s.nodes[n].stage == Stage::kIdle) return;
+    if (s.nodes[n]->stage == Stage::kIdle) return;
     for (uint8_t v = 0; v < kNodes; ++v) {
       then(s, [&](State& t) { return seal(t, n, v, true); });
       then_lost(s, [&](State& t) { return seal(t, n, v, false); });
