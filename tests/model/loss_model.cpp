@@ -306,9 +306,8 @@ class Checker : public Walk<State> {
     }
     if (world_.council) change_council(state);
     if (world_.stops && !state.ended) stop(state);
-    const bool are_putting =
-        std::any_of(state.writers.begin(), state.writers.end(),
-                    [](const Shared<Writer>& one) { return one->stage == Stage::kPutting; });
+    const bool are_putting = std::any_of(state.writers.begin(), state.writers.end(),
+                                         [](const auto& one) { return one->stage == Stage::kPutting; });
     if (world_.crash && state.crash_ns == 0 && !(world_.ends_first && are_putting)) {
       State next = state;
       next.dead |= static_cast<uint8_t>(1u << node_of(0));
