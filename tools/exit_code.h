@@ -20,7 +20,8 @@ inline constexpr int kExitInterrupted = 130;  // Ctrl-C
 inline int exit_code(Code code) {
   switch (code) {
     case Code::kOk: return kExitOk;
-    case Code::kInvalidArgument: return kExitUsage;
+    case Code::kInvalidArgument:
+    case Code::kTooLarge: return kExitUsage;
     case Code::kNoDaemon:
     case Code::kDraining:
     case Code::kNoCoordinator: return kExitNoCluster;

@@ -129,7 +129,7 @@ Result<std::string> free_address() {
   return "127.0.0.1:" + std::to_string(port);
 }
 
-Status start_node(const std::string& program, const UpOptions& options, const std::string& coordinator,
+Status start_node(const std::string& program, const UpOptions& options, ClusterRecord& cluster,
                   NodeRecord& node) {
   std::error_code error;
   fs::create_directories(node.directory, error);
@@ -137,15 +137,18 @@ Status start_node(const std::string& program, const UpOptions& options, const st
   if (!options.config.empty()) arguments.push_back("--config=" + fs::absolute(options.config).string());
   for (const std::string& argument :
        {"--node-name=" + node.name, "--run-dir=" + node.directory, "--control-listen=" + node.control,
-        "--data-listen=" + node.data, "--http-listen=" + node.http, "--coordinator=" + coordinator,
-        "--token-file=" + options.directory + "/token", "--dram=" + std::to_string(options.dram_bytes),
-        "--log-level=" + options.log_level}) {
+        "--data-listen=" + node.data, "--http-listen=" + node.http,
+        "--coordinator=" + cluster.nodes.front().control, "--token-file=" + options.directory + "/token",
+        "--dram=" + std::to_string(options.dram_bytes), "--log-level=" + options.log_level}) {
     arguments.push_back(argument);
   }
   // The kernel says it once.
   if (options.dies_with_parent) arguments.push_back("--replicas-wait-at-stop=false");
-  OCM_TRY_ASSIGN(node.process, start_detached(arguments, node.log(), options.dies_with_parent));
-  return Status::ok();
+  const auto note = [&](const Process& process) {
+    node.process = process;
+    return write_record(cluster);
+  };
+  return start_detached(arguments, node.log(), options.dies_with_parent, note).status();
 }
 
 /// The last lines of a daemon's log, for an error.
@@ -233,10 +236,7 @@ Status try_start(const std::string& program, const UpOptions& options, ClusterRe
     OCM_TRY_ASSIGN(node.http, free_address());
     cluster.nodes.push_back(std::move(node));
   }
-  for (NodeRecord& node : cluster.nodes) {
-    OCM_TRY(start_node(program, options, cluster.nodes.front().control, node));
-    OCM_TRY(write_record(cluster));
-  }
+  for (NodeRecord& node : cluster.nodes) OCM_TRY(start_node(program, options, cluster, node));
   return wait_until_alive(cluster, options.timeout_ns);
 }
 

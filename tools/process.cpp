@@ -44,8 +44,17 @@ bool read_stat(int pid, ProcStat& stat) {
   return static_cast<bool>(fields >> stat.start_ticks);
 }
 
+ssize_t read_through_signals(int fd, void* to, size_t bytes) {
+  ssize_t got = 0;
+  do {
+    got = read(fd, to, bytes);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+/// `go`: a byte comes when it may begin, and nothing more where the parent has ended.
 [[noreturn]] void run_child(std::vector<char*>& arguments, int log, bool dies_with_parent, int parent,
-                            int error_pipe) {
+                            int error_pipe, int go) {
   setsid();
   if (dies_with_parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -55,6 +64,8 @@ bool read_stat(int pid, ProcStat& stat) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+  char byte = 0;
+  if (read_through_signals(go, &byte, 1) != 1) _exit(1);
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(null, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
@@ -73,32 +84,41 @@ bool is_executable(const std::string& path) {
 }  // namespace
 
 Result<Process> start_detached(const std::vector<std::string>& arguments, const std::string& log_path,
-                               bool dies_with_parent) {
+                               bool dies_with_parent, const std::function<Status(const Process&)>& note) {
   os::Fd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log.is_open()) return Status::from_errno(errno, "open " + log_path);
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return Status::from_errno(errno, "pipe");
-  os::Fd read_end(pipe_fds[0]), write_end(pipe_fds[1]);
+  int error_fds[2], go_fds[2];
+  if (pipe2(error_fds, O_CLOEXEC) != 0) return Status::from_errno(errno, "pipe");
+  os::Fd error_read(error_fds[0]), error_write(error_fds[1]);
+  if (pipe2(go_fds, O_CLOEXEC) != 0) return Status::from_errno(errno, "pipe");
+  os::Fd go_read(go_fds[0]), go_write(go_fds[1]);
   std::vector<char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   const int parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return Status::from_errno(errno, "fork");
-  if (pid == 0) run_child(pointers, log.get(), dies_with_parent, parent, write_end.get());
-  write_end.reset();
+  if (pid == 0) {
+    go_write.reset();
+    run_child(pointers, log.get(), dies_with_parent, parent, error_write.get(), go_read.get());
+  }
+  error_write.reset();
+  go_read.reset();
+  ProcStat stat;
+  read_stat(pid, stat);
+  const Process out{pid, stat.start_ticks};
+  const Status noted = note(out);
+  if (!noted.is_ok() || write(go_write.get(), "", 1) != 1) {
+    go_write.reset();
+    waitpid(pid, nullptr, 0);
+    return noted.is_ok() ? Status(Code::kIo, arguments.front() + " ended before it began") : noted;
+  }
   int error = 0;
-  ssize_t got = 0;
-  do {
-    got = read(read_end.get(), &error, sizeof(error));  // 0 bytes: execv closed the pipe
-  } while (got < 0 && errno == EINTR);
-  if (got > 0) {
+  if (read_through_signals(error_read.get(), &error, sizeof(error)) > 0) {  // 0 bytes: execv closed the pipe
     waitpid(pid, nullptr, 0);
     return Status(Code::kNotFound, arguments.front() + " could not be started: " + strerror(error));
   }
-  ProcStat stat;
-  read_stat(pid, stat);
-  return Process{pid, stat.start_ticks};
+  return out;
 }
 
 bool is_running(const Process& process) {

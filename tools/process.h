@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,11 @@ struct Process {
 };
 
 /// Starts arguments[0] in a session of its own, stdin from /dev/null, stdout and stderr to the end of
-/// `log`. With `dies_with_parent` the kernel ends it (SIGTERM) when this process ends, however it does.
-/// Errors: kNotFound (no such program), kIo.
+/// `log`. With `dies_with_parent` the kernel ends it (SIGTERM) when this process ends, however it does. It begins once
+/// `note` has returned, and not at all where this process ends before: what nobody noted does not run.
+/// Errors: kNotFound (no such program), kIo, and those of `note`.
 Result<Process> start_detached(const std::vector<std::string>& arguments, const std::string& log,
-                               bool dies_with_parent);
+                               bool dies_with_parent, const std::function<Status(const Process&)>& note);
 /// False once it exited, reaped or not.
 bool is_running(const Process& process);
 /// No error if it is gone already.

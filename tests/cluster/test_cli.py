@@ -184,6 +184,17 @@ def test_up_interrupted_leaves_nothing(alone):
     assert not (alone.folder / "oncilla").exists()
 
 
+@pytest.mark.parametrize("after_ms", range(2, 22, 2))
+def test_down_finds_every_daemon_of_an_up_that_was_killed(alone, after_ms):
+    process = subprocess.Popen([alone.program, "up", "--nodes", "3", "--dram", "64MiB"], env=alone.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(after_ms / 1000)
+    process.kill()
+    process.wait()
+    subprocess.run([alone.program, "down"], env=alone.environment, capture_output=True, timeout=60, check=False)
+    wait_for("no daemon is left", lambda: daemons_of(alone.folder) == [])
+
+
 def test_down_kills_a_daemon_that_does_not_end(alone):
     nodes = alone.json("up", "--nodes", 2)["nodes"]
     os.kill(nodes[1]["pid"], signal.SIGSTOP)
@@ -237,6 +248,7 @@ def test_alloc_replicates(ocm):
     (["x", "1MiB", "--layout", "round"], USAGE, "striped"),
     (["x", "1MiB", "--kind", "gpu"], 1, "gpu"),
     (["a/b", "1MiB"], USAGE, ""),
+    (["x" * 256, "1MiB"], USAGE, "255"),
     (["x"], USAGE, "--help"),
 ])
 def test_alloc_errors_say_what_to_do(ocm, arguments, code, says):
