@@ -53,7 +53,6 @@ struct World {
   bool ends = false;           // the first writer is the home of replica 0, which has the part ended
   bool crash = false;          // the home of replica 0 and its node's voter may end
   bool stops = false;          // that home ends by itself, once it may (R11)
-  bool ends_first = false;     // then: once every put was tried, and time passes only after it
   size_t late_max = 2;         // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
 };
@@ -286,8 +285,7 @@ class Checker : public Walk<State> {
   // ---- what may happen
 
   void expand(const State& state) {
-    const bool stands_still = world_.ends_first && state.crash_ns == 0;
-    if (state.now < 1000 + world_.ticks_max * kTick && !stands_still) {
+    if (state.now < 1000 + world_.ticks_max * kTick) {
       State next = state;
       next.now += kTick;
       for (size_t r = world_.leases ? world_.voting : 0; r < world_.replicas; ++r) vote_whole(next, r);
@@ -306,9 +304,7 @@ class Checker : public Walk<State> {
     }
     if (world_.council) change_council(state);
     if (world_.stops && !state.ended) stop(state);
-    const bool are_putting = std::any_of(state.writers.begin(), state.writers.end(),
-                                         [](const auto& one) { return one->stage == Stage::kPutting; });
-    if (world_.crash && state.crash_ns == 0 && !(world_.ends_first && are_putting)) {
+    if (world_.crash && state.crash_ns == 0) {
       State next = state;
       next.dead |= static_cast<uint8_t>(1u << node_of(0));
       next.crash_ns = next.now;
@@ -624,7 +620,6 @@ const std::vector<World> kGate = {
      .rounds_max = 0,
      .leases = true,
      .crash = true,
-     .ends_first = true,
      .late_max = 0},
     {.name = "a home stops",
      .gives_up = {1},
@@ -688,7 +683,6 @@ const std::vector<World> kGate = {
      .council = true,
      .late_max = 0},
 };
-/// Two writers while a home ends at any moment take more than twenty million states, minutes: they are walked here only.
 const std::vector<World> kDeep = {
     {.name = "two writers, three attempts",
      .gives_up = {0, 1},
