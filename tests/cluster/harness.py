@@ -208,7 +208,8 @@ class Node:
         return self.run_dir / "oncillad.sock"
 
     def in_namespace(self, command: list) -> list:
-        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        # Not `ip netns exec`: the mount namespace that it brings along keeps others' namespaces from being removed.
+        inside = ["nsenter", f"--net=/run/netns/{self.namespace}"] if self.namespace else []
         return [*inside, *map(str, command)]
 
     def output_of(self, *command) -> str:
