@@ -324,7 +324,7 @@ bool Coordinator::tell_later(std::string node, wire::PublishExtents what, bool a
   }
   auto& waiting = unheard_[std::move(node)];
   if (again) {
-    (void)waiting.try_emplace(key, std::move(what), std::move(charge));
+    (void)waiting.try_emplace(key, Waiting{std::move(what), std::move(charge)});
   } else {
     waiting.insert_or_assign(key, Waiting{std::move(what), std::move(charge)});
   }
