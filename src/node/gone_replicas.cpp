@@ -71,6 +71,7 @@ void GoneReplicas::look() {
   const auto is_past = [now = core_.now_ns()](const auto& one) { return now >= one.second; };
   std::erase_if(no_room_until_ns_, is_past);
   std::erase_if(failed_until_ns_, is_past);
+  std::erase_if(silent_until_ns_, is_past);
   control::Shortage away;
   const auto is_away = [&](const wire::ExtentDescriptor& extent) {
     (void)gone_for_long(extent, at.gone_since_ns);
@@ -142,7 +143,9 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
   std::sort(found->part.begin(), found->part.end());
   if (at.parts.contains(found->part.front())) return;  // a session's and a name's
   const auto is_hope = [&](const wire::ExtentDescriptor* one) {
-    return one != of && !one->lost() && !given_up_.contains(id_of(*one)) && seems_to_live(id_of(*one));
+    const ExtentId id = id_of(*one);
+    return one != of && !one->lost() && !given_up_.contains(id) && seems_to_live(id) &&
+           !silent_until_ns_.contains(id.address.partition());
   };
   if (std::none_of(extents.begin(), extents.end(), is_hope)) found->turn.is_hopeless = true;
   size_t& waiting = at.waiting[{found->turn.is_hopeless, uid}];
@@ -196,13 +199,24 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
     if (lost.code() == Code::kLimit)  // R14 of control/loss.h; those of others go on
       no_room_until_ns_[one.turn.uid] = core_.now_ns() + 8 * deadline_ns;
     else
-      failed_until_ns_[one.replica] = core_.now_ns() + 2 * deadline_ns;
+      note_silent(one);
     co_return false;
   }
   given_up_.insert(one.replica);  // or the last of its part
   if (!lost.is_ok()) co_return false;
   for (const auto& [id, session] : sessions_.all()) session->allocations.mark_lost(one.replica);
   co_return true;
+}
+
+void GoneReplicas::note_silent(const Gone& one) {
+  const uint64_t until_ns =
+      core_.now_ns() + 8 * core_.config.failure_deadline_ns();  // longer than an attempt
+  failed_until_ns_[one.replica] = until_ns;
+  for (const ExtentId& id : one.part) {
+    if (id != one.replica && id.address.partition() != core_.partition)
+      silent_until_ns_[id.address.partition()] = until_ns;
+  }
+  waiting_.clear();  // the next look knows it
 }
 
 std::map<std::string, uint32_t> GoneReplicas::freed_their_replicas() const {
