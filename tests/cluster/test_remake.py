@@ -190,7 +190,8 @@ def test_parts_whose_other_home_is_not_reached_keep_no_others_waiting(make_netns
     """As far as the view tells that home lives, so only asking shows that they have to wait."""
     cluster = make_netns_cluster(names=NAMES, extra=SOON)
     program = cluster.program(cluster["n5"])
-    unreached = [program.alloc(4096, layout="replicated", nodes=["n3", "n4"]) for _ in range(100)]
+    for _ in range(100):
+        program.alloc(4096, layout="replicated", nodes=["n3", "n4"])
     good = [program.alloc(4096, layout="replicated", nodes=["n3", "n2"]) for _ in range(20)]
     for one in good:
         one.fill(0, 1, 4096)
@@ -200,7 +201,6 @@ def test_parts_whose_other_home_is_not_reached_keep_no_others_waiting(make_netns
     cluster["n2"].kill()
     for one in good:
         assert one.holds(0, 1, 4096)
-    assert len(unreached) == 100  # they live as long as this
 
 
 def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
