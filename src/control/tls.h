@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,8 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
   ssl_ctx_st* get() const { return context_; }
+  /// Of this node's certificate: seconds since 1970, UTC.
+  int64_t ends() const { return os::own_certificate_ends(context_); }
 
  private:
   explicit TlsContext(ssl_ctx_st* context) : context_(context) {}

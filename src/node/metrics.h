@@ -35,6 +35,7 @@ struct Metrics {
   std::map<std::string, Histogram, std::less<>> requests;  // by request
   std::map<int, uint64_t> errors;                          // by code
   uint64_t sessions_total = 0;
+  int64_t certificate_ends = 0;  // seconds since 1970, UTC; 0: there is none
   uint64_t heartbeats_sent = 0;
   uint64_t heartbeats_failed = 0;
   uint64_t heartbeats_received = 0;

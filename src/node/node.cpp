@@ -156,6 +156,8 @@ struct Node::Impl {
   Status listen();
   Status serve();
   void run();
+  /// Tells before it ends, and then once a day.
+  control::Task<void> watch_certificate();
   control::Task<void> drain(std::promise<void>& drained);
 };
 
@@ -184,6 +186,8 @@ Status Node::Impl::prepare() {
   }
   if (config.tls()) {
     OCM_TRY_ASSIGN(core.tls, control::TlsContext::load(config.tls_ca, config.tls_cert, config.tls_key));
+    core.metrics.certificate_ends = core.tls->ends();
+    loop.spawn(watch_certificate());
   }
   OCM_TRY_ASSIGN(core.token, load_token(config));
   return {};
@@ -277,6 +281,27 @@ Status Node::Impl::serve() {
     core.addresses.push_back(address);
   }
   return {};
+}
+
+control::Task<void> Node::Impl::watch_certificate() {
+  constexpr int64_t kDayS = 86'400, kSoonS = 30 * kDayS;
+  while (!core.draining) {
+    const int64_t left_s = core.metrics.certificate_ends - ::time(nullptr);
+    if (left_s <= 0) {
+      log::error("certificate_expired",
+                 {{"certificate", core.config.tls_cert},
+                  {"why", "other nodes and programs refuse new connections"},
+                  {"do", "put a new one there, and start this node again: it is read at the start"}});
+    } else if (left_s <= kSoonS) {
+      log::warn("certificate_expires", {{"certificate", core.config.tls_cert},
+                                        {"hours", left_s / 3600},
+                                        {"do",
+                                         "put a new one there, and restart the nodes one after the other "
+                                         "before: it is read at the start"}});
+    }
+    const int64_t pause_s = left_s <= 0 ? kDayS : std::min(left_s, kDayS);
+    co_await core.env.sleep_ns(static_cast<uint64_t>(pause_s) * 1'000'000'000);
+  }
 }
 
 control::Task<void> Node::Impl::drain(std::promise<void>& drained) {

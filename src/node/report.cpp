@@ -267,6 +267,11 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
   t.value("oncilla_control_connections_refused_total", "", metrics.connections_refused);
   t.type("oncilla_auth_failures_total", "counter", "Daemons that did not prove the cluster token here.");
   t.value("oncilla_auth_failures_total", "", metrics.auth_failures);
+  if (metrics.certificate_ends != 0) {
+    t.type("oncilla_certificate_ends_seconds", "gauge",
+           "When this node's TLS certificate ends, in seconds since 1970.");
+    t.value("oncilla_certificate_ends_seconds", "", static_cast<uint64_t>(metrics.certificate_ends));
+  }
   t.type("oncilla_has_coordinator", "gauge", "1 while this node is, or reaches, the coordinator.");
   t.value("oncilla_has_coordinator", "", view.coordinator().empty() ? 0 : 1);
   t.type("oncilla_stop_looks_total", "counter",

@@ -127,6 +127,14 @@ Status check_own_certificate(SSL_CTX* context, const std::string& file,
                                  "; give it a subjectAltName, such as DNS:" + names.front());
 }
 
+int64_t own_certificate_ends(SSL_CTX* context) {
+  X509* certificate = SSL_CTX_get0_certificate(context);
+  OCM_DASSERT(certificate != nullptr);
+  struct tm ends {};
+  const bool is_date = ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &ends) == 1;
+  return is_date ? ::timegm(&ends) : 0;
+}
+
 Status check_kept_secret(const char* what, const std::string& file, const struct stat& info) {
   const mode_t too_much = info.st_uid == 0 ? 037 : 077;  // root may let the daemon's group read it
   if ((info.st_mode & too_much) == 0) return {};

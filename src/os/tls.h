@@ -6,6 +6,7 @@
 // Threads: any; one SSL by one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ std::string subject_of(x509_st* certificate);
 /// kAuth (says which).
 Status check_own_certificate(ssl_ctx_st* context, const std::string& file,
                              const std::vector<std::string>& names);
+
+/// When the own certificate of `context` ends: seconds since 1970, UTC.
+int64_t own_certificate_ends(ssl_ctx_st* context);
 
 /// A file with a secret is open to its owner, one of root to its group for reading too, and to nobody else.
 /// `what`: its key in the configuration. Errors: kAuth.

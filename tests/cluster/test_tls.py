@@ -2,12 +2,14 @@
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -15,6 +17,7 @@ import rawprogram
 from harness import wait_for, works
 from ocmlib import OcmError, find_binary
 from test_hostile import address_of
+from test_operator import metric
 from test_strangers import LIMIT, many_descriptors  # noqa: F401
 
 MIB = 1 << 20
@@ -63,6 +66,20 @@ def certificates(tmp_path_factory):
     for usage in ("serverAuth", "clientAuth"):
         make_certificate(folder, "ours", usage, common_name="n2", usage=usage)
     return folder
+
+
+def make_short(folder, name, seconds):
+    """A certificate of the cluster's authority that ends then: `openssl x509` counts in days."""
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+            "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr")
+    (folder / "index.txt").touch()
+    (folder / "ca.cnf").write_text(
+        f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index.txt\nnew_certs_dir={folder}\nrand_serial=yes\n"
+        "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+    ends = time.strftime("%y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
+    openssl("ca", "-batch", "-config", folder / "ca.cnf", "-cert", folder / "ours.pem", "-keyfile", folder / "ours.key",
+            "-in", folder / f"{name}.csr", "-out", folder / f"{name}.pem", "-enddate", ends, "-notext")
+    (folder / f"{name}.key").chmod(0o600)
 
 
 def start(cluster, certificates, extra=()):
@@ -410,3 +427,17 @@ def test_nobody_with_a_certificate_stands_between_two_daemons(make_cluster, cert
     in_logs(cluster, n2=["peer_refused", "another cluster token"])
     assert set(cluster.program(cluster["n1"]).nodes()) == {"n1"}
     relay.close()
+
+
+def test_a_certificate_that_ends_soon_is_told(make_cluster, tmp_path):
+    """At the start, when it has ended, and as a metric; of one that is good for longer nothing is told."""
+    make_ca(tmp_path, "ours")
+    make_certificate(tmp_path, "ours", "n2", days="40")
+    make_short(tmp_path, "n1", 10)
+    now = time.time()
+    [short], [good] = (start(make_cluster(names=(name,), start=False), tmp_path).nodes for name in ("n1", "n2"))
+    assert re.search(r"warn certificate_expires certificate=\S*/n1.pem hours=0 ", short.log())
+    assert now < metric(short, "oncilla_certificate_ends_seconds") < now + 12
+    assert metric(good, "oncilla_certificate_ends_seconds") > now + 39 * 86400
+    wait_for("it has ended", lambda: "error certificate_expired" in short.log(), 30)
+    assert " certificate_" not in good.log()
