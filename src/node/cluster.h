@@ -61,6 +61,8 @@ class Cluster {
     const wire::NodeView* known = has_coordinator() ? find(node) : nullptr;
     return known != nullptr && is_state(*known, control::NodeState::kAlive);
   }
+  /// LeaseHolder::is_cut_off() of control/quorum.h: whoever does not answer may be well.
+  bool is_cut_off() const { return quorum_.is_cut_off(); }
   /// False while this daemon has just started and does not know the others yet.
   bool settled() const;
   /// This daemon, or the coordinator that it is, has started so lately that living nodes may be unknown yet.

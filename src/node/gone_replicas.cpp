@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/assert.h"
 #include "base/fault.h"
 
 namespace ocm::node {
@@ -65,13 +66,13 @@ void GoneReplicas::look() {
     given_up_.clear();
     asks_lost_ = true;
   }
+  if (view != looked_at_) failed_until_ns_.clear();  // whoever came may answer
   looked_at_ = view;
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
   const auto is_past = [now = core_.now_ns()](const auto& one) { return now >= one.second; };
   std::erase_if(no_room_until_ns_, is_past);
   std::erase_if(failed_until_ns_, is_past);
-  std::erase_if(silent_until_ns_, is_past);
   control::Shortage away;
   const auto is_away = [&](const wire::ExtentDescriptor& extent) {
     (void)gone_for_long(extent, at.gone_since_ns);
@@ -145,7 +146,7 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
   const auto is_hope = [&](const wire::ExtentDescriptor* one) {
     const ExtentId id = id_of(*one);
     return one != of && !one->lost() && !given_up_.contains(id) && seems_to_live(id) &&
-           !silent_until_ns_.contains(id.address.partition());
+           !silent_.contains(id.address.partition());
   };
   if (std::none_of(extents.begin(), extents.end(), is_hope)) found->turn.is_hopeless = true;
   size_t& waiting = at.waiting[{found->turn.is_hopeless, uid}];
@@ -198,7 +199,7 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
     again_ = true;
     if (lost.code() == Code::kLimit)  // R14 of control/loss.h; those of others go on
       no_room_until_ns_[one.turn.uid] = core_.now_ns() + 8 * deadline_ns;
-    else
+    else if (!cluster_.is_cut_off())
       note_silent(one);
     co_return false;
   }
@@ -209,14 +210,30 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
 }
 
 void GoneReplicas::note_silent(const Gone& one) {
-  const uint64_t until_ns =
+  failed_until_ns_[one.replica] =
       core_.now_ns() + 8 * core_.config.failure_deadline_ns();  // longer than an attempt
-  failed_until_ns_[one.replica] = until_ns;
   for (const ExtentId& id : one.part) {
-    if (id != one.replica && id.address.partition() != core_.partition)
-      silent_until_ns_[id.address.partition()] = until_ns;
+    const uint32_t home = id.address.partition();
+    if (id != one.replica && home != core_.partition && silent_.insert(home).second)
+      core_.env.spawn(until_it_answers(id));
   }
   waiting_.clear();  // the next look knows it
+}
+
+Task<void> GoneReplicas::until_it_answers(ExtentId extent) {
+  const uint32_t home = extent.address.partition();
+  bool was_silent = false;
+  while (!core_.draining && seems_to_live(extent)) {
+    const wire::NodeView* node = cluster_.find_partition(home);
+    OCM_DASSERT(node != nullptr);
+    const Status there = co_await is_there_(node->name(), extent);
+    if (there.is_ok() || there.code() == Code::kRevoked) break;
+    was_silent = true;
+    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+  }
+  silent_.erase(home);
+  if (was_silent) failed_until_ns_.clear();
+  again_ = true;
 }
 
 std::map<std::string, uint32_t> GoneReplicas::freed_their_replicas() const {

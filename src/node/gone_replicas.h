@@ -70,6 +70,8 @@ class GoneReplicas {
   control::Task<bool> is_given_up(const Gone& one);
   /// Nobody answered for it: neither voters nor, as far as this daemon can tell, a home of its part.
   void note_silent(const Gone& one);
+  /// Keeps the extent's home among the silent ones until it answers, or is gone.
+  control::Task<void> until_it_answers(ExtentId extent);
   bool gone_for_long(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
   /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
   /// daemon of a name.
@@ -86,8 +88,8 @@ class GoneReplicas {
   const IsThere is_there_;
   std::vector<Gone> waiting_;
   std::map<ExtentId, control::ToGiveUp> under_way_;
-  std::map<ExtentId, uint64_t> failed_until_ns_;   // nobody answered: hopeless for so long
-  std::map<uint32_t, uint64_t> silent_until_ns_;   // the same of all parts with these homes, by partition
+  std::map<ExtentId, uint64_t> failed_until_ns_;   // nobody answered: hopeless for so long, in the same view
+  std::set<uint32_t> silent_;                      // homes by partition: without them no part has hope
   std::map<uint32_t, uint64_t> no_room_until_ns_;  // by uid: its losses are not asked for until then
   GoneSince gone_since_ns_;
   control::Shortage away_;       // when the sessions were looked at last

@@ -113,6 +113,8 @@ class Quorum {
   /// of `successor`), kDeadline (nobody knows: ask again).
   control::Task<Status> end(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId successor,
                             uint64_t give_up_ns);
+  /// LeaseHolder::is_cut_off().
+  bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   /// The generation before which this node freed all of its replicas, for nobody knew which of them were old; 0: never.
   uint32_t replicas_freed_before() const { return replicas_freed_before_; }
 
@@ -128,7 +130,6 @@ class Quorum {
   /// Of a replica, as lose() says it.
   control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns,
                                    Code no_room = Code::kDeadline);
-  bool is_cut_off() const { return holder_.is_cut_off(core_.now_ns()); }
   control::Task<void> keep_lease();
   void ask_round();
   void ask_voter(const wire::Council& council, const wire::Voter& voter);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "base/fault.h"
 #include "control/parts.h"
@@ -284,8 +286,10 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
 
 std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
   const uint64_t now = core_.now_ns();
-  std::erase_if(failed_until_ns_, [&](const auto& entry) { return entry.second <= now; });
-  std::vector<std::pair<std::pair<bool, uint64_t>, Spare>> rooms;
+  const auto is_past = [&](const auto& entry) { return entry.second <= now; };
+  std::erase_if(failed_until_ns_, is_past);
+  std::erase_if(avoided_until_ns_, is_past);
+  std::vector<std::pair<std::tuple<bool, bool, uint64_t>, Spare>> rooms;
   for (const control::NodeRoom& room : cluster_.rooms()) {
     const wire::NodeView* node = cluster_.find(room.name);
     const uint64_t free_bytes = room.bytes_free(job.kind);
@@ -294,7 +298,8 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
       return id.address.partition() == node->partition() && !is_in(job.lost, id);
     });
     if (has_one || room.name == core_.name) continue;
-    rooms.push_back({{failed_until_ns_.contains(room.name), ~free_bytes},
+    const bool is_avoided = avoided_until_ns_.contains({job.uid, node->partition()});
+    rooms.push_back({{failed_until_ns_.contains(room.name), is_avoided, ~free_bytes},
                      {room.name, node->partition(), node->partition(), {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -310,6 +315,10 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
   if (!kind) co_return false;
   job->kind = *kind;
   job->bytes = lease->bytes;
+  for (const ExtentId& lost : job->lost) {
+    const uint32_t partition = lost.address.partition();
+    avoided_until_ns_[{job->uid, partition}] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
+  }
   job->no_room = rooms_for(*job).empty();
   if (job->no_room) co_return false;
   for (const ExtentId& lost : job->lost) {  // M6

@@ -286,6 +286,8 @@ class Remaker {
   std::set<std::shared_ptr<Job>> giving_;            // made again, and a home has not heard of it
   std::map<ExtentId, uint64_t> not_before_ns_;       // after a failure
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
+  /// By user and partition: a replica there was given up, and lives perhaps; a writer may still not reach it.
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> avoided_until_ns_;
   std::map<ExtentId, wire::PlanPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan

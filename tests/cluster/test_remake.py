@@ -203,6 +203,47 @@ def test_parts_whose_other_home_is_not_reached_keep_no_others_waiting(make_netns
         assert one.holds(0, 1, 4096)
 
 
+def test_an_owner_that_was_cut_off_knows_again_whose_homes_answer(make_netns_cluster):
+    """What failed because it was itself cut off says nothing about the others: 8 failure deadlines would pass else."""
+    cluster = make_netns_cluster(names=NAMES, extra=SOON)
+    program = cluster.program(cluster["n5"])
+    lost = [program.alloc(4096, layout="replicated", nodes=["n3", "n4"]) for _ in range(200)]
+    good = [program.alloc(4096, layout="replicated", nodes=["n3", "n2"]) for _ in range(20)]
+    for one in good:
+        one.fill(0, 1, 4096)
+    cluster["n3"].kill()
+    cluster["n4"].kill()
+    wait_for("they are known to be dead", lambda: {node["state"] for node in cluster["n5"].status()["nodes"]
+                                                   if node["name"] in ("n3", "n4")} == {"dead"}, PATIENCE_S)
+    time.sleep(0.7 * FAILURE_DEADLINE_S)  # it is about to have their replicas given up
+    cluster.cut(cluster["n5"])
+    time.sleep(2 * FAILURE_DEADLINE_S)
+    cluster.restore(cluster["n5"])
+    wait_for("the copies are made again",
+             lambda: sum(made_again(node) for node in cluster.nodes) >= len(good), 7 * FAILURE_DEADLINE_S)
+    cluster["n2"].kill()
+    for one in good:
+        assert one.holds(0, 1, 4096)
+    assert len(lost) == 200  # they live as long as this
+
+
+def test_a_part_is_not_made_again_where_its_writer_does_not_reach_it(make_netns_cluster):
+    cluster = make_netns_cluster(names=NAMES, extra=SOON)
+    a = replicated(cluster, at="n2", nodes=("n3", "n1"), count=4096)
+    others = [replicated(cluster, nodes=nodes) for nodes in (("n4", "n5"), ("n2", "n4"))]  # n3 has the most room
+    cluster.cut_pair(cluster["n2"], cluster["n3"])
+    a.fill(0, 1, 4096)
+    wait_made_again(cluster, 1)
+    for value in range(2, 6):  # given up again, each had its next replica on n3
+        a.fill(0, value, 4096)
+    assert sum(made_again(node) for node in cluster.nodes) == 1
+    assert cluster["n2"].log().count(" replica_lost ") == 1
+    cluster["n1"].kill()
+    assert a.holds(0, 5, 4096)
+    for one in others:
+        one.free()
+
+
 def test_a_handle_that_slept_through_many_copies_finds_its_bytes(five):
     a = replicated(five, at="n5")
     a.publish("old", 0o600)
