@@ -78,22 +78,22 @@ void Cluster::add_figures(wire::NodeView& self) const {
 }
 
 Task<void> Cluster::beat() {
-  uint64_t next_ns = core_.now_ns();
   while (!core_.draining) {
+    const uint64_t since_ns = core_.now_ns();
     co_await beat_once();  // first: after a standstill what this node knew of others is old
     for (Home::Orphan& orphan : home_.tick(core_.now_ns())) {
       if (asking_.insert(orphan.session).second) core_.env.spawn(ask_for(std::move(orphan)));
     }
     look_for_runs_that_are_over();
-    const uint64_t now = core_.now_ns();
     uint64_t pause_ns = core_.config.heartbeat_ns();
     // The coordinator looks more often, so that a death is known soon after the deadline.
     constexpr size_t kManyNodes = 256;
     if (is_coordinator() && coordinator_->nodes() > 1 && coordinator_->nodes() < kManyNodes) {
-      pause_ns = std::min(pause_ns, core_.config.failure_deadline_ns() / 20);
+      pause_ns = std::min(pause_ns, core_.config.failure_deadline_ns() / 24);
     }
-    next_ns = std::max(next_ns + pause_ns, now + 1'000'000);
-    co_await core_.env.sleep_ns(next_ns - now);
+    const bool is_late = core_.now_ns() - since_ns >= pause_ns;
+    const uint64_t left_ns = is_late ? 1'000'000 : core_.until_next_ns(pause_ns);
+    co_await core_.env.sleep_ns(left_ns);
   }
 }
 

@@ -57,10 +57,12 @@ class VoterStore {
 };
 
 struct Core {
-  Core(Config c, control::Env& environment) : config(std::move(c)), env(environment) {}
+  Core(Config c, control::Env& environment)
+      : config(std::move(c)), env(environment), began_ns(environment.now_ns()) {}
 
   const Config config;
   control::Env& env;
+  const uint64_t began_ns;
   std::string name;
   control::Incarnation incarnation;
   uint32_t partition = 0;
@@ -83,6 +85,11 @@ struct Core {
   log::Limiter limiter;  // of the lines that others can cause; the loop's
 
   uint64_t now_ns() const { return env.now_ns(); }
+  /// What looks at something once in each period sleeps until then: an idle daemon wakes once for all that look.
+  uint64_t until_next_ns(uint64_t period_ns) const {
+    OCM_DASSERT(period_ns > 0);
+    return period_ns - (now_ns() - began_ns) % period_ns;
+  }
   /// The coordinator's role passes on to other nodes (control/seat.h).
   bool passes_on() const { return !config.seeds.empty(); }
   uint64_t deadline_ns() const { return now_ns() + config.failure_deadline_ns(); }

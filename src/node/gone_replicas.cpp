@@ -47,7 +47,7 @@ bool GoneReplicas::seems_to_live(ExtentId replica) const {
 
 Task<void> GoneReplicas::run() {
   while (!core_.draining) {
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.until_next_ns(core_.config.heartbeat_ns()));
     look();
     begin_next();
   }
@@ -229,7 +229,7 @@ Task<void> GoneReplicas::until_it_answers(ExtentId extent) {
     const Status there = co_await is_there_(node->name(), extent);
     if (there.is_ok() || there.code() == Code::kRevoked) break;
     was_silent = true;
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    co_await core_.env.sleep_ns(core_.until_next_ns(core_.config.heartbeat_ns()));
   }
   silent_.erase(home);
   if (was_silent) failed_until_ns_.clear();

@@ -108,7 +108,7 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
 Task<void> Quorum::keep_lease() {
   const uint64_t pause_ns = std::min(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 8);
   while (!core_.draining) {
-    co_await core_.env.sleep_ns(pause_ns);
+    co_await core_.env.sleep_ns(core_.until_next_ns(pause_ns));
     ask_round();
     memory_.keep(*voter_);
     if (core_.passes_on()) seek_seat();

@@ -108,7 +108,7 @@ Remaker::Progress Remaker::progress() const {
 Task<void> Remaker::run() {
   bool at_once = false;
   while (!core_.draining) {
-    if (!at_once) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
+    if (!at_once) co_await core_.env.sleep_ns(core_.until_next_ns(core_.config.heartbeat_ns()));
     at_once = co_await make_parts_again() && !core_.draining;
   }
 }

@@ -211,9 +211,9 @@ std::string former_council_is_heard_of(uint64_t seed, const std::set<fault::Poin
   const std::shared_ptr<Handle> of_y = attached_to_x(script, y);
   world.cut_node(kCut);
   put_within(script, x, of_x, "put while a home is cut off", 8000);
-  script.run_for_ms(1000 + seed % 4 * 400);
+  script.run_for_ms(800 + seed % 4 * 400);
   script.restart({1, 2}, seed % 3 * 10);
-  script.run_for_ms(800 + 331 * seed % 3000);  // the one that is left is a council of its own, or not yet
+  script.run_for_ms(850 + 331 * seed % 3000);  // the one that is left is a council of its own, or not yet
   script.restart({0, 1, 2}, seed / 2 % 3 * 300);
   if (seed % 2 == 0) {
     script.run_for_ms(seed * 53 % 500);
