@@ -238,10 +238,10 @@ std::string resumption_comes_late(uint64_t seed, const std::set<fault::Point>& b
   script.start(program, [&]() -> Task<void> { (void)co_await program->attach("nothing", false); });
   script.run_for_ms(500);
   world.cut_link(0, 2);
-  script.run_for_ms(3000);
+  script.run_for_ms(2600);
   world.end_program(*program);
   world.restore_link(0, 2);  // it has returned: told over a new connection
-  script.run_for_ms(1000 + 200 * seed);
+  script.run_for_ms(1300 + 200 * seed);
   world.ways().restore(1, 2);
   script.run_for_ms(15'000);
   world.check_unused();
@@ -759,7 +759,7 @@ const std::vector<Schedule>& schedules_of_sessions() {
       {"a hello is given up", hello_is_given_up, 9},
       {"a resumption is given up", resumption_is_given_up, 6},
       {"the daemon ends with news", daemon_ends_with_news, 12},
-      {"a resumption comes late", resumption_comes_late, 12},
+      {"a resumption comes late", resumption_comes_late, 24},
       {"a resumption is not heard", resumption_is_not_heard, 8},
       {"the coordinator is out of reach", only_the_coordinator_is_out_of_reach, 4},
       {"a daemon shuts down", daemon_shuts_down, 24},
