@@ -1,6 +1,5 @@
 #include "node/peers.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -11,7 +10,6 @@ namespace {
 
 constexpr uint64_t kDialNs = 1'000'000'000;
 constexpr uint64_t kRefusedNs = 100'000'000;
-constexpr uint64_t kLookMaxNs = 10'000'000;
 
 }  // namespace
 
@@ -41,10 +39,8 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   const std::shared_ptr<Peer> peer = slot;
   // What another caller's dial came to says little (its deadline may have been short): this one makes its
   // own.
-  uint64_t pause_ns = 200'000;  // a dial takes little; after one that was refused this waits for longer
   while ((peer->dialling || core_.now_ns() < peer->refused_until_ns) && core_.now_ns() < deadline_ns) {
-    co_await core_.env.sleep_ns(std::min(pause_ns, deadline_ns - core_.now_ns()));
-    pause_ns = std::min(2 * pause_ns, kLookMaxNs);
+    co_await core_.env.sleep_ns(200'000);
   }
   if (peer->connection && peer->connection->is_open()) co_return peer->connection;
   if (peer->dialling) co_return Status(Code::kDeadline, "no answer from " + address + " in time");

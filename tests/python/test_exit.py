@@ -51,6 +51,16 @@ def run(program: str, socket: str) -> subprocess.CompletedProcess[str]:
                           text=True, timeout=60, check=False, env=environment)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_table_is_left(cluster):
+    """The cluster is that of all files: others look at all of its tables."""
+    yield
+    with oncilla.connect(cluster["n1"].socket_path) as pool:
+        for name in pool.tables():
+            if name.startswith("exit"):
+                pool.table(name).drop()
+
+
 @pytest.mark.timeout(300)  # seconds on an idle machine
 @pytest.mark.parametrize("what", BLOCKED)
 def test_a_program_ends_while_a_daemon_thread_is_in_a_call(cluster, what):
