@@ -34,7 +34,9 @@ def silent(tmp_path):
 
 def over(file, path):
     """A prefix for a process that has `file` in place of `path`."""
-    return ["unshare", "-m", "sh", "-c", f"mount --bind '{file}' {path} && exec \"$@\"", "sh"]
+    # As a slave it lets go of other tests' network namespaces when they are removed.
+    return ["unshare", "--mount", "--propagation", "slave",
+            "sh", "-c", f"mount --bind '{file}' {path} && exec \"$@\"", "sh"]
 
 
 def test_a_daemon_starts_serves_and_stops(make_cluster, silent):
