@@ -6,6 +6,7 @@ make test-long covers, beyond make test:
   models       the exhaustive checkers with their deep worlds, where tests/model has them
   wheel        compiled whole by pip, instead of with the libraries that make test has compiled
   soak         100,000 random operations over three real nodes, every byte compared
+  computing    programs that compute for 45 seconds in the middle of a get or a put
   fuzzers      each decoder of bytes from outside, and whole messages of hostile programs and nodes, for 60 seconds
                each, from tests/fuzz/corpus; what they find stays in .cache/fuzz (scripts/fuzz.sh merge: into the former)
   sanitizers   what make test-sanitizers runs in short: 300 lives and 10 whole hours of the simulation under the address
@@ -23,6 +24,7 @@ done
 OCM_WHEEL_WHOLE=1 suite "wheel" run_python python/test_install.py
 export OCM_SOAK_OPS=${OCM_SOAK_OPS:-100000}
 suite "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
+suite "computing" env OCM_COMPUTES_S=45 run_cluster --timeout 300 tests/cluster/test_async.py -k computes
 suite "fuzzers" scripts/fuzz.sh 60
 
 run_lives() {  # PROGRAM COUNT: one after the other; of one that fails, its end

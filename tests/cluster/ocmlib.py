@@ -187,6 +187,10 @@ class Allocation:
     def wait(self):
         check(lib().ocm_op_wait(self.op, 2, 0))  # and free the handle
 
+    def moved(self, offset: int, count: int) -> bytes:
+        """Of what was started last, from where it began."""
+        return c.string_at(c.byref(self.buffer, offset), count)
+
     def start_many(self, count: int, each: int) -> int:
         """Gets of `each` bytes, one behind the other; an eventfd is told of each. Its descriptor."""
         self.signal = os.eventfd(0, os.EFD_NONBLOCK)

@@ -11,6 +11,7 @@ from ocmlib import DEDICATED, OcmError
 
 MIB = 1 << 20
 LONG = 96 * MIB  # more than all buffers on the way
+COMPUTES_S = float(os.environ.get("OCM_COMPUTES_S", 3 * FAILURE_DEADLINE_S))
 
 
 @pytest.fixture
@@ -31,6 +32,19 @@ def test_what_was_started_ends_while_nobody_waits(netns_cluster, far):
     far.call("start_many", 16, MIB)
     assert far.call("told_within", 10 * FAILURE_DEADLINE_S) == 16
     assert far.call("end_many") == pattern(5, 16 * MIB)
+
+
+@pytest.mark.parametrize("what", ["get", "put"])
+def test_an_operation_waits_while_its_program_computes(netns_cluster, far, what):
+    """Nobody takes what the home has sent, nor sends the rest, for longer than a node may be silent."""
+    far.fill(0, 5, LONG)
+    far.call("start", what, 0, LONG)
+    far.program.kill(signal.SIGSTOP)
+    time.sleep(COMPUTES_S)
+    far.program.kill(signal.SIGCONT)
+    far.call("wait")
+    assert far.call("moved", LONG - MIB, MIB) == far.get(LONG - MIB, MIB)
+    assert far.get(LONG - MIB, MIB) == (pattern(5, LONG)[-MIB:] if what == "get" else bytes(MIB))
 
 
 def test_a_node_that_dies_ends_what_nobody_waits_for(netns_cluster, far):
