@@ -35,6 +35,7 @@ void Invariants::check() {
   if (round_ % 25 == 0) {
     losses_agree();
     homes_are_valid();
+    generations_are_new();
     names_are_valid();
     removed_names_stay_away();
   }
@@ -205,6 +206,17 @@ void Invariants::homes_are_valid() {
       violate("P3: the sessions of " + name_of(node) + " are not valid");
     if (daemon && daemon->let_in_older)
       violate("G2: " + name_of(node) + " let in an older connection of a program");
+  }
+}
+
+void Invariants::generations_are_new() {
+  for (const auto& [id, memory] : world_.memories) {
+    for (const Memory::Piece& piece : memory->pieces) {
+      std::string& made_for = made_for_[piece.id];
+      if (!made_for.empty() && made_for != id && world_.memories.contains(made_for))
+        violate("T4: an extent of " + name_of(piece.node) + " has the id of another");
+      made_for = id;  // also of what was joined, whose parts are no allocations any more
+    }
   }
 }
 

@@ -40,6 +40,7 @@ class Invariants {
   void councils_continue();                    // Q6
   void losses_agree();                         // R1, R2
   void homes_are_valid();                      // T1 to T3, T5, L1, L2, L4 to L6; G2; P3 of sessions
+  void generations_are_new();                  // T4
   void names_are_valid();                      // N1, N6
   void removed_names_stay_away();              // N2
   void replicas_have_what_was_acknowledged();  // M1, M2
@@ -58,7 +59,8 @@ class Invariants {
     std::vector<wire::Council> voted_in;
     std::vector<ExtentId> replicas;
   };
-  std::map<uint64_t, Followed> followed_;  // by the daemon's run
+  std::map<uint64_t, Followed> followed_;     // by the daemon's run
+  std::map<ExtentId, std::string> made_for_;  // allocation id
 };
 
 }  // namespace ocm::simulation
