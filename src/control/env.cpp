@@ -16,6 +16,36 @@ Task<void> counted(Task<void> task, size_t& left, Signal& done) {
 
 }  // namespace
 
+/// One that sleeps until its deadline. Either of the two may end first.
+struct Signal::Sleeper {
+  explicit Sleeper(Signal& of) : signal(&of) { of.sleeping_.push_back(this); }
+  ~Sleeper() {
+    if (signal != nullptr) std::erase(signal->sleeping_, this);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  Signal* signal;  // null: notified
+  std::function<void()> wake;
+};
+
+Task<void> Signal::wait_until(uint64_t deadline_ns) {
+  const uint64_t now_ns = env_.now_ns();
+  if (now_ns >= deadline_ns) co_return;
+  Sleeper self(*this);
+  co_await env_.sleep_ns(deadline_ns - now_ns, &self.wake);
+}
+
+void Signal::notify() {
+  for (const std::coroutine_handle<> one : waiting_) env_.resume_soon(one);
+  waiting_.clear();
+  for (Sleeper* const one : std::exchange(sleeping_, {})) {
+    OCM_DASSERT(one->signal == this && one->wake);
+    one->signal = nullptr;
+    one->wake();
+  }
+}
+
 void Env::task_failed(const char* what) { log::error("control_task_failed", {{"what", what}}); }
 
 Task<void> Env::guarded(Task<void> task) {

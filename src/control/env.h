@@ -28,7 +28,8 @@ class Env {
 
   /// Monotonic. Two daemons' clocks agree in nothing but, within a twentieth, their speed.
   virtual uint64_t now_ns() const = 0;
-  virtual Task<void> sleep_ns(uint64_t ns) = 0;
+  /// `wake` (may be null; it outlives the sleep) gets what ends the sleep at once, and is empty again afterwards.
+  virtual Task<void> sleep_ns(uint64_t ns, std::function<void()>* wake = nullptr) = 0;
   /// Cryptographically random, but for a simulation.
   virtual void fill_random(std::span<std::byte> out) = 0;
   /// Runs it soon, in the order of the calls.
@@ -116,15 +117,17 @@ class Signal {
     };
     return Wait{*this};
   }
+  /// Until the next notify(), until `deadline_ns` at most. The signal may end meanwhile.
+  Task<void> wait_until(uint64_t deadline_ns);
   /// All that wait go on.
-  void notify() {
-    for (const std::coroutine_handle<> one : waiting_) env_.resume_soon(one);
-    waiting_.clear();
-  }
+  void notify();
 
  private:
+  struct Sleeper;
+
   Env& env_;
   std::vector<std::coroutine_handle<>> waiting_;
+  std::vector<Sleeper*> sleeping_;  // in wait_until()
 };
 
 }  // namespace ocm::control

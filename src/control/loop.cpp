@@ -8,9 +8,11 @@
 
 namespace ocm::control {
 
-Task<void> Loop::sleep_ns(uint64_t ns) {
+Task<void> Loop::sleep_ns(uint64_t ns, std::function<void()>* wake) {
   asio::steady_timer timer(context_, std::chrono::nanoseconds(ns));
+  if (wake != nullptr) *wake = [&timer] { timer.cancel(); };
   co_await completed([&](auto done) { timer.async_wait(done); });
+  if (wake != nullptr) *wake = nullptr;
 }
 
 void Loop::post(std::function<void()> what) { asio::post(context_, std::move(what)); }

@@ -53,7 +53,7 @@ class Loop final : public Env {
 
   uint64_t now_ns() const override { return os::now_ns(); }
   void fill_random(std::span<std::byte> out) override { os::fill_random(out); }
-  Task<void> sleep_ns(uint64_t ns) override;
+  Task<void> sleep_ns(uint64_t ns, std::function<void()>* wake = nullptr) override;
   void post(std::function<void()> what) override;
 
   /// For what waits for the kernel.

@@ -35,28 +35,38 @@ control::Task<Result<wire::Envelope>> Peers::call(std::string address, wire::Env
 control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string address,
                                                                      uint64_t deadline_ns) {
   auto& slot = peers_[address];
-  if (!slot) slot = std::make_shared<Peer>();
+  if (!slot) slot = std::make_shared<Peer>(core_.env);
   const std::shared_ptr<Peer> peer = slot;
-  // What another caller's dial came to says little (its deadline may have been short): this one makes its
-  // own.
-  while ((peer->dialling || core_.now_ns() < peer->refused_until_ns) && core_.now_ns() < deadline_ns) {
-    co_await core_.env.sleep_ns(200'000);
+  // A dial that began before says nothing of now: all that wait take what the next one comes to.
+  const uint64_t dials_before = peer->dials;
+  while (core_.now_ns() < deadline_ns && peer->refused_dial <= dials_before) {
+    if (peer->dialling)
+      co_await peer->dialled.wait_until(deadline_ns);
+    else if (const uint64_t now_ns = core_.now_ns(); now_ns < peer->refused_until_ns)
+      co_await core_.env.sleep_ns(std::min(peer->refused_until_ns, deadline_ns) - now_ns);
+    else
+      break;
   }
   if (peer->connection && peer->connection->is_open()) co_return peer->connection;
   if (peer->dialling) co_return Status(Code::kDeadline, "no answer from " + address + " in time");
-  if (core_.now_ns() < peer->refused_until_ns) co_return peer->refused;
+  if (peer->refused_dial > dials_before || core_.now_ns() < peer->refused_until_ns) co_return peer->refused;
   peer->dialling = true;
+  const uint64_t dial = ++peer->dials;
+  const uint64_t long_enough_ns = core_.now_ns() + kDialNs;
   Result<std::shared_ptr<control::Link>> dialled = Status(Code::kNoFds);
   if (!fault::at(fault::Point::kPeerNoFds))
-    dialled = co_await dial_(address, std::min(deadline_ns, core_.now_ns() + kDialNs));
-  OCM_DASSERT(peer->dialling);  // nobody else dials meanwhile
+    dialled = co_await dial_(address, std::min(deadline_ns, long_enough_ns));
+  OCM_DASSERT(peer->dialling && peer->dials == dial);  // nobody else dials meanwhile
   peer->dialling = false;
+  peer->dialled.notify();
   if (!dialled.is_ok()) {
     // Whatever it was, nobody heard the request: it is told later, as where the peer does not answer.
     const Status& why = dialled.status();
     const bool known = why.code() == Code::kAuth || why.code() == Code::kDeadline;
     peer->refused = known ? why : Status(Code::kPeerLost, why.to_string());
     peer->refused_until_ns = core_.now_ns() + kRefusedNs;
+    // Who has more time left than the caller had would wait longer.
+    if (why.code() != Code::kDeadline || deadline_ns >= long_enough_ns) peer->refused_dial = dial;
     co_return peer->refused;
   }
   peer->connection = std::move(dialled).value();

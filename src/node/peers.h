@@ -39,10 +39,14 @@ class Peers {
 
  private:
   struct Peer {
+    explicit Peer(control::Env& env) : dialled(env) {}
     std::shared_ptr<control::Link> connection;
     bool dialling = false;
-    bool renewing = false;          // renew() runs
-    bool forgotten = false;         // while somebody dials
+    control::Signal dialled;    // a dial has ended
+    uint64_t dials = 0;         // that were begun
+    uint64_t refused_dial = 0;  // the last that failed for another reason than its caller's short deadline
+    bool renewing = false;      // renew() runs
+    bool forgotten = false;     // while somebody dials
     uint64_t refused_until_ns = 0;  // after a failed dial: fail fast for a moment
     Status refused;
   };

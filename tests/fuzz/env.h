@@ -29,8 +29,11 @@ class Env final : public control::Env {
 
   uint64_t now_ns() const override { return now_ns_; }
   void post(std::function<void()> what) override { ready_.push_back(std::move(what)); }
-  control::Task<void> sleep_ns(uint64_t ns) override {
-    (void)co_await wait(std::make_shared<Waiter>(*this), now_ns_ + ns);
+  control::Task<void> sleep_ns(uint64_t ns, std::function<void()>* wake = nullptr) override {
+    const auto waiter = std::make_shared<Waiter>(*this);
+    if (wake != nullptr) *wake = [&waiter] { waiter->finish(); };
+    (void)co_await wait(waiter, now_ns_ + ns);
+    if (wake != nullptr) *wake = nullptr;
   }
   /// True if it was finished before the deadline.
   control::Task<bool> wait(std::shared_ptr<Waiter> waiter, uint64_t deadline_ns) {

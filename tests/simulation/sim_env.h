@@ -90,9 +90,11 @@ class SimEnv final : public control::Env, public std::enable_shared_from_this<Si
   uint64_t now_ns() const override {
     return base_ns_ + scale(clock_.now_ns() - start_ns_, rate_ppm_, 1'000'000);
   }
-  Task<void> sleep_ns(uint64_t ns) override {
+  Task<void> sleep_ns(uint64_t ns, std::function<void()>* wake = nullptr) override {
     const auto waiter = std::make_shared<Waiter>(*this);
+    if (wake != nullptr) *wake = [&waiter] { waiter->finish(); };
     co_await wait(waiter, now_ns() + ns);
+    if (wake != nullptr) *wake = nullptr;
   }
   void fill_random(std::span<std::byte> out) override {
     for (size_t at = 0; at < out.size(); at += 8) {

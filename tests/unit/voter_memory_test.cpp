@@ -20,7 +20,7 @@ using control::Voter;
 class GivenEnv final : public control::Env {
  public:
   uint64_t now_ns() const override { return at_ns; }
-  control::Task<void> sleep_ns(uint64_t) override { co_return; }
+  control::Task<void> sleep_ns(uint64_t, std::function<void()>*) override { co_return; }
   void fill_random(std::span<std::byte> out) override {
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i % 2 == 0 ? next_ : next_ >> 8);
     ++next_;
