@@ -1,6 +1,7 @@
 // fabric/tcp over TLS: the same bytes, and only for those whose certificate the CA signed.
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
@@ -190,6 +191,34 @@ TEST_F(TcpTlsTest, RefusesAPlainClient) {
   const auto plain = connector.connect({Fabric::kTcp, server->address(), {}}, credentials(), soon());
   EXPECT_FALSE(plain.is_ok());
   EXPECT_TRUE(connect_with(files("ours")).is_ok());
+}
+
+/// A peer that changes its keys again and again, without a byte of data, has its turn as others have.
+TEST_F(TcpTlsTest, OneReceiveTakesOneRecordWithoutData) {
+  constexpr int kUpdates = 50;
+  int both[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, both), 0);
+  const os::Fd near(both[0]), far(both[1]);
+  auto context = TlsContext::load(files("ours"), TlsRole::kServer);
+  ASSERT_TRUE(context.is_ok());
+  auto made = TlsConnection::make(context.value(), far.get());
+  ASSERT_TRUE(made.is_ok());
+  TlsConnection& home = *made.value();
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> client(SSL_CTX_new(TLS_client_method()),
+                                                                 SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> peer(SSL_new(client.get()), SSL_free);
+  SSL_set_fd(peer.get(), near.get());
+  std::byte byte{};
+  while (SSL_connect(peer.get()) != 1) ASSERT_EQ(home.receive(&byte, 1), 0);
+  for (int i = 0; i < kUpdates; ++i) {
+    ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    ASSERT_EQ(SSL_do_handshake(peer.get()), 1);
+  }
+  ASSERT_EQ(SSL_write(peer.get(), "x", 1), 1);
+  int without_data = 0;
+  while (home.receive(&byte, 1) == 0 && without_data < 2 * kUpdates) ++without_data;
+  EXPECT_EQ(byte, std::byte{'x'});
+  EXPECT_GE(without_data, kUpdates);
 }
 
 /// Of one peer: each reason at once, and then once in a while.

@@ -22,6 +22,9 @@ constexpr uint64_t kReplyInlineBytes = 4096;
 // into the extent whole and aligned.
 constexpr uint64_t kLongPutBytes = 16 * 1024;
 constexpr size_t kAheadOfLongPutBytes = kFrameHeaderBytes;
+// What a receive() counts for at least in the turn of a connection: TLS brings one record at a time, which may have one
+// byte, and takes a microsecond for it.
+constexpr uint64_t kReceiveCosts = 4096;
 
 OpCode op_code(FrameType type) {
   switch (type) {
@@ -154,7 +157,7 @@ bool Connection::move(Scratch& scratch, uint64_t bytes_max) {
     }
     if (n == 0) break;
     moved = true;
-    received += static_cast<uint64_t>(n);
+    received += std::max<uint64_t>(static_cast<uint64_t>(n), kReceiveCosts);
     if (stream_.short_means_empty() && short_) {
       parse(scratch);
       if (answer_staged() || (state_ != State::kClosed && is_congested())) continue;

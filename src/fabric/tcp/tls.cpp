@@ -93,6 +93,9 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const TlsFiles& files, TlsR
   // A client's certificate is verified if it shows one; programs need none, their session's key is their
   // proof.
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  // One receive() takes one record at most, also of those without data (KeyUpdate): a peer that sends nothing else would
+  // keep its worker in SSL_read() for as long as it likes.
+  SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   if (SSL_CTX_load_verify_locations(context.get(), files.ca_file.c_str(), nullptr) != 1) {
