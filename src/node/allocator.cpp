@@ -396,6 +396,7 @@ Task<void> Allocator::end_at(std::shared_ptr<Session> session, std::string node)
 Task<void> Allocator::end_session(std::shared_ptr<Session> session) {
   if (session->ended) co_return;
   session->ended = true;
+  session->goes_on.notify();
   home_.end_session(session->id, core_.incarnation);
   cluster_.note_own_pool();
   for (const auto& [id, held] : session->allocations) {
@@ -486,6 +487,7 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
   }
   co_await core_.env.join(std::move(tasks));
   session->resuming = false;
+  session->goes_on.notify();
 }
 
 void Allocator::node_appeared(const wire::NodeView& node) {

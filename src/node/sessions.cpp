@@ -39,13 +39,13 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
       fault::reached(fault::State::kSessionTakenUp);
     } else {
       OCM_TRY(check_room(uid));
-      session = std::make_shared<Session>();
+      session = std::make_shared<Session>(core_.env);
       session->id = id;
       session->resumed = true;
     }
   } else {
     OCM_TRY(check_room(uid));
-    session = std::make_shared<Session>();
+    session = std::make_shared<Session>(core_.env);
     session->id = with_uid(core_.env.random_id<SessionId>(), uid);
   }
   if (fault::at(fault::Point::kSessionNoFds)) return Code::kNoFds;

@@ -46,15 +46,18 @@ inline Status unsettled() {
 }
 
 struct Session {
+  explicit Session(control::Env& env) : goes_on(env) {}
+
   SessionId id;
   uint32_t uid = 0;
   uint32_t pid = 0;
   std::string program;
   bool ended = false;
-  bool resumed = false;   // its daemon restarted under it
-  bool resuming = false;  // the homes have not been told of that yet
-  bool heard = false;     // its program had the answer to its hello, has shown what it has, and said more
-  bool waiting = false;   // for its program, which closed the connection before it was heard
+  bool resumed = false;     // its daemon restarted under it
+  bool resuming = false;    // the homes have not been told of that yet
+  control::Signal goes_on;  // it is not resuming any more, or has ended
+  bool heard = false;       // its program had the answer to its hello, has shown what it has, and said more
+  bool waiting = false;     // for its program, which closed the connection before it was heard
   size_t hellos = 0;
   Records allocations;
   /// Extents that are in `allocations` only because homes reported them, by address: the ids they know.
