@@ -107,7 +107,7 @@ class Signal {
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
 
-  /// Until the next notify().
+  /// Until the next notify(). The signal ends before its environment does: who is destroyed as it waits stays noted.
   auto wait() {
     struct Wait {
       Signal& signal;

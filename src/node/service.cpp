@@ -71,7 +71,7 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
       program->session->heard = true;
     // What the homes report comes first, and a silent one is waited for no longer than for any answer.
     while (!request.has_session_restore() && program->session->resuming && !program->session->ended)
-      co_await program->session->goes_on.wait();
+      co_await program->session->goes_on.wait_until(core_.deadline_ns());
     reply = co_await programs_.answer(program->session, std::move(request));
   }
   core_.metrics.request(name, core_.now_ns() - start_ns, reply.message.code());
@@ -152,7 +152,7 @@ Task<void> Service::give_back(std::shared_ptr<Session> session) {
 
 Task<void> Service::give_back_once(std::shared_ptr<Session> session) {
   constexpr size_t kAtOnce = 1024;
-  while (session->resuming && !session->ended) co_await session->goes_on.wait();
+  while (session->resuming && !session->ended) co_await session->goes_on.wait_until(core_.deadline_ns());
   for (size_t done = 1; !session->freed.empty() && !session->ended; ++done) {
     const auto next = session->freed.begin();
     const AllocationId id = next->first;
