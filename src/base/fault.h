@@ -54,6 +54,7 @@ namespace ocm::fault {
   X(kRemoveByName, "mutation.remove_by_name") /* a late removal takes another's name */                      \
   X(kOrphansStay, "mutation.orphans_stay")    /* L2: a dead daemon's extents stay */                         \
   X(kOrphanNotAsked, "mutation.orphan_asked") /* L2: a session that goes on is taken for ended */            \
+  X(kOrphansNotTold, "mutation.orphans_told") /* G1: its daemon does not hear that it has less */            \
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                            \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                   \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */  \
@@ -131,6 +132,7 @@ namespace ocm::fault {
   X(kSequenceRemade, "a part of a published sequence was made again")                            \
   X(kOrphanFreed, "an orphan was freed")                                                         \
   X(kResumeRepeated, "a home that missed it was told again that a session goes on")              \
+  X(kOrphansMissed, "a daemon came back of whose sessions a home had freed extents")             \
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")                 \
   X(kFreedAskedFor, "a replica was asked for that its home freed with all others")               \
   X(kLossAccepted, "a voter accepted that a replica is lost")                                    \

@@ -84,7 +84,8 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, const wire::NodeVie
   out.returned = !fresh && node.state == NodeState::kDead;
   const bool draining = view.state() == static_cast<uint32_t>(NodeState::kDraining);
   const NodeState state = draining ? NodeState::kDraining : NodeState::kAlive;
-  const bool freed = node.view.replicas_freed_before() != view.replicas_freed_before();
+  const bool freed = node.view.replicas_freed_before() != view.replicas_freed_before() ||
+                     node.view.orphans_freed() != view.orphans_freed();
   if (fresh || out.restarted || freed || node.state != state) ++epoch_;
   node.view = view;
   node.state = state;

@@ -74,6 +74,7 @@ void Cluster::add_figures(wire::NodeView& self) const {
   for (wire::PoolView& pool : home_.pools()) *self.add_pools() = std::move(pool);
   self.set_extents(home_.extents());
   self.set_replicas_freed_before(quorum_.replicas_freed_before());
+  self.set_orphans_freed(home_.orphans_freed());
   if (fill_) fill_(self);
 }
 

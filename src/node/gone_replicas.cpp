@@ -59,7 +59,7 @@ void GoneReplicas::look() {
   // Each run of the coordinator counts its epochs anew.
   const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
   const std::pair view(run, cluster_.view().epoch());
-  Look at{freed_their_replicas(), {}, {}, {}};
+  Look at{freed_some(), {}, {}, {}};
   if (view == looked_at_ && gone_since_ns_.empty() && !again_ && !asks_lost_ && at.freed.empty()) return;
   // A voter that was alone took what was decided with it, and homes may not have heard of it: the next is asked for all.
   if (view.first != looked_at_.first && !fault::at(fault::Point::kNotAskedAgain)) {
@@ -68,6 +68,10 @@ void GoneReplicas::look() {
   }
   if (view != looked_at_) failed_until_ns_.clear();  // whoever came may answer
   looked_at_ = view;
+  for (const auto& [home, freed] : at.freed) {  // what was there before may not be there any more
+    if (std::exchange(freed_asked_[home], freed) == freed) continue;
+    std::erase_if(there_, [home = home](const ExtentId& id) { return id.address.partition() == home; });
+  }
   if (given_up_.size() >= kGivenUpMax) given_up_.clear();
   again_ = false;
   const auto is_past = [now = core_.now_ns()](const auto& one) { return now >= one.second; };
@@ -96,9 +100,8 @@ void GoneReplicas::look() {
   asks_lost_ = false;
   there_.clear();
   std::erase_if(freed_seen_, [this](const auto& one) { return !cluster_.find_partition(one.first); });
-  for (const auto& [name, count] : at.freed) {
-    if (const wire::NodeView* node = cluster_.find(name)) freed_seen_[node->partition()] = count;
-  }
+  for (const auto& [home, freed] : at.freed) freed_seen_[home] = freed;
+  freed_asked_.clear();
 }
 
 void GoneReplicas::look_at(const wire::Allocation& allocation, bool own, uint32_t uid, Look& at) {
@@ -125,7 +128,7 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
     const ExtentId id = id_of(*extent);
     const bool was_lost = own && asks_lost_ && extent->lost();
     const bool is_gone = !given_up_.contains(id) && (was_lost || gone_for_long(*extent, at.gone_since_ns));
-    const bool may_be = !extent->lost() && at.freed.contains(extent->node()) && !there_.contains(id);
+    const bool may_be = !extent->lost() && at.freed.contains(id.address.partition()) && !there_.contains(id);
     if (!is_gone && !may_be) continue;
     if (extents.size() < 2 || !mine) {
       if (is_gone) given_up_.insert(id);  // others ask for it
@@ -187,8 +190,10 @@ Task<void> GoneReplicas::give_up(Gone one) {
 Task<bool> GoneReplicas::is_given_up(const Gone& one) {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();
   if (one.may_be_there) {
+    const uint32_t home = one.replica.address.partition();
+    const Freed freed = freed_asked_[home];
     const Status there = co_await is_there_(one.node, one.replica);
-    if (there.is_ok()) there_.insert(one.replica);
+    if (there.is_ok() && freed_asked_[home] == freed) there_.insert(one.replica);
     if (there.code() != Code::kRevoked) co_return false;
     fault::reached(fault::State::kFreedAskedFor);
   } else if (!one.was_lost) {  // its node may be back by now, with all that it had
@@ -236,12 +241,13 @@ Task<void> GoneReplicas::until_it_answers(ExtentId extent) {
   again_ = true;
 }
 
-std::map<std::string, uint32_t> GoneReplicas::freed_their_replicas() const {
-  std::map<std::string, uint32_t> out;
+std::map<uint32_t, GoneReplicas::Freed> GoneReplicas::freed_some() const {
+  std::map<uint32_t, Freed> out;
   for (const auto& node : cluster_.view().nodes()) {
     const auto seen = freed_seen_.find(node.partition());
-    const bool more = node.replicas_freed_before() != (seen == freed_seen_.end() ? 0 : seen->second);
-    if (more && is_state(node, control::NodeState::kAlive)) out[node.name()] = node.replicas_freed_before();
+    const Freed freed{node.replicas_freed_before(), node.orphans_freed()};
+    const bool more = freed != (seen == freed_seen_.end() ? Freed{} : seen->second);
+    if (more && is_state(node, control::NodeState::kAlive)) out[node.partition()] = freed;
   }
   return out;
 }

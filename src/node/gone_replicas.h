@@ -2,8 +2,8 @@
 // notice that it has one less.
 //
 // Invariants
-//   G1 a replica is given up here only where its node is gone for [replicas] again_after_ms, or came back without its
-//      bytes; a writer that cannot reach it asks earlier.
+//   G1 a replica is given up here only where its node is gone for [replicas] again_after_ms, came back without its bytes, or
+//      freed it and says so; a writer that cannot reach it asks earlier. So does every replica that its node does not have.
 //   G2 one that takes long, because no voter or no other home of its part answers, keeps none of others from being given up
 //      (control/give_up_order.h), nor parts from being made again.
 // Threads: the loop's.
@@ -50,8 +50,10 @@ class GoneReplicas {
     bool was_lost = false;       // as its owner knows
   };
   using GoneSince = std::map<uint32_t, uint64_t>;  // runs of daemons, by partition
+  /// Of a node: NodeView's replicas_freed_before and orphans_freed.
+  using Freed = std::pair<uint32_t, uint32_t>;
   struct Look {
-    std::map<std::string, uint32_t> freed;  // freed_their_replicas()
+    std::map<uint32_t, Freed> freed;  // freed_some()
     GoneSince gone_since_ns;
     std::map<std::pair<bool, uint32_t>, size_t> waiting;  // hopeless, of the user
     std::set<ExtentId> parts;                             // that wait, by their first extent
@@ -78,8 +80,8 @@ class GoneReplicas {
   bool is_over(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
   /// Its run of the daemon is in the view, and lives as far as that tells.
   bool seems_to_live(ExtentId replica) const;
-  /// Nodes in the view that freed all of their replicas since they were asked last.
-  std::map<std::string, uint32_t> freed_their_replicas() const;
+  /// Nodes in the view that freed replicas, all or those of some sessions, since they were asked last: by partition.
+  std::map<uint32_t, Freed> freed_some() const;
 
   Core& core_;
   Home& home_;
@@ -92,14 +94,13 @@ class GoneReplicas {
   std::set<uint32_t> silent_;                      // homes by partition: without them no part has hope
   std::map<uint32_t, uint64_t> no_room_until_ns_;  // by uid: its losses are not asked for until then
   GoneSince gone_since_ns_;
-  control::Shortage away_;       // when the sessions were looked at last
-  std::set<ExtentId> given_up_;  // asked for already
-  std::set<ExtentId> there_;     // so their nodes said, since these freed all of their replicas
-  std::map<uint32_t, uint32_t>
-      freed_seen_;  // by partition: NodeView::replicas_freed_before when its node was asked last
-  std::pair<uint64_t, uint64_t> looked_at_{};  // the coordinator's run and the epoch
-  bool again_ = false;                         // to be looked at again, though no node came or went
-  bool asks_lost_ = false;                     // for replicas, too, of which it knows that they were given up
+  control::Shortage away_;                              // when the sessions were looked at last
+  std::set<ExtentId> given_up_;                         // asked for already
+  std::set<ExtentId> there_;                            // so their nodes said, since these freed some
+  std::map<uint32_t, Freed> freed_asked_, freed_seen_;  // by partition: when its node is, and was, asked last
+  std::pair<uint64_t, uint64_t> looked_at_{};           // the coordinator's run and the epoch
+  bool again_ = false;                                  // to be looked at again, though no node came or went
+  bool asks_lost_ = false;  // for replicas, too, of which it knows that they were given up
 };
 
 }  // namespace ocm::node

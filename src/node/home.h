@@ -197,6 +197,9 @@ class Home {
   enum class Answer { kHasIt, kHasItNot, kNone };
   /// Frees what the session has here, or not. Nothing happens if there was news of it since it was asked for.
   void answered(const Orphan& asked, Answer answer);
+  /// How often a daemon came back of whose sessions something was freed, as nobody had answered for them: it does not
+  /// know that it has less.
+  uint32_t orphans_freed() const { return orphans_freed_; }
 
   /// A descriptor of the extent's memory for a program of this host.
   Result<os::Fd> open(const wire::OpenExtentRequest& request) const;
@@ -277,6 +280,8 @@ class Home {
   std::list<Making> making_;
   std::optional<Orphan> orphan(const SessionId& session) const;
   void free_orphan(const SessionId& session);
+  std::map<std::string, control::Incarnation> freed_of_;  // daemons that did not answer, by node
+  uint32_t orphans_freed_ = 0;
   /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
   /// and attempts to publish that were undone.
   control::Recent over_{control::kOverMax};

@@ -8,6 +8,13 @@ namespace ocm::node {
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
   nodes_[node] = alive;
   leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
+  const auto freed = freed_of_.find(node);
+  if (freed == freed_of_.end() || !alive) return;
+  if (freed->second == *alive && !fault::at(fault::Point::kOrphansNotTold)) {
+    fault::reached(fault::State::kOrphansMissed);
+    ++orphans_freed_;
+  }
+  freed_of_.erase(freed);
 }
 
 void Home::free_orphan(const SessionId& session) {
@@ -56,6 +63,7 @@ void Home::answered(const Orphan& asked, Answer answer) {
     else
       leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
   } else if (answer != Answer::kNone || over || !asked.lives) {
+    if (answer == Answer::kNone && !over) freed_of_[asked.node] = asked.incarnation;
     free_orphan(asked.session);
   }
 }

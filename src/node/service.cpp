@@ -213,7 +213,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   // ended meanwhile asked of it as a voter: a whole lease is over only after that. A home that died is known to be dead
   // within one.
   const uint64_t lose_until_ns = begun_ns + deadline_ns / 8 * 15;
-  (void)co_await give_up_gone(session, id, false, lose_until_ns);
+  (void)co_await give_up_gone(session, id, Asked::kNobody, lose_until_ns);
   Result<wire::Envelope> reply = Code::kNotFound;
   // A silent home that heard of it, and of its undoing never, may bring the name back; so may one that heard, where another
   // one's refusal was answered.
@@ -237,7 +237,10 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     // Parts are made again one after another, and each is frozen for a while.
     const bool may_be_frozen = replicas && code == Code::kRevoked && core_.now_ns() < lose_until_ns;
     if ((moved && first) || may_be_frozen) changed = co_await remaker_.follow(session, id);
-    const bool given_up = co_await give_up_gone(session, id, true, lose_until_ns);
+    // What is answered may be what it was: then a home may have freed its replica, and nobody has heard of it.
+    const bool is_freed = code == Code::kRevoked && !(changed && first);
+    const Asked asked_homes = is_freed ? Asked::kAll : Asked::kOtherRuns;
+    const bool given_up = co_await give_up_gone(session, id, asked_homes, lose_until_ns);
     if (changed && !first) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     if (changed || given_up) continue;
     const bool no_time = core_.now_ns() + core_.config.heartbeat_ns() + took_ns >= begun_ns + 2 * deadline_ns;
@@ -274,7 +277,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   co_return told;
 }
 
-Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,
+Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId id, Asked asked,
                                  uint64_t until_ns) {
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
@@ -292,23 +295,23 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
         !is_state(*node, control::NodeState::kDead))
       living.insert(extent.part());
   }
-  std::vector<std::pair<wire::LostReplicaRequest, std::string>> gone;  // of another run: with its node
+  std::vector<std::pair<wire::LostReplicaRequest, std::string>> gone;  // maybe, with the node that is asked
   for (const auto& extent : held->second.allocation.extents()) {
     const wire::NodeView* node = node_of(extent);
     if (extent.lost() || node == nullptr || !living.contains(extent.part())) continue;
-    const bool other_run = is_other_run(*node, extent);
-    if (!(other_run ? other_runs : is_state(*node, control::NodeState::kDead))) continue;
+    const bool dead = !is_other_run(*node, extent) && is_state(*node, control::NodeState::kDead);
+    const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && is_other_run(*node, extent));
+    if (!dead && !is_asked) continue;
     wire::LostReplicaRequest one;
     one.set_allocation_id(id_field(id));
     one.set_address(extent.address());
     one.set_generation(extent.generation());
-    gone.emplace_back(std::move(one), other_run ? extent.node() : std::string());
+    gone.emplace_back(std::move(one), dead ? std::string() : extent.node());
   }
   bool any = false;
   for (auto& [one, node] : gone) {
     if (session->ended || core_.now_ns() >= until_ns) break;
-    // The view may be older than the extent.
-    if (!node.empty()) {
+    if (!node.empty()) {  // the view may be older than the extent
       const Status there = co_await remaker_.is_there(node, id_of(one));
       if (there.code() != Code::kRevoked) continue;
     }

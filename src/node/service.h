@@ -69,10 +69,11 @@ class Service {
   control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
                                                            wire::Envelope request,
                                                            bool* unanswered = nullptr);
-  /// Gives up the replicas of it whose nodes are dead, so that its name does not wait for them; also those whose nodes
-  /// run another daemon (`other_runs`, which are asked). Not of parts that have no other replica. Until `until_ns`. True if it
-  /// gave up any.
-  control::Task<bool> give_up_gone(std::shared_ptr<Session> session, AllocationId id, bool other_runs,
+  enum class Asked { kNobody, kOtherRuns, kAll };
+  /// Gives up the replicas of it whose nodes are dead, so that its name does not wait for them; also those that nodes which
+  /// are asked have not: where they run another daemon, or all. Not of parts that have no other replica. Until `until_ns`.
+  /// True if it gave up any.
+  control::Task<bool> give_up_gone(std::shared_ptr<Session> session, AllocationId id, Asked asked,
                                    uint64_t until_ns);
   control::Task<control::Reply> lost_replica(std::shared_ptr<Session> session,
                                              wire::LostReplicaRequest request, uint64_t until_ns = 0);

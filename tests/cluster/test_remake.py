@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
-from ocmlib import find_binary
+from ocmlib import DEDICATED, find_binary
 
 MIB = 1 << 20
 SOON = ("--replicas-again-after-ms", "300")  # a dead node's replicas
@@ -421,3 +421,26 @@ def test_a_home_that_has_no_extent_left_for_it_says_so(make_cluster):
     wait_made_again(cluster, 1)
     second.fill(0, 1, MIB)
     assert second.holds(0, 1, MIB)
+
+
+@pytest.mark.parametrize("what", ["idle", "published"])
+def test_what_a_home_freed_as_an_orphans_is_made_again_when_its_daemon_is_back(make_netns_cluster, what):
+    """n3 and the coordinator do not hear n5 for longer than the grace; its program goes on with the other replicas."""
+    cluster = make_netns_cluster(names=NAMES, extra=[*SOON, "--orphan-grace-ms", "500"])
+    n1, n2, n3, n4, n5 = cluster.nodes
+    program = cluster.program(n5)
+    parts = [program.alloc(4096, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED) for _ in range(10)]
+    for part in parts:
+        part.fill(0, 1, 4096)
+    for other in (n1, n3):
+        cluster.cut_pair(n5, other)
+    wait_for("n3 has freed its replicas", lambda: n3.status()["extents"] == 0, 10 * FAILURE_DEADLINE_S)
+    for other in (n1, n3):
+        cluster.restore_pair(n5, other)
+    cluster.wait_members(at=n5)
+    if what == "published":
+        for i, part in enumerate(parts):
+            part.publish(f"part{i}")
+    wait_made_again(cluster, len(parts))
+    n2.kill()
+    assert all(part.holds(0, 1, 4096) for part in parts)

@@ -403,6 +403,35 @@ std::string is_back_in_time(uint64_t seed, const std::set<fault::Point>& broken,
   return script.end(outcome);
 }
 
+/// A home frees as an orphan's what a program has there whose daemon neither it nor the coordinator hears. The program goes
+/// on with its other replica, and its daemon is heard again: it must hear that there is one less.
+std::string orphans_daemon_is_back(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5);
+  World& world = script.world;
+  const auto program = world.add_program(4);
+  const size_t home = seed % 2 == 0 ? 2 : 0;  // the coordinator's, too
+  const auto idle = script.make_on(program, on(1, home)), named = script.make_on(program, on(1, home));
+  world.cut_link(4, 0);
+  if (home != 0) world.cut_link(4, home);
+  script.run_for_ms(7000 + 300 * seed);  // the failure deadline, the grace, and it is asked
+  world.restore_link(4, 0);
+  if (home != 0) world.restore_link(4, home);
+  script.run_for_ms(2 * 1500);
+  script.run(program, [&]() -> Task<void> {
+    const Status published = co_await program->publish(*named, "x");
+    script.must(published, "publish what misses a replica");
+  });
+  script.run_for_ms(6000);
+  world.kill(1, false);
+  script.run_for_ms(3000);
+  script.run(program, [&]() -> Task<void> {
+    const Status got = co_await program->get(idle, 1);
+    script.must(got, "get what was to be made again");
+  });
+  script.must_read(3, "x", 1);
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -416,6 +445,7 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"given while another is frozen", given_while_another_is_frozen, 24},
       {"removed as it is decided", removed_as_it_is_decided, 24},
       {"a node is back in time", is_back_in_time, 40},
+      {"an orphan's daemon is back", orphans_daemon_is_back, 12},
   };
   return all;
 }

@@ -176,6 +176,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kRemoveByName, "a removal comes late"},
     {fault::Point::kOrphansStay, "a resumption comes late"},
     {fault::Point::kOrphanNotAsked, "a resumption is not heard"},
+    {fault::Point::kOrphansNotTold, "an orphan's daemon is back"},
     {fault::Point::kReserveNotUndone, "a home is unknown"},
     {fault::Point::kCopyNotChecked, "a copy without a lease"},
     {fault::Point::kFormerNotAsked, "a put outlasts its part"},
