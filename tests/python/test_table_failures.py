@@ -177,6 +177,8 @@ def test_a_lost_node_is_a_typed_error_that_names_table_and_node(make_cluster):
         for use in (table.to_arrow, table.to_polars, lambda: table.select(["x"], [("x", ">", 5)]).count()):
             with pytest.raises(oncilla.Error, match="spread.*n2|n2.*spread"):
                 use()
+        # Until then who opens it is told of the node at once.
+        wait_for("it is known to be dead", lambda: {one.name: one.state for one in pool.nodes()}["n2"] == "dead")
         with pytest.raises(duckdb.Error, match="spread.*n2|n2.*spread"):
             assert spread.exists and duckdb.connect().sql("select sum(x) from spread").fetchall()
         wait_for("its chunks are lost", lambda: any(chunk.lost for chunk in table.snapshot().chunks(0)))
