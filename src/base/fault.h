@@ -134,7 +134,7 @@ namespace ocm::fault {
   X(kResumeRepeated, "a home that missed it was told again that a session goes on")              \
   X(kOrphansMissed, "a daemon came back of whose sessions a home had freed extents")             \
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")                 \
-  X(kFreedAskedFor, "a replica was asked for that its home freed with all others")               \
+  X(kFreedAskedFor, "a replica was asked for, since its home freed some")                        \
   X(kLossAccepted, "a voter accepted that a replica is lost")                                    \
   X(kNoWitness, "a loss was not proposed, for no other home of its part answered")               \
   X(kEndTakenBack, "a home that had said it ends found that it has a last copy")                 \

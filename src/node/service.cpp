@@ -299,8 +299,9 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
   for (const auto& extent : held->second.allocation.extents()) {
     const wire::NodeView* node = node_of(extent);
     if (extent.lost() || node == nullptr || !living.contains(extent.part())) continue;
-    const bool dead = !is_other_run(*node, extent) && is_state(*node, control::NodeState::kDead);
-    const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && is_other_run(*node, extent));
+    const bool other_run = is_other_run(*node, extent);
+    const bool dead = !other_run && is_state(*node, control::NodeState::kDead);
+    const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && other_run);
     if (!dead && !is_asked) continue;
     wire::LostReplicaRequest one;
     one.set_allocation_id(id_field(id));
