@@ -10,7 +10,10 @@
 //      dead or replaced, or no member. resume() hands the session to another incarnation and stops the timer;
 //      nothing else does, for a request of the former may come late. What has run out is freed where the node,
 //      asked, says that it has no such session, or is dead and does not answer: a message that was missed, or
-//      a node that others cannot reach, takes nothing from a session that goes on.
+//      a node that others cannot reach, takes nothing from a session that goes on. One question in vain is not enough: it is
+//      asked a failure deadline before the grace is over, and again a deadline later; one that had the session, and may be
+//      starting again, so much later. Each new run of it that is seen has the grace from then on, for its programs take
+//      their sessions up again.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
 //   L4 `held_` has the holds that list the extent, each once. A hold belongs to a session and ends with it.
 //   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
@@ -347,28 +350,42 @@ class Leases {
     const auto it = owners_.find(session);
     if (it == owners_.end() || it->second.node != node) return false;
     it->second.incarnation = incarnation;
-    it->second.orphan_until_ns = kNoTimer;
+    it->second.orphan = {};
     return true;
   }
 
+  struct Patience {
+    uint64_t grace_ns = 0, deadline_ns = 0;
+    uint64_t longer_ns() const { return std::max(grace_ns, deadline_ns); }
+  };
   /// News of a daemon: `alive` is its living incarnation, none if it is dead. Starts and stops timers (L2).
   void owner_node(const std::string& node, const std::optional<Incarnation>& alive, uint64_t now_ns,
-                  uint64_t grace_ns) {
+                  const Patience& patience) {
+    const uint64_t early_ns = std::min(patience.grace_ns, patience.deadline_ns);
     for (auto& [session, owner] : owners_) {
       if (owner.node != node) continue;
       if (alive && *alive == owner.incarnation) {
-        owner.orphan_until_ns = kNoTimer;
-      } else if (owner.orphan_until_ns == kNoTimer) {
-        owner.orphan_until_ns = now_ns + grace_ns;
+        owner.orphan = {};
+      } else if (!owner.orphan.runs() || (alive && owner.orphan.next_run != alive)) {
+        owner.orphan = {now_ns + patience.grace_ns - early_ns, now_ns + patience.longer_ns(), alive};
       }
     }
   }
 
   /// The incarnation that is thought dead has answered: its timer runs anew.
-  void renew(const SessionId& session, uint64_t now_ns, uint64_t grace_ns) {
+  void renew(const SessionId& session, uint64_t now_ns, const Patience& patience) {
     const auto it = owners_.find(session);
-    if (it != owners_.end() && it->second.orphan_until_ns != kNoTimer)
-      it->second.orphan_until_ns = now_ns + grace_ns;
+    if (it == owners_.end() || !it->second.orphan.runs()) return;
+    const uint64_t until_ns = now_ns + patience.grace_ns;
+    it->second.orphan = {until_ns, until_ns + patience.longer_ns(), it->second.orphan.next_run};
+  }
+  /// Its daemon, asked as the timer had run out, did not answer, or does not know it. True: it is to be asked again.
+  bool wait_longer(const SessionId& session, uint64_t now_ns) {
+    const auto it = owners_.find(session);
+    if (it == owners_.end() || it->second.orphan.freed_from_ns <= now_ns) return false;
+    OCM_DASSERT(it->second.orphan.runs());
+    it->second.orphan.asked_at_ns = it->second.orphan.freed_from_ns;
+    return true;
   }
   /// That vouch for what is here.
   std::set<std::string> nodes() const {
@@ -381,13 +398,13 @@ class Leases {
   std::vector<SessionId> expired(uint64_t now_ns) const {
     std::vector<SessionId> out;
     for (const auto& [session, owner] : owners_) {
-      if (owner.orphan_until_ns <= now_ns) out.push_back(session);
+      if (owner.orphan.asked_at_ns <= now_ns) out.push_back(session);
     }
     return out;
   }
   bool is_expired(const SessionId& session, uint64_t now_ns) const {
     const auto it = owners_.find(session);
-    return it != owners_.end() && it->second.orphan_until_ns <= now_ns;
+    return it != owners_.end() && it->second.orphan.asked_at_ns <= now_ns;
   }
 
   struct User {
@@ -413,7 +430,7 @@ class Leases {
     return std::all_of(owners_.begin(), owners_.end(), [&](const auto& one) {
       const auto known = nodes.find(one.second.node);
       if (known == nodes.end()) return true;
-      return (known->second != one.second.incarnation) == (one.second.orphan_until_ns != kNoTimer);
+      return (known->second != one.second.incarnation) == one.second.orphan.runs();
     });
   }
   /// L1, L4, L5, and what is counted; O(extents and what holds list).
@@ -456,13 +473,19 @@ class Leases {
 
  private:
   static constexpr uint64_t kNoTimer = ~uint64_t{0};
+  /// L2. Before `freed_from_ns` nothing is freed, whatever its daemon says.
+  struct OrphanTimer {
+    uint64_t asked_at_ns = kNoTimer, freed_from_ns = 0;
+    std::optional<Incarnation> next_run{};  // the newest that was seen
+    bool runs() const { return asked_at_ns != kNoTimer; }
+  };
   struct Owner {
     std::string node;
     Incarnation incarnation;
     std::unordered_set<ExtentId, ExtentHash> extents;
     std::map<HoldId, std::vector<ExtentId>> holds;  // sorted; a hostile program may have given them one hash
     size_t held = 0;                                // extents in `holds`
-    uint64_t orphan_until_ns = kNoTimer;
+    OrphanTimer orphan;
   };
 
   static bool lists(const std::vector<ExtentId>& sorted, ExtentId id) {

@@ -363,7 +363,7 @@ void Home::check_owner(const std::string& node, const control::Incarnation& inca
   const auto known = nodes_.find(node);
   has_strangers_ = has_strangers_ || known == nodes_.end();
   if (known == nodes_.end() || known->second == incarnation) return;
-  leases_.owner_node(node, known->second, core_.now_ns(), core_.config.orphan_grace_ns());
+  leases_.owner_node(node, known->second, core_.now_ns(), patience());
 }
 
 void Home::members(const std::function<bool(const std::string&)>& is_member) {
@@ -371,7 +371,7 @@ void Home::members(const std::function<bool(const std::string&)>& is_member) {
   has_strangers_ = false;
   for (const std::string& node : leases_.nodes()) {
     if (!nodes_.contains(node) && !is_member(node))
-      leases_.owner_node(node, std::nullopt, core_.now_ns(), core_.config.orphan_grace_ns());
+      leases_.owner_node(node, std::nullopt, core_.now_ns(), patience());
   }
 }
 

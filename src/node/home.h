@@ -279,6 +279,9 @@ class Home {
   };
   std::list<Making> making_;
   std::optional<Orphan> orphan(const SessionId& session) const;
+  control::Leases::Patience patience() const {
+    return {core_.config.orphan_grace_ns(), core_.config.failure_deadline_ns()};
+  }
   void free_orphan(const SessionId& session);
   std::map<std::string, control::Incarnation> freed_of_;  // daemons that did not answer, by node
   uint32_t orphans_freed_ = 0;

@@ -7,7 +7,7 @@ namespace ocm::node {
 
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
   nodes_[node] = alive;
-  leases_.owner_node(node, alive, core_.now_ns(), core_.config.orphan_grace_ns());
+  leases_.owner_node(node, alive, core_.now_ns(), patience());
   const auto freed = freed_of_.find(node);
   if (freed == freed_of_.end() || !alive) return;
   if (freed->second == *alive && !fault::at(fault::Point::kOrphansNotTold)) {
@@ -61,9 +61,11 @@ void Home::answered(const Orphan& asked, Answer answer) {
     if (asked.lives)
       leases_.resume(asked.session, asked.node, asked.incarnation);
     else
-      leases_.renew(asked.session, core_.now_ns(), core_.config.orphan_grace_ns());
+      leases_.renew(asked.session, core_.now_ns(), patience());
   } else if (answer != Answer::kNone || over || !asked.lives) {
-    if (answer == Answer::kNone && !over) freed_of_[asked.node] = asked.incarnation;
+    const bool is_silent = answer == Answer::kNone && !over;
+    if (!over && leases_.wait_longer(asked.session, core_.now_ns())) return;
+    if (is_silent) freed_of_[asked.node] = asked.incarnation;
     free_orphan(asked.session);
   }
 }

@@ -27,6 +27,9 @@ Leases two() {
   return leases;
 }
 
+/// A daemon's timer runs for ten from then on.
+constexpr Leases::Patience kPatience{10, 0};
+
 TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
   Leases leases(0, 2 * held_bytes(2));
   for (const uint64_t offset : {0, 4096, 8192}) {
@@ -98,32 +101,32 @@ TEST(Leases, FailedPublishingGivesTheExtentBack) {
 
 TEST(Leases, ADeadDaemonsSessionsExpireAfterTheGrace) {
   Leases leases = two();
-  leases.owner_node("n", std::nullopt, 1000, 10);
+  leases.owner_node("n", std::nullopt, 1000, kPatience);
   EXPECT_TRUE(leases.expired(1009).empty());
   EXPECT_EQ(leases.expired(1010), std::vector<SessionId>{kSession});
 }
 
 TEST(Leases, SecondNewsOfADeathDoesNotRestartTheTimer) {
   Leases leases = two();
-  leases.owner_node("n", std::nullopt, 1000, 10);
-  leases.owner_node("n", std::nullopt, 1005, 10);
+  leases.owner_node("n", std::nullopt, 1000, kPatience);
+  leases.owner_node("n", std::nullopt, 1005, kPatience);
   EXPECT_EQ(leases.expired(1010).size(), 1u);
 }
 
 TEST(Leases, TheSameIncarnationBackStopsTheTimer) {
   Leases leases = two();
-  leases.owner_node("n", std::nullopt, 1000, 10);
-  leases.owner_node("n", kFirstRun, 1005, 10);
+  leases.owner_node("n", std::nullopt, 1000, kPatience);
+  leases.owner_node("n", kFirstRun, 1005, kPatience);
   EXPECT_TRUE(leases.expired(~uint64_t{0} - 1).empty());
 }
 
 TEST(Leases, AnotherIncarnationRunsTheTimerUntilTheSessionResumes) {
   Leases leases = two();
-  leases.owner_node("n", kSecondRun, 1000, 10);
+  leases.owner_node("n", kSecondRun, 1000, kPatience);
   EXPECT_EQ(leases.expired(1010).size(), 1u);
   EXPECT_TRUE(leases.resume(kSession, "n", kSecondRun));
   EXPECT_TRUE(leases.expired(1010).empty());
-  leases.owner_node("n", kSecondRun, 2000, 10);
+  leases.owner_node("n", kSecondRun, 2000, kPatience);
   EXPECT_TRUE(leases.expired(3000).empty());
 }
 
@@ -133,14 +136,14 @@ TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
   leases.add(extent(8192), kSession, "n", kFirstRun, kAllocation, 1000, 4096);
   ASSERT_TRUE(leases.to_name(extent(0), 1));
   ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('l'), {extent(0)}).is_ok());
-  leases.owner_node("n", kSecondRun, 1000, 10);
+  leases.owner_node("n", kSecondRun, 1000, kPatience);
   EXPECT_TRUE(leases.expired(5000).empty());
   EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
 }
 
 TEST(Leases, OnlyResumingStopsTheTimer) {
   Leases leases = two();
-  leases.owner_node("n", kSecondRun, 1000, 10);
+  leases.owner_node("n", kSecondRun, 1000, kPatience);
   leases.add(extent(8192), kSession, "n", kSecondRun, kAllocation, 1000, 4096);
   EXPECT_TRUE(leases.is_expired(kSession, 1010));
   EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
@@ -151,12 +154,46 @@ TEST(Leases, OnlyResumingStopsTheTimer) {
 
 TEST(Leases, WhoIsThoughtDeadAndAnswersHasTheGraceAgain) {
   Leases leases = two();
-  leases.renew(kSession, 500, 10);
+  leases.renew(kSession, 500, kPatience);
   EXPECT_TRUE(leases.timers_fit({})) << "no timer ran";
-  leases.owner_node("n", std::nullopt, 1000, 10);
-  leases.renew(kSession, 1010, 10);
+  leases.owner_node("n", std::nullopt, 1000, kPatience);
+  leases.renew(kSession, 1010, kPatience);
   EXPECT_FALSE(leases.is_expired(kSession, 1019));
   EXPECT_TRUE(leases.is_expired(kSession, 1020));
+}
+
+TEST(Leases, OneQuestionInVainFreesNothing) {
+  const Leases::Patience patience{10, 4};
+  Leases leases = two();
+  leases.owner_node("n", std::nullopt, 1000, patience);
+  ASSERT_FALSE(leases.is_expired(kSession, 1005));
+  ASSERT_TRUE(leases.is_expired(kSession, 1006)) << "it is asked a deadline before the grace is over";
+  EXPECT_TRUE(leases.wait_longer(kSession, 1006));
+  ASSERT_FALSE(leases.is_expired(kSession, 1009));
+  EXPECT_FALSE(leases.wait_longer(kSession, 1010));
+
+  leases.renew(kSession, 1010, patience);
+  ASSERT_TRUE(leases.is_expired(kSession, 1020));
+  EXPECT_TRUE(leases.wait_longer(kSession, 1020)) << "it may just be starting again";
+  ASSERT_FALSE(leases.is_expired(kSession, 1029));
+  EXPECT_FALSE(leases.wait_longer(kSession, 1030));
+
+  Leases others = two();
+  others.owner_node("n", std::nullopt, 1000, {4, 10});
+  ASSERT_TRUE(others.is_expired(kSession, 1000)) << "a grace shorter than the deadline";
+  EXPECT_TRUE(others.wait_longer(kSession, 1000));
+  EXPECT_FALSE(others.is_expired(kSession, 1009));
+}
+
+TEST(Leases, EachNewRunHasTheGraceFromWhenItIsSeen) {
+  Leases leases = two();
+  leases.owner_node("n", std::nullopt, 1000, kPatience);
+  leases.owner_node("n", kSecondRun, 1009, kPatience);
+  leases.owner_node("n", kSecondRun, 1015, kPatience);
+  leases.owner_node("n", std::nullopt, 1016, kPatience);
+  leases.owner_node("n", kSecondRun, 1017, kPatience);
+  EXPECT_FALSE(leases.is_expired(kSession, 1018));
+  EXPECT_TRUE(leases.is_expired(kSession, 1019));
 }
 
 TEST(Leases, AnotherNodeCannotResumeASession) {
@@ -166,7 +203,7 @@ TEST(Leases, AnotherNodeCannotResumeASession) {
 
 TEST(Leases, OtherNodesDeathsDoNotMatter) {
   Leases leases = two();
-  leases.owner_node("m", std::nullopt, 1000, 10);
+  leases.owner_node("m", std::nullopt, 1000, kPatience);
   EXPECT_TRUE(leases.expired(5000).empty());
 }
 
@@ -240,7 +277,7 @@ TEST(LeasesHold, AskedTwiceItIsOne) {
 TEST(LeasesHold, IsAnOrphanWithItsDaemon) {
   Leases leases = named();
   ASSERT_TRUE(leases.hold(kReader, "m", kFirstRun, kHold, kBoth).is_ok());
-  leases.owner_node("m", kSecondRun, 1000, 10);
+  leases.owner_node("m", kSecondRun, 1000, kPatience);
   EXPECT_EQ(leases.expired(1010), std::vector<SessionId>{kReader});
   EXPECT_TRUE(leases.resume(kReader, "m", kSecondRun));
   EXPECT_TRUE(leases.expired(1010).empty());
