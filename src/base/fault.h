@@ -55,6 +55,7 @@ namespace ocm::fault {
   X(kOrphansStay, "mutation.orphans_stay")    /* L2: a dead daemon's extents stay */                         \
   X(kOrphanNotAsked, "mutation.orphan_asked") /* L2: a session that goes on is taken for ended */            \
   X(kOrphansNotTold, "mutation.orphans_told") /* G1: its daemon does not hear that it has less */            \
+  X(kMissingStay, "mutation.missing")         /* G1: nor does its next run */                                \
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                            \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                   \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */  \
@@ -134,7 +135,8 @@ namespace ocm::fault {
   X(kResumeRepeated, "a home that missed it was told again that a session goes on")              \
   X(kOrphansMissed, "a daemon came back of whose sessions a home had freed extents")             \
   X(kOrphanVouched, "a home asked for a session that it had not heard of again")                 \
-  X(kFreedAskedFor, "a replica was asked for, since its home freed some")                        \
+  X(kFreedAskedFor, "a replica was asked for, and its home had freed it")                        \
+  X(kMissingAskedFor, "the same of one that its session's next daemon was not told of")          \
   X(kLossAccepted, "a voter accepted that a replica is lost")                                    \
   X(kNoWitness, "a loss was not proposed, for no other home of its part answered")               \
   X(kEndTakenBack, "a home that had said it ends found that it has a last copy")                 \

@@ -63,8 +63,11 @@ void forget(uint32_t& newest, uint32_t generation) {
   if (newest == 0 || made_before(newest, generation)) newest = generation;
 }
 
-/// The first extent of a partition in an ordered map of them.
+/// The bounds of a partition's extents in an ordered map.
 ExtentId first_of(uint32_t partition) { return {GlobalAddress(partition, 0), 0}; }
+ExtentId last_of(uint32_t partition) {
+  return {GlobalAddress(partition, GlobalAddress::kOffsetMask), ~uint32_t{0}};
+}
 
 }  // namespace
 
@@ -138,7 +141,7 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
       OCM_DASSERT(part != parts_.end());
       for (Lost& lost : part->second.lost) {
         if (lost.id != id || lost.freed) continue;
-        lost.freed = true;
+        note_freed(lost);
         part_changed(of->second);
       }
       if (is_gone) leave(part->second, id);
@@ -154,38 +157,33 @@ LossLedger::Vote LossLedger::grant(uint64_t now_ns, uint32_t partition, std::spa
   out.over = votes.over != 0 && (freed_before == 0 || !made_before(votes.over, freed_before));
   if (out.over) return out;
   if (std::exchange(votes.over, 0) != 0) homes_changed();
-  std::vector<std::pair<ExtentId, const Part*>> living;
-  for (auto it = part_of_.lower_bound(first_of(partition));
-       it != part_of_.end() && it->first.address.partition() == partition; ++it) {
-    OCM_DASSERT(parts_.contains(it->second));
-    const Part& part = parts_.find(it->second)->second;
-    const auto lost = std::find_if(part.lost.begin(), part.lost.end(),
-                                   [&](const Lost& one) { return one.id == it->first; });
-    if (lost == part.lost.end())
-      living.emplace_back(it->first, &part);
-    else if (!lost->freed && !OCM_MUTATION("name-no-loss"))
-      out.dropped.push_back(it->first);
-  }
-  if (tell_all) {
-    std::erase_if(living, [](const auto& one) {
-      const Part& part = *one.second;
-      return part.lost.empty() && !part.ended && part.accepted_at.round == 0;
-    });
-  }
-  // A few with each vote, all in turn.
-  const size_t told_max = tell_all ? living.size() : kWatchedMax;
-  size_t next = 0;
-  while (next < living.size() && living[next].first <= votes.watched) ++next;
-  for (size_t i = 0; i < std::min(living.size(), told_max); ++i) {
-    const auto& [id, part] = living[(next + i) % living.size()];
-    out.watched.push_back({id, part->replicas, ids_of(part->lost), part->ended, {}});
+  if (!OCM_MUTATION("name-no-loss"))
+    out.dropped.assign(unfreed_.lower_bound(first_of(partition)), unfreed_.upper_bound(last_of(partition)));
+  const size_t told_max = tell_all ? part_of_.size() : kWatchedMax;
+  const auto watch = [&](const ExtentId& id, const Part& part) {
+    const bool lost =
+        std::any_of(part.lost.begin(), part.lost.end(), [&](const Lost& one) { return one.id == id; });
     const bool rests =
-        now_ns > part->promised_ns + 2 * lease_ns_ || (tell_all && !OCM_MUTATION("hide-what-is-in-doubt"));
-    const bool in_doubt = part->accepted_at.round != 0 && rests;
-    if (in_doubt && part->accepted != id && has(part->replicas, part->accepted))
-      out.watched.back().in_doubt = part->accepted;
-    votes.watched = id;
+        now_ns > part.promised_ns + 2 * lease_ns_ || (tell_all && !OCM_MUTATION("hide-what-is-in-doubt"));
+    const bool is_blank = part.lost.empty() && !part.ended && part.accepted_at.round == 0;
+    if (lost || (tell_all && is_blank)) return;
+    out.watched.push_back({id, part.replicas, ids_of(part.lost), part.ended, {}});
+    const bool in_doubt = part.accepted_at.round != 0 && rests;
+    if (in_doubt && part.accepted != id && has(part.replicas, part.accepted))
+      out.watched.back().in_doubt = part.accepted;
+  };
+  // A few with each vote, all in turn: those behind the last of the vote before, and then from the first one on.
+  const auto first = part_of_.lower_bound(first_of(partition)),
+             end_of = part_of_.upper_bound(last_of(partition));
+  const auto next =
+      votes.watched.address.partition() == partition ? part_of_.upper_bound(votes.watched) : first;
+  for (const auto& [from, to] : {std::pair(next, end_of), std::pair(first, next)}) {
+    for (auto it = from; it != to && out.watched.size() < told_max; ++it) {
+      OCM_DASSERT(parts_.contains(it->second));
+      watch(it->first, parts_.find(it->second)->second);
+    }
   }
+  if (!out.watched.empty()) votes.watched = out.watched.back().replica;
   OCM_DASSERT(tell_all || out.watched.size() <= kWatchedMax);
   votes.until_ns = std::max(votes.until_ns, now_ns + lease_ns_);
   return out;
@@ -258,7 +256,7 @@ LossLedger::Part& LossLedger::add(const std::vector<ExtentId>& replicas, uint32_
 }
 
 LossLedger::Parts::iterator LossLedger::erase(Parts::iterator it) {
-  for (const ExtentId& id : it->second.replicas) part_of_.erase(id);
+  for (const ExtentId& id : it->second.replicas) part_of_.erase(id), unfreed_.erase(id);
   part_changed(it->first);
   if (const auto of = parts_of_.find(it->second.uid); of != parts_of_.end()) {
     --parts_of_users_;
@@ -286,6 +284,7 @@ void LossLedger::learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>&
     const auto voted = homes_.find(lost[i].address.partition());
     part.lost.push_back(
         {lost[i], voted == homes_.end() ? now_ns + lease_ns_ : voted->second.until_ns, false});
+    unfreed_.insert(lost[i]);
   }
   OCM_DASSERT(part.lost.size() < part.replicas.size());  // R2
   part.promised = part.accepted_at = {};                 // of an instance that is decided
@@ -350,6 +349,11 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
       out.wait_ns = lost.freed || lost.quiet_ns <= now_ns ? 0 : lost.quiet_ns - now_ns;  // R7
   }
   return out;
+}
+
+void LossLedger::note_freed(Lost& lost) {
+  lost.freed = true;
+  unfreed_.erase(lost.id);
 }
 
 void LossLedger::leave(Part& part, const ExtentId& replica) {
@@ -438,12 +442,13 @@ void LossLedger::add_homes(uint64_t now_ns, LossState& out) const {
 
 std::map<uint32_t, std::string> LossLedger::awaited(uint64_t now_ns) const {
   std::map<uint32_t, std::string> out;
-  for (const auto& [first, part] : parts_) {
-    for (const ExtentId& id : part.replicas) {
-      const auto voted = homes_.find(id.address.partition());
-      if (voted == homes_.end() || voted->second.node.empty() || now_ns < voted->second.until_ns) continue;
-      if (is_awaited(part, id)) out[id.address.partition()] = voted->second.node;
-    }
+  for (const auto& [partition, votes] : homes_) {
+    if (votes.node.empty() || now_ns < votes.until_ns) continue;
+    const auto end = part_of_.upper_bound(last_of(partition));
+    const bool awaited = std::any_of(part_of_.lower_bound(first_of(partition)), end, [this](const auto& one) {
+      return is_awaited(parts_.find(one.second)->second, one.first);
+    });
+    if (awaited) out[partition] = votes.node;
   }
   return out;
 }
@@ -516,7 +521,9 @@ void LossLedger::install(uint64_t now_ns, const LossState& state) {
       part.promised = std::max(part.promised, part.accepted_at);
     }
     for (const LossState::Lost& lost : theirs.lost) {
-      for (Lost& known : part.lost) known.freed = known.freed || (known.id == lost.id && lost.freed);
+      for (Lost& known : part.lost) {
+        if (known.id == lost.id && lost.freed) note_freed(known);
+      }
     }
   }
   // Votes of others may still run that did not name a loss, also where this voter knew of it: as if learned now.
@@ -536,11 +543,12 @@ void LossLedger::clear() {
   parts_of_.clear();
   parts_of_users_ = 0;
   part_of_.clear();
+  unfreed_.clear();
   homes_.clear();
 }
 
 bool LossLedger::is_valid() const {
-  size_t replicas = 0, of_users = 0;
+  size_t replicas = 0, of_users = 0, unfreed = 0;
   std::map<uint32_t, size_t> of_uid;
   for (const auto& [first, part] : parts_) {
     replicas += part.replicas.size();
@@ -553,10 +561,12 @@ bool LossLedger::is_valid() const {
       if (of == part_of_.end() || of->second != first) return false;
     }
     for (const Lost& lost : part.lost) {
-      if (!has(part.replicas, lost.id)) return false;
+      if (!has(part.replicas, lost.id) || lost.freed == unfreed_.contains(lost.id)) return false;
+      if (!lost.freed) ++unfreed;
     }
   }
-  return replicas == part_of_.size() && of_uid == parts_of_ && of_users == parts_of_users_;
+  return replicas == part_of_.size() && unfreed == unfreed_.size() && of_uid == parts_of_ &&
+         of_users == parts_of_users_;
 }
 
 void LossLedger::fingerprint(uint64_t now_ns, std::string& out) const {
@@ -635,6 +645,7 @@ void LossAsker::fingerprint(std::string& out) const {
   add_number(out, lost_.size());
   for (const ExtentId& id : lost_) add_id(out, id);
   if (ended_) add_id(out, *ended_);
+  if (known_.is_unread) add_number(out, 1);
 }
 
 bool LossAsker::is_lost() const { return has(lost_, replica_); }
@@ -655,7 +666,7 @@ LossRequest LossAsker::request(const std::string& voter) const {
   out.replica = phase_ == Phase::kAccept ? value_ : replica_;
   out.lost = lost_;
   out.ended = ended_;
-  out.over = over_;
+  out.over = known_.over;
   out.remembered = settles_;
   out.uid = uid_;
   out.ballot = ballot_;
@@ -763,7 +774,7 @@ void LossAsker::after_learn(size_t needed, const Answers& answers) {
   refused_ = waits.size() < needed;  // a pause, for the others may be asked at once in vain again and again
   if (refused_) return;
   std::sort(waits.begin(), waits.end());
-  wait_ns_ = waits[needed - 1];
+  wait_ns_ = known_.is_unread ? 0 : waits[needed - 1];
   if (wait_ns_ == 0) outcome_ = Outcome::kLost;
 }
 

@@ -25,7 +25,8 @@
 //   R6 a vote names to a home only what is decided; a home frees a replica for nothing else than a vote, or a record
 //      of its name that somebody has because one did (N8 of names.h).
 //   R7 a voter says that nobody can read a lost replica when its home freed it, or when every vote is over that
-//      the voter gave the home before it learned of the loss.
+//      the voter gave the home before it learned of the loss. Who heard from that run of its home that it has it no more
+//      need not hear it from voters.
 //   R8 what is decided about a part is remembered until each replica is freed or gone, or the run of its home is over: another
 //      run of that node's daemon has been there for two failure deadlines, and that one has asked for no vote. It gets none
 //      before it has freed all replicas as old as those that were forgotten: should it come back, for the other one was a
@@ -80,6 +81,12 @@ struct LossRequest {
   uint32_t uid = 0;               // whose loss it is; 0: the operator's, or the daemons' own
   Ballot ballot;
   uint64_t promised_at_ns = 0;  // kAccept: LossAnswer::at_ns of this voter's promise
+};
+
+/// What who asks knows of the part.
+struct LossKnown {
+  std::vector<ExtentId> over;  // its replicas whose daemons run no more (R3)
+  bool is_unread = false;      // the home of the one to be lost has it no more: that run of it said so (R7)
 };
 
 struct LossAnswer {
@@ -232,6 +239,7 @@ class LossLedger {
   bool has_living_sibling(uint64_t now_ns, const Part& part, const ExtentId& replica) const;
   void learn(uint64_t now_ns, Part& part, const std::vector<ExtentId>& lost,
              const std::optional<ExtentId>& ended);
+  void note_freed(Lost& lost);
   /// No home has the replica any more. Of another part: nothing.
   void leave(Part& part, const ExtentId& replica);
   /// Neither freed nor gone, as far as this voter heard: the part is remembered for it (R8).
@@ -260,7 +268,8 @@ class LossLedger {
   size_t parts_of_users_ = 0;
   uint64_t forgot_ns_ = 0;                // when idle promises were looked for last
   std::map<ExtentId, ExtentId> part_of_;  // replica -> first replica
-  std::map<uint32_t, HomeVotes> homes_;   // also of votes that are over
+  std::set<ExtentId> unfreed_;  // lost ones: each vote names those of its home, however many parts there are
+  std::map<uint32_t, HomeVotes> homes_;  // also of votes that are over
 };
 
 /// One attempt to have a replica lost, or a part ended: the requests, round by round.
@@ -291,8 +300,7 @@ class LossAsker {
   static LossAsker settling(std::vector<ExtentId> part, std::vector<ExtentId> lost, ExtentId replica,
                             uint64_t by);
   bool settles() const { return settles_; }
-  /// Of the part's replicas, those whose daemons run no more: R3.
-  void are_over(std::vector<ExtentId> over) { over_ = std::move(over); }
+  void knows(LossKnown known) { known_ = std::move(known); }
   /// R14
   void is_for(uint32_t uid) { uid_ = uid; }
   /// Begins anew: the voters are others.
@@ -325,7 +333,7 @@ class LossAsker {
   std::vector<ExtentId> part_;
   ExtentId replica_;
   uint64_t by_;
-  std::vector<ExtentId> over_;
+  LossKnown known_;
   uint32_t uid_ = 0;
   LossRequest::Phase phase_ = LossRequest::Phase::kPrepare;
   Outcome outcome_ = Outcome::kAsking;

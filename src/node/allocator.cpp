@@ -313,7 +313,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     const auto held = session.allocations.find(id);
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
     if (!held->second.owned)
-      return held->second.claimed_quota_bytes ? unsettled()
+      return held->second.claimed_quota_bytes ? unsettled(session, held->second)
                                               : Status(Code::kInvalidArgument, "a part is published");
     if (held->second.may_be_named) {
       return Status(Code::kInvalidArgument,
@@ -446,7 +446,7 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   for (const auto& one : extents) {
     if (session->given_back.contains(id_of(one.extent()))) freed.push_back(one.extent());
   }
-  sessions_.report(*session, reply.value().session_extents());
+  sessions_.report(*session, node, reply.value().session_extents());
   if (!freed.empty()) co_await release(session, std::move(freed));
   if (on_reported_) on_reported_(session);
 }

@@ -663,10 +663,10 @@ Reply Cluster::not_here(const wire::Envelope& request) {
 }
 
 Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
-                                   uint32_t uid, std::vector<ExtentId> over, uint64_t until_ns) {
+                                   uint32_t uid, control::LossKnown known, uint64_t until_ns) {
   const uint64_t give_up_ns =
       until_ns != 0 ? until_ns : core_.now_ns() + 3 * core_.config.failure_deadline_ns();
-  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, uid, std::move(over));
+  const Status lost = co_await quorum_.lose(std::move(part), replica, give_up_ns, uid, std::move(known));
   if (!lost.is_ok()) {
     co_return lost
         .with_message("the replica on node " + node + " was not given up: " + std::string(lost.message()))
@@ -681,6 +681,24 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
   co_return Status();
 }
 
+Task<std::optional<bool>> Cluster::ask_its_home(ExtentId replica) {
+  const wire::NodeView* home = find_partition(replica.address.partition());
+  if (home == nullptr) co_return std::nullopt;
+  const std::string run = home->incarnation();
+  wire::Envelope message;
+  message.mutable_replica_query()->set_witness(true);
+  *message.mutable_replica_query()->add_replicas() = ref_of(replica);
+  const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 3;
+  const auto reply = co_await homes_.ask(home->name(), std::move(message), deadline_ns);
+  if (!reply.is_ok() || reply.value().replica_answer().incarnation() != run) co_return std::nullopt;
+  co_return reply.value().replica_answer().living_size() != 0;
+}
+
+Task<bool> Cluster::is_unread(ExtentId replica) {
+  const std::optional<bool> lives = co_await ask_its_home(replica);
+  co_return lives.has_value() && !*lives;
+}
+
 Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
   struct Asked {
     explicit Asked(control::Env& env) : changed(env) {}
@@ -690,16 +708,9 @@ Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
   };
   // Answers that nobody waits for any more may still come.
   const auto asked = std::make_shared<Asked>(core_.env);
-  const auto ask = [](Cluster& cluster, std::string node, std::string run, ExtentId replica,
-                      std::shared_ptr<Asked> out) -> Task<void> {
-    wire::Envelope message;
-    message.mutable_replica_query()->set_witness(true);
-    *message.mutable_replica_query()->add_replicas() = ref_of(replica);
-    const uint64_t deadline_ns = cluster.core_.now_ns() + cluster.core_.config.failure_deadline_ns() / 3;
-    const auto reply = co_await cluster.homes_.ask(std::move(node), std::move(message), deadline_ns);
-    const bool lives = reply.is_ok() && reply.value().replica_answer().living_size() != 0 &&
-                       reply.value().replica_answer().incarnation() == run;
-    out->lives = out->lives || lives;
+  const auto ask = [](Cluster& cluster, ExtentId replica, std::shared_ptr<Asked> out) -> Task<void> {
+    const std::optional<bool> lives = co_await cluster.ask_its_home(replica);
+    out->lives = out->lives || lives.value_or(false);
     OCM_DASSERT(out->left > 0);
     --out->left;
     out->changed.notify();
@@ -709,7 +720,7 @@ Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
     const wire::NodeView* home = find_partition(id.address.partition());
     if (home == nullptr || home->name() == core_.name) continue;
     ++asked->left;
-    core_.env.spawn(ask(*this, home->name(), home->incarnation(), id, asked));
+    core_.env.spawn(ask(*this, id, asked));
   }
   while (asked->left > 0 && !asked->lives) co_await asked->changed.wait();
   co_return asked->lives;

@@ -89,9 +89,11 @@ class Cluster {
 
   /// Returns once nobody can read `replica` of `part` any more; needs no coordinator.
   /// Errors: kLost (it is the last one), kRevoked (its part was made again), kLimit (R14 of control/loss.h), kDeadline.
-  /// `uid`: whose loss it is, 0: the daemons'. `over`: replicas of the part whose daemons run no more. `until_ns`: 0 for three failure deadlines from now.
+  /// `uid`: whose loss it is, 0: the daemons'. `until_ns`: 0 for three failure deadlines from now.
   control::Task<Status> lose_replica(std::vector<ExtentId> part, ExtentId replica, std::string node,
-                                     uint32_t uid, std::vector<ExtentId> over = {}, uint64_t until_ns = 0);
+                                     uint32_t uid, control::LossKnown known = {}, uint64_t until_ns = 0);
+  /// The run of its home that had it says that it has it no more: nobody can read it.
+  control::Task<bool> is_unread(ExtentId replica);
   /// Returns once nobody can read a replica any more that was given up. Errors: Quorum::confirm_lost().
   control::Task<Status> confirm_lost(std::vector<ExtentId> part, std::vector<ExtentId> lost,
                                      ExtentId replica) {
@@ -127,6 +129,8 @@ class Cluster {
   void take_back_end() { quorum_.take_back_end(); }
   /// True if that run of the home of one of these replicas says that it goes on.
   control::Task<bool> is_witnessed(std::vector<ExtentId> replicas);
+  /// Whether that run of a replica's home has it; nothing if it did not answer.
+  control::Task<std::optional<bool>> ask_its_home(ExtentId replica);
 
   /// What is asked of the daemons of nodes.
   Homes& homes() { return homes_; }

@@ -12,7 +12,7 @@ using control::Task;
 
 namespace {
 
-constexpr size_t kWaitingOfUserMax = 64;  // with hope, and without it
+constexpr size_t kWaitingOfUserMax = 1024;  // with hope, and without it
 constexpr size_t kGivenUpMax = 65536;
 
 }  // namespace
@@ -59,8 +59,9 @@ void GoneReplicas::look() {
   // Each run of the coordinator counts its epochs anew.
   const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
   const std::pair view(run, cluster_.view().epoch());
-  Look at{freed_some(), {}, {}, {}};
-  if (view == looked_at_ && gone_since_ns_.empty() && !again_ && !asks_lost_ && at.freed.empty()) return;
+  Look at{.freed = freed_some()};
+  const bool is_calm = gone_since_ns_.empty() && !misses_ && !again_ && !asks_lost_ && at.freed.empty();
+  if (view == looked_at_ && is_calm) return;
   // A voter that was alone took what was decided with it, and homes may not have heard of it: the next is asked for all.
   if (view.first != looked_at_.first && !fault::at(fault::Point::kNotAskedAgain)) {
     given_up_.clear();
@@ -85,17 +86,18 @@ void GoneReplicas::look() {
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& [allocation, held] : session->allocations) {
       if (!held.owned) continue;
-      look_at(held.allocation, true, session->uid, at);
+      look_at(held.allocation, session.get(), session->uid, at);
       if (!at.gone_since_ns.empty() && control::has_replicas(held.allocation))
         away.add(control::shortage_of(held.allocation, is_away));
     }
   }
   for (const auto& [id, allocation] : home_.published())
-    look_at(allocation, false, allocation.owner_uid(), at);
+    look_at(allocation, nullptr, allocation.owner_uid(), at);
   if (away.parts > away_.parts)
     log::warn("replicas_away", {{"parts", away.parts}, {"left", away.left}, {"of", away.made}});
   away_ = away;
   gone_since_ns_ = std::move(at.gone_since_ns);
+  misses_ = at.misses;
   if (again_ || !waiting_.empty() || !under_way_.empty()) return;
   asks_lost_ = false;
   there_.clear();
@@ -104,7 +106,8 @@ void GoneReplicas::look() {
   freed_asked_.clear();
 }
 
-void GoneReplicas::look_at(const wire::Allocation& allocation, bool own, uint32_t uid, Look& at) {
+void GoneReplicas::look_at(const wire::Allocation& allocation, const Session* session, uint32_t uid,
+                           Look& at) {
   if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
   std::vector<const wire::ExtentDescriptor*> part;
   for (int i = 0; i < allocation.extents_size(); ++i) {
@@ -112,13 +115,14 @@ void GoneReplicas::look_at(const wire::Allocation& allocation, bool own, uint32_
     const bool ends = i + 1 == allocation.extents_size() ||
                       control::part_at(allocation, i + 1) != control::part_at(allocation, i);
     if (!ends) continue;
-    look_at_part(part, own, uid, at);
+    look_at_part(part, session, uid, at);
     part.clear();
   }
 }
 
-void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> extents, bool own,
-                                uint32_t uid, Look& at) {
+void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> extents,
+                                const Session* session, uint32_t uid, Look& at) {
+  const bool own = session != nullptr;
   const bool mine = own || std::any_of(extents.begin(), extents.end(), [this](const auto* one) {
                       return id_of(*one).address.partition() == core_.partition && home_.has(id_of(*one));
                     });
@@ -128,7 +132,10 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
     const ExtentId id = id_of(*extent);
     const bool was_lost = own && asks_lost_ && extent->lost();
     const bool is_gone = !given_up_.contains(id) && (was_lost || gone_for_long(*extent, at.gone_since_ns));
-    const bool may_be = !extent->lost() && at.freed.contains(id.address.partition()) && !there_.contains(id);
+    const bool is_missing = own && session->missing.contains(id) && !fault::at(fault::Point::kMissingStay);
+    const bool is_asked = (at.freed.contains(id.address.partition()) && !there_.contains(id)) || is_missing;
+    const bool may_be = is_asked && !extent->lost() && !given_up_.contains(id) && seems_to_live(id);
+    at.misses = at.misses || (may_be && is_missing);
     if (!is_gone && !may_be) continue;
     if (extents.size() < 2 || !mine) {
       if (is_gone) given_up_.insert(id);  // others ask for it
@@ -136,7 +143,14 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
     }
     if (under_way_.contains(id)) return;
     if (found && (failed_until_ns_.contains(id) || !failed_until_ns_.contains(found->replica))) continue;
-    found = Gone{{}, id, extent->node(), {uid, failed_until_ns_.contains(id)}, {}, !is_gone, was_lost};
+    found = Gone{.part = {},
+                 .replica = id,
+                 .node = extent->node(),
+                 .turn = {uid, failed_until_ns_.contains(id)},
+                 .over = {},
+                 .may_be_there = !is_gone,
+                 .is_missing = is_missing,
+                 .was_lost = was_lost};
     of = extent;
   }
   if (!found) return;
@@ -189,17 +203,21 @@ Task<void> GoneReplicas::give_up(Gone one) {
 
 Task<bool> GoneReplicas::is_given_up(const Gone& one) {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();
+  control::LossKnown known{one.over};
   if (one.may_be_there) {
     const uint32_t home = one.replica.address.partition();
     const Freed freed = freed_asked_[home];
     const Status there = co_await is_there_(one.node, one.replica);
     if (there.is_ok() && freed_asked_[home] == freed) there_.insert(one.replica);
+    if (there.is_ok()) not_missing(one.replica);
     if (there.code() != Code::kRevoked) co_return false;
-    fault::reached(fault::State::kFreedAskedFor);
+    known.is_unread = co_await cluster_.is_unread(one.replica);
+    fault::reached(one.is_missing ? fault::State::kMissingAskedFor : fault::State::kFreedAskedFor);
   } else if (!one.was_lost) {  // its node may be back by now, with all that it had
     if (seems_to_live(one.replica)) co_return false;
   }
-  const Status lost = co_await cluster_.lose_replica(one.part, one.replica, one.node, one.turn.uid, one.over);
+  const Status lost =
+      co_await cluster_.lose_replica(one.part, one.replica, one.node, one.turn.uid, std::move(known));
   if (lost.code() == Code::kLimit || lost.code() == Code::kDeadline) {
     again_ = true;
     if (lost.code() == Code::kLimit)  // R14 of control/loss.h; those of others go on
@@ -209,9 +227,14 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
     co_return false;
   }
   given_up_.insert(one.replica);  // or the last of its part
+  not_missing(one.replica);
   if (!lost.is_ok()) co_return false;
   for (const auto& [id, session] : sessions_.all()) session->allocations.mark_lost(one.replica);
   co_return true;
+}
+
+void GoneReplicas::not_missing(const ExtentId& replica) {
+  for (const auto& [id, session] : sessions_.all()) session->missing.erase(replica);
 }
 
 void GoneReplicas::note_silent(const Gone& one) {

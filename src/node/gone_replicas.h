@@ -3,7 +3,7 @@
 //
 // Invariants
 //   G1 a replica is given up here only where its node is gone for [replicas] again_after_ms, came back without its bytes, or
-//      is asked for it, since it freed some, and has it not. A writer that cannot reach it, and a publish that is told
+//      is asked for it and has it not: since it freed some, or did not tell of it when the session's daemon had restarted. A writer that cannot reach it, and a publish that is told
 //      REVOKED, ask earlier.
 //   G2 one that takes long, because no voter or no other home of its part answers, keeps none of others from being given up
 //      (control/give_up_order.h), nor parts from being made again.
@@ -47,7 +47,8 @@ class GoneReplicas {
     std::string node;
     control::ToGiveUp turn;
     std::vector<ExtentId> over;  // of the part: their daemons run no more
-    bool may_be_there = false;   // its node freed its replicas some time, this one perhaps
+    bool may_be_there = false;   // its node is to be asked first
+    bool is_missing = false;     // the same, for its session misses it
     bool was_lost = false;       // as its owner knows
   };
   using GoneSince = std::map<uint32_t, uint64_t>;  // runs of daemons, by partition
@@ -58,19 +59,23 @@ class GoneReplicas {
     GoneSince gone_since_ns;
     std::map<std::pair<bool, uint32_t>, size_t> waiting;  // hopeless, of the user
     std::set<ExtentId> parts;                             // that wait, by their first extent
+    bool misses = false;                                  // its session does: some may be there
   };
 
   control::Task<void> run();
   /// What waits is then what there is now.
   void look();
-  void look_at(const wire::Allocation& allocation, bool own, uint32_t uid, Look& at);
+  /// `session`: that owns it; null: it is a name's.
+  void look_at(const wire::Allocation& allocation, const Session* session, uint32_t uid, Look& at);
   /// Of the part that is these extents.
-  void look_at_part(std::span<const wire::ExtentDescriptor* const> extents, bool own, uint32_t uid, Look& at);
+  void look_at_part(std::span<const wire::ExtentDescriptor* const> extents, const Session* session,
+                    uint32_t uid, Look& at);
   /// Asks for as many of those that wait as may be asked for at once.
   void begin_next();
   control::Task<void> give_up(Gone one);
   /// True if the council did.
   control::Task<bool> is_given_up(const Gone& one);
+  void not_missing(const ExtentId& replica);
   /// Nobody answered for it: neither voters nor, as far as this daemon can tell, a home of its part.
   void note_silent(const Gone& one);
   /// Keeps the extent's home among the silent ones until it answers, or is gone.
@@ -101,6 +106,7 @@ class GoneReplicas {
   std::map<uint32_t, Freed> freed_asked_, freed_seen_;  // by partition: when its node is, and was, asked last
   std::pair<uint64_t, uint64_t> looked_at_{};           // the coordinator's run and the epoch
   bool again_ = false;                                  // to be looked at again, though no node came or went
+  bool misses_ = false;                                 // Look::misses
   bool asks_lost_ = false;  // for replicas, too, of which it knows that they were given up
 };
 

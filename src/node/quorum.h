@@ -101,7 +101,7 @@ class Quorum {
   /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the
   /// others were given up), kRevoked (the part is over, and another follows), kLimit (R14), kDeadline.
   control::Task<Status> lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns, uint32_t uid,
-                             std::vector<ExtentId> over = {});
+                             control::LossKnown known = {});
   /// The same for one of which this home may know that it is decided, as of all of `lost`: what a former council decided
   /// is decided, although a council that was founded anew has to learn it. Errors: those; kLost (it was not).
   /// LossAsker::settling(). Errors: as Cluster::settle_part().

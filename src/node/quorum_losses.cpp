@@ -120,10 +120,10 @@ void Quorum::take_back_end() {
 }
 
 Task<Status> Quorum::lose(std::vector<ExtentId> part, ExtentId replica, uint64_t give_up_ns, uint32_t uid,
-                          std::vector<ExtentId> over) {
+                          control::LossKnown known) {
   control::LossAsker asker(std::move(part), replica, core_.env.random_number() | 1);
   asker.is_for(is_privileged(uid) ? 0 : uid);
-  asker.are_over(std::move(over));
+  asker.knows(std::move(known));
   co_return co_await outcome_of(asker, give_up_ns, Code::kLimit);
 }
 

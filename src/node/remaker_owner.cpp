@@ -135,7 +135,10 @@ Task<bool> Remaker::lose_if_gone(std::vector<ExtentId> part, ExtentId replica, s
   if (there.code() != Code::kRevoked) co_return there.is_ok();  // it became another one, or nobody knows
   std::sort(part.begin(), part.end());
   fault::reached(fault::State::kGoneAtHome);
-  const Status lost = co_await cluster_.lose_replica(std::move(part), replica, std::move(node), 0);
+  control::LossKnown known;
+  known.is_unread = co_await cluster_.is_unread(replica);
+  const Status lost =
+      co_await cluster_.lose_replica(std::move(part), replica, std::move(node), 0, std::move(known));
   const bool is_later = lost.code() == Code::kDeadline || lost.code() == Code::kLimit;
   co_return !is_later;
 }

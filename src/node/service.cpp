@@ -45,6 +45,7 @@ Service::Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, A
   cluster_.homes().serve(
       [this](wire::Envelope request) { return peers_.answer(core_.name, std::move(request)); });
   allocator_.on_reported([this](const std::shared_ptr<Session>& session) {
+    remaker_.look_again();
     if (session->complete) core_.env.spawn(give_back(session));
   });
   cluster_.on_leaving([this](std::vector<fabric::shm::NodeWord> nodes) { sessions_.tell(std::move(nodes)); });
@@ -190,7 +191,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   // The program may not have heard that it was done; and after this daemon restarted no home may have said whose it is.
   const bool same_again = asked.named && asked.allocation.name() == request.name();
   if (!asked.owned && !same_again && !(asked.claimed_quota_bytes && asked.may_be_named))
-    co_return asked.claimed_quota_bytes ? unsettled() : Status(Code::kExists, "the allocation is published");
+    co_return asked.claimed_quota_bytes ? unsettled(*session, asked)
+                                        : Status(Code::kExists, "the allocation is published");
   if (asked.publishing)
     co_return Status(Code::kDeadline, "a former request to publish it is still under way");
   if (!asked.is_whole()) {
@@ -449,7 +451,10 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   const auto turn = co_await losses_under_way_.take(session->uid, give_up_ns);
   if (!turn || session->ended)
     co_return Status(Code::kQueueFull, "too many replicas of this user are being given up");
-  const Status lost = co_await cluster_.lose_replica(part, replica, node, session->uid, {}, until_ns);
+  control::LossKnown known;
+  if (request.revoked()) known.is_unread = co_await cluster_.is_unread(replica);
+  const Status lost =
+      co_await cluster_.lose_replica(part, replica, node, session->uid, std::move(known), until_ns);
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {
     const Status given_up =

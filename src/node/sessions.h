@@ -39,12 +39,6 @@
 
 namespace ocm::node {
 
-/// Of what has `claimed_quota_bytes`.
-inline Status unsettled() {
-  return Status(Code::kPeerLost,
-                "the daemon restarted, and a node with a part of it has not answered since: try again");
-}
-
 struct Session {
   explicit Session(control::Env& env) : goes_on(env) {}
 
@@ -66,6 +60,10 @@ struct Session {
   /// Homes reported other extents than a receipt has: parts were made again after it was given.
   std::unordered_set<AllocationId> outdated;
   bool follows_outdated = false;
+  /// What homes told of it since its daemon restarted, by node, until its program has shown what it has.
+  std::map<std::string, std::unordered_set<ExtentId, control::ExtentHash>> told;
+  /// Extents that its program has shown and that their homes did not tell of: freed while its daemon was away, perhaps.
+  std::unordered_set<ExtentId, control::ExtentHash> missing;
   /// Homes have these for it, and no record that is up to date does: nothing counts on them.
   std::unordered_set<ExtentId, control::ExtentHash> outside;
   std::unordered_set<AllocationId> looked_for;  // for such ones, now
@@ -88,6 +86,9 @@ struct Session {
   Moved moved;                 // of the page: never falls, nor grows faster than any machine could
   uint64_t moved_at_ns = 0;
 };
+
+/// Why nothing is done with what the session holds as `claimed_quota_bytes`: kRevoked (all homes have freed it), kPeerLost.
+Status unsettled(const Session& session, const HeldAllocation& held);
 
 class Sessions {
  public:
@@ -143,8 +144,8 @@ class Sessions {
   /// Takes what the receipts say. Errors: kAuth (one is no receipt of this session), kLimit, kInvalidArgument
   /// (the daemon did not restart).
   Status restore(Session& session, const wire::SessionRestore& request);
-  /// A home has these for the session.
-  void report(Session& session, const wire::SessionExtents& extents);
+  /// The home on `node` has these for the session, and no others.
+  void report(Session& session, const std::string& node, const wire::SessionExtents& extents);
   /// P6: takes out what homes have reported and its program does not have, by node.
   std::map<std::string, std::vector<wire::ExtentDescriptor>> take_unclaimed(Session& session);
   /// What was claimed and a home has reported is owned from now on.
@@ -161,6 +162,7 @@ class Sessions {
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
   static void note_outdated(Session& session, const HeldAllocation& held);
+  void look_for_missing(Session& session) const;
 
   os::Digest mac_of(const SessionId& session, std::string_view record) const;
 

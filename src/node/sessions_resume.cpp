@@ -18,6 +18,16 @@
 
 namespace ocm::node {
 
+Status unsettled(const Session& session, const HeldAllocation& held) {
+  const auto& extents = held.allocation.extents();
+  const bool is_gone = std::all_of(extents.begin(), extents.end(), [&](const wire::ExtentDescriptor& extent) {
+    return extent.vacant() || extent.lost() || session.missing.contains(id_of(extent));
+  });
+  if (is_gone) return Status(Code::kRevoked, "it is gone: its nodes freed it while the daemon was away");
+  return Status(Code::kPeerLost,
+                "the daemon restarted, and a node with a part of it has not answered since: try again");
+}
+
 os::Digest Sessions::mac_of(const SessionId& session, std::string_view record) const {
   return receipt_mac_({session.bytes, os::bytes_of(record)});
 }
@@ -46,6 +56,7 @@ Status Sessions::restore(Session& session, const wire::SessionRestore& request) 
   }
   session.refused = session.refused || !worst.is_ok();
   session.complete = session.complete || (request.complete() && !session.refused);
+  look_for_missing(session);
   return worst;
 }
 
@@ -139,7 +150,28 @@ Status Sessions::charge_restored(Session& session, size_t bytes) {
   return {};
 }
 
-void Sessions::report(Session& session, const wire::SessionExtents& extents) {
+void Sessions::look_for_missing(Session& session) const {
+  if (!session.complete || session.told.empty()) return;
+  const auto is_missing = [&](const wire::ExtentDescriptor& extent) {
+    const ExtentId id = id_of(extent);
+    if (extent.vacant() || extent.lost()) return false;
+    if (extent.node() == core_.name) return id.address.partition() != core_.partition;  // with the daemon
+    const auto told = session.told.find(extent.node());
+    return told != session.told.end() && !told->second.contains(id);
+  };
+  for (const auto& [id, held] : session.allocations) {
+    if (!held.is_whole() || !(held.owned || held.claimed_quota_bytes)) continue;
+    for (const auto& extent : held.allocation.extents()) {
+      if (is_missing(extent)) session.missing.insert(id_of(extent));
+    }
+  }
+  session.told.clear();
+}
+
+void Sessions::report(Session& session, const std::string& node, const wire::SessionExtents& extents) {
+  auto& told = session.told[node];
+  for (const auto& one : extents.extents()) told.insert(id_of(one.extent()));
+  look_for_missing(session);
   if (extents.extents().empty()) return;  // what was reported before is settled
   std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {

@@ -423,7 +423,7 @@ def test_a_home_that_has_no_extent_left_for_it_says_so(make_cluster):
     assert second.holds(0, 1, MIB)
 
 
-@pytest.mark.parametrize("what", ["idle", "published"])
+@pytest.mark.parametrize("what", ["idle", "published", "restarted"])
 def test_what_a_home_freed_as_an_orphans_is_made_again_when_its_daemon_is_back(make_netns_cluster, what):
     """n3 and the coordinator do not hear n5 for longer than the grace; its program goes on with the other replicas."""
     cluster = make_netns_cluster(names=NAMES, extra=[*SOON, "--orphan-grace-ms", "500"])
@@ -435,8 +435,13 @@ def test_what_a_home_freed_as_an_orphans_is_made_again_when_its_daemon_is_back(m
     for other in (n1, n3):
         cluster.cut_pair(n5, other)
     wait_for("n3 has freed its replicas", lambda: n3.status()["extents"] == 0, 10 * FAILURE_DEADLINE_S)
+    if what == "restarted":
+        n5.kill()
     for other in (n1, n3):
         cluster.restore_pair(n5, other)
+    if what == "restarted":
+        n5.start().wait_ready()
+        program.alloc(4096, nodes=["n4"])  # takes the session up again
     cluster.wait_members(at=n5)
     if what == "published":
         for i, part in enumerate(parts):
@@ -444,3 +449,29 @@ def test_what_a_home_freed_as_an_orphans_is_made_again_when_its_daemon_is_back(m
     wait_made_again(cluster, len(parts))
     n2.kill()
     assert all(part.holds(0, 1, 4096) for part in parts)
+
+
+def test_a_daemon_that_the_coordinator_does_not_reach_may_start_again(make_netns_cluster):
+    """Homes that it does reach ask for its sessions, and one question in vain while it starts is not enough."""
+    grace_s = 0.3
+    cluster = make_netns_cluster(names=NAMES, extra=["--orphan-grace-ms", str(int(grace_s * 1000))])
+    n1, n2, n3, n4, n5 = cluster.nodes
+    program, other = cluster.program(n5), cluster.program(n4)
+    for _ in range(3):
+        part = program.alloc(4096, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
+        cluster.cut_pair(n5, n1)
+        wait_for("n5 is dead", lambda: other.nodes()["n5"]["state"] == "dead", 4 * FAILURE_DEADLINE_S)
+        time.sleep(3 * grace_s)  # it is asked, and answers
+        silent_since = time.monotonic()
+        n5.kill()
+        time.sleep(grace_s + 0.2)  # it is asked in vain
+        n5.start().wait_ready()
+        cluster.restore_pair(n5, n1)
+        program.alloc(4096, nodes=["n4"])  # takes the session up again
+        was_silent_s = time.monotonic() - silent_since
+        cluster.wait_members(at=n5)
+        freed = "orphan_freed" in n2.log() + n3.log()
+        if was_silent_s < FAILURE_DEADLINE_S:  # else the machine is too busy
+            assert not freed
+            part.fill(0, 1, 4096)
+            assert part.holds(0, 1, 4096)

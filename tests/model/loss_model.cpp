@@ -55,6 +55,8 @@ struct World {
   bool stops = false;          // that home ends by itself, once it may (R11)
   size_t late_max = 2;         // messages under way whose asker gave up
   uint64_t lease_ns() const { return lease_ticks * kTick; }
+  /// Who proposes a loss asks whether the replica is there (R7).
+  bool asks_home() const { return leases && !crash && !stops && !ends; }
 };
 
 struct Reply {
@@ -484,6 +486,9 @@ class Checker : public Walk<State> {
       else
         writer.asker.emplace_back(std::move(part), replica_id(world_.gives_up[w]),
                                   world_.others_follow ? world_.gives_up.size() - w : w + 1);
+      control::LossKnown known;
+      known.is_unread = state.homes[world_.gives_up[w]].dropped || OCM_MUTATION("unread-unasked");
+      if (world_.asks_home()) writer.asker[0].knows(std::move(known));
       writer.stage = Stage::kLosing;
       begin_round(writer);
     }
@@ -771,6 +776,7 @@ constexpr Mutation kMutations[] = {
     {"merge-without-who-leaves", "a home stops, the council changes"},
     {"install-without-who-leaves", "a home stops, the council changes"},
     {"quiet-at-once", "a home ends"},
+    {"unread-unasked", "leases"},
     {"name-no-loss", "a home ends"},
     {"minority-is-quiet", "leases"},
     {"forget-too-early", "leases"},

@@ -404,8 +404,9 @@ std::string is_back_in_time(uint64_t seed, const std::set<fault::Point>& broken,
 }
 
 /// A home frees as an orphan's what a program has there whose daemon neither it nor the coordinator hears. The program goes
-/// on with its other replica, and its daemon is heard again: it must hear that there is one less.
-std::string orphans_daemon_is_back(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+/// on with its other replica, and its daemon, or the next run of it, is heard again: it must learn that there is one less.
+std::string orphan_is_missed(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome,
+                             bool restarts) {
   Script script(seed, broken, 5);
   World& world = script.world;
   const auto program = world.add_program(4);
@@ -414,8 +415,18 @@ std::string orphans_daemon_is_back(uint64_t seed, const std::set<fault::Point>& 
   world.cut_link(4, 0);
   if (home != 0) world.cut_link(4, home);
   script.run_for_ms(7000 + 300 * seed);  // the failure deadline, the grace, and it is asked
+  if (restarts) world.kill(4, false);
   world.restore_link(4, 0);
   if (home != 0) world.restore_link(4, home);
+  if (restarts) {
+    world.restart(4);
+    script.run_for_ms(50);
+    script.run(program, [&]() -> Task<void> {  // it takes its session up again
+      Result<std::shared_ptr<Handle>> made = Code::kDeadline;
+      for (int i = 0; i < 20 && !made.is_ok(); ++i) made = co_await program->allocate(Layout::kSingle, on(3));
+      script.must(made.status(), "allocate");
+    });
+  }
   script.run_for_ms(2 * 1500);
   script.run(program, [&]() -> Task<void> {
     const Status published = co_await program->publish(*named, "x");
@@ -432,6 +443,13 @@ std::string orphans_daemon_is_back(uint64_t seed, const std::set<fault::Point>& 
   return script.end(outcome);
 }
 
+std::string orphans_daemon_is_back(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  return orphan_is_missed(seed, broken, outcome, false);
+}
+std::string orphans_daemon_restarts(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  return orphan_is_missed(seed, broken, outcome, true);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -446,6 +464,7 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"removed as it is decided", removed_as_it_is_decided, 24},
       {"a node is back in time", is_back_in_time, 40},
       {"an orphan's daemon is back", orphans_daemon_is_back, 12},
+      {"an orphan's daemon restarts", orphans_daemon_restarts, 12},
   };
   return all;
 }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 namespace ocm::control {
 namespace {
 
@@ -64,6 +67,30 @@ Code learns(LossLedger& ledger, uint32_t part, uint32_t uid) {
   learn.lost = {learn.replica};
   learn.uid = uid;
   return ledger.answer(10 * kLeaseNs, learn).status().code();
+}
+
+TEST(LossLedger, TellsAHomeOfAllThatItHasInTurnAndOfAllThatItIsToFreeAtOnce) {
+  constexpr uint32_t kParts = 3 * LossLedger::kWatchedMax + 7;
+  LossLedger ledger(kLeaseNs);
+  for (const uint32_t home : {1u, 2u, 3u}) (void)ledger.grant(10 * kLeaseNs, home, {}, {});
+  for (uint32_t part = 1; part <= kParts; ++part) ASSERT_EQ(learns(ledger, part, 0), Code::kOk);
+  std::set<ExtentId> told;
+  for (size_t vote = 0, before = 0; vote < 4; ++vote, before = told.size()) {
+    const auto granted = ledger.grant(11 * kLeaseNs, 1, {}, {});
+    EXPECT_EQ(granted.watched.size(), LossLedger::kWatchedMax);
+    for (const auto& watched : granted.watched) told.insert(watched.replica);
+    EXPECT_EQ(told.size(), std::min<size_t>(before + LossLedger::kWatchedMax, kParts));
+  }
+  auto dropped = ledger.grant(11 * kLeaseNs, 2, {}, {}).dropped;
+  EXPECT_EQ(dropped.size(), kParts);
+  dropped.resize(5);
+  EXPECT_EQ(ledger.grant(11 * kLeaseNs, 2, dropped, {}).dropped.size(), kParts - 5) << "it freed those";
+  EXPECT_TRUE(ledger.grant(11 * kLeaseNs, 2, {}, {}).watched.empty()) << "all of its own are lost";
+  for (const uint32_t home : {3u, GlobalAddress::kPartitionMax}) {
+    const auto none = ledger.grant(11 * kLeaseNs, home, {}, {});
+    EXPECT_TRUE(none.dropped.empty() && none.watched.empty());
+  }
+  EXPECT_TRUE(ledger.is_valid());
 }
 
 TEST(LossLedger, OneUserHasHalfOfThePartsAndAllUsersThreeQuarters) {
@@ -201,6 +228,15 @@ TEST(LossAsker, ConfirmsWhatAFormerCouncilDecided) {
   now_ns += kLeaseNs + 1;
   ask();
   EXPECT_EQ(confirming.outcome(), LossAsker::Outcome::kLost);
+  auto unread = LossAsker::confirming({kA, kB}, {kA}, kA, 9);  // R7
+  unread.knows({.over = {}, .is_unread = true});
+  LossAnswer waits = promise();
+  waits.lost = {kA};
+  waits.wait_ns = kLeaseNs;
+  unread.answered(2, {{"a", waits}});
+  EXPECT_EQ(unread.outcome(), LossAsker::Outcome::kAsking) << "a majority is to learn it";
+  unread.answered(2, {{"a", waits}, {"b", waits}});
+  EXPECT_EQ(unread.outcome(), LossAsker::Outcome::kLost);
   // What is asked for and was never decided is decided first, after what is.
   const auto last = LossAsker::confirming({kA, kB}, {kA}, kB, 7);
   EXPECT_EQ(last.request("v").phase, LossRequest::Phase::kLearn) << "R2: the last one is not";

@@ -13,6 +13,7 @@ namespace ocm::node {
 namespace {
 
 constexpr uint64_t kBytes = 4096;
+const std::string kHome = "home";
 
 struct ReceiptRun : SessionsRun {
   using SessionsRun::SessionsRun;
@@ -46,6 +47,7 @@ HeldAllocation allocation(uint8_t number, uint64_t address, int replicas = 2) {
     auto& extent = *out.allocation.add_extents();
     extent.set_address(address + static_cast<uint64_t>(i));
     extent.set_bytes(kBytes);
+    extent.set_node(kHome);
   }
   out.quota_bytes = kBytes * static_cast<uint64_t>(replicas);
   return out;
@@ -98,7 +100,7 @@ TEST(Receipts, BringTheAllocationBack) {
   const auto first = before.open();
   const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
   const auto session = after.open(first.get());
-  after.sessions.report(*session, reported(1, {100, 101}));
+  after.sessions.report(*session, kHome, reported(1, {100, 101}));
   ASSERT_TRUE(after.show(*session, receipt, 3).is_ok());
   ASSERT_EQ(session->allocations.size(), 1u);
   const HeldAllocation& held = session->allocations.at(nth_id(1));
@@ -168,16 +170,42 @@ TEST(Receipts, OwnWhatAHomeHasOnly) {
   EXPECT_FALSE(held.owned);
   EXPECT_EQ(session->bytes_held, 0u);
   // A home that was known late; a part that was made again has another extent.
-  after.sessions.report(*session, reported(1, {700}));
+  after.sessions.report(*session, kHome, reported(1, {700}));
   EXPECT_TRUE(held.owned);
   EXPECT_EQ(held.allocation.extents_size(), 2);
   EXPECT_EQ(session->bytes_held, 2 * kBytes);
   // And the third run knows it as well.
   ReceiptRun third("token");
   const auto last = third.open(session.get());
-  third.sessions.report(*last, reported(1, {100, 101}));
+  third.sessions.report(*last, kHome, reported(1, {100, 101}));
   ASSERT_TRUE(third.show(*last, after.sessions.receipt(session->id, held)).is_ok());
   EXPECT_TRUE(last->allocations.at(nth_id(1)).owned);
+}
+
+TEST(Receipts, OfWhatItsHomeDoesNotTellSayThatItIsMissing) {
+  ReceiptRun before("token");
+  const auto first = before.open();
+  const std::string receipt = before.sessions.receipt(first->id, allocation(1, 100));
+  for (const bool told_first : {true, false}) {
+    ReceiptRun after("token");
+    const auto session = after.open(first.get());
+    const auto show = [&] {
+      ASSERT_TRUE(after.show(*session, receipt).is_ok());
+      wire::SessionRestore all;
+      all.set_complete(true);
+      ASSERT_TRUE(after.sessions.restore(*session, all).is_ok());
+    };
+    if (!told_first) show();
+    after.sessions.report(*session, "other", {});
+    EXPECT_TRUE(session->missing.empty()) << "its home has not told yet";
+    after.sessions.report(*session, kHome, reported(1, {100}));
+    if (told_first) show();
+    EXPECT_EQ(session->missing.size(), 1u);
+    EXPECT_TRUE(session->missing.contains({GlobalAddress(101), 0}));
+    EXPECT_EQ(unsettled(*session, session->allocations.at(nth_id(1))).code(), Code::kPeerLost);
+    after.sessions.report(*session, kHome, {});
+    EXPECT_EQ(unsettled(*session, session->allocations.at(nth_id(1))).code(), Code::kRevoked);
+  }
 }
 
 TEST(Receipts, OfWhatWasJoinedTakeItsPartsOver) {
@@ -186,11 +214,11 @@ TEST(Receipts, OfWhatWasJoinedTakeItsPartsOver) {
   HeldAllocation joined = allocation(9, 100, 4);
   const std::string receipt = before.sessions.receipt(first->id, joined);
   const auto session = after.open(first.get());
-  after.sessions.report(*session, reported(1, {100, 101}));
-  after.sessions.report(*session, reported(2, {102}));
-  after.sessions.report(*session, reported(3, {500}));  // not of it
+  after.sessions.report(*session, kHome, reported(1, {100, 101}));
+  after.sessions.report(*session, kHome, reported(2, {102}));
+  after.sessions.report(*session, kHome, reported(3, {500}));  // not of it
   ASSERT_TRUE(after.show(*session, receipt).is_ok());
-  after.sessions.report(*session, reported(2, {103}));  // another home, late
+  after.sessions.report(*session, kHome, reported(2, {103}));  // another home, late
   EXPECT_TRUE(session->allocations.at(nth_id(9)).owned);
   EXPECT_TRUE(session->allocations.contains(nth_id(3)));
   EXPECT_EQ(session->allocations.size(), 2u);
