@@ -12,8 +12,8 @@
 //      asked, says that it has no such session, or is dead and does not answer: a message that was missed, or
 //      a node that others cannot reach, takes nothing from a session that goes on. One question in vain is not enough: it is
 //      asked a failure deadline before the grace is over, and again a deadline later; one that had the session, and may be
-//      starting again, so much later. Each new run of it that is seen has the grace from then on, for its programs take
-//      their sessions up again.
+//      starting again, until the deadline and the grace have passed since. Each new run of it that is seen has the grace
+//      from then on, for its programs take their sessions up again; one that starts again and again, four in all.
 //   L3 every operation is O(what it names); only owner_node_*() and expired() walk sessions, never extents.
 //   L4 `held_` has the holds that list the extent, each once. A hold belongs to a session and ends with it.
 //   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
@@ -361,14 +361,20 @@ class Leases {
   /// News of a daemon: `alive` is its living incarnation, none if it is dead. Starts and stops timers (L2).
   void owner_node(const std::string& node, const std::optional<Incarnation>& alive, uint64_t now_ns,
                   const Patience& patience) {
-    const uint64_t early_ns = std::min(patience.grace_ns, patience.deadline_ns);
     for (auto& [session, owner] : owners_) {
       if (owner.node != node) continue;
+      OrphanTimer& orphan = owner.orphan;
       if (alive && *alive == owner.incarnation) {
-        owner.orphan = {};
-      } else if (!owner.orphan.runs() || (alive && owner.orphan.next_run != alive)) {
-        owner.orphan = {now_ns + patience.grace_ns - early_ns, now_ns + patience.longer_ns(), alive};
+        orphan = {};
+        continue;
       }
+      const bool begins = !orphan.runs();
+      const bool is_new_run = alive && orphan.next_run != alive && now_ns < orphan.new_runs_until_ns;
+      if (!begins && !is_new_run) continue;
+      if (begins) orphan.new_runs_until_ns = now_ns + kNewRunsGraces * patience.longer_ns();
+      orphan.asked_at_ns = now_ns + patience.grace_ns - std::min(patience.grace_ns, patience.deadline_ns);
+      orphan.freed_from_ns = now_ns + patience.longer_ns();
+      orphan.next_run = alive;
     }
   }
 
@@ -376,8 +382,10 @@ class Leases {
   void renew(const SessionId& session, uint64_t now_ns, const Patience& patience) {
     const auto it = owners_.find(session);
     if (it == owners_.end() || !it->second.orphan.runs()) return;
-    const uint64_t until_ns = now_ns + patience.grace_ns;
-    it->second.orphan = {until_ns, until_ns + patience.longer_ns(), it->second.orphan.next_run};
+    OrphanTimer& orphan = it->second.orphan;
+    orphan.asked_at_ns = now_ns + patience.grace_ns;
+    orphan.freed_from_ns = now_ns + patience.deadline_ns + patience.longer_ns();
+    orphan.new_runs_until_ns = now_ns + kNewRunsGraces * patience.longer_ns();
   }
   /// Its daemon, asked as the timer had run out, did not answer, or does not know it. True: it is to be asked again.
   bool wait_longer(const SessionId& session, uint64_t now_ns) {
@@ -473,10 +481,12 @@ class Leases {
 
  private:
   static constexpr uint64_t kNoTimer = ~uint64_t{0};
+  static constexpr uint64_t kNewRunsGraces = 4;
   /// L2. Before `freed_from_ns` nothing is freed, whatever its daemon says.
   struct OrphanTimer {
     uint64_t asked_at_ns = kNoTimer, freed_from_ns = 0;
-    std::optional<Incarnation> next_run{};  // the newest that was seen
+    uint64_t new_runs_until_ns = 0;       // later ones have no grace of their own
+    std::optional<Incarnation> next_run;  // the newest that was seen
     bool runs() const { return asked_at_ns != kNoTimer; }
   };
   struct Owner {

@@ -175,8 +175,8 @@ TEST(Leases, OneQuestionInVainFreesNothing) {
   leases.renew(kSession, 1010, patience);
   ASSERT_TRUE(leases.is_expired(kSession, 1020));
   EXPECT_TRUE(leases.wait_longer(kSession, 1020)) << "it may just be starting again";
-  ASSERT_FALSE(leases.is_expired(kSession, 1029));
-  EXPECT_FALSE(leases.wait_longer(kSession, 1030));
+  ASSERT_FALSE(leases.is_expired(kSession, 1023));
+  EXPECT_FALSE(leases.wait_longer(kSession, 1024));
 
   Leases others = two();
   others.owner_node("n", std::nullopt, 1000, {4, 10});
@@ -194,6 +194,19 @@ TEST(Leases, EachNewRunHasTheGraceFromWhenItIsSeen) {
   leases.owner_node("n", kSecondRun, 1017, kPatience);
   EXPECT_FALSE(leases.is_expired(kSession, 1018));
   EXPECT_TRUE(leases.is_expired(kSession, 1019));
+}
+
+TEST(Leases, ADaemonThatStartsAgainAndAgainKeepsNothingForEver) {
+  Leases leases = two();
+  uint64_t now_ns = 1000;
+  for (uint8_t run = 10; !leases.is_expired(kSession, now_ns); ++run, now_ns += 5) {
+    ASSERT_LT(now_ns, 1100u);
+    Incarnation next;
+    next.bytes.fill(std::byte{run});
+    leases.owner_node("n", std::nullopt, now_ns, kPatience);
+    leases.owner_node("n", next, now_ns, kPatience);
+  }
+  EXPECT_GE(now_ns, 1040u);
 }
 
 TEST(Leases, AnotherNodeCannotResumeASession) {
