@@ -441,7 +441,7 @@ def test_what_a_home_freed_as_an_orphans_is_made_again_when_its_daemon_is_back(m
         cluster.restore_pair(n5, other)
     if what == "restarted":
         n5.start().wait_ready()
-        program.alloc(4096, nodes=["n4"])  # takes the session up again
+        wait_for("its program is back", lambda: outcome(lambda: program.alloc(4096, nodes=["n4"])) != "NO_DAEMON")
     cluster.wait_members(at=n5)
     if what == "published":
         for i, part in enumerate(parts):
@@ -467,7 +467,7 @@ def test_a_daemon_that_the_coordinator_does_not_reach_may_start_again(make_netns
         time.sleep(grace_s + 0.2)  # it is asked in vain
         n5.start().wait_ready()
         cluster.restore_pair(n5, n1)
-        program.alloc(4096, nodes=["n4"])  # takes the session up again
+        wait_for("its program is back", lambda: outcome(lambda: program.alloc(4096, nodes=["n4"])) != "NO_DAEMON")
         was_silent_s = time.monotonic() - silent_since
         cluster.wait_members(at=n5)
         freed = "orphan_freed" in n2.log() + n3.log()
