@@ -211,7 +211,9 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
     if (there.is_ok() && freed_asked_[home] == freed) there_.insert(one.replica);
     if (there.is_ok()) not_missing(one.replica);
     if (there.code() != Code::kRevoked) co_return false;
-    known.is_unread = co_await cluster_.is_unread(one.replica);
+    const std::optional<bool> is_known = co_await cluster_.ask_its_home(one.replica);
+    if (is_known.value_or(false)) co_return false;  // it will answer under that id
+    known.is_unread = is_known.has_value();
     fault::reached(one.is_missing ? fault::State::kMissingAskedFor : fault::State::kFreedAskedFor);
   } else if (!one.was_lost) {  // its node may be back by now, with all that it had
     if (seems_to_live(one.replica)) co_return false;

@@ -283,7 +283,7 @@ class Home {
     return {core_.config.orphan_grace_ns(), core_.config.failure_deadline_ns()};
   }
   void free_orphan(const SessionId& session);
-  std::map<std::string, control::Incarnation> freed_of_;  // daemons that did not answer, by node
+  std::set<std::string> freed_of_;  // whose daemons, by node, did not answer
   uint32_t orphans_freed_ = 0;
   /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
   /// and attempts to publish that were undone.

@@ -8,13 +8,9 @@ namespace ocm::node {
 void Home::owner_node(const std::string& node, const std::optional<control::Incarnation>& alive) {
   nodes_[node] = alive;
   leases_.owner_node(node, alive, core_.now_ns(), patience());
-  const auto freed = freed_of_.find(node);
-  if (freed == freed_of_.end() || !alive) return;
-  if (freed->second == *alive && !fault::at(fault::Point::kOrphansNotTold)) {
-    fault::reached(fault::State::kOrphansMissed);
-    ++orphans_freed_;
-  }
-  freed_of_.erase(freed);
+  if (!alive || freed_of_.erase(node) == 0 || fault::at(fault::Point::kOrphansNotTold)) return;
+  fault::reached(fault::State::kOrphansMissed);
+  ++orphans_freed_;
 }
 
 void Home::free_orphan(const SessionId& session) {
@@ -65,7 +61,7 @@ void Home::answered(const Orphan& asked, Answer answer) {
   } else if (answer != Answer::kNone || over || !asked.lives) {
     const bool is_silent = answer == Answer::kNone && !over;
     if (!over && leases_.wait_longer(asked.session, core_.now_ns())) return;
-    if (is_silent) freed_of_[asked.node] = asked.incarnation;
+    if (is_silent) freed_of_.insert(asked.node);
     free_orphan(asked.session);
   }
 }

@@ -648,6 +648,7 @@ void Remaker::remade(const wire::PartMoved& part) {
       HeldAllocation& held = record->second;
       sessions_.settle(*session, held);  // may erase others
       if (!held.owned) continue;
+      if (sessions_.look_for_missing(*session, part.now())) gone_.look_again();  // its receipt was older
       for (const auto& extent : part.now()) {
         if (extent.node() != core_.name) session->homes.insert(extent.node());
       }

@@ -290,14 +290,20 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
   const auto is_other_run = [](const wire::NodeView& node, const wire::ExtentDescriptor& extent) {
     return node.partition() != GlobalAddress(extent.address()).partition();
   };
-  std::set<uint32_t> living;  // parts that have another replica
+  std::map<uint32_t, size_t> living;  // by part
   for (const auto& extent : held->second.allocation.extents()) {
     const wire::NodeView* node = node_of(extent);
     if (!extent.lost() && node != nullptr && !is_other_run(*node, extent) &&
         !is_state(*node, control::NodeState::kDead))
-      living.insert(extent.part());
+      ++living[extent.part()];
   }
-  std::vector<std::pair<wire::LostReplicaRequest, std::string>> gone;  // maybe, with the node that is asked
+  struct MayBeGone {
+    wire::LostReplicaRequest request;
+    uint32_t part = 0;
+    std::string asked;  // a node
+    bool lives = false, is_there = false;
+  };
+  std::vector<MayBeGone> gone;
   for (const auto& extent : held->second.allocation.extents()) {
     const wire::NodeView* node = node_of(extent);
     if (extent.lost() || node == nullptr || !living.contains(extent.part())) continue;
@@ -305,20 +311,28 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
     const bool dead = !other_run && is_state(*node, control::NodeState::kDead);
     const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && other_run);
     if (!dead && !is_asked) continue;
-    wire::LostReplicaRequest one;
-    one.set_allocation_id(id_field(id));
-    one.set_address(extent.address());
-    one.set_generation(extent.generation());
-    gone.emplace_back(std::move(one), dead ? std::string() : extent.node());
+    MayBeGone& one = gone.emplace_back();
+    one.request.set_allocation_id(id_field(id));
+    one.request.set_address(extent.address());
+    one.request.set_generation(extent.generation());
+    one.part = extent.part();
+    if (!dead) one.asked = extent.node();
+    one.lives = !dead && !other_run;
   }
+  for (MayBeGone& one : gone) {
+    if (one.asked.empty()) continue;
+    if (session->ended || core_.now_ns() >= until_ns) co_return false;
+    // The view may be older than the extent.
+    const Status there = co_await remaker_.is_there(one.asked, id_of(one.request));
+    one.is_there = there.code() != Code::kRevoked;
+    if (one.lives && !one.is_there) --living[one.part];
+  }
+  // Of a part that is gone as a whole no replica can be given up.
+  std::erase_if(gone, [&](const MayBeGone& one) { return one.is_there || living[one.part] == 0; });
   bool any = false;
-  for (auto& [one, node] : gone) {
+  for (MayBeGone& one : gone) {
     if (session->ended || core_.now_ns() >= until_ns) break;
-    if (!node.empty()) {  // the view may be older than the extent
-      const Status there = co_await remaker_.is_there(node, id_of(one));
-      if (there.code() != Code::kRevoked) continue;
-    }
-    Reply reply = co_await lost_replica(session, std::move(one), until_ns);
+    Reply reply = co_await lost_replica(session, std::move(one.request), until_ns);
     if (!control::reply_status(reply.message).is_ok()) break;
     any = true;
   }

@@ -60,7 +60,7 @@ struct Session {
   /// Homes reported other extents than a receipt has: parts were made again after it was given.
   std::unordered_set<AllocationId> outdated;
   bool follows_outdated = false;
-  /// What homes told of it since its daemon restarted, by node, until its program has shown what it has.
+  /// What homes have of it, by node, as they told last since its daemon restarted.
   std::map<std::string, std::unordered_set<ExtentId, control::ExtentHash>> told;
   /// Extents that its program has shown and that their homes did not tell of: freed while its daemon was away, perhaps.
   std::unordered_set<ExtentId, control::ExtentHash> missing;
@@ -148,6 +148,10 @@ class Sessions {
   void report(Session& session, const std::string& node, const wire::SessionExtents& extents);
   /// P6: takes out what homes have reported and its program does not have, by node.
   std::map<std::string, std::vector<wire::ExtentDescriptor>> take_unclaimed(Session& session);
+  /// Those of `extents`, of what it owns, that their homes did not tell of are its `missing`. True: there are some.
+  using Extents = google::protobuf::RepeatedPtrField<wire::ExtentDescriptor>;
+  bool look_for_missing(Session& session, const Extents& extents) const;
+  bool look_for_missing(Session& session) const;
   /// What was claimed and a home has reported is owned from now on.
   void settle(Session& session);
   void settle(Session& session, HeldAllocation& held);
@@ -162,7 +166,7 @@ class Sessions {
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
   static void note_outdated(Session& session, const HeldAllocation& held);
-  void look_for_missing(Session& session) const;
+  bool is_missing(const Session& session, const wire::ExtentDescriptor& extent) const;
 
   os::Digest mac_of(const SessionId& session, std::string_view record) const;
 

@@ -56,7 +56,7 @@ Status Sessions::restore(Session& session, const wire::SessionRestore& request) 
   }
   session.refused = session.refused || !worst.is_ok();
   session.complete = session.complete || (request.complete() && !session.refused);
-  look_for_missing(session);
+  (void)look_for_missing(session);
   return worst;
 }
 
@@ -150,28 +150,37 @@ Status Sessions::charge_restored(Session& session, size_t bytes) {
   return {};
 }
 
-void Sessions::look_for_missing(Session& session) const {
-  if (!session.complete || session.told.empty()) return;
-  const auto is_missing = [&](const wire::ExtentDescriptor& extent) {
-    const ExtentId id = id_of(extent);
-    if (extent.vacant() || extent.lost()) return false;
-    if (extent.node() == core_.name) return id.address.partition() != core_.partition;  // with the daemon
-    const auto told = session.told.find(extent.node());
-    return told != session.told.end() && !told->second.contains(id);
-  };
-  for (const auto& [id, held] : session.allocations) {
-    if (!held.is_whole() || !(held.owned || held.claimed_quota_bytes)) continue;
-    for (const auto& extent : held.allocation.extents()) {
-      if (is_missing(extent)) session.missing.insert(id_of(extent));
-    }
+bool Sessions::is_missing(const Session& session, const wire::ExtentDescriptor& extent) const {
+  const ExtentId id = id_of(extent);
+  if (extent.vacant() || extent.lost()) return false;
+  if (extent.node() == core_.name) return id.address.partition() != core_.partition;  // with the daemon
+  const auto told = session.told.find(extent.node());
+  return told != session.told.end() && !told->second.contains(id);
+}
+
+bool Sessions::look_for_missing(Session& session, const Extents& extents) const {
+  if (!session.complete) return false;
+  bool any = false;
+  for (const auto& extent : extents) {
+    if (is_missing(session, extent)) any = session.missing.insert(id_of(extent)).second || any;
   }
-  session.told.clear();
+  return any;
+}
+
+bool Sessions::look_for_missing(Session& session) const {
+  bool any = false;
+  for (const auto& [id, held] : session.allocations) {
+    if (held.is_whole() && (held.owned || held.claimed_quota_bytes))
+      any = look_for_missing(session, held.allocation.extents()) || any;
+  }
+  return any;
 }
 
 void Sessions::report(Session& session, const std::string& node, const wire::SessionExtents& extents) {
   auto& told = session.told[node];
+  told.clear();
   for (const auto& one : extents.extents()) told.insert(id_of(one.extent()));
-  look_for_missing(session);
+  (void)look_for_missing(session);
   if (extents.extents().empty()) return;  // what was reported before is settled
   std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {

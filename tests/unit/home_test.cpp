@@ -29,6 +29,7 @@ Config config() {
   Config out;
   out.name = "home";
   out.offer(Kind::kDram, 128 * kMiB);
+  out.orphan_grace_ms = out.failure_deadline_ms = 0;
   return out;
 }
 
@@ -110,9 +111,27 @@ class HomeTest : public ::testing::Test {
   control::Loop loop{0};
   Core core{config(), loop};
   std::unique_ptr<Home> home;
-  const SessionId session = with_uid(id<SessionId>('s'), 1000);
+  SessionId session = with_uid(id<SessionId>('s'), 1000);
   AllocationId allocation_id = kAllocation;
 };
+
+/// Whatever runs of it had what was freed, in whatever order.
+TEST_F(HomeTest, ADaemonThatIsBackIsCountedIfAnythingWasFreedOfItsNode) {
+  ASSERT_TRUE(reserve(kSecond).is_ok());
+  session = with_uid(id<SessionId>('o'), 1000);
+  ASSERT_TRUE(reserve(kFirst).is_ok());
+  home->owner_node("owner", kSecond);
+  EXPECT_EQ(home->orphans_freed(), 0u);
+  home->owner_node("owner", std::nullopt);
+  auto orphans = home->tick(core.now_ns());
+  ASSERT_EQ(orphans.size(), 2u);
+  if (orphans.front().incarnation == kFirst) std::swap(orphans.front(), orphans.back());
+  for (const Home::Orphan& one : orphans) home->answered(one, Home::Answer::kNone);
+  EXPECT_EQ(home->extents(), 0u);
+  EXPECT_EQ(home->orphans_freed(), 0u) << "nobody is back";
+  for (int times = 0; times < 2; ++times) home->owner_node("owner", kSecond);
+  EXPECT_EQ(home->orphans_freed(), 1u);
+}
 
 TEST_F(HomeTest, AFormerRunsLateWordEndsNoSessionThatWentOn) {
   const wire::ExtentDescriptor extent = reserve(kFirst).value();
