@@ -3,8 +3,8 @@
 //
 // Invariants
 //   G1 a replica is given up here only where its node is gone for [replicas] again_after_ms, came back without its bytes, or
-//      is asked for it and has it not: since it freed some, or did not tell of it when the session's daemon had restarted. A writer that cannot reach it, and a publish that is told
-//      REVOKED, ask earlier.
+//      is asked for it and has it not: since it freed some, or did not tell of it when the session's daemon had restarted.
+//      A writer that cannot reach it, and a publish that is told REVOKED, ask earlier.
 //   G2 one that takes long, because no voter or no other home of its part answers, keeps none of others from being given up
 //      (control/give_up_order.h), nor parts from being made again.
 // Threads: the loop's.
