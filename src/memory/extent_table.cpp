@@ -1,6 +1,7 @@
 #include "memory/extent_table.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <optional>
@@ -20,6 +21,12 @@ constexpr uint64_t kPartitionBytes = GlobalAddress::kOffsetMask + 1;
 constexpr uint64_t kAddressPageBytes = 4096;  // offset 0 is never given: a null address is nobody's
 static_assert(kPartitionBytes % kAddressPageBytes == 0);
 static_assert(std::atomic<uint32_t>::is_always_lock_free, "programs map it");
+
+/// What the reaper does. A wake-up costs whoever frees more than the rest of it, and takes the core that a program of
+/// this host waits on; so after its work the reaper lets more come together, and needs none for those.
+enum class Reaper { kWorking, kGathering, kSleeping };
+constexpr std::chrono::milliseconds kGather{1};
+constexpr size_t kGatheredMax = 16;  // their descriptors are held meanwhile
 
 std::optional<uint64_t> round_up(uint64_t bytes, uint64_t page) {
   OCM_DASSERT(page != 0);
@@ -164,6 +171,11 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   std::optional<uint32_t> take_slot_locked();
   void let_go(Extent* extent);
   void reap();
+  void wake_reaper_locked();
+  /// So much waits for the reaper that it may not gather more.
+  bool has_gathered_locked(const Pool& pool) const {
+    return dead_.size() >= kGatheredMax || pool.reclaiming_bytes > pool.budget->budget_bytes() / 2;
+  }
   /// Gives its pages and then its budget back. `lock` is let go meanwhile.
   void reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
 
@@ -182,7 +194,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   uint32_t fresh_slot_ = 0;          // slots from here on were never used
   uint64_t generations_given_ = 0;
   std::deque<std::unique_ptr<Extent>> dead_;  // let go, for the reaper
-  bool reaper_sleeps_ = false;
+  Reaper reaper_is_ = Reaper::kWorking;
   bool closed_ = false;
   std::atomic<bool> keeps_mapped_{false};
   std::condition_variable work_;       // for the reaper
@@ -220,7 +232,10 @@ std::optional<uint32_t> ExtentTable::Core::take_slot_locked() {
 
 Status ExtentTable::Core::reserve_locked(Pool& pool, Extent& extent, uint64_t page_bytes) {
   const std::optional<uint64_t> rounded = round_up(extent.bytes, page_bytes);
-  if (!rounded || !pool.budget->take(*rounded)) return full(pool, extent.kind, extent.bytes);
+  if (!rounded || !pool.budget->take(*rounded)) {
+    wake_reaper_locked();
+    return full(pool, extent.kind, extent.bytes);
+  }
   OCM_DASSERT(*rounded >= extent.bytes && *rounded % page_bytes == 0);
   extent.span_bytes = extent.reserved_bytes = *rounded;
   const Status named = name_locked(extent, page_bytes);
@@ -416,11 +431,15 @@ void ExtentTable::Core::let_go(Extent* extent) {
   std::unique_lock lock(mutex_);
   if (closed_) return;
   if (!reaper_.joinable()) return reclaim(std::move(dead), lock);
+  const Pool& pool = pools_[static_cast<size_t>(dead->kind)];
   dead_.push_back(std::move(dead));
-  if (reaper_sleeps_) {
-    reaper_sleeps_ = false;
-    work_.notify_one();
-  }
+  if (reaper_is_ == Reaper::kSleeping || has_gathered_locked(pool)) wake_reaper_locked();
+}
+
+void ExtentTable::Core::wake_reaper_locked() {
+  if (reaper_is_ == Reaper::kWorking) return;
+  reaper_is_ = Reaper::kWorking;
+  work_.notify_one();
 }
 
 void ExtentTable::Core::reap() {
@@ -428,9 +447,13 @@ void ExtentTable::Core::reap() {
   while (true) {
     if (dead_.empty()) {
       if (closed_) return;
-      reaper_sleeps_ = true;
-      work_.wait(lock, [&] { return !dead_.empty() || closed_; });
-      reaper_sleeps_ = false;
+      const auto is_woken = [&] { return reaper_is_ == Reaper::kWorking || closed_; };
+      reaper_is_ = Reaper::kGathering;
+      if (!work_.wait_for(lock, kGather, is_woken) && dead_.empty()) {
+        reaper_is_ = Reaper::kSleeping;
+        work_.wait(lock, is_woken);
+      }
+      reaper_is_ = Reaper::kWorking;
       continue;
     }
     std::unique_ptr<Extent> dead = std::move(dead_.front());

@@ -216,6 +216,32 @@ TEST(ExtentTable, BudgetComesBackWhenTheLastHolderLetsGo) {
   EXPECT_TRUE(f.table->is_valid());
 }
 
+TEST(ExtentTable, WhatIsFreedWhileTheReaperWorksGathersOrSleepsComesBack) {
+  Fixture f(64 * kMiB, 256);
+  std::mt19937 random(5);
+  for (int turn = 0; turn < 200; ++turn) {
+    std::vector<ExtentId> made;
+    for (uint32_t i = random() % 40 + 1; i > 0; --i)
+      made.push_back(f.create(random() % 3 == 0 ? kMiB : 4096)->id);
+    for (const ExtentId& id : made) {
+      ASSERT_TRUE(f.table->remove(id).is_ok());
+      if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
+    }
+    if (random() % 2 == 0) continue;
+    if (random() % 2 == 0) {
+      const auto all = f.create(64 * kMiB);
+      ASSERT_TRUE(all != nullptr) << "a full pool wakes it";
+      ASSERT_TRUE(f.table->remove(all->id).is_ok());
+    } else {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (f.table->reclaiming_bytes(Kind::kDram) != 0 && std::chrono::steady_clock::now() < until)
+        std::this_thread::yield();
+      ASSERT_EQ(f.table->reclaiming_bytes(Kind::kDram), 0u);
+    }
+  }
+  EXPECT_TRUE(f.table->is_valid());
+}
+
 TEST(ExtentTable, WhatIsRetiredCountsAsUsedUntilItIsLetGo) {
   Fixture f(8 * kMiB);
   const ExtentId id = f.table->create(4 * kMiB, Kind::kDram).value()->id;
