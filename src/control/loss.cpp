@@ -455,9 +455,8 @@ std::map<uint32_t, std::string> LossLedger::awaited(uint64_t now_ns) const {
 
 void LossLedger::run_is_over(uint32_t partition) {
   std::vector<ExtentId> there;
-  for (auto it = part_of_.lower_bound(first_of(partition));
-       it != part_of_.end() && it->first.address.partition() == partition; ++it)
-    there.push_back(it->first);
+  const auto end = part_of_.upper_bound(last_of(partition));
+  for (auto it = part_of_.lower_bound(first_of(partition)); it != end; ++it) there.push_back(it->first);
   uint32_t& newest = home(partition).over;
   if (!there.empty()) homes_changed();
   for (const ExtentId& id : there) {

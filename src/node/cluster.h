@@ -129,8 +129,6 @@ class Cluster {
   void take_back_end() { quorum_.take_back_end(); }
   /// True if that run of the home of one of these replicas says that it goes on.
   control::Task<bool> is_witnessed(std::vector<ExtentId> replicas);
-  /// Whether that run of a replica's home has it; nothing if it did not answer.
-  control::Task<std::optional<bool>> ask_its_home(ExtentId replica);
 
   /// What is asked of the daemons of nodes.
   Homes& homes() { return homes_; }
@@ -144,6 +142,8 @@ class Cluster {
   void apply(wire::ClusterView view);
 
  private:
+  /// Whether that run of a replica's home has it; nothing if it did not answer.
+  control::Task<std::optional<bool>> ask_its_home(ExtentId replica);
   control::Task<void> ask_for_pools();
   control::Task<void> beat();
   control::Task<void> beat_once();

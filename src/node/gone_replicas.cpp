@@ -147,7 +147,7 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
                  .replica = id,
                  .node = extent->node(),
                  .turn = {uid, failed_until_ns_.contains(id)},
-                 .over = {},
+                 .known = {},
                  .may_be_there = !is_gone,
                  .is_missing = is_missing,
                  .was_lost = was_lost};
@@ -156,7 +156,7 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
   if (!found) return;
   for (const wire::ExtentDescriptor* extent : extents) {
     found->part.push_back(id_of(*extent));
-    if (is_over(*extent, at.gone_since_ns)) found->over.push_back(id_of(*extent));
+    if (is_over(*extent, at.gone_since_ns)) found->known.over.push_back(id_of(*extent));
   }
   std::sort(found->part.begin(), found->part.end());
   if (at.parts.contains(found->part.front())) return;  // a session's and a name's
@@ -203,7 +203,7 @@ Task<void> GoneReplicas::give_up(Gone one) {
 
 Task<bool> GoneReplicas::is_given_up(const Gone& one) {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();
-  control::LossKnown known{one.over};
+  control::LossKnown known = one.known;
   if (one.may_be_there) {
     const uint32_t home = one.replica.address.partition();
     const Freed freed = freed_asked_[home];
@@ -211,9 +211,7 @@ Task<bool> GoneReplicas::is_given_up(const Gone& one) {
     if (there.is_ok() && freed_asked_[home] == freed) there_.insert(one.replica);
     if (there.is_ok()) not_missing(one.replica);
     if (there.code() != Code::kRevoked) co_return false;
-    const std::optional<bool> is_known = co_await cluster_.ask_its_home(one.replica);
-    if (is_known.value_or(false)) co_return false;  // it will answer under that id
-    known.is_unread = is_known.has_value();
+    known.is_unread = co_await cluster_.is_unread(one.replica);
     fault::reached(one.is_missing ? fault::State::kMissingAskedFor : fault::State::kFreedAskedFor);
   } else if (!one.was_lost) {  // its node may be back by now, with all that it had
     if (seems_to_live(one.replica)) co_return false;

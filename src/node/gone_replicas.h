@@ -46,10 +46,10 @@ class GoneReplicas {
     ExtentId replica;
     std::string node;
     control::ToGiveUp turn;
-    std::vector<ExtentId> over;  // of the part: their daemons run no more
-    bool may_be_there = false;   // its node is to be asked first
-    bool is_missing = false;     // the same, for its session misses it
-    bool was_lost = false;       // as its owner knows
+    control::LossKnown known;
+    bool may_be_there = false;  // its node is to be asked first
+    bool is_missing = false;    // the same, for its session misses it
+    bool was_lost = false;      // as its owner knows
   };
   using GoneSince = std::map<uint32_t, uint64_t>;  // runs of daemons, by partition
   /// Of a node: NodeView's replicas_freed_before and orphans_freed.

@@ -220,9 +220,11 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
     co_return out;
   }
   for (const ExtentId& id : part) {
-    if (!home_.has(id) && !still_frozen) continue;
+    const bool is_here = home_.has(id);
+    // A second id answers when its part is switched over here.
+    if (!is_here && !still_frozen && !home_.is_second(id)) continue;
     *out.mutable_part_moved()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
-    out.mutable_part_moved()->set_frozen(still_frozen);
+    out.mutable_part_moved()->set_frozen(still_frozen || !is_here);
     co_return out;
   }
   co_return Status(Code::kRevoked, "it is gone");

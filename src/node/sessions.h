@@ -151,7 +151,7 @@ class Sessions {
   /// Those of `extents`, of what it owns, that their homes did not tell of are its `missing`. True: there are some.
   using Extents = google::protobuf::RepeatedPtrField<wire::ExtentDescriptor>;
   bool look_for_missing(Session& session, const Extents& extents) const;
-  bool look_for_missing(Session& session) const;
+  void look_for_missing(Session& session) const;
   /// What was claimed and a home has reported is owned from now on.
   void settle(Session& session);
   void settle(Session& session, HeldAllocation& held);

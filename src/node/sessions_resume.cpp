@@ -56,7 +56,7 @@ Status Sessions::restore(Session& session, const wire::SessionRestore& request) 
   }
   session.refused = session.refused || !worst.is_ok();
   session.complete = session.complete || (request.complete() && !session.refused);
-  (void)look_for_missing(session);
+  look_for_missing(session);
   return worst;
 }
 
@@ -167,20 +167,19 @@ bool Sessions::look_for_missing(Session& session, const Extents& extents) const 
   return any;
 }
 
-bool Sessions::look_for_missing(Session& session) const {
-  bool any = false;
+void Sessions::look_for_missing(Session& session) const {
+  if (!session.complete) return;
   for (const auto& [id, held] : session.allocations) {
     if (held.is_whole() && (held.owned || held.claimed_quota_bytes))
-      any = look_for_missing(session, held.allocation.extents()) || any;
+      (void)look_for_missing(session, held.allocation.extents());
   }
-  return any;
 }
 
 void Sessions::report(Session& session, const std::string& node, const wire::SessionExtents& extents) {
   auto& told = session.told[node];
   told.clear();
   for (const auto& one : extents.extents()) told.insert(id_of(one.extent()));
-  (void)look_for_missing(session);
+  look_for_missing(session);
   if (extents.extents().empty()) return;  // what was reported before is settled
   std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {

@@ -457,6 +457,7 @@ def test_a_daemon_that_the_coordinator_does_not_reach_may_start_again(make_netns
     cluster = make_netns_cluster(names=NAMES, extra=["--orphan-grace-ms", str(int(grace_s * 1000))])
     n1, n2, n3, n4, n5 = cluster.nodes
     program, other = cluster.program(n5), cluster.program(n4)
+    shown = 0
     for _ in range(3):
         part = program.alloc(4096, layout="replicated", nodes=["n2", "n3"], flags=DEDICATED)
         cluster.cut_pair(n5, n1)
@@ -471,7 +472,11 @@ def test_a_daemon_that_the_coordinator_does_not_reach_may_start_again(make_netns
         was_silent_s = time.monotonic() - silent_since
         cluster.wait_members(at=n5)
         freed = "orphan_freed" in n2.log() + n3.log()
-        if was_silent_s < FAILURE_DEADLINE_S:  # else the machine is too busy
-            assert not freed
-            part.fill(0, 1, 4096)
-            assert part.holds(0, 1, 4096)
+        if was_silent_s >= FAILURE_DEADLINE_S:
+            continue
+        shown += 1
+        assert not freed
+        part.fill(0, 1, 4096)
+        assert part.holds(0, 1, 4096)
+    if shown == 0:
+        pytest.skip("the machine is too busy: each time the daemon was silent for longer than the failure deadline")
