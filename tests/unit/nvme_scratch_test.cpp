@@ -2,6 +2,7 @@
 // file.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -62,6 +63,25 @@ class LateQueue final : public Queue {
   std::set<uint64_t> broken;  // offsets that fail
 };
 
+/// Another thread carries a request out, and hears of it, before submit() returns.
+class HastyQueue final : public Queue {
+ public:
+  explicit HastyQueue(uint64_t bytes) : held_(bytes) {}
+  void submit(Request request) override {
+    std::thread([&] {
+      std::byte* there = held_.data() + request.offset;
+      if (request.op == Request::Op::kWrite) std::memcpy(there, request.bytes, request.length);
+      if (request.op == Request::Op::kRead) std::memcpy(request.bytes, there, request.length);
+      const auto done = std::move(request.done);
+      done(Status());
+    }).join();
+  }
+  const char* way() const override { return "hasty"; }
+
+ private:
+  std::vector<std::byte> held_;
+};
+
 class NvmeScratch : public testing::Test {
  protected:
   static constexpr uint32_t kSlots = 64;
@@ -112,6 +132,22 @@ TEST_F(NvmeScratch, WhatWasNeverWrittenIsZerosAndCostsNothing) {
   EXPECT_EQ(pool.state().free_slots, kSlots);
   EXPECT_EQ(backing->data().status().code(), Code::kUnsupported);
   EXPECT_EQ(backing->share(Access::kRead).status().code(), Code::kUnsupported);
+}
+
+/// The piece is over, and gone, while the thread that sent its write is not back yet.
+TEST(NvmeScratchPool, AnotherThreadMayEndAPieceAtOnce) {
+  HastyQueue queue(8 * kPage);
+  ScratchPool pool(queue, 0, 8, kPage);
+  const auto backing = std::move(pool.make(2 * kPage)).value();
+  const std::vector<std::byte> whole(2 * kPage, std::byte{1}), piece(10, std::byte{2});
+  std::vector<std::byte> all(2 * kPage);
+  int ended = 0;
+  const auto told = [&](const Status& status) { ended += status.is_ok() ? 1 : 0; };
+  backing->staged()->write(0, whole, told);
+  backing->staged()->write(kPage - 5, piece, told);  // each of its pages is read first
+  backing->staged()->read(0, all, told);
+  EXPECT_EQ(ended, 3);
+  EXPECT_EQ(std::count(all.begin(), all.end(), std::byte{2}), 10);
 }
 
 /// Any pieces, several under way at once, answered in any order: as if each had been made at once.

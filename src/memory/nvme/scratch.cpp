@@ -255,8 +255,9 @@ class ScratchPool::Pages final : public Backing, public Staged {
 
   /// After it had to wait.
   void end(Part& part, Outcome outcome) {
+    if (!outcome) return;  // another thread may have ended it by now
     const uint64_t page = part.page;
-    if (outcome && finish(part, std::move(*outcome))) run(page);
+    if (finish(part, std::move(*outcome))) run(page);
   }
   /// True: the page's next part is the caller's to carry out. Else the extent may be gone when this returns.
   bool finish(Part& part, Status status) {
