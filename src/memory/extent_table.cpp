@@ -111,6 +111,18 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     const std::lock_guard lock(mutex_);
     return use_locked(pools_[static_cast<size_t>(kind)]);
   }
+  uint64_t reclaimed(Kind kind) const {
+    const std::lock_guard lock(mutex_);
+    return pools_[static_cast<size_t>(kind)].reclaimed;
+  }
+  bool may_fit_soon(Code refused, uint64_t bytes, Kind kind, uint64_t reclaimed) const {
+    const std::lock_guard lock(mutex_);
+    const Pool& pool = pools_[static_cast<size_t>(kind)];
+    if (pool.reclaiming_bytes == 0 && pool.reclaimed == reclaimed) return false;
+    const PoolUse use = use_locked(pool);
+    return refused == Code::kNoFds ||
+           (refused == Code::kPoolFull && bytes <= use.free_bytes() + use.reclaiming_bytes);
+  }
   bool has(Kind kind) const {
     const auto i = static_cast<size_t>(kind);
     return i < pools_.size() && pools_[i].backend != nullptr;
@@ -142,6 +154,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     uint64_t used_bytes = 0;
     uint64_t retired_bytes = 0;
     uint64_t reclaiming_bytes = 0;
+    uint64_t reclaimed = 0;  // extents so far
   };
 
   static PoolUse use_locked(const Pool& pool) {
@@ -317,6 +330,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::create(uint64_t bytes, Kind k
   if (!backing.is_ok()) {
     const std::lock_guard lock(mutex_);
     unreserve_locked(pool, *extent);
+    wake_reaper_locked();  // what it has may be what was wanted
     return backing.status();
   }
   extent->backing = std::move(*backing);
@@ -474,6 +488,7 @@ void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<s
   OCM_DASSERT((retired ? pool.retired_bytes : pool.reclaiming_bytes) >= bytes);  // T1
   (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
   pool.budget->give(bytes);
+  ++pool.reclaimed;
   tell_free_locked(pool);
   reclaimed_.notify_all();
 }
@@ -566,6 +581,10 @@ uint64_t ExtentTable::extents() const { return core_->extents(); }
 bool ExtentTable::is_live(ExtentId id) const { return core_->is_live(id); }
 uint32_t ExtentTable::next_generation() const { return core_->next_generation(); }
 PoolUse ExtentTable::use(Kind kind) const { return core_->use(kind); }
+uint64_t ExtentTable::reclaimed(Kind kind) const { return core_->reclaimed(kind); }
+bool ExtentTable::may_fit_soon(Code refused, uint64_t bytes, Kind kind, uint64_t reclaimed) const {
+  return core_->may_fit_soon(refused, bytes, kind, reclaimed);
+}
 bool ExtentTable::has(Kind kind) const { return core_->has(kind); }
 std::vector<Kind> ExtentTable::kinds() const {
   std::vector<Kind> out;

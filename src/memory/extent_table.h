@@ -99,7 +99,7 @@ class ExtentTable {
   ExtentTable(const ExtentTable&) = delete;
   ExtentTable& operator=(const ExtentTable&) = delete;
 
-  /// `bytes` zeros. Never waits: what does not fit now is kPoolFull (see reclaiming_bytes()).
+  /// `bytes` zeros. Never waits: an asynchronous caller tries again while may_fit_soon().
   /// Errors: kInvalidArgument (0), kPoolFull (says what is free), kLimit (slots), kUnsupported (kind), and
   /// the backend's kNoMemory, kNoFds.
   Result<std::shared_ptr<Extent>> try_create(uint64_t bytes, Kind kind, const ExtentOptions& options = {});
@@ -139,9 +139,13 @@ class ExtentTable {
   std::vector<Kind> kinds() const;
   /// With what the pool wants of every extent; `kind` has one.
   ExtentOptions completed(Kind kind, ExtentOptions options) const;
-  /// Bytes of `kind` that come back by themselves: an asynchronous caller of try_create() that got kPoolFull
-  /// tries again while this is not 0.
+  /// Bytes of `kind` that come back by themselves.
   uint64_t reclaiming_bytes(Kind kind) const { return use(kind).reclaiming_bytes; }
+  /// How many extents of `kind` were reclaimed so far.
+  uint64_t reclaimed(Kind kind) const;
+  /// try_create() said `refused` of so many bytes, and what is being reclaimed, or was since there were `reclaimed`, may be
+  /// what was missing: memory, or a descriptor.
+  bool may_fit_soon(Code refused, uint64_t bytes, Kind kind, uint64_t reclaimed) const;
 
   /// T1 to T3; O(extents).
   bool is_valid() const;

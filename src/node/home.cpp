@@ -164,12 +164,12 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   read_id(r.allocation_id(), allocation);
   read_id(r.owner_incarnation(), incarnation);
   const auto making = making_.insert(making_.end(), {session, incarnation, allocation, r.uid()});
+  uint64_t reclaimed = table_->reclaimed(kind);
   auto made = co_await make_extent(*making, r.bytes_total(), kind, options);
-  // What was freed a moment ago is on its way back to the budget.
-  while (!made.is_ok() && made.status().code() == Code::kPoolFull && core_.now_ns() < give_up_ns) {
-    const memory::PoolUse use = table_->use(kind);
-    if (use.reclaiming_bytes == 0 || use.free_bytes() + use.reclaiming_bytes < r.bytes_total()) break;
+  while (table_->may_fit_soon(made.status().code(), r.bytes_total(), kind, reclaimed) &&
+         core_.now_ns() < give_up_ns) {
     co_await core_.env.sleep_ns(200'000);
+    reclaimed = table_->reclaimed(kind);
     made = co_await make_extent(*making, r.bytes_total(), kind, options);
   }
   const bool cancelled = making->cancelled;

@@ -272,6 +272,28 @@ def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
     wait_for("there is room again", lambda: ocm(n1, "alloc", "again", 4096, "--nodes", "n2").returncode == 0)
 
 
+def test_the_descriptor_of_what_was_freed_is_there_for_what_is_allocated_next(make_cluster):
+    """Its file is closed a little later, by the thread that gives pages back: an allocation waits for that."""
+    cluster = make_cluster(names=("n1", "n2"), start=False)
+    n1, n2 = cluster.nodes
+    n1.start()
+    n2.start(prefix=few_descriptors(256))
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.wait_members(2, at=n1)
+    for node in cluster.nodes:
+        program, held = cluster.program(node), []
+        with pytest.raises(OcmError) as caught:
+            for _ in range(300):
+                held.append(program.alloc(4096, nodes=["n2"], flags=DEDICATED))
+        assert caught.value.name == "NO_FDS"
+        for i in range(100):
+            held[i % len(held)].free()
+            held[i % len(held)] = program.alloc(4096, nodes=["n2"], flags=DEDICATED)
+        for one in held:
+            one.free()
+
+
 def test_connections_that_cannot_be_accepted_are_told_of_rarely(make_cluster):
     n1 = make_cluster(names=("n1",))["n1"]
     pid = n1.process.pid

@@ -242,6 +242,26 @@ TEST(ExtentTable, WhatIsFreedWhileTheReaperWorksGathersOrSleepsComesBack) {
   EXPECT_TRUE(f.table->is_valid());
 }
 
+/// A descriptor, too, is there again only when the reaper has closed it.
+TEST(ExtentTable, WhoIsRefusedWhatIsBeingReclaimedIsToldThatItMayFitSoon) {
+  Fixture f(16 * kKiB);
+  const auto kept = f.create(4096);
+  EXPECT_FALSE(f.table->may_fit_soon(Code::kNoFds, 4096, Kind::kDram, 0)) << "nothing is being reclaimed";
+  f.gate->set(false);
+  ASSERT_TRUE(f.table->remove(f.create(8192)->id).is_ok());
+  f.gate->make_code = Code::kNoFds;
+  EXPECT_EQ(f.table->try_create(4096, Kind::kDram).status().code(), Code::kNoFds);
+  EXPECT_TRUE(f.table->may_fit_soon(Code::kNoFds, 4096, Kind::kDram, 0));
+  EXPECT_TRUE(f.table->may_fit_soon(Code::kPoolFull, 12 * kKiB, Kind::kDram, 0));
+  EXPECT_FALSE(f.table->may_fit_soon(Code::kPoolFull, 16 * kKiB, Kind::kDram, 0)) << "somebody has the rest";
+  EXPECT_FALSE(f.table->may_fit_soon(Code::kNoMemory, 4096, Kind::kDram, 0));
+  f.gate->set(true);
+  f.wait_reclaimed();
+  EXPECT_TRUE(f.table->may_fit_soon(Code::kNoFds, 4096, Kind::kDram, 0)) << "it came back since";
+  EXPECT_FALSE(f.table->may_fit_soon(Code::kNoFds, 4096, Kind::kDram, f.table->reclaimed(Kind::kDram)));
+  f.gate->make_code = Code::kOk;
+}
+
 TEST(ExtentTable, WhatIsRetiredCountsAsUsedUntilItIsLetGo) {
   Fixture f(8 * kMiB);
   const ExtentId id = f.table->create(4 * kMiB, Kind::kDram).value()->id;
