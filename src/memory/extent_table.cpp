@@ -26,7 +26,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free, "programs map it");
 /// this host waits on; so after its work the reaper lets more come together, and needs none for those.
 enum class Reaper { kWorking, kGathering, kSleeping };
 constexpr std::chrono::milliseconds kGather{1};
-constexpr size_t kGatheredMax = 16;  // their descriptors are held meanwhile
+constexpr uint64_t kReclaimedAtOnce = uint64_t{256} << 20;  // some 40 ms
+constexpr size_t kGatheredMax = 16;                         // their descriptors are held meanwhile
 
 std::optional<uint64_t> round_up(uint64_t bytes, uint64_t page) {
   OCM_DASSERT(page != 0);
@@ -68,8 +69,8 @@ class SharedBacking final : public Backing {
   Staged* staged() override { return first_->backing->staged(); }
   Result<std::byte*> data() override { return first_->backing->data(); }
   Result<os::Fd> share(Access access) override { return first_->backing->share(access); }
-  void discard() override {
-    if (first_->revoked()) first_->backing->discard();
+  void discard(uint64_t offset, uint64_t bytes) override {
+    if (first_->revoked()) first_->backing->discard(offset, bytes);
   }
 
  private:
@@ -154,7 +155,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     uint64_t used_bytes = 0;
     uint64_t retired_bytes = 0;
     uint64_t reclaiming_bytes = 0;
-    uint64_t reclaimed = 0;  // extents so far
+    uint64_t reclaimed = 0;  // pieces so far
   };
 
   static PoolUse use_locked(const Pool& pool) {
@@ -189,8 +190,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   bool has_gathered_locked(const Pool& pool) const {
     return dead_.size() >= kGatheredMax || pool.reclaiming_bytes > pool.budget->budget_bytes() / 2;
   }
-  /// Gives its pages and then its budget back. `lock` is let go meanwhile.
-  void reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
+  /// Gives a piece of its pages and then of its budget back; null: all of it is. `lock` is let go meanwhile.
+  std::unique_ptr<Extent> reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
 
   const uint32_t partition_;
   const std::span<std::atomic<uint32_t>> generations_;
@@ -444,7 +445,10 @@ void ExtentTable::Core::let_go(Extent* extent) {
   std::unique_ptr<Extent> dead(extent);
   std::unique_lock lock(mutex_);
   if (closed_) return;
-  if (!reaper_.joinable()) return reclaim(std::move(dead), lock);
+  if (!reaper_.joinable()) {
+    while (dead) dead = reclaim(std::move(dead), lock);
+    return;
+  }
   const Pool& pool = pools_[static_cast<size_t>(dead->kind)];
   dead_.push_back(std::move(dead));
   if (reaper_is_ == Reaper::kSleeping || has_gathered_locked(pool)) wake_reaper_locked();
@@ -472,25 +476,32 @@ void ExtentTable::Core::reap() {
     }
     std::unique_ptr<Extent> dead = std::move(dead_.front());
     dead_.pop_front();
-    reclaim(std::move(dead), lock);
+    dead = reclaim(std::move(dead), lock);
+    if (dead) dead_.push_back(std::move(dead));  // who freed little does not wait for what another freed
   }
 }
 
-void ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock) {
-  const uint64_t bytes = dead->reserved_bytes;
-  const bool retired = dead->retired_;
+std::unique_ptr<Extent> ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead,
+                                                   std::unique_lock<std::mutex>& lock) {
   Pool& pool = pools_[static_cast<size_t>(dead->kind)];
+  uint64_t& counted = dead->retired_ ? pool.retired_bytes : pool.reclaiming_bytes;
   lock.unlock();
+  uint64_t bytes = dead->reserved_bytes;
   // A program of this host that still maps the extent must not keep pages that are budgeted anew.
-  if (dead->backing && !keeps_mapped_.load()) dead->backing->discard();
-  dead.reset();
+  if (dead->backing && bytes != 0 && !keeps_mapped_.load()) {
+    bytes = std::min(bytes, kReclaimedAtOnce);
+    dead->backing->discard(dead->reserved_bytes - bytes, bytes);
+  }
+  dead->reserved_bytes -= bytes;
+  if (dead->reserved_bytes == 0) dead.reset();
   lock.lock();
-  OCM_DASSERT((retired ? pool.retired_bytes : pool.reclaiming_bytes) >= bytes);  // T1
-  (retired ? pool.retired_bytes : pool.reclaiming_bytes) -= bytes;
+  OCM_DASSERT(counted >= bytes);  // T1
+  counted -= bytes;
   pool.budget->give(bytes);
   ++pool.reclaimed;
   tell_free_locked(pool);
   reclaimed_.notify_all();
+  return dead;
 }
 
 std::vector<std::shared_ptr<Extent>> ExtentTable::Core::all() const {

@@ -1,8 +1,9 @@
 // The extents of one node: which offsets of its partition live, whose budget they take, and in which life.
 //
 // A removed extent leaves the table at once; its pages go when the last holder lets go, in a thread of their
-// own, because giving gigabytes back takes the kernel milliseconds. The budget is given back with the pages,
-// whether programs of this host still map them or not: they compare the generation after they read.
+// own, because giving gigabytes back takes the kernel long: piece by piece, by turns with what others freed. The budget is
+// given back with the pages, whether programs of this host still map them or not: they compare the generation after they
+// read.
 //
 //   create ----> live ----remove----> held by ops ----last holder----> reclaimed by the reaper
 //   [creating]   [used]               [reclaiming .......................]   budget given back
@@ -141,10 +142,10 @@ class ExtentTable {
   ExtentOptions completed(Kind kind, ExtentOptions options) const;
   /// Bytes of `kind` that come back by themselves.
   uint64_t reclaiming_bytes(Kind kind) const { return use(kind).reclaiming_bytes; }
-  /// How many extents of `kind` were reclaimed so far.
+  /// Grows whenever bytes of `kind` were reclaimed.
   uint64_t reclaimed(Kind kind) const;
-  /// try_create() said `refused` of so many bytes, and what is being reclaimed, or was since there were `reclaimed`, may be
-  /// what was missing: memory, or a descriptor.
+  /// try_create() said `refused` of so many bytes, and what is being reclaimed, or was since reclaimed() was that, may be what
+  /// was missing: memory, or a descriptor.
   bool may_fit_soon(Code refused, uint64_t bytes, Kind kind, uint64_t reclaimed) const;
 
   /// T1 to T3; O(extents).

@@ -36,9 +36,9 @@ class Backing {
   virtual Result<std::byte*> data() = 0;
   /// A descriptor to map on this host, or kUnsupported. Read-only ones cannot be mapped writable.
   virtual Result<os::Fd> share(Access access) = 0;
-  /// Gives the pages back although others may still map them, who read zeros from then on. Nothing here may
-  /// be in the middle of the bytes. What a mapping stores afterwards takes pages again until it is unmapped.
-  virtual void discard() = 0;
+  /// Gives pages back although others may still map them, who read zeros from then on: `bytes` at `offset`, whole pages.
+  /// Nothing here may be in the middle of them. What a mapping stores afterwards takes pages again until it is unmapped.
+  virtual void discard(uint64_t offset, uint64_t bytes) = 0;
 };
 
 /// Makes the bytes of one kind.

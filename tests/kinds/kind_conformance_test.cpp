@@ -163,7 +163,10 @@ TEST_P(KindConformance, WhatIsSharedShowsTheSameBytesAndNoMoreRightsThanGiven) {
 TEST_P(KindConformance, WhatIsDiscardedReadsZeros) {
   const auto backing = make(2);
   put(*backing, 0, of(2 * unit_, 7));
-  backing->discard();
+  backing->discard(unit_, unit_);
+  EXPECT_EQ(bytes_of(*backing, 0, unit_), of(unit_, 7)) << "a piece";
+  EXPECT_EQ(bytes_of(*backing, unit_, unit_), of(unit_, 0));
+  backing->discard(0, backing->bytes());
   EXPECT_EQ(bytes_of(*backing, 0, 2 * unit_), of(2 * unit_, 0));
 }
 

@@ -18,7 +18,7 @@ class TestBacking final : public Backing {
   Result<os::Fd> share(Access) override {
     return Status(Code::kUnsupported, "memory of kind test is its daemon's alone");
   }
-  void discard() override { std::memset(data_.get(), 0, bytes_); }
+  void discard(uint64_t offset, uint64_t bytes) override { std::memset(data_.get() + offset, 0, bytes); }
 
  private:
   const std::unique_ptr<std::byte[]> data_;

@@ -25,6 +25,7 @@ class GateBackend final : public KindBackend {
     std::condition_variable changed;
     bool open = true;
     Code make_code = Code::kOk;
+    std::vector<std::pair<uint64_t, uint64_t>> discarded;  // of how many bytes how many, in order
     void set(bool value) {
       const std::lock_guard lock(mutex);
       open = value;
@@ -52,7 +53,11 @@ class GateBackend final : public KindBackend {
     uint64_t bytes() const override { return bytes_; }
     Result<std::byte*> data() override { return Status(Code::kUnsupported); }
     Result<os::Fd> share(Access) override { return Status(Code::kUnsupported); }
-    void discard() override {}
+    void discard(uint64_t offset, uint64_t bytes) override {
+      EXPECT_LE(offset + bytes, bytes_);
+      const std::lock_guard lock(gate_->mutex);
+      gate_->discarded.emplace_back(bytes_, bytes);
+    }
 
    private:
     const uint64_t bytes_;
@@ -239,6 +244,27 @@ TEST(ExtentTable, WhatIsFreedWhileTheReaperWorksGathersOrSleepsComesBack) {
       ASSERT_EQ(f.table->reclaiming_bytes(Kind::kDram), 0u);
     }
   }
+  EXPECT_TRUE(f.table->is_valid());
+}
+
+TEST(ExtentTable, WhoFreedLittleDoesNotWaitForAllThatAnotherFreed) {
+  Fixture f(8 * kGiB);
+  auto slow = f.create(4096), big = f.create(2 * kGiB), small = f.create(8192);
+  f.gate->set(false);
+  for (auto* one : {&slow, &big, &small}) {
+    ASSERT_TRUE(f.table->remove((*one)->id).is_ok());
+    one->reset();
+  }
+  f.gate->set(true);
+  f.wait_reclaimed();
+  const auto& pieces = f.gate->discarded;
+  const auto at = [&](uint64_t of) {
+    return std::find_if(pieces.begin(), pieces.end(), [of](const auto& one) { return one.first == of; });
+  };
+  EXPECT_LT(at(8192) - at(2 * kGiB), 3) << "after a piece of it";
+  uint64_t all = 0;
+  for (const auto& [of, bytes] : pieces) all += of == 2 * kGiB ? bytes : 0;
+  EXPECT_EQ(all, 2 * kGiB);
   EXPECT_TRUE(f.table->is_valid());
 }
 

@@ -50,7 +50,7 @@ class DramBacking final : public Backing {
     return copy;
   }
 
-  void discard() override { os::discard(fd_.get(), bytes_); }
+  void discard(uint64_t offset, uint64_t bytes) override { os::discard(fd_.get(), offset, bytes); }
 
  private:
   void used() {

@@ -35,14 +35,16 @@ class ScratchPool::Pages final : public Backing, public Staged {
 
   ~Pages() override {
     OCM_ASSERT(busy_.empty());  // whoever began something keeps the backing
-    discard();
+    discard(0, count_ * pool_.page_bytes_);
   }
 
   uint64_t bytes() const override { return bytes_; }
   Result<std::byte*> data() override { return Status(Code::kUnsupported, "the bytes are on a device"); }
   Result<os::Fd> share(Access) override { return Status(Code::kUnsupported, "the bytes are on a device"); }
-  void discard() override {
-    for (uint64_t i = 0; i < count_; ++i) {
+  void discard(uint64_t offset, uint64_t bytes) override {
+    OCM_DASSERT(offset % pool_.page_bytes_ == 0 && offset + bytes <= count_ * pool_.page_bytes_);
+    const uint64_t end = (offset + bytes) / pool_.page_bytes_;
+    for (uint64_t i = offset / pool_.page_bytes_; i < end; ++i) {
       if (entries_[i].is_in_slot()) pool_.give_slot(entries_[i].slot());
       entries_[i] = {};
     }
