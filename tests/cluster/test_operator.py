@@ -241,14 +241,20 @@ def few_descriptors(count):
     return limit
 
 
-def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
+def second_has_few_descriptors(make_cluster, count):
     cluster = make_cluster(names=("n1", "n2"), start=False)
     n1, n2 = cluster.nodes
     n1.start()
-    n2.start(prefix=few_descriptors(64))
+    n2.start(prefix=few_descriptors(count))
     for node in cluster.nodes:
         node.wait_ready()
     cluster.wait_members(2, at=n1)
+    return cluster
+
+
+def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
+    cluster = second_has_few_descriptors(make_cluster, 64)
+    n1, n2 = cluster.nodes
     [said] = lines(n2, "few_descriptors")
     assert "limit=64" in said and "extents=262144" in said
     program = cluster.program(n1)
@@ -274,13 +280,7 @@ def test_a_daemon_out_of_descriptors_still_serves_its_operator(make_cluster):
 
 def test_the_descriptor_of_what_was_freed_is_there_for_what_is_allocated_next(make_cluster):
     """Its file is closed a little later, by the thread that gives pages back: an allocation waits for that."""
-    cluster = make_cluster(names=("n1", "n2"), start=False)
-    n1, n2 = cluster.nodes
-    n1.start()
-    n2.start(prefix=few_descriptors(256))
-    for node in cluster.nodes:
-        node.wait_ready()
-    cluster.wait_members(2, at=n1)
+    cluster = second_has_few_descriptors(make_cluster, 256)
     for node in cluster.nodes:
         program, held = cluster.program(node), []
         with pytest.raises(OcmError) as caught:
