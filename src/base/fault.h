@@ -56,6 +56,7 @@ namespace ocm::fault {
   X(kOrphanNotAsked, "mutation.orphan_asked") /* L2: a session that goes on is taken for ended */            \
   X(kOrphansNotTold, "mutation.orphans_told") /* G1: its daemon does not hear that it has less */            \
   X(kMissingStay, "mutation.missing")         /* G1: nor does its next run */                                \
+  X(kFrozenForSilence, "mutation.silence")    /* A6: a home that lives is frozen for a silent one */         \
   X(kReserveNotUndone, "mutation.reserve")    /* an extent made too late stays */                            \
   X(kCopyNotChecked, "mutation.copy")         /* C3: a copy takes bytes without a lease */                   \
   X(kFormerNotAsked, "mutation.former")       /* R9: a replica of a part that was made again is given up */  \

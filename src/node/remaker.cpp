@@ -23,6 +23,7 @@ constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
 constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // of one request to copy
 constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
+constexpr uint64_t kFrozenBytesPerSecond = uint64_t{256} << 20;  // else it thaws, and is tried again later
 
 /// What the fabrics do not need.
 wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
@@ -415,7 +416,7 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
       *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.extent));
       for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
       for (const ExtentId& id : job->lost) *plan.add_lost() = ref_of(id);
-      const auto reply = co_await homes_.ask(home.node, std::move(message));
+      const auto reply = co_await homes_.ask(home.node, std::move(message), answer_by_ns(*job, 0));
       if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
     }
   }
@@ -470,8 +471,15 @@ Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, ui
   request.set_target_offset(offset);
   request.set_source_offset(offset);
   request.set_bytes_total(bytes);
-  const auto reply = co_await homes_.ask(spare.node, std::move(message));
+  const auto reply = co_await homes_.ask(spare.node, std::move(message), answer_by_ns(job, bytes));
   co_return reply.is_ok();
+}
+
+uint64_t Remaker::answer_by_ns(const Job& job, uint64_t bytes) const {
+  const uint64_t deadline_ns = core_.config.failure_deadline_ns();
+  if (job.steps.is_frozen() && !fault::at(fault::Point::kFrozenForSilence))
+    return core_.now_ns() + deadline_ns / 4 + bytes * 1'000'000'000 / kFrozenBytesPerSecond;
+  return core_.now_ns() + deadline_ns + bytes * 1'000'000'000 / kSlowestBytesPerSecond;
 }
 
 Task<bool> Remaker::copy_all(std::shared_ptr<Job> job) {
@@ -522,16 +530,16 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
                          Result<std::string>& out) -> Task<void> {
       out = co_await self.digests_here(id_of(of.now), offset, length, key);
     };
-    const auto there = [](Remaker& self, const Spare& spare, uint64_t offset, uint64_t length, uint64_t key,
-                          Result<std::string>& out) -> Task<void> {
+    const auto there = [](Remaker& self, Job& of, const Spare& spare, uint64_t offset, uint64_t length,
+                          uint64_t key, Result<std::string>& out) -> Task<void> {
       wire::Envelope message;
       auto& request = *message.mutable_digest();
       *request.mutable_extent() = without_addresses(spare.extent);
       request.set_offset(offset);
       request.set_bytes_total(length);
       request.set_seed(key);
-      const uint64_t deadline_ns = self.core_.deadline_ns() + length * 1'000'000'000 / kSlowestBytesPerSecond;
-      auto reply = co_await self.homes_.ask(spare.node, std::move(message), deadline_ns);
+      const uint64_t by_ns = self.answer_by_ns(of, length);
+      auto reply = co_await self.homes_.ask(spare.node, std::move(message), by_ns);
       if (reply.is_ok())
         out = std::move(*reply.value().mutable_digests()->mutable_digests());
       else
@@ -540,7 +548,7 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     std::vector<Task<void>> tasks;
     tasks.push_back(here(*this, *job, at, bytes, seed, mine));
     for (size_t i = 0; i < job->spares.size(); ++i)
-      tasks.push_back(there(*this, job->spares[i], at, bytes, seed, theirs[i]));
+      tasks.push_back(there(*this, *job, job->spares[i], at, bytes, seed, theirs[i]));
     co_await core_.env.join(std::move(tasks));
     if (!mine.is_ok()) co_return false;
     for (size_t i = 0; i < job->spares.size(); ++i) {

@@ -10,6 +10,9 @@
 //   A4 what another home reserved for a part is released there until that home has heard it or is gone.
 //   A5 a replica that another home leads away from is frozen only when a majority decided so, and until its second id
 //      answers.
+//   A6 for a home that is silent a replica is frozen a quarter of a failure deadline at most, until the council is asked; and
+//      who finds it frozen asks again for a whole one before it has it given up. So a home that lives is not given up for
+//      another's silence.
 // Threads: the loop's; chunks are compared in a thread beside it.
 #pragma once
 
@@ -203,6 +206,8 @@ class Remaker {
   /// Of parts here that miss others and that another home leads: whether it has the replica for which it does.
   void look_at_leaders();
   control::Task<bool> copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes);
+  /// When a home of the part that follows, which is to move or compare so many bytes, counts as silent: A6.
+  uint64_t answer_by_ns(const Job& job, uint64_t bytes) const;
   control::Task<Result<std::string>> digests_here(ExtentId id, uint64_t offset, uint64_t bytes,
                                                   uint64_t seed);
   bool has_owner(const Job& job) const;

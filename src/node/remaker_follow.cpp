@@ -206,8 +206,9 @@ void Remaker::look_at_leaders() {
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   const std::vector<ExtentId> part = control::ids_in(request.part());
-  const auto frozen = [&] {
-    return std::any_of(part.begin(), part.end(), [&](ExtentId id) { return is_frozen(id); });
+  const auto frozen = [&] {  // or a second id, which answers when its part is switched over here
+    return std::any_of(part.begin(), part.end(),
+                       [&](ExtentId id) { return is_frozen(id) || (home_.is_second(id) && !home_.has(id)); });
   };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
@@ -220,11 +221,9 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
     co_return out;
   }
   for (const ExtentId& id : part) {
-    const bool is_here = home_.has(id);
-    // A second id answers when its part is switched over here.
-    if (!is_here && !still_frozen && !home_.is_second(id)) continue;
+    if (!home_.has(id) && !still_frozen) continue;
     *out.mutable_part_moved()->mutable_was() = ref_of(id);  // as it was; who finds it frozen asks again
-    out.mutable_part_moved()->set_frozen(still_frozen || !is_here);
+    out.mutable_part_moved()->set_frozen(still_frozen);
     co_return out;
   }
   co_return Status(Code::kRevoked, "it is gone");
@@ -295,7 +294,11 @@ Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replic
   wire::ResolveRequest request;
   for (const ExtentId& id : control::part_of(allocation, replica)) *request.add_part() = ref_of(id);
   Answers answers;
-  co_await ask(node, std::move(request), answers);
+  const uint64_t patience_ns = core_.deadline_ns();
+  do {  // A6; each answer takes half a deadline as long as it is frozen
+    answers = {};
+    co_await ask(node, request, answers);
+  } while (answers.frozen && core_.now_ns() < patience_ns && !fault::at(fault::Point::kFrozenForSilence));
   if (answers.remade) remade(*answers.remade);
   const bool answers_again = answers.unchanged && !answers.frozen;
   if (answers.remade || answers_again)

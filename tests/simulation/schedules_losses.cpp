@@ -458,6 +458,48 @@ std::string orphans_daemon_restarts(uint64_t seed, const std::set<fault::Point>&
   return orphan_is_missed(seed, broken, outcome, true);
 }
 
+/// One of three is lost. The home that leads has frozen its replica when the other living one is cut off, but for the daemon
+/// of a program that writes: it waits for the thaw, and does not have the healthy replica given up for the one that is cut
+/// off, which is lost next.
+std::string peer_is_cut_off(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 8, 0, false);
+  World& world = script.world;
+  const auto writer = world.add_program(6);
+  const auto handle = script.make_named(writer, on(1, 2, 3), "r");
+  std::map<ExtentId, size_t> left;
+  for (const Memory::Piece& piece : handle->memory->pieces) {
+    if (piece.node != 3) left[piece.id] = piece.node;
+  }
+  const size_t leads = left.begin()->second, peer = left.rbegin()->second;
+  bool is_cut = false, is_over = false;
+  world.on_state = [&](fault::State state) {
+    if (state != fault::State::kReplicaFrozen || std::exchange(is_cut, true)) return;
+    for (size_t node = 0; node < world.nodes(); ++node) {
+      if (node != peer && node != 6) world.cut_link(peer, node);
+    }
+  };
+  script.run_for_ms(2000);
+  world.kill(3, true);
+  script.start(writer, [&]() -> Task<void> {
+    while (!is_over) {
+      (void)co_await writer->put(handle, 1);
+      co_await writer->env->sleep_ns(5'000'000);
+    }
+  });
+  for (int i = 0; i < 30'000 && !is_cut; ++i) script.run_for_ms(1);
+  if (!is_cut && broken.empty()) world.violate("the replica was never frozen");
+  script.run_for_ms(1500 + 100 * seed);
+  const bool is_led = world.daemon(leads)->home->owned().extents != 0;
+  if (!is_led) world.violate("the healthy replica was given up");
+  world.kill(peer, true);
+  script.run_for_ms(5000);
+  is_over = true;
+  script.run_for_ms(15'000);
+  script.must_put(writer, handle, 1, 8);
+  script.must_read(0, "r", 1);
+  return script.end(outcome);
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_losses() {
@@ -471,6 +513,7 @@ const std::vector<Schedule>& schedules_of_losses() {
       {"given while another is frozen", given_while_another_is_frozen, 24},
       {"removed as it is decided", removed_as_it_is_decided, 24},
       {"a node is back in time", is_back_in_time, 40},
+      {"the peer of a frozen replica is cut off", peer_is_cut_off, 16},
       {"an orphan's daemon is back", orphans_daemon_is_back, 12},
       {"an orphan's daemon restarts", orphans_daemon_restarts, 12},
   };

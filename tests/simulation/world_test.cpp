@@ -178,6 +178,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kOrphanNotAsked, "a resumption is not heard"},
     {fault::Point::kOrphansNotTold, "an orphan's daemon is back"},
     {fault::Point::kMissingStay, "an orphan's daemon restarts"},
+    {fault::Point::kFrozenForSilence, "the peer of a frozen replica is cut off"},
     {fault::Point::kReserveNotUndone, "a home is unknown"},
     {fault::Point::kCopyNotChecked, "a copy without a lease"},
     {fault::Point::kFormerNotAsked, "a put outlasts its part"},
