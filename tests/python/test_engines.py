@@ -168,8 +168,10 @@ def test_duckdb_reads_one_version_where_a_statement_names_a_table_twice(cluster)
         try:
             with duckdb.connect() as connection:
                 connection.register("t", t)
-                rows = [connection.execute("select (select count(*) from t), (select sum(a) from t), "
-                                           "(select count(*) from t where a > 0)").fetchone() for _ in range(20)]
+                rows = []
+                while writer.is_alive() and (len(rows) < 20 or len(set(rows)) == 1):
+                    rows.append(connection.execute("select (select count(*) from t), (select sum(a) from t), "
+                                                   "(select count(*) from t where a > 0)").fetchone())
         finally:
             ended.set()
             writer.join()
