@@ -26,8 +26,10 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free, "programs map it");
 /// this host waits on; so after its work the reaper lets more come together, and needs none for those.
 enum class Reaper { kWorking, kGathering, kSleeping };
 constexpr std::chrono::milliseconds kGather{1};
-constexpr uint64_t kReclaimedAtOnce = uint64_t{256} << 20;  // some 40 ms
-constexpr size_t kGatheredMax = 16;                         // their descriptors are held meanwhile
+/// Extents take turns: one lasts so long, and a piece with all of its pages longer, 40 ms and at most 160.
+constexpr uint64_t kTurnNs = 5'000'000;
+constexpr uint64_t kLeastPiece = uint64_t{256} << 20, kMostPiece = uint64_t{1} << 30;
+constexpr size_t kGatheredMax = 16;  // their descriptors are held meanwhile
 
 std::optional<uint64_t> round_up(uint64_t bytes, uint64_t page) {
   OCM_DASSERT(page != 0);
@@ -190,7 +192,9 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   bool has_gathered_locked(const Pool& pool) const {
     return dead_.size() >= kGatheredMax || pool.reclaiming_bytes > pool.budget->budget_bytes() / 2;
   }
-  /// Gives a piece of its pages and then of its budget back; null: all of it is. `lock` is let go meanwhile.
+  /// Of its pages, as many as one turn has time for. Returns of how many bytes.
+  static uint64_t discard_some(Extent& dead);
+  /// Gives some of its pages and then of its budget back; null: all of it is. `lock` is let go meanwhile.
   std::unique_ptr<Extent> reclaim(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
 
   const uint32_t partition_;
@@ -481,17 +485,30 @@ void ExtentTable::Core::reap() {
   }
 }
 
+uint64_t ExtentTable::Core::discard_some(Extent& dead) {
+  // Pages that nobody touched cost nothing: the pieces grow, as long as they take no time.
+  uint64_t done = 0, began_ns = 0;
+  for (uint64_t piece = kLeastPiece; done < dead.reserved_bytes; piece = std::min(2 * piece, kMostPiece)) {
+    if (done == 0) {
+      began_ns = dead.reserved_bytes <= piece ? 0 : os::now_ns();
+    } else if (os::now_ns() >= began_ns + kTurnNs) {
+      break;
+    }
+    const uint64_t bytes = std::min(piece, dead.reserved_bytes - done);
+    dead.backing->discard(dead.reserved_bytes - done - bytes, bytes);
+    done += bytes;
+  }
+  return done;
+}
+
 std::unique_ptr<Extent> ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead,
                                                    std::unique_lock<std::mutex>& lock) {
   Pool& pool = pools_[static_cast<size_t>(dead->kind)];
   uint64_t& counted = dead->retired_ ? pool.retired_bytes : pool.reclaiming_bytes;
   lock.unlock();
-  uint64_t bytes = dead->reserved_bytes;
   // A program of this host that still maps the extent must not keep pages that are budgeted anew.
-  if (dead->backing && bytes != 0 && !keeps_mapped_.load()) {
-    bytes = std::min(bytes, kReclaimedAtOnce);
-    dead->backing->discard(dead->reserved_bytes - bytes, bytes);
-  }
+  const bool discards = dead->backing && !keeps_mapped_.load();
+  const uint64_t bytes = discards ? discard_some(*dead) : dead->reserved_bytes;
   dead->reserved_bytes -= bytes;
   if (dead->reserved_bytes == 0) dead.reset();
   lock.lock();

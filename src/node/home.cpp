@@ -166,8 +166,8 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   const auto making = making_.insert(making_.end(), {session, incarnation, allocation, r.uid()});
   uint64_t reclaimed = table_->reclaimed(kind);
   auto made = co_await make_extent(*making, r.bytes_total(), kind, options);
-  while (table_->may_fit_soon(made.status().code(), r.bytes_total(), kind, reclaimed) &&
-         core_.now_ns() < give_up_ns) {
+  while (!made.is_ok() && core_.now_ns() < give_up_ns &&
+         table_->may_fit_soon(made.status().code(), r.bytes_total(), kind, reclaimed)) {
     co_await core_.env.sleep_ns(200'000);
     reclaimed = table_->reclaimed(kind);
     made = co_await make_extent(*making, r.bytes_total(), kind, options);

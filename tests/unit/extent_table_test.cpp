@@ -55,6 +55,7 @@ class GateBackend final : public KindBackend {
     Result<os::Fd> share(Access) override { return Status(Code::kUnsupported); }
     void discard(uint64_t offset, uint64_t bytes) override {
       EXPECT_LE(offset + bytes, bytes_);
+      if (bytes_ >= kGiB) std::this_thread::sleep_for(std::chrono::milliseconds(6));  // longer than a turn
       const std::lock_guard lock(gate_->mutex);
       gate_->discarded.emplace_back(bytes_, bytes);
     }
