@@ -486,19 +486,16 @@ void ExtentTable::Core::reap() {
 }
 
 uint64_t ExtentTable::Core::discard_some(Extent& dead) {
+  const uint64_t until_ns = os::now_ns() + kTurnNs;
+  uint64_t left = dead.reserved_bytes;
   // Pages that nobody touched cost nothing: the pieces grow, as long as they take no time.
-  uint64_t done = 0, began_ns = 0;
-  for (uint64_t piece = kLeastPiece; done < dead.reserved_bytes; piece = std::min(2 * piece, kMostPiece)) {
-    if (done == 0) {
-      began_ns = dead.reserved_bytes <= piece ? 0 : os::now_ns();
-    } else if (os::now_ns() >= began_ns + kTurnNs) {
-      break;
-    }
-    const uint64_t bytes = std::min(piece, dead.reserved_bytes - done);
-    dead.backing->discard(dead.reserved_bytes - done - bytes, bytes);
-    done += bytes;
+  for (uint64_t piece = kLeastPiece; left != 0; piece = std::min(2 * piece, kMostPiece)) {
+    const uint64_t bytes = std::min(piece, left);
+    left -= bytes;
+    dead.backing->discard(left, bytes);
+    if (os::now_ns() >= until_ns) break;
   }
-  return done;
+  return dead.reserved_bytes - left;
 }
 
 std::unique_ptr<Extent> ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead,
