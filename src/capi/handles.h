@@ -9,6 +9,7 @@
 // Invariants
 //   N1 find(handle) != null  =>  the slot is live and of the handle's generation.
 //   N2 retire() has one winner: two threads that free the same handle free it once.
+//   N3 a slot is free once, and only while it is not live.
 // Threads: any. A forked child starts with empty tables: its parent's handles are kInvalidArgument there.
 // Cost: find() is two loads and three comparisons.
 #pragma once
@@ -90,6 +91,18 @@ class HandleTable {
     }
   }
 
+  /// N3; O(slots).
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<bool> is_free(count_.load(std::memory_order_acquire));
+    for (const uint32_t index : free_) {
+      if (index >= is_free.size() || is_free[index]) return false;
+      if (slot(index).generation.load(std::memory_order_acquire) % 2 == 1) return false;
+      is_free[index] = true;
+    }
+    return true;
+  }
+
   /// In a forked child: forgets everything, without freeing what the parent's threads may hold half built.
   void reset_in_child() {
     count_.store(0, std::memory_order_relaxed);
@@ -111,7 +124,7 @@ class HandleTable {
   };
 
   static uint32_t generation_of(uint64_t handle) { return static_cast<uint32_t>(handle >> 28); }
-  Slot& slot(uint32_t index) {
+  Slot& slot(uint32_t index) const {
     return chunks_[index / kChunkSlots].load(std::memory_order_relaxed)[index % kChunkSlots];
   }
   [[gnu::noinline]] bool grow() {  // reserve() without it is short enough to be inlined
@@ -128,7 +141,7 @@ class HandleTable {
 
   std::atomic<uint32_t> count_{0};
   uint32_t first_generation_ = 0;
-  std::mutex mutex_;  // guards free_ and growing
+  mutable std::mutex mutex_;  // guards free_ and growing
   std::vector<uint32_t> free_;
   std::atomic<Slot*> chunks_[kChunksMax] = {};
 };
