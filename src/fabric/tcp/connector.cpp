@@ -57,7 +57,10 @@ class Talk {
   /// `share`: see FrameType::kError.
   static Status refused(Code code, uint64_t share) {
     if (code != Code::kLimit) return code;
-    if (share == 0) return Status(code, "the home takes no more data connections ([limits] connections)");
+    if (share == 0)
+      return Status(
+          code,
+          "the home takes no more data connections ([limits] connections, or its descriptors: LimitNOFILE)");
     return Status(code,
                   "this user has " + std::to_string(share) +
                       " data connections, all that one user may have of the home's ([limits] connections)");
