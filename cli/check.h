@@ -17,8 +17,8 @@ struct Check {
   std::string fix;  // what to do; empty when nothing is wrong
 };
 
-/// A daemon's limit of open files, and for how many extents. 0 and 0: no daemon says, so this user's limit.
-Check check_nofile(uint64_t descriptors_max, uint64_t extents_max);
+/// A daemon's limit of open files, and how many it wants. 0 and 0: no daemon says, so this user's limit.
+Check check_nofile(uint64_t descriptors_max, uint64_t descriptors_wanted);
 /// Limits, memory, pages, clocks: what the machine gives, whether a daemon runs or not.
 std::vector<Check> check_machine();
 /// The daemon, its cluster, ports, versions and secrets.

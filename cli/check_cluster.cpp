@@ -258,7 +258,7 @@ std::vector<Check> check_cluster(const Globals& globals, const std::string& http
          "name the daemon's HTTP interface with --http or OCM_HTTP; ports and versions stay unchecked"});
     return checks;
   }
-  checks.push_back(check_nofile(status->descriptors_max, status->extents_max));
+  checks.push_back(check_nofile(status->descriptors_max, status->descriptors_wanted));
   checks.push_back(check_ports(status.value(), cluster));
   checks.push_back(check_fabrics(status.value()));
   checks.push_back(check_versions(status.value()));

@@ -195,12 +195,12 @@ Check check_backlog() {
 
 }  // namespace
 
-Check check_nofile(uint64_t descriptors_max, uint64_t extents_max) {
+Check check_nofile(uint64_t descriptors_max, uint64_t descriptors_wanted) {
   Check check{"open files", Verdict::kOk, "", ""};
   if (descriptors_max > 0) {
-    check.found = "the daemon's limit is " + std::to_string(descriptors_max) + ", for " +
-                  std::to_string(extents_max) + " extents";
-    if (descriptors_max < extents_max) check.verdict = Verdict::kWarn;
+    check.found = "the daemon's limit is " + std::to_string(descriptors_max) + "; it wants " +
+                  std::to_string(descriptors_wanted);
+    if (descriptors_max < descriptors_wanted) check.verdict = Verdict::kWarn;
     if (descriptors_max < 1024) check.verdict = Verdict::kFail;
   } else {
     rlimit limit{};
@@ -210,7 +210,9 @@ Check check_nofile(uint64_t descriptors_max, uint64_t extents_max) {
     if (limit.rlim_max < 1024) check.verdict = Verdict::kFail;
   }
   if (check.verdict != Verdict::kOk) {
-    check.fix = "each extent takes one: set LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
+    check.fix =
+        "extents take one each, unless small ones share a file that programs do not map: set "
+        "LimitNOFILE=1048576 in the unit, or `ulimit -Hn 1048576`";
   }
   return check;
 }

@@ -69,7 +69,7 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   status.version = text(json, "version");
   status.coordinator = text(json, "coordinator");
   status.descriptors_max = number(json, "descriptors_max");
-  status.extents_max = number(json, "extents_max");
+  status.descriptors_wanted = number(json, "descriptors_wanted");
   status.extents = number(json, "extents");
   status.session_count = number(json, "session_count");
   status.pools = pools_in(json);

@@ -53,7 +53,7 @@ struct NodeStatus {
   std::string version;
   std::string coordinator;       // empty: it has none at the moment
   uint64_t descriptors_max = 0;  // RLIMIT_NOFILE of the daemon; 0: it does not say
-  uint64_t extents_max = 0;
+  uint64_t descriptors_wanted = 0;
   uint64_t extents = 0;
   uint64_t session_count = 0;
   std::vector<PoolLoad> pools;

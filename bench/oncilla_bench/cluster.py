@@ -113,7 +113,7 @@ class Cluster:
 
 
 def descriptors_max():
-    """How many file descriptors a daemon that we start can have: every extent takes one."""
+    """How many file descriptors a daemon that we start can have: an extent takes one while there are enough."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
         system = int(pathlib.Path("/proc/sys/fs/nr_open").read_text())

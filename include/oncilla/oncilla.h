@@ -265,8 +265,9 @@ OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t ind
  * allocation is removed by another program the bytes are nobody's: loads give anything.
  * REPLICATED, also in a sequence: only after a read-only attach. It points into the replica on this host,
  * which was current at this call; what others put later may miss it if this node is cut off. Errors:
- * UNSUPPORTED (remote, crosses a stripe or a part, or replicas to write), OUT_OF_RANGE, PEER_LOST (a replica
- * that is not current). */
+ * UNSUPPORTED (remote, crosses a stripe or a part, replicas to write, or a small extent of a node with few
+ * descriptors, which programs reach over the network only), OUT_OF_RANGE, PEER_LOST (a replica that is not
+ * current). */
 OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes,
                                    void** pointer);
 

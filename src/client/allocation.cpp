@@ -252,8 +252,10 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
-  const std::string& node = bound[piece.extent].descriptor().node;
-  return Status(Code::kUnsupported, "the bytes are on node " + node).with_node(node);
+  const fabric::ExtentDescriptor& where = bound[piece.extent].descriptor();
+  return Status(Code::kUnsupported, "the bytes are on node " + where.node +
+                                        (where.unmapped ? ", in a file that extents share: copy them" : ""))
+      .with_node(where.node);
 }
 
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {

@@ -332,6 +332,7 @@ fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message) 
   descriptor.node = message.node();
   descriptor.kind = static_cast<Kind>(message.kind());
   descriptor.slot = message.slot();
+  descriptor.unmapped = message.unmapped();
   descriptor.addresses = addresses_from(message.addresses());
   return descriptor;
 }
@@ -341,6 +342,7 @@ void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescr
   message.set_generation(descriptor.id.generation);
   message.set_bytes(descriptor.bytes);
   message.set_capability(descriptor.capability.bytes.data(), 16);
+  message.set_unmapped(descriptor.unmapped);
   message.set_node(descriptor.node);
   message.set_kind(static_cast<uint32_t>(descriptor.kind));
   message.set_slot(descriptor.slot);

@@ -24,7 +24,7 @@ uint32_t lane_of(ExtentId extent, uint32_t lanes) {
 
 bool leads_to(const fabric::Entry& entry, const fabric::ExtentDescriptor& extent, bool own) {
   // A kind that this library does not know is no reason to fail: the network leads to it.
-  if (entry.traits.own_node) return own && memory::traits_of(extent.kind).mapped;
+  if (entry.traits.own_node) return own && memory::traits_of(extent.kind).mapped && !extent.unmapped;
   return extent.address_for(entry.fabric) != nullptr && fabric::connector_of(entry, {}) != nullptr;
 }
 
@@ -100,9 +100,9 @@ Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::
   const fabric::Entry* entry = fabric::find_entry(wanted);
   if (entry != nullptr && leads_to(*entry, extent, own)) return wanted;
   if (entry != nullptr && entry->traits.own_node) {
-    const std::string why =
-        own ? std::string("memory of kind ") + kind_name(extent.kind) + " is not mapped by programs"
-            : "the extent is on " + extent.node;
+    std::string why = "the extent is on " + extent.node;
+    if (own) why = std::string("memory of kind ") + kind_name(extent.kind) + " is not mapped by programs";
+    if (own && extent.unmapped) why = "the extent has no file of its own: the node has few descriptors left";
     return Status(Code::kUnsupported, std::string(entry->name()) + " reaches only this node, and " + why);
   }
   return Status(Code::kUnsupported,

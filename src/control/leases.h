@@ -53,14 +53,21 @@ struct ExtentHash {
   size_t operator()(const ExtentId& id) const noexcept { return std::hash<GlobalAddress>{}(id.address); }
 };
 
-/// What a home remembers of one extent's owner.
-struct Lease {
-  AllocationId allocation;
-  std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
+/// A file takes a descriptor of the extent's home.
+enum class File : uint8_t { kNone, kOwn, kShared };
+/// What an extent takes, and whose share of it.
+struct Taken {
   uint32_t uid = 0;
   uint64_t bytes = 0;
-  bool name_ended = false;  // freed with the last hold
-  uint64_t attempt = 0;     // of a name's: that published it
+  File file = File::kOwn;
+};
+
+/// What a home remembers of one extent's owner.
+struct Lease : Taken {
+  AllocationId allocation;
+  std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
+  bool name_ended = false;           // freed with the last hold
+  uint64_t attempt = 0;              // of a name's: that published it
   /// As messages name it: a session, or an attempt to publish, for a name may be ended and given again.
   std::string owner() const {
     return session ? std::string(reinterpret_cast<const char*>(session->bytes.data()), session->bytes.size())
@@ -80,13 +87,12 @@ class Leases {
       : privileged_(privileged), held_bytes_max_(held_bytes_max) {}
 
   void add(ExtentId id, const SessionId& session, const std::string& node, const Incarnation& incarnation,
-           const AllocationId& allocation, uint32_t uid, uint64_t bytes) {
+           const AllocationId& allocation, const Taken& taken) {
     OCM_DASSERT(!leases_.contains(id));  // L1
-    leases_[id] = Lease{allocation, session, uid, bytes};
+    leases_[id] = Lease{taken, allocation, session};
     owner_of(session, node, incarnation).extents.insert(id);
-    User& user = users_[uid];
-    user.bytes += bytes;
-    ++user.extents;
+    all_.add(taken);
+    users_[taken.uid].add(taken);
   }
 
   const Lease* find(ExtentId id) const {
@@ -99,10 +105,10 @@ class Leases {
     if (it == leases_.end()) return false;
     if (it->second.session) disown(*it->second.session, id);
     const auto user = users_.find(it->second.uid);
-    OCM_DASSERT(user != users_.end() && user->second.extents > 0);
-    OCM_DASSERT(user->second.bytes >= it->second.bytes);
-    user->second.bytes -= it->second.bytes;
-    if (--user->second.extents == 0) users_.erase(user);
+    OCM_DASSERT(user != users_.end());
+    all_.remove(it->second);
+    user->second.remove(it->second);
+    if (user->second.extents == 0) users_.erase(user);
     held_.erase(id);
     leases_.erase(it);
     return true;
@@ -418,6 +424,22 @@ class Leases {
   struct User {
     uint64_t bytes = 0;
     size_t extents = 0;
+    size_t files = 0;    // of their own
+    size_t sharing = 0;  // a file
+    void add(const Taken& taken) {
+      bytes += taken.bytes;
+      files += taken.file == File::kOwn;
+      sharing += taken.file == File::kShared;
+      ++extents;
+    }
+    void remove(const Taken& taken) {
+      OCM_DASSERT(extents > 0 && bytes >= taken.bytes);
+      bytes -= taken.bytes;
+      files -= taken.file == File::kOwn;
+      sharing -= taken.file == File::kShared;
+      --extents;
+      OCM_DASSERT(files + sharing <= extents);
+    }
     bool operator==(const User&) const = default;
   };
   /// What is kept for a user, whoever owns it.
@@ -425,12 +447,8 @@ class Leases {
     const auto it = users_.find(uid);
     return it == users_.end() ? User{} : it->second;
   }
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (const auto& [uid, user] : users_) sum += user.bytes;
-    return sum;
-  }
-  size_t extents() const { return leases_.size(); }
+  /// For all of them.
+  const User& all() const { return all_; }
   size_t sessions() const { return owners_.size(); }
 
   /// L2, by the news of the nodes: their living incarnation, none of those that are dead. Of others nothing is known.
@@ -465,18 +483,19 @@ class Leases {
       owned += owner.extents.size();
     }
     size_t with_session = 0;
+    User all;
     std::unordered_map<uint32_t, User> kept;
     for (const auto& [id, lease] : leases_) {
       with_session += lease.session ? 1 : 0;
-      kept[lease.uid].bytes += lease.bytes;
-      ++kept[lease.uid].extents;
+      kept[lease.uid].add(lease);
+      all.add(lease);
       if (lease.name_ended && (lease.session || !holders.contains(id))) return false;
     }
     const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
       return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
     });
     return bounded && owned == with_session && bytes_held == uid_held_bytes_ && kept == users_ &&
-           holders == held_;
+           all == all_ && holders == held_;
   }
 
  private:
@@ -531,6 +550,7 @@ class Leases {
   std::unordered_map<SessionId, Owner> owners_;
   std::unordered_map<ExtentId, std::set<std::pair<HoldId, SessionId>>, ExtentHash> held_;  // L4
   std::unordered_map<uint32_t, User> users_;
+  User all_;
   std::unordered_map<uint32_t, size_t> uid_held_bytes_;
 };
 

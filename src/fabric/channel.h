@@ -32,7 +32,8 @@ struct ExtentDescriptor {
   std::string node;
   Kind kind = Kind::kDram;
   std::vector<FabricAddress> addresses;
-  uint32_t slot = 0;  // in the home's generation table
+  uint32_t slot = 0;      // in the home's generation table
+  bool unmapped = false;  // programs of its node do not map it, whatever its kind
 
   const FabricAddress* address_for(Fabric fabric) const {
     for (const FabricAddress& a : addresses) {

@@ -69,6 +69,7 @@ class SharedBacking final : public Backing {
   }
   uint64_t bytes() const override { return first_->backing->bytes(); }
   Staged* staged() override { return first_->backing->staged(); }
+  bool has_file() override { return first_->backing->has_file(); }
   Result<std::byte*> data() override { return first_->backing->data(); }
   Result<os::Fd> share(Access access) override { return first_->backing->share(access); }
   void discard(uint64_t offset, uint64_t bytes) override {

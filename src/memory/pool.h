@@ -20,7 +20,13 @@
 
 namespace ocm::memory {
 
+/// A longer one always has a file of its own.
+inline constexpr uint64_t kSharedFileBytesMax = uint64_t{1} << 20;
+
 struct ExtentOptions {
+  /// False: a mapped kind has it in a file that extents share, which takes no descriptor; it is at most
+  /// kSharedFileBytesMax long, and share() is not supported.
+  bool own_file = true;
   bool hugepages = false;
   bool populate = false;
 };
@@ -31,6 +37,8 @@ class Backing {
   virtual ~Backing() = default;
   /// Not null: they are not in memory, and data() and share() are not supported.
   virtual Staged* staged() { return nullptr; }
+  /// share() works, and takes a descriptor of this process.
+  virtual bool has_file() { return staged() == nullptr; }
   virtual uint64_t bytes() const = 0;
   /// The bytes in this process; mapped at the first call, for good. Errors: kNoMemory, kUnsupported.
   virtual Result<std::byte*> data() = 0;

@@ -388,11 +388,6 @@ Result<log::Format> parse_log_format(const std::string& name) {
   return Status(Code::kInvalidArgument, "is not logfmt or json");
 }
 
-uint64_t Config::extents_max(uint64_t descriptors) const {
-  if (extents != 0) return extents;
-  return descriptors < kFewDescriptors ? kExtentsMaxByDefault : std::min(kExtentsMaxByDefault, descriptors);
-}
-
 Status Config::check() const {
   if (!name.empty()) OCM_TRY(control::check_node_name(name));
   OCM_TRY(in_range("[cluster] heartbeat_ms", heartbeat_ms, 1, 60'000));

@@ -44,7 +44,7 @@ struct Config {
   // [limits]
   uint64_t sessions = 4096;
   uint64_t connections = 8192;
-  uint64_t extents = 0;  // 0: as many as there are descriptors for, see extents_max()
+  uint64_t extents = 0;  // 0: kExtentsMaxByDefault
   uint64_t names = 65'536;
   uint64_t copies = 2;      // node-to-node copies at once
   uint64_t user_bytes = 0;  // for each uid; 0: no quota
@@ -60,12 +60,10 @@ struct Config {
   uint64_t control_spin_us = 50;
   uint64_t slab_bytes = 2 * kMiB;
 
-  /// `extents`, or by default what `descriptors` are enough for. Below kFewDescriptors, which are not enough
-  /// for ordinary use, it is more than that.
-  uint64_t extents_max(uint64_t descriptors) const;
   static constexpr uint64_t kExtentsMaxByDefault = 262'144;
-  static constexpr uint64_t kFewDescriptors = 4096;
-  static_assert(kFewDescriptors < kExtentsMaxByDefault);
+  uint64_t extents_max() const { return extents != 0 ? extents : kExtentsMaxByDefault; }
+  /// So many that each extent can have a file of its own, or, by default, what ordinary use needs.
+  uint64_t descriptors_wanted() const { return extents != 0 ? extents : 4096; }
 
   uint64_t failure_deadline_ns() const { return failure_deadline_ms * 1'000'000; }
   uint64_t heartbeat_ns() const { return heartbeat_ms * 1'000'000; }

@@ -1,7 +1,6 @@
 #include "node/home.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +8,6 @@
 #include <unordered_set>
 
 #include "base/fault.h"
-#include "base/share.h"
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
@@ -21,13 +19,6 @@
 
 namespace ocm::node {
 namespace {
-
-/// Extents may take this share of the process' descriptors; the rest is for connections and sessions.
-uint64_t extents_by_fds() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~uint64_t{0};
-  return limit.rlim_cur / 8 * 7;
-}
 
 bool opens(const memory::Extent& extent, const std::string& capability, Access access) {
   Capability given;
@@ -50,7 +41,8 @@ Home::~Home() {
 }
 
 Status Home::init() {
-  slots_ = static_cast<uint32_t>(std::min(core_.config.extents_max(os::fd_limit()), extents_by_fds()));
+  slots_ = most_slots(core_.config.extents_max());
+  files_max_ = most_files();
   const uint64_t bytes = fabric::shm::GenerationTable::bytes(slots_);
   OCM_TRY_ASSIGN(generations_fd_, os::make_memfd("oncilla-generations", bytes, {.seal_later = true}));
   OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));
@@ -71,127 +63,6 @@ Status Home::init() {
   return {};
 }
 
-Status Home::check_reserve(const wire::ReserveRequest& r) const {
-  if (core_.draining || core_.stopping)
-    return Status::of_node(Code::kDraining, core_.name, " is shutting down");
-  SessionId session;
-  AllocationId allocation;
-  control::Incarnation incarnation;
-  if (!read_id(r.session_id(), session) || !read_id(r.allocation_id(), allocation) ||
-      !read_id(r.owner_incarnation(), incarnation) || !control::check_node_name(r.owner_node()).is_ok()) {
-    return Status(Code::kInvalidArgument, "a reservation names its session, allocation and daemon");
-  }
-  if (over_.contains(over_key(session, r.owner_incarnation())) || over_.contains(r.allocation_id())) {
-    fault::reached(fault::State::kLateReserve);
-    return Status(Code::kCancelled, "the session or the allocation is over");
-  }
-  if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
-  if (r.bytes_total() > GlobalAddress::kOffsetMask) {
-    return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
-  }
-  if (!is_kind(r.kind()) || !table_->has(static_cast<Kind>(r.kind()))) {
-    return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
-  }
-  return check_share(r.uid(), r.bytes_total());
-}
-
-Status Home::check_share(uint32_t uid, uint64_t bytes) const {
-  const uint64_t quota = core_.config.quota_bytes(uid);
-  const auto [held, extents] = leases_.of_user(uid);
-  uint64_t users = leases_.extents() - leases_.of_user(0).extents;
-  if (::geteuid() != 0) users -= leases_.of_user(::geteuid()).extents;
-  switch (used_up_share(is_privileged(uid), extents, users, slots_)) {
-    case Share::kOk: break;
-    case Share::kOfAllUsers:
-      return Status::of_node(Code::kLimit, core_.name,
-                             " keeps its last extents for root ([limits] extents): the users have " +
-                                 std::to_string(users) + " of " + std::to_string(slots_));
-    case Share::kOfOneUser:
-      return Status(Code::kLimit, "uid " + std::to_string(uid) + " has " + std::to_string(extents) +
-                                      " extents, all that one user may have of node " + core_.name + "'s " +
-                                      std::to_string(slots_) + " ([limits] extents)")
-          .with_node(core_.name);
-  }
-  if (quota != 0 && (bytes > quota || held > quota - bytes)) {
-    return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
-                                    format_bytes(quota) + " on node " + core_.name)
-        .with_node(core_.name);
-  }
-  return {};
-}
-
-control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes, Kind kind,
-                                            memory::ExtentOptions options) {
-  if (fault::at(fault::Point::kHomeNoMemory)) co_return Status(Code::kNoMemory);
-  if (fault::at(fault::Point::kHomeNoFds)) co_return Status(Code::kNoFds);
-  constexpr uint64_t kPopulatedAtOnceMax = uint64_t{1} << 20;
-  if (!options.populate || bytes <= kPopulatedAtOnceMax) co_return table_->try_create(bytes, kind, options);
-  // As long as who asks waits at most.
-  const uint64_t give_up_ns = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
-  const control::Turns::Turn turn = co_await populating_.take(making.uid, give_up_ns);
-  if (making.cancelled || !turn) co_return Status(Code::kCancelled, "who asked for it waits no more");
-  std::function<Made()> work = [this, bytes, kind, options] {
-    return table_->try_create(bytes, kind, options);
-  };
-  co_return co_await side_.run(std::move(work));
-}
-
-control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
-  // A daemon that has just started: its first put would find no lease, and have the replica given up.
-  const uint64_t lease_by_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);
-  while (replica && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
-    if (core_.now_ns() >= lease_by_ns)
-      co_return Status::of_node(Code::kPeerLost, core_.name,
-                                " has no majority behind it and serves no replicas");
-    co_await core_.env.sleep_ns(2'000'000);
-  }
-  const Status good = check_reserve(r);
-  if (!good.is_ok()) {
-    if (is_kind(r.kind())) view = pool(static_cast<Kind>(r.kind()));
-    co_return good;
-  }
-  const auto kind = static_cast<Kind>(r.kind());
-  memory::ExtentOptions options;
-  options.hugepages = (r.flags() & control::kFlagHugepages) != 0;
-  options.populate = (r.flags() & control::kFlagPopulate) != 0;
-  options = table_->completed(kind, options);
-  const uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
-  SessionId session;
-  AllocationId allocation;
-  control::Incarnation incarnation;
-  read_id(r.session_id(), session);
-  read_id(r.allocation_id(), allocation);
-  read_id(r.owner_incarnation(), incarnation);
-  const auto making = making_.insert(making_.end(), {session, incarnation, allocation, r.uid()});
-  uint64_t reclaimed = table_->reclaimed(kind);
-  auto made = co_await make_extent(*making, r.bytes_total(), kind, options);
-  while (!made.is_ok() && core_.now_ns() < give_up_ns &&
-         table_->may_fit_soon(made.status().code(), r.bytes_total(), kind, reclaimed)) {
-    co_await core_.env.sleep_ns(200'000);
-    reclaimed = table_->reclaimed(kind);
-    made = co_await make_extent(*making, r.bytes_total(), kind, options);
-  }
-  const bool cancelled = making->cancelled;
-  making_.erase(making);
-  // Others may have taken of the quota meanwhile.
-  Status kept = cancelled ? Status(Code::kCancelled) : check_share(r.uid(), r.bytes_total());
-  if (made.is_ok() && !kept.is_ok()) {
-    (void)table_->remove(made.value()->id);
-    made = kept;
-  }
-  view = pool(kind);
-  if (made.status().code() == Code::kNoFds || made.status().code() == Code::kNoMemory) {
-    co_return Status::of_node(made.status().code(), core_.name, ": " + std::string(made.status().message()));
-  }
-  if (!made.is_ok()) co_return made.status();
-  const std::shared_ptr<memory::Extent> extent = std::move(made).value();
-  leases_.add(extent->id, session, r.owner_node(), incarnation, allocation, r.uid(), r.bytes_total());
-  check_owner(r.owner_node(), incarnation);
-  if (r.layout() == static_cast<uint32_t>(Layout::kReplicated)) directory_->require_lease(extent->id);
-  co_return describe(*extent);
-}
-
 wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
   wire::ExtentDescriptor out;
   out.set_address(extent.id.address.bits());
@@ -201,9 +72,11 @@ wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
   out.set_node(core_.name);
   out.set_kind(static_cast<uint32_t>(extent.kind));
   out.set_slot(extent.slot);
-  // What is on a device is reached through its home only.
-  const auto may_lead_to_it = [on_device = extent.backing->staged() != nullptr](uint32_t number) {
-    if (!on_device) return true;
+  out.set_unmapped(file_of(extent) == control::File::kShared);
+  // What is on a device is reached through its home only. So is what shares a file: a late store of a fabric that writes
+  // past the home would be in the bytes of who has the range by then.
+  const auto may_lead_to_it = [through_home = !extent.backing->has_file()](uint32_t number) {
+    if (!through_home) return true;
     const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(number));
     return entry != nullptr && entry->traits.home_checks;
   };

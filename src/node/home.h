@@ -214,12 +214,13 @@ class Home {
   /// Of every kind that it can offer.
   std::vector<wire::PoolView> pools() const;
   uint64_t extents() const { return table_->extents(); }
+  uint64_t extents_sharing_file() const { return leases_.all().sharing; }
   uint32_t next_generation() const { return table_->next_generation(); }
   /// What somebody owns here.
   struct Owned {
     uint64_t extents = 0, bytes = 0;
   };
-  Owned owned() const { return {leases_.extents(), leases_.bytes()}; }
+  Owned owned() const { return {leases_.all().extents, leases_.all().bytes}; }
   Directory& directory() { return *directory_; }
   /// The invariants of the table (T1 to T3) and of the leases; O(extents).
   bool is_valid() const { return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_); }
@@ -228,7 +229,22 @@ class Home {
   explicit Home(Core& core) : core_(core), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
   Status init();
   Status check_reserve(const wire::ReserveRequest& request) const;
-  Status check_share(uint32_t uid, uint64_t bytes) const;
+  Status check_share(const wire::ReserveRequest& request) const;
+  /// Those that a user's extents have already.
+  Status check_files(uint32_t uid) const;
+  /// One of limited things that extents take: `what` of `most`, the limit's setting in words.
+  Status check_share_of(uint32_t uid, size_t control::Leases::User::*what, uint64_t most, const char* name,
+                        const char* limit) const;
+  /// What all users but the privileged have together.
+  uint64_t of_users(size_t control::Leases::User::*what) const;
+  static uint64_t most_files();
+  /// At most `wanted`: their table is a file (`ulimit -f`).
+  static uint32_t most_slots(uint64_t wanted);
+  static control::File file_of(const memory::Extent& extent);
+  /// It is small, and the network leads to it: it need not have a file of its own.
+  bool may_share_file(const wire::ReserveRequest& request) const;
+  /// There are descriptors enough for one that may share a file to have its own.
+  bool gets_file(uint32_t uid) const;
   using Made = Result<std::shared_ptr<memory::Extent>>;
   struct Making;
   control::Task<Made> make_extent(const Making& making, uint64_t bytes, Kind kind,
@@ -266,6 +282,8 @@ class Home {
   os::Fd generations_read_only_;
   os::Mapping generations_;
   uint32_t slots_ = 0;
+  uint64_t files_max_ = 0;        // descriptors, and mappings, that extents may take
+  bool told_of_sharing_ = false;  // in the log
   std::unique_ptr<memory::ExtentTable> table_;
   std::unique_ptr<Directory> directory_;
   control::Leases leases_{::geteuid()};

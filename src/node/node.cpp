@@ -172,12 +172,11 @@ Status Node::Impl::prepare() {
   core.partition = static_cast<uint32_t>(loop.random_number()) % GlobalAddress::kPartitionMax + 1;
   OCM_DASSERT(core.partition >= 1 && core.partition <= GlobalAddress::kPartitionMax);
   raise_nofile();
-  const uint64_t extents = config.extents_max(os::fd_limit());
-  if (!config.embedded && os::fd_limit() < extents) {
+  if (!config.embedded && os::fd_limit() < config.descriptors_wanted()) {
     log::warn("few_descriptors",
               {{"limit", os::fd_limit()},
-               {"extents", extents},
-               {"why", "each extent takes one; raise LimitNOFILE or lower [limits] extents"}});
+               {"wanted", config.descriptors_wanted()},
+               {"why", "extents above 1 MiB take one each; raise LimitNOFILE or lower [limits] extents"}});
   }
   if (!config.embedded) {
     OCM_TRY(make_run_dir(config.run_dir));

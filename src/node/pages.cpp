@@ -47,6 +47,7 @@ wire::Stats Pages::stats(uint32_t uid) const {
   for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one);
   for (wire::PoolView& pool : home_.pools()) *out.add_pools() = std::move(pool);
   out.set_extents(home_.extents());
+  out.set_extents_sharing_file(home_.extents_sharing_file());
   remaker_.tell_progress(out);
   constexpr int kSessionsMax = 4096;
   (void)sessions_.moved();
@@ -98,7 +99,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
 
 Task<HttpServer::Answer> Pages::status(std::string node, std::optional<uint32_t> uid) {
   using Answer = HttpServer::Answer;
-  const Limits limits{os::fd_limit(), core_.config.extents_max(os::fd_limit())};
+  const Limits limits{os::fd_limit(), core_.config.descriptors_wanted()};
   const std::string& error = cluster_.coordinator_error();
   if (!uid) {  // nobody known asks: of this node only, so that strangers cause no traffic, and no sessions
     co_return Answer{200, "application/json",

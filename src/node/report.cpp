@@ -238,6 +238,9 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents());
+  t.type("oncilla_extents_sharing_file", "gauge",
+         "Of these, small ones without a file of their own, which programs of this node do not map.");
+  t.value("oncilla_extents_sharing_file", "", stats.extents_sharing_file());
   t.type("oncilla_replicas_waiting", "gauge",
          "Parts whose lost copies this node makes again, the one being copied among them.");
   t.value("oncilla_replicas_waiting", "", stats.replicas_waiting());
@@ -306,9 +309,10 @@ std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
       .text("coordinator", view.coordinator())
       .text("coordinator_error", coordinator_error)
       .number("descriptors_max", limits.descriptors)
-      .number("extents_max", limits.extents)
+      .number("descriptors_wanted", limits.wanted)
       .number("epoch", view.epoch())
       .number("extents", stats.extents())
+      .number("extents_sharing_file", stats.extents_sharing_file())
       .number("session_count", stats.session_count())
       .number("replicas_waiting", stats.replicas_waiting())
       .number("replicas_left", stats.replicas_left())

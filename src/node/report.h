@@ -12,7 +12,7 @@ namespace ocm::node {
 /// What a daemon can hold at most, whatever is offered.
 struct Limits {
   uint64_t descriptors = 0;  // RLIMIT_NOFILE
-  uint64_t extents = 0;      // [limits] extents
+  uint64_t wanted = 0;       // Config::descriptors_wanted()
 };
 
 /// Prometheus text format 0.0.4.

@@ -51,10 +51,9 @@ Status seal_writes(int fd) {
   return {};
 }
 
-void discard(int fd, uint64_t offset, uint64_t bytes) {
-  // Fails where the file system cannot: then the pages go with the last mapping.
-  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                    static_cast<off_t>(bytes));
+bool discard(int fd, uint64_t offset, uint64_t bytes) {
+  return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                     static_cast<off_t>(bytes)) == 0;
 }
 
 Result<Fd> reopen_read_only(int fd) {

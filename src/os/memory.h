@@ -27,8 +27,9 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
 /// writable mappings that exist stay.
 Status seal_writes(int fd);
 
-/// Gives whole pages of the memfd back, also those that others map; their bytes are zeros again.
-void discard(int fd, uint64_t offset, uint64_t bytes);
+/// Gives whole pages of the memfd back, also those that others map; their bytes are zeros again. False: they are as they
+/// were.
+bool discard(int fd, uint64_t offset, uint64_t bytes);
 
 /// The same memfd opened anew for reading only: nobody who gets it can map it writable.
 Result<Fd> reopen_read_only(int fd);

@@ -164,6 +164,17 @@ class Program:
         self.process.stdout.close()
 
 
+LARGE = (1 << 20) + 1  # an extent so long always has a file of its own
+
+
+def few_descriptors(count: int) -> list:
+    """The command that starts a daemon which has no more."""
+    limit = ["prlimit", f"--nofile={count}:{count}"]
+    if os.geteuid() == 0:  # root may raise it again: drop that right
+        limit = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", *limit]
+    return limit
+
+
 class Handle:
     """An allocation that lives in a Program."""
 

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -97,6 +99,82 @@ TEST(Dram, PopulateTakesThePagesNow) {
   struct stat file {};
   ASSERT_EQ(::fstat(fd->get(), &file), 0);
   EXPECT_GE(static_cast<uint64_t>(file.st_blocks) * 512, kMiB);
+}
+
+TEST(SharedFile, ExtentsInItAreApartAndNobodyGetsIt) {
+  DramBackend backend(DramConfig{.bytes = kMiB});
+  auto made = backend.make(8192, {.own_file = false}), another = backend.make(5000, {.own_file = false});
+  ASSERT_TRUE(made.is_ok() && another.is_ok());
+  std::byte *first = *made.value()->data(), *second = *another.value()->data();
+  EXPECT_TRUE(second >= first + 8192 || first >= second + 8192);
+  std::memset(first, 1, 8192);
+  EXPECT_TRUE(std::all_of(second, second + 8192, [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_FALSE(made.value()->has_file());
+  for (const Access access : {Access::kRead, Access::kReadWrite})
+    EXPECT_EQ(made.value()->share(access).status().code(), Code::kUnsupported);
+  EXPECT_EQ(another.value()->bytes(), 8192u);
+}
+
+TEST(SharedFile, WhatIsFreedReadsAsZerosForTheNext) {
+  auto file = SharedFile::make({.bytes = 64 * kKiB});
+  ASSERT_TRUE(file.is_ok());
+  for (int round = 0; round < 3; ++round) {
+    auto all = (*file)->cut(64 * kKiB, round == 1);
+    ASSERT_TRUE(all.is_ok());
+    EXPECT_EQ((*file)->cut(4096, false).status().code(), Code::kNoMemory) << "it is full";
+    std::byte* data = *all.value()->data();
+    EXPECT_TRUE(std::all_of(data, data + 64 * kKiB, [](std::byte b) { return b == std::byte{0}; }));
+    std::memset(data, 7, 64 * kKiB);
+    EXPECT_TRUE((*file)->is_valid());
+  }
+}
+
+TEST(SharedFile, DiscardedPagesAreZerosAndTheOthersStay) {
+  auto file = SharedFile::make({.bytes = kMiB});
+  ASSERT_TRUE(file.is_ok());
+  auto made = (*file)->cut(4 * 4096, false), neighbour = (*file)->cut(4096, false);
+  ASSERT_TRUE(made.is_ok() && neighbour.is_ok());
+  std::byte* data = *made.value()->data();
+  std::memset(data, 7, 4 * 4096);
+  std::memset(*neighbour.value()->data(), 9, 4096);
+  made.value()->discard(4096, 2 * 4096);
+  for (const auto& [at, value] : {std::pair{0, 7}, {4096, 0}, {3 * 4096 - 1, 0}, {3 * 4096, 7}})
+    EXPECT_EQ(data[at], static_cast<std::byte>(value)) << at;
+  made.value().reset();
+  EXPECT_EQ((*neighbour.value()->data())[0], std::byte{9});
+  EXPECT_TRUE((*file)->is_valid());
+}
+
+TEST(SharedFile, ThreadsThatMakeAndEndExtentsKeepThemApart) {
+  auto file = SharedFile::make({.bytes = 256 * kKiB});
+  ASSERT_TRUE(file.is_ok());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0}, full{0};
+  for (int thread = 1; thread <= 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::vector<std::unique_ptr<Backing>> held;
+      for (int i = 0; i < 500; ++i) {
+        auto made = (*file)->cut(4096 * (1 + static_cast<uint64_t>(i) % 5), i % 7 == 0);
+        if (!made.is_ok()) {
+          ++full;
+          held.clear();
+          continue;
+        }
+        std::byte* data = *made.value()->data();
+        const auto is = [&](std::byte b) { return b == std::byte{0}; };
+        if (!std::all_of(data, data + made.value()->bytes(), is)) ++wrong;
+        std::memset(data, thread, made.value()->bytes());
+        held.push_back(std::move(made).value());
+        for (const auto& one : held) {
+          if ((*one->data())[one->bytes() - 1] != static_cast<std::byte>(thread)) ++wrong;
+        }
+        if (held.size() > 6) held.erase(held.begin() + i % 6);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE((*file)->is_valid());
 }
 
 TEST(Dram, PagesOfARemovedExtentComeBackAlthoughAProgramMapsThem) {

@@ -22,8 +22,8 @@ ExtentId extent(uint64_t offset) { return ExtentId{GlobalAddress(1, offset), 1};
 
 Leases two() {
   Leases leases;
-  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, 7, 100);
-  leases.add(extent(4096), kSession, "n", kFirstRun, kAllocation, 7, 50);
+  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, {7, 100});
+  leases.add(extent(4096), kSession, "n", kFirstRun, kAllocation, {7, 50});
   return leases;
 }
 
@@ -33,7 +33,7 @@ constexpr Leases::Patience kPatience{10, 0};
 TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
   Leases leases(0, 2 * held_bytes(2));
   for (const uint64_t offset : {0, 4096, 8192}) {
-    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
+    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, {7, 100});
     leases.to_name(extent(offset), 1);
   }
   SessionId holder = id<SessionId>('h');
@@ -59,7 +59,7 @@ TEST(Leases, AHoldGoesWithWhatIsMadeAgain) {
 TEST(Leases, WhatGoesWithAHoldIsBoundedToo) {
   Leases leases(0, held_bytes(1));
   for (const uint64_t offset : {0, 4096}) {
-    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, 7, 100);
+    leases.add(extent(offset), kSession, "n", kFirstRun, kAllocation, {7, 100});
     leases.to_name(extent(offset), 1);
   }
   const Leases::HeldBy by{id<SessionId>('h'), "m", kFirstRun, id<HoldId>('1')};
@@ -133,7 +133,7 @@ TEST(Leases, AnotherIncarnationRunsTheTimerUntilTheSessionResumes) {
 TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
   Leases leases = two();
   ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
-  leases.add(extent(8192), kSession, "n", kFirstRun, kAllocation, 1000, 4096);
+  leases.add(extent(8192), kSession, "n", kFirstRun, kAllocation, {1000, 4096});
   ASSERT_TRUE(leases.to_name(extent(0), 1));
   ASSERT_TRUE(leases.hold(kSession, "n", kFirstRun, id<HoldId>('l'), {extent(0)}).is_ok());
   leases.owner_node("n", kSecondRun, 1000, kPatience);
@@ -144,7 +144,7 @@ TEST(Leases, ALateRequestOfTheFormerIncarnationTakesNothingFromTheSession) {
 TEST(Leases, OnlyResumingStopsTheTimer) {
   Leases leases = two();
   leases.owner_node("n", kSecondRun, 1000, kPatience);
-  leases.add(extent(8192), kSession, "n", kSecondRun, kAllocation, 1000, 4096);
+  leases.add(extent(8192), kSession, "n", kSecondRun, kAllocation, {1000, 4096});
   EXPECT_TRUE(leases.is_expired(kSession, 1010));
   EXPECT_TRUE(leases.timers_fit({{"n", kSecondRun}}));
   ASSERT_TRUE(leases.resume(kSession, "n", kSecondRun));
@@ -347,7 +347,7 @@ TEST(LeasesHold, OfOthersCostARenamedExtentNothing) {
 TEST(LeasesHold, OfOneUserTakeABoundedPart) {
   constexpr uint32_t kPrivileged = 700;
   Leases leases(kPrivileged, 2 * held_bytes(1));
-  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, 7, 100);
+  leases.add(extent(0), kSession, "n", kFirstRun, kAllocation, {7, 100});
   leases.to_name(extent(0), 1);
   const auto hold = [&](uint32_t uid, char session, char its) {
     return leases.hold(with_uid(id<SessionId>(session), uid), "m", kFirstRun, id<HoldId>(its), {extent(0)})

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -13,6 +14,9 @@
 
 namespace ocm::memory {
 namespace {
+
+/// A process has 128 TiB of addresses.
+constexpr uint64_t kSharedFileAddressesMax = uint64_t{1} << 43;
 
 class DramBacking final : public Backing {
  public:
@@ -50,7 +54,9 @@ class DramBacking final : public Backing {
     return copy;
   }
 
-  void discard(uint64_t offset, uint64_t bytes) override { os::discard(fd_.get(), offset, bytes); }
+  void discard(uint64_t offset, uint64_t bytes) override {
+    (void)os::discard(fd_.get(), offset, bytes);  // else the pages go with the last mapping
+  }
 
  private:
   void used() {
@@ -101,6 +107,7 @@ uint64_t DramBackend::page_bytes(const ExtentOptions& options) const {
 }
 
 Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentOptions& options) {
+  if (!options.own_file) return make_in_shared_file(bytes, options.populate);
   os::MemfdOptions memfd;
   memfd.hugepages = options.hugepages && huge_page_bytes_ != 0;
   memfd.populate = options.populate;
@@ -117,6 +124,23 @@ Result<std::unique_ptr<Backing>> DramBackend::make(uint64_t bytes, const ExtentO
   }
   return std::unique_ptr<Backing>(
       std::make_unique<DramBacking>(std::move(file), bytes, config_.core_dump, std::move(ready)));
+}
+
+Result<std::unique_ptr<Backing>> DramBackend::make_in_shared_file(uint64_t bytes, bool populate) {
+  std::shared_ptr<SharedFile> file;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shared_file_ == nullptr) {
+      // First-fit finds room for what is at most 256 pages long in log2(256) times what is used, or little more (Robson
+      // 1977), whatever is freed in between.
+      const uint64_t addresses = std::min(9 * round_up(config_.bytes), kSharedFileAddressesMax);
+      OCM_TRY_ASSIGN(shared_file_, SharedFile::make({.bytes = addresses,
+                                                     .numa_node = config_.numa_node,
+                                                     .core_dump = config_.core_dump}));
+    }
+    file = shared_file_;
+  }
+  return file->cut(round_up(bytes), populate);
 }
 
 Result<os::Fd> DramBackend::make_file(uint64_t bytes, const os::MemfdOptions& options) {

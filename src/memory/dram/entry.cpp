@@ -35,6 +35,7 @@ constexpr const Setting& kNumaNode = kOwnSettings[4];
 
 Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferOptions& options) {
   DramConfig config;
+  config.bytes = settings.get(kSelf, kOffered);
   const uint64_t numa_node = settings.get(kSelf, kNumaNode);
   if (numa_node != kNoIndex) config.numa_node = static_cast<int>(numa_node);
   config.core_dump = options.core_dump;
