@@ -68,7 +68,7 @@ class Options {
     number("--orphan-grace-ms", "how long the extents of a lost daemon are kept", &Config::orphan_grace_ms);
     number("--limit-sessions", "sessions at once", &Config::sessions);
     number("--limit-connections", "connections at once", &Config::connections);
-    number("--limit-extents", "extents at once; 0: 262144", &Config::extents);
+    number("--limit-extents", "extents at once; 0: 131072", &Config::extents);
     number("--limit-names", "published names (coordinator)", &Config::names);
     number("--replicas-again-after-ms", "time after which the replicas of a lost node are made elsewhere",
            &Config::replica_again_after_ms);

@@ -173,7 +173,7 @@ enum {
   OCM_ALLOCATION_ZERO = 1u << 1,      /* zero a piece of a slab too (own extents always read as zeros) */
   OCM_ALLOCATION_POPULATE = 1u << 2,  /* take the pages now rather than at first touch */
   OCM_ALLOCATION_HUGEPAGES = 1u << 3, /* back with huge pages if the node has them */
-  OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node */
+  OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node; see ocm_allocation_pointer */
   OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own; POOL_FULL if it is alone */
   OCM_ALLOCATION_CHECKSUM = 1u << 6,  /* CRC32C over payloads on the wire */
 };

@@ -60,7 +60,7 @@ struct Config {
   uint64_t control_spin_us = 50;
   uint64_t slab_bytes = 2 * kMiB;
 
-  static constexpr uint64_t kExtentsMaxByDefault = 262'144;
+  static constexpr uint64_t kExtentsMaxByDefault = 131'072;
   uint64_t extents_max() const { return extents != 0 ? extents : kExtentsMaxByDefault; }
   /// So many that each extent can have a file of its own, or, by default, what ordinary use needs.
   uint64_t descriptors_wanted() const { return extents != 0 ? extents : 4096; }

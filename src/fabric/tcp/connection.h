@@ -61,7 +61,7 @@ class Connection {
  public:
   static constexpr uint64_t kTxBytesMax = 128 * 1024;
   static constexpr size_t kTxSegmentsMax = 256;
-  static constexpr size_t kExtentsMax = 262'144;  // as many as a home has by default
+  static constexpr size_t kExtentsMax = 262'144;  // twice what a home has by default
   /// A checksummed payload is copied or read twice, so its frames are shorter.
   static constexpr uint64_t kChecksumFrameBytesMax = uint64_t{1} << 20;
   /// A get or put of bytes on a device takes a buffer.
