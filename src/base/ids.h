@@ -73,6 +73,8 @@ inline uint32_t uid_of(const SessionId& session) {
 }
 /// Names an allocation in the whole cluster.
 using AllocationId = Bits128<struct AllocationTag>;
+/// Names one run of a daemon.
+using Incarnation = Bits128<struct IncarnationTag>;
 /// The secret that opens an extent. Never logged, never compared with ==: see os/crypto.h.
 using Capability = Bits128<struct CapabilityTag>;
 

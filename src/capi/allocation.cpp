@@ -165,7 +165,7 @@ int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_
                   "the allocation has " + std::to_string(object->shape().extents) + " extents");
     }
     const client::Extent& extent = object->extent(index);
-    const fabric::ExtentDescriptor& descriptor = extent.descriptor();
+    const ExtentDescriptor& descriptor = extent.descriptor();
     ocm_extent_info out{};
     out.global_address = descriptor.id.address.bits() + object->base();
     std::tie(out.offset, out.bytes) = object->range_of(index);

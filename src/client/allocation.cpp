@@ -252,7 +252,7 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
-  const fabric::ExtentDescriptor& where = bound[piece.extent].descriptor();
+  const ExtentDescriptor& where = bound[piece.extent].descriptor();
   return Status(Code::kUnsupported, "the bytes are on node " + where.node +
                                         (where.unmapped ? ", in a file that extents share: copy them" : ""))
       .with_node(where.node);

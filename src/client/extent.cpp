@@ -7,8 +7,8 @@
 namespace ocm::client {
 
 Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<Daemon> daemon,
-                                             fabric::ExtentDescriptor descriptor, Access access,
-                                             Fabric wanted, Layout layout) {
+                                             ExtentDescriptor descriptor, Access access, Fabric wanted,
+                                             Layout layout) {
   std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access, wanted,
                                             layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));

@@ -26,11 +26,11 @@ class Extent {
  public:
   /// Errors: kUnsupported (no fabric to the node), kProtocol.
   static Result<std::unique_ptr<Extent>> make(Session& session, std::shared_ptr<Daemon> daemon,
-                                              fabric::ExtentDescriptor descriptor, Access access,
-                                              Fabric wanted, Layout layout);
+                                              ExtentDescriptor descriptor, Access access, Fabric wanted,
+                                              Layout layout);
   ~Extent();
 
-  const fabric::ExtentDescriptor& descriptor() const { return descriptor_; }
+  const ExtentDescriptor& descriptor() const { return descriptor_; }
   /// What the program asked for.
   Fabric wanted() const { return wanted_; }
   Fabric fabric() const { return fabric_.load(std::memory_order_relaxed); }
@@ -81,7 +81,7 @@ class Extent {
   }
 
  private:
-  Extent(Session& session, std::shared_ptr<Daemon> daemon, fabric::ExtentDescriptor descriptor, Access access,
+  Extent(Session& session, std::shared_ptr<Daemon> daemon, ExtentDescriptor descriptor, Access access,
          Fabric wanted, bool replica)
       : session_(session),
         daemon_(std::move(daemon)),
@@ -95,7 +95,7 @@ class Extent {
 
   Session& session_;
   const std::shared_ptr<Daemon> daemon_;
-  const fabric::ExtentDescriptor descriptor_;
+  const ExtentDescriptor descriptor_;
   const Access access_;
   const Fabric wanted_;
   const bool replica_;

@@ -6,22 +6,12 @@
 
 #include "client/session.h"
 #include "control.pb.h"
+#include "wire/convert.h"
 
 namespace ocm::client {
 namespace {
 
 constexpr uint32_t kExtentsMax = 1u << 16;
-
-std::vector<fabric::FabricAddress> addresses_from(
-    const google::protobuf::RepeatedPtrField<wire::FabricAddress>& message) {
-  std::vector<fabric::FabricAddress> out;
-  out.reserve(static_cast<size_t>(message.size()));
-  for (const wire::FabricAddress& address : message) {
-    if (!is_fabric(address.fabric())) continue;  // of a later version
-    out.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
-  }
-  return out;
-}
 
 /// The parts, checked: see control/parts.h for what must hold.
 Status read_sequence(const wire::Allocation& message, Lease& lease) {
@@ -97,7 +87,7 @@ class ExtentReader {
     if (message.node() == session_.node() && next_fd_ < reply_.fds.size())
       fd = std::move(reply_.fds[next_fd_++]);
     if (known != nullptr) return known;
-    fabric::ExtentDescriptor read = descriptor_from(message);
+    ExtentDescriptor read = descriptor_from(message);
     const auto home = homes_.find(read.node);
     if (read.addresses.empty() && home != homes_.end())
       read.addresses = addresses_from(home->second->addresses());
@@ -319,38 +309,6 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
     case Code::kNotFound:
     case Code::kRevoked: return {};
     default: return status;
-  }
-}
-
-fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message) {
-  fabric::ExtentDescriptor descriptor;
-  descriptor.id = {GlobalAddress(message.address()), message.generation()};
-  descriptor.bytes = message.bytes();
-  if (message.capability().size() == 16) {
-    std::memcpy(descriptor.capability.bytes.data(), message.capability().data(), 16);
-  }
-  descriptor.node = message.node();
-  descriptor.kind = static_cast<Kind>(message.kind());
-  descriptor.slot = message.slot();
-  descriptor.unmapped = message.unmapped();
-  descriptor.addresses = addresses_from(message.addresses());
-  return descriptor;
-}
-
-void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message) {
-  message.set_address(descriptor.id.address.bits());
-  message.set_generation(descriptor.id.generation);
-  message.set_bytes(descriptor.bytes);
-  message.set_capability(descriptor.capability.bytes.data(), 16);
-  message.set_unmapped(descriptor.unmapped);
-  message.set_node(descriptor.node);
-  message.set_kind(static_cast<uint32_t>(descriptor.kind));
-  message.set_slot(descriptor.slot);
-  for (const fabric::FabricAddress& address : descriptor.addresses) {
-    wire::FabricAddress& out = *message.add_addresses();
-    out.set_fabric(static_cast<uint32_t>(address.fabric));
-    out.set_address(address.address);
-    out.set_key(address.key);
   }
 }
 

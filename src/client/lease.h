@@ -127,7 +127,4 @@ Status after_resolve(const Status& failure, Code known);
 /// changed then.
 Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, Lease& lease);
 
-fabric::ExtentDescriptor descriptor_from(const wire::ExtentDescriptor& message);
-void descriptor_to(const fabric::ExtentDescriptor& descriptor, wire::ExtentDescriptor& message);
-
 }  // namespace ocm::client

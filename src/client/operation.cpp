@@ -8,6 +8,7 @@
 #include "client/big_copy.h"
 #include "client/session.h"
 #include "control.pb.h"
+#include "wire/convert.h"
 
 namespace ocm::client {
 namespace {

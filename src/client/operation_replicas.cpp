@@ -129,7 +129,7 @@ void Operation::conclude() {
 }
 
 Result<std::shared_ptr<Call>> Operation::ask_for_loss(uint32_t replica) {
-  const fabric::ExtentDescriptor& descriptor = (*target_binding_)[replica].descriptor();
+  const ExtentDescriptor& descriptor = (*target_binding_)[replica].descriptor();
   wire::Envelope request;
   wire::LostReplicaRequest& lost = *request.mutable_lost_replica();
   lost.set_allocation_id(target_->id().bytes.data(), 16);

@@ -22,14 +22,14 @@ uint32_t lane_of(ExtentId extent, uint32_t lanes) {
   return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
 }
 
-bool leads_to(const fabric::Entry& entry, const fabric::ExtentDescriptor& extent, bool own) {
+bool leads_to(const fabric::Entry& entry, const ExtentDescriptor& extent, bool own) {
   // A kind that this library does not know is no reason to fail: the network leads to it.
   if (entry.traits.own_node) return own && memory::traits_of(extent.kind).mapped && !extent.unmapped;
   return extent.address_for(entry.fabric) != nullptr && fabric::connector_of(entry, {}) != nullptr;
 }
 
 /// The first of `from` that leads to the extent; a replica's home must check its lease. kAny: none does.
-Fabric best_fabric(const fabric::ExtentDescriptor& extent, bool own, Layout layout,
+Fabric best_fabric(const ExtentDescriptor& extent, bool own, Layout layout,
                    std::span<const fabric::Entry* const> from) {
   for (const fabric::Entry* entry : from) {
     if (layout == Layout::kReplicated && !entry->traits.home_checks) continue;
@@ -40,7 +40,7 @@ Fabric best_fabric(const fabric::ExtentDescriptor& extent, bool own, Layout layo
 
 }  // namespace
 
-Route::Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address,
+Route::Route(Session& session, fabric::Connector& connector, std::string node, FabricAddress address,
              std::shared_ptr<Time> avoid_until_ns)
     : session_(session),
       connector_(connector),
@@ -66,8 +66,7 @@ Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
   return channel_;
 }
 
-Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddress& address,
-                              ExtentId extent) {
+Result<Route*> Routes::choose(const std::string& node, const FabricAddress& address, ExtentId extent) {
   const std::shared_ptr<Daemon> daemon = session_.daemon_now();
   const fabric::Entry* entry = fabric::find_entry(address.fabric);
   fabric::Connector* connector = entry == nullptr ? nullptr : fabric::connector_of(*entry, daemon->fabrics());
@@ -84,13 +83,13 @@ Result<Route*> Routes::choose(const std::string& node, const fabric::FabricAddre
     std::shared_ptr<Route::Time>& avoided = avoided_[node];
     if (avoided == nullptr) avoided = std::make_shared<Route::Time>(0);
     route = std::make_unique<Route>(session_, *connector, node,
-                                    fabric::FabricAddress{address.fabric, address.address, {}}, avoided);
+                                    FabricAddress{address.fabric, address.address, {}}, avoided);
   }
   return route.get();
 }
 
-Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
-                             Fabric wanted, Layout layout) {
+Result<Fabric> choose_fabric(const ExtentDescriptor& extent, const std::string& own_node, Fabric wanted,
+                             Layout layout) {
   const bool own = extent.node == own_node;
   if (wanted == Fabric::kAny) {
     const Fabric best = best_fabric(extent, own, layout, fabric::entries_by_rank());
@@ -110,7 +109,7 @@ Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::
       .with_node(extent.node);
 }
 
-Fabric next_fabric(const fabric::ExtentDescriptor& extent, Fabric refused, Layout layout) {
+Fabric next_fabric(const ExtentDescriptor& extent, Fabric refused, Layout layout) {
   std::span<const fabric::Entry* const> rest = fabric::entries_by_rank();
   while (!rest.empty() && rest.front()->fabric != refused) rest = rest.subspan(1);
   return rest.empty() ? Fabric::kAny : best_fabric(extent, false, layout, rest.subspan(1));

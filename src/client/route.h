@@ -23,7 +23,7 @@ class Route {
  public:
   using Time = std::atomic<uint64_t>;
   /// `avoid_until_ns` is shared by the routes to the node.
-  Route(Session& session, fabric::Connector& connector, std::string node, fabric::FabricAddress address,
+  Route(Session& session, fabric::Connector& connector, std::string node, FabricAddress address,
         std::shared_ptr<Time> avoid_until_ns);
 
   /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
@@ -38,7 +38,7 @@ class Route {
   Session& session_;
   fabric::Connector& connector_;
   const std::string node_;
-  const fabric::FabricAddress address_;
+  const FabricAddress address_;
   const uint64_t id_;  // at the home: a newer attempt of it ends the older one
   const std::shared_ptr<Time> avoid_until_ns_;
   std::mutex mutex_;
@@ -50,7 +50,7 @@ class Routes {
  public:
   explicit Routes(Session& session) : session_(session) {}
   /// The extent's lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
-  Result<Route*> choose(const std::string& node, const fabric::FabricAddress& address, ExtentId extent);
+  Result<Route*> choose(const std::string& node, const FabricAddress& address, ExtentId extent);
 
  private:
   Session& session_;
@@ -61,9 +61,9 @@ class Routes {
 
 /// How an extent is to be reached. kAny: the first in rank that both sides have (fabric/entry.h), for a replica only
 /// where its home can check its lease. Errors: kUnsupported.
-Result<Fabric> choose_fabric(const fabric::ExtentDescriptor& extent, const std::string& own_node,
-                             Fabric wanted, Layout layout);
+Result<Fabric> choose_fabric(const ExtentDescriptor& extent, const std::string& own_node, Fabric wanted,
+                             Layout layout);
 /// The same after `refused` did not serve it, among those of lower rank that connect; kAny: there is none.
-Fabric next_fabric(const fabric::ExtentDescriptor& extent, Fabric refused, Layout layout);
+Fabric next_fabric(const ExtentDescriptor& extent, Fabric refused, Layout layout);
 
 }  // namespace ocm::client

@@ -40,7 +40,7 @@
 
 namespace ocm::control {
 
-using Incarnation = Bits128<struct IncarnationTag>;
+using ocm::Incarnation;
 using HoldId = Bits128<struct HoldTag>;
 /// Of one session at one home.
 inline constexpr size_t kHeldExtentsMax = size_t{1} << 20;

@@ -30,21 +30,9 @@
 #include "base/ids.h"
 #include "base/limits.h"
 #include "control.pb.h"
+#include "wire/convert.h"
 
 namespace ocm::control {
-
-/// Of a message that has an extent's address and generation.
-template <class Message>
-ExtentId id_of(const Message& message) {
-  return {GlobalAddress(message.address()), message.generation()};
-}
-/// Of extents, or of references to them, in their order.
-template <class Messages>
-std::vector<ExtentId> ids_in(const Messages& messages) {
-  std::vector<ExtentId> out;
-  for (const auto& one : messages) out.push_back(id_of(one));
-  return out;
-}
 
 /// True where an extent may go and its bytes stay.
 bool has_replicas(const wire::Allocation& allocation);

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "control/membership.h"
 #include "control/parts.h"
+#include "wire/convert.h"
 
 namespace ocm::control {
 namespace {
@@ -18,17 +19,6 @@ bool has(const wire::Council& council, const std::string& name, const std::strin
   return std::any_of(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
     return voter.name() == name && voter.incarnation() == incarnation;
   });
-}
-
-void set_ref(const ExtentId& id, wire::ExtentRef& out) {
-  out.set_address(id.address.bits());
-  out.set_generation(id.generation);
-}
-
-std::vector<ExtentId> ids_of(const google::protobuf::RepeatedPtrField<wire::ExtentRef>& refs) {
-  std::vector<ExtentId> out;
-  for (const wire::ExtentRef& ref : refs) out.push_back(id_of(ref));
-  return out;
 }
 
 Ballot ballot_of(const wire::Ballot& from) { return {from.round(), from.by()}; }
@@ -90,10 +80,10 @@ LossState from_wire(const wire::VoterState& from) {
         part.freed_size() != part.lost_size())
       continue;
     LossState::Part& copy = out.parts[id_of(part.replicas(0))];
-    copy.replicas = ids_of(part.replicas());
+    copy.replicas = ids_in(part.replicas());
     for (int i = 0; i < part.lost_size(); ++i) copy.lost.push_back({id_of(part.lost(i)), part.freed(i)});
     if (part.has_ended()) copy.ended = id_of(part.ended());
-    copy.gone = ids_of(part.gone());
+    copy.gone = ids_in(part.gone());
     copy.accepted_at = ballot_of(part.accepted_at());
     copy.accepted = id_of(part.accepted());
     copy.uid = part.uid();
@@ -175,7 +165,7 @@ LossAnswer from_wire(const wire::ReplicaLosing& answer) {
   out.promised = ballot_of(answer.promised());
   out.accepted_at = ballot_of(answer.accepted_at());
   out.accepted = id_of(answer.accepted());
-  out.lost = ids_of(answer.lost());
+  out.lost = ids_in(answer.lost());
   if (answer.has_ended()) out.ended = id_of(answer.ended());
   out.at_ns = answer.at_ns();
   out.wait_ns = answer.wait_ns();
@@ -194,7 +184,7 @@ void Voter::grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGr
   OCM_DASSERT(has(council_, name_, incarnation_));  // Q5
   if (!request.seat_given_up().empty()) seat_.release(now_ns, request.seat_given_up());
   const auto vote =
-      ledger_.grant(now_ns, request.partition(), ids_of(request.freed()), ids_of(request.gone()),
+      ledger_.grant(now_ns, request.partition(), ids_in(request.freed()), ids_in(request.gone()),
                     {request.leaving(), request.stays()}, request.tell_all(), node, request.freed_before());
   if (vote.over) {
     out.set_over(true);
@@ -228,11 +218,11 @@ Result<wire::ReplicaLosing> Voter::lose(uint64_t now_ns, const wire::LoseReplica
   if (request.phase() < 1 || request.phase() > 3) return Status(Code::kInvalidArgument, "unknown phase");
   LossRequest step;
   step.phase = static_cast<LossRequest::Phase>(request.phase());
-  step.part = ids_of(request.part());
+  step.part = ids_in(request.part());
   step.replica = id_of(request.replica());
-  step.lost = ids_of(request.lost());
+  step.lost = ids_in(request.lost());
   if (request.has_ended()) step.ended = id_of(request.ended());
-  step.over = ids_of(request.over());
+  step.over = ids_in(request.over());
   step.remembered = request.remembered();
   step.uid = request.uid();
   step.ballot = ballot_of(request.ballot());

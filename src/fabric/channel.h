@@ -11,37 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/extent.h"
 #include "base/ids.h"
 #include "fabric/op.h"
 #include "os/clock.h"
 
 namespace ocm::fabric {
-
-/// How to reach a node's extents over one fabric. Only the fabric reads the rest.
-struct FabricAddress {
-  Fabric fabric = Fabric::kAny;
-  std::string address;  // of the node, as its server says it
-  std::string key;      // of the extent, where one needs it
-};
-
-/// What a home gives out so that an extent can be opened.
-struct ExtentDescriptor {
-  ExtentId id;
-  uint64_t bytes = 0;
-  Capability capability;
-  std::string node;
-  Kind kind = Kind::kDram;
-  std::vector<FabricAddress> addresses;
-  uint32_t slot = 0;      // in the home's generation table
-  bool unmapped = false;  // programs of its node do not map it, whatever its kind
-
-  const FabricAddress* address_for(Fabric fabric) const {
-    for (const FabricAddress& a : addresses) {
-      if (a.fabric == fabric) return &a;
-    }
-    return nullptr;
-  }
-};
 
 /// Files of a mutual TLS set-up; all empty: none.
 struct TlsFiles {

@@ -48,7 +48,7 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
 }
 
 /// C3: the best of the node's fabrics whose homes check each operation; kAny: it serves none.
-fabric::FabricAddress source_address(const wire::NodeView& node) {
+FabricAddress source_address(const wire::NodeView& node) {
   for (const fabric::Entry* entry : fabric::entries_by_rank()) {
     if (!entry->traits.home_checks || entry->connector == nullptr) continue;
     for (const auto& address : node.addresses()) {
@@ -122,7 +122,7 @@ class Copier::Worker {
     OCM_DASSERT(!job.source_is_here && bytes <= kPieceBytes);
     OCM_DASSERT(offset >= job.source_offset && offset - job.source_offset < job.bytes);
     OCM_TRY_ASSIGN(fabric::Channel * channel, channel_to(job));
-    fabric::ExtentDescriptor source;
+    ExtentDescriptor source;
     source.id = job.source;
     source.bytes = job.source_offset + job.bytes;
     source.capability = job.source_capability;

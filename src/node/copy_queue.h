@@ -32,8 +32,8 @@ struct CopyJob {
   bool source_is_here = false;
   Capability source_capability;
   std::string source_node;
-  fabric::FabricAddress source_address;  // of another node
-  bool source_failed = false;            // with an error: its end is to blame, and not the target's
+  FabricAddress source_address;  // of another node
+  bool source_failed = false;    // with an error: its end is to blame, and not the target's
   std::function<void(const Status&, bool source_failed)> done;  // once, by any thread
 };
 

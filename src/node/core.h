@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "base/assert.h"
@@ -24,6 +23,7 @@
 #include "node/metrics.h"
 #include "oncilla/oncilla.h"
 #include "os/secret.h"
+#include "wire/convert.h"
 
 #define OCM_NODE_TEXT_(x) #x
 #define OCM_NODE_TEXT(x) OCM_NODE_TEXT_(x)
@@ -95,25 +95,10 @@ struct Core {
   uint64_t deadline_ns() const { return now_ns() + config.failure_deadline_ns(); }
 };
 
-/// 16 bytes of a message's field. False if the length is another.
-template <class Id>
-bool read_id(const std::string& field, Id& id) {
-  static_assert(std::is_trivially_copyable_v<Id> && sizeof(Id) == 16);
-  if (field.size() != id.bytes.size()) return false;
-  __builtin_memcpy(id.bytes.data(), field.data(), id.bytes.size());
-  return true;
-}
-template <class Id>
-std::string id_field(const Id& id) {
-  return std::string(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
-}
-using control::id_of;
-inline wire::ExtentRef ref_of(ExtentId id) {
-  wire::ExtentRef out;
-  out.set_address(id.address.bits());
-  out.set_generation(id.generation);
-  return out;
-}
+using wire::id_field;
+using wire::id_of;
+using wire::read_id;
+using wire::ref_of;
 inline bool is_in(const std::vector<ExtentId>& ids, ExtentId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }

@@ -14,8 +14,8 @@ using Outcome = control::LossAsker::Outcome;
 bool Quorum::note(const wire::LeaseGranted::Watched& watched) {
   std::optional<ExtentId> ended;
   if (watched.has_ended()) ended = id_of(watched.ended());
-  return home_.note_lost(id_of(watched.replica()), control::ids_in(watched.part()),
-                         control::ids_in(watched.lost()), ended);
+  return home_.note_lost(id_of(watched.replica()), wire::ids_in(watched.part()),
+                         wire::ids_in(watched.lost()), ended);
 }
 
 void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
@@ -25,7 +25,7 @@ void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
   if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
   OCM_DASSERT(settling_.size() <= kAtOnceMax);
   auto asker = std::make_shared<control::LossAsker>(
-      control::LossAsker::finishing(control::ids_in(watched.part()), control::ids_in(watched.lost()), replica,
+      control::LossAsker::finishing(wire::ids_in(watched.part()), wire::ids_in(watched.lost()), replica,
                                     core_.env.random_number() | 1));
   const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
     const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
@@ -84,7 +84,7 @@ Task<bool> Quorum::begin_end() {
       if (!note(watched) || !watched.has_in_doubt()) continue;
       Doubted& one = doubted[id_of(watched.replica())];
       ++one.voters;
-      one.part = control::ids_in(watched.part());
+      one.part = wire::ids_in(watched.part());
     }
   }
   if (council.id() == 0 || heard < control::majority(council)) co_return false;

@@ -10,13 +10,13 @@ namespace ocm::node {
 void Records::list(const_iterator it) {
   if (!it->second.is_whole()) return;
   for (const auto& extent : it->second.allocation.extents())
-    by_extent_.emplace(control::id_of(extent), it->first);
+    by_extent_.emplace(wire::id_of(extent), it->first);
 }
 
 void Records::unlist(const_iterator it) {
   if (!it->second.is_whole()) return;
   for (const auto& extent : it->second.allocation.extents()) {
-    const auto one = listed(control::id_of(extent), it->first);
+    const auto one = listed(wire::id_of(extent), it->first);
     OCM_DASSERT(one != by_extent_.end());  // B1
     if (one != by_extent_.end()) by_extent_.erase(one);
   }
@@ -70,7 +70,7 @@ std::vector<Records::iterator> Records::with(const ExtentId& extent) {
 
 std::vector<Records::iterator> Records::relocate(const wire::PartMoved& part) {
   std::vector<iterator> out;
-  for (const iterator it : with(control::id_of(part.was()))) {
+  for (const iterator it : with(wire::id_of(part.was()))) {
     unlist(it);
     if (control::relocate(it->second.allocation, part)) out.push_back(it);
     list(it);
@@ -88,7 +88,7 @@ bool Records::is_valid() const {
     if (!held.is_valid()) return false;
     if (!held.is_whole()) continue;
     for (const auto& extent : held.allocation.extents()) {
-      if (listed(control::id_of(extent), id) == by_extent_.end()) return false;
+      if (listed(wire::id_of(extent), id) == by_extent_.end()) return false;
       ++extents;
     }
   }

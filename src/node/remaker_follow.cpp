@@ -118,7 +118,7 @@ bool Remaker::is_in_force(const wire::PlanPart& plan) const {
 Task<void> Remaker::settle(wire::PlanPart plan) {
   const ExtentId id = id_of(plan.replica());
   const wire::PartMoved follows = plan.give().part();
-  const std::vector<ExtentId> part = control::ids_in(plan.of()), lost = control::ids_in(plan.lost());
+  const std::vector<ExtentId> part = wire::ids_in(plan.of()), lost = wire::ids_in(plan.lost());
   Status known(Code::kRevoked);
   if (!is_in_force(plan)) known = co_await hear_of_plan(plan);
   if (known.is_ok()) {
@@ -205,7 +205,7 @@ void Remaker::look_at_leaders() {
 }
 
 Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
-  const std::vector<ExtentId> part = control::ids_in(request.part());
+  const std::vector<ExtentId> part = wire::ids_in(request.part());
   const auto frozen = [&] {  // or a second id, which answers when its part is switched over here
     return std::any_of(part.begin(), part.end(),
                        [&](ExtentId id) { return is_frozen(id) || (home_.is_second(id) && !home_.has(id)); });

@@ -153,7 +153,7 @@ Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here,
 }
 
 void Remaker::miss_what_is_gone(Job& job) {
-  const std::vector<ExtentId> part = control::ids_in(job.follows.now());
+  const std::vector<ExtentId> part = wire::ids_in(job.follows.now());
   for (auto* homes : {&job.spares, &job.peers}) {
     for (Spare& home : *homes) {
       if (!home.gone || std::exchange(home.is_missed, true)) continue;
@@ -348,7 +348,7 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
     if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {
-      core_.env.spawn(lose_what_is_gone(control::ids_in(part.now()), home_.present(here), id_of(replica),
+      core_.env.spawn(lose_what_is_gone(wire::ids_in(part.now()), home_.present(here), id_of(replica),
                                         replica.node()));
       co_return;
     }

@@ -40,7 +40,7 @@ wire::PartMoved moved(uint64_t was, uint64_t now) {
   return out;
 }
 std::vector<ExtentId> extents_of(const Records& records, uint64_t number) {
-  return control::ids_in(records.at(nth(number)).allocation.extents());
+  return wire::ids_in(records.at(nth(number)).allocation.extents());
 }
 
 TEST(Records, APartThatGoesOnElsewhereIsFoundThereToo) {

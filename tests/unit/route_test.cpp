@@ -9,8 +9,8 @@
 namespace ocm::client {
 namespace {
 
-fabric::ExtentDescriptor on(const char* node, std::initializer_list<Fabric> fabrics) {
-  fabric::ExtentDescriptor extent;
+ExtentDescriptor on(const char* node, std::initializer_list<Fabric> fabrics) {
+  ExtentDescriptor extent;
   extent.node = node;
   for (const Fabric fabric : fabrics) extent.addresses.push_back({fabric, "address", {}});
   return extent;
@@ -44,7 +44,7 @@ TEST(ChooseFabric, ANamedFabricIsThatOrNone) {
 class Nowhere final : public fabric::Connector {
  public:
   Fabric fabric() const override { return Fabric::kFake; }
-  Result<std::unique_ptr<fabric::Channel>> connect(const fabric::FabricAddress&, const fabric::Credentials&,
+  Result<std::unique_ptr<fabric::Channel>> connect(const FabricAddress&, const fabric::Credentials&,
                                                    os::Deadline) override {
     return Code::kPeerLost;
   }

@@ -1,0 +1,49 @@
+#include "wire/convert.h"
+
+namespace ocm::wire {
+
+std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message) {
+  std::vector<ocm::FabricAddress> out;
+  out.reserve(static_cast<size_t>(message.size()));
+  for (const FabricAddress& address : message) {
+    if (!is_fabric(address.fabric())) continue;  // of a later version
+    out.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
+  }
+  return out;
+}
+
+void addresses_to(const std::vector<ocm::FabricAddress>& addresses, FabricAddressFields& message) {
+  message.Clear();
+  for (const ocm::FabricAddress& address : addresses) {
+    FabricAddress& out = *message.Add();
+    out.set_fabric(static_cast<uint32_t>(address.fabric));
+    out.set_address(address.address);
+    out.set_key(address.key);
+  }
+}
+
+ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message) {
+  ocm::ExtentDescriptor out;
+  out.id = id_of(message);
+  out.bytes = message.bytes();
+  (void)read_id(message.capability(), out.capability);
+  out.node = message.node();
+  out.kind = static_cast<Kind>(message.kind());
+  out.slot = message.slot();
+  out.unmapped = message.unmapped();
+  out.addresses = addresses_from(message.addresses());
+  return out;
+}
+
+void descriptor_to(const ocm::ExtentDescriptor& descriptor, ExtentDescriptor& message) {
+  set_ref(descriptor.id, message);
+  message.set_bytes(descriptor.bytes);
+  message.set_capability(id_field(descriptor.capability));
+  message.set_node(descriptor.node);
+  message.set_kind(static_cast<uint32_t>(descriptor.kind));
+  message.set_slot(descriptor.slot);
+  message.set_unmapped(descriptor.unmapped);
+  addresses_to(descriptor.addresses, *message.mutable_addresses());
+}
+
+}  // namespace ocm::wire

@@ -1,0 +1,74 @@
+// Between messages and the values of base/ that they carry: the doors of daemons and programs use these and keep no
+// message. What comes from outside is checked once, here.
+//
+// Threads: any. Pure.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/extent.h"
+#include "base/ids.h"
+#include "control.pb.h"
+
+namespace ocm::wire {
+
+/// 16 bytes of a field. False if the length is another; `id` stays as it is.
+template <class Id>
+bool read_id(const std::string& field, Id& id) {
+  static_assert(std::is_trivially_copyable_v<Id> && sizeof(Id) == 16);
+  if (field.size() != id.bytes.size()) return false;
+  __builtin_memcpy(id.bytes.data(), field.data(), id.bytes.size());
+  return true;
+}
+/// The same; zeros if the length is another.
+template <class Id>
+Id id_from(const std::string& field) {
+  Id out;
+  (void)read_id(field, out);
+  return out;
+}
+template <class Id>
+std::string id_field(const Id& id) {
+  return std::string(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
+}
+
+/// Of a message that has an extent's address and generation.
+template <class Message>
+ExtentId id_of(const Message& message) {
+  return {GlobalAddress(message.address()), message.generation()};
+}
+/// Of extents, or of references to them, in their order.
+template <class Messages>
+std::vector<ExtentId> ids_in(const Messages& messages) {
+  std::vector<ExtentId> out;
+  out.reserve(static_cast<size_t>(messages.size()));
+  for (const auto& one : messages) out.push_back(id_of(one));
+  return out;
+}
+template <class Message>
+void set_ref(const ExtentId& id, Message& out) {
+  out.set_address(id.address.bits());
+  out.set_generation(id.generation);
+}
+inline ExtentRef ref_of(const ExtentId& id) {
+  ExtentRef out;
+  set_ref(id, out);
+  return out;
+}
+template <class Ids>
+void add_refs(const Ids& ids, google::protobuf::RepeatedPtrField<ExtentRef>& out) {
+  for (const ExtentId& id : ids) set_ref(id, *out.Add());
+}
+
+using FabricAddressFields = google::protobuf::RepeatedPtrField<FabricAddress>;
+/// Without those of fabrics that this version does not know.
+std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message);
+void addresses_to(const std::vector<ocm::FabricAddress>& addresses, FabricAddressFields& message);
+
+/// A capability of another length than 16 bytes is read as zeros, which opens nothing; a kind is not checked here.
+ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message);
+void descriptor_to(const ocm::ExtentDescriptor& descriptor, ExtentDescriptor& message);
+
+}  // namespace ocm::wire
