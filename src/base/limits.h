@@ -4,6 +4,6 @@
 namespace ocm {
 
 /// Of an allocation that was joined from others, replicas included.
-inline constexpr int kSequenceExtentsMax = 8192;
+inline constexpr size_t kSequenceExtentsMax = 8192;
 
 }  // namespace ocm

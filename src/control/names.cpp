@@ -1,7 +1,6 @@
 #include "control/names.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/assert.h"
 #include "base/fault.h"
@@ -17,24 +16,21 @@ static_assert(kNameBytesMax > 10 + 8 + 1 + 20);
 static_assert((kModeDefault & ~0777u) == 0);
 
 /// Sets the default, too. Errors: kInvalidArgument.
-Status check_mode(wire::Allocation& allocation) {
-  if (allocation.mode() == 0) allocation.set_mode(kModeDefault);
-  if ((allocation.mode() & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
+Status check_mode(Allocation& allocation) {
+  if (allocation.mode == 0) allocation.mode = kModeDefault;
+  if ((allocation.mode & ~0777u) != 0) return Status(Code::kInvalidArgument, "mode has bits outside 0777");
   return {};
 }
 
 }  // namespace
 
-std::string name_in_conflict(const wire::Allocation& allocation, const std::string& more) {
-  const std::string& id = allocation.allocation_id();
-  const std::string end =
-      ".conflict-" + to_hex(reinterpret_cast<const std::byte*>(id.data()), std::min<size_t>(id.size(), 4)) +
-      more;
+std::string name_in_conflict(const Allocation& allocation, const std::string& more) {
+  const std::string end = ".conflict-" + to_hex(allocation.id.bytes.data(), 4) + more;
   OCM_DASSERT(end.size() < kNameBytesMax);
-  size_t bytes = std::min(allocation.name().size(), kNameBytesMax - end.size());
-  while (bytes > 0 && (static_cast<unsigned char>(allocation.name()[bytes]) & 0xc0) == 0x80)
+  size_t bytes = std::min(allocation.name.size(), kNameBytesMax - end.size());
+  while (bytes > 0 && (static_cast<unsigned char>(allocation.name[bytes]) & 0xc0) == 0x80)
     --bytes;  // whole characters
-  return allocation.name().substr(0, bytes) + end;
+  return allocation.name.substr(0, bytes) + end;
 }
 
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
@@ -44,39 +40,39 @@ bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access) {
   return (bits & wanted) == wanted;
 }
 
-void Names::index(const wire::Allocation& allocation, bool add) {
+void Names::index(const Allocation& allocation, bool add) {
   ++version_;
-  OCM_DASSERT(ids_.contains(allocation.allocation_id()) != add);  // N1
+  OCM_DASSERT(ids_.contains(allocation.id) != add);  // N1
   if (add) {
-    ids_[allocation.allocation_id()] = allocation.name();
-    ++by_uid_[allocation.owner_uid()];
+    ids_[allocation.id] = allocation.name;
+    ++by_uid_[allocation.owner_uid];
   } else {
-    ids_.erase(allocation.allocation_id());
-    const auto mine = by_uid_.find(allocation.owner_uid());
+    ids_.erase(allocation.id);
+    const auto mine = by_uid_.find(allocation.owner_uid);
     OCM_DASSERT(mine != by_uid_.end() && mine->second > 0);
     if (--mine->second == 0) by_uid_.erase(mine);
   }
   if (!has_replicas(allocation)) return;
-  for (const auto& extent : allocation.extents()) {
+  for (const auto& extent : allocation.extents) {
     if (add) {
-      replicas_[id_of(extent)] = allocation.name();
+      replicas_[extent.id] = allocation.name;
     } else {
-      replicas_.erase(id_of(extent));
+      replicas_.erase(extent.id);
     }
   }
 }
 
-bool Names::has_replicas_of_others(const wire::Allocation& allocation) const {
+bool Names::has_replicas_of_others(const Allocation& allocation) const {
   if (!has_replicas(allocation)) return false;
-  return std::any_of(allocation.extents().begin(), allocation.extents().end(), [&](const auto& extent) {
-    const auto known = replicas_.find(id_of(extent));
-    return known != replicas_.end() && known->second != allocation.name();
+  return std::any_of(allocation.extents.begin(), allocation.extents.end(), [&](const auto& extent) {
+    const auto known = replicas_.find(extent.id);
+    return known != replicas_.end() && known->second != allocation.name;
   });
 }
 
-bool Names::replace(wire::Allocation& mine, wire::Allocation newer) {
-  OCM_DASSERT(newer.allocation_id() == mine.allocation_id() && newer.name() == mine.name());
-  OCM_DASSERT(newer.owner_uid() == mine.owner_uid());
+bool Names::replace(Allocation& mine, Allocation newer) {
+  OCM_DASSERT(newer.id == mine.id && newer.name == mine.name);
+  OCM_DASSERT(newer.owner_uid == mine.owner_uid);
   if (has_replicas_of_others(newer)) return false;
   index(mine, false);
   mine = std::move(newer);
@@ -84,40 +80,40 @@ bool Names::replace(wire::Allocation& mine, wire::Allocation newer) {
   return true;
 }
 
-Status Names::publish(wire::Allocation allocation) {
-  const auto mine = names_.find(allocation.name());
-  if (mine != names_.end() && mine->second.allocation_id() == allocation.allocation_id()) {
-    if (allocation.owner_uid() != 0 && allocation.owner_uid() != mine->second.owner_uid())
+Status Names::publish(Allocation allocation) {
+  const auto mine = names_.find(allocation.name);
+  if (mine != names_.end() && mine->second.id == allocation.id) {
+    if (allocation.owner_uid != 0 && allocation.owner_uid != mine->second.owner_uid)
       return Status(Code::kExists, "the allocation is published already, by another user");
     OCM_TRY(check_mode(allocation));
-    mine->second.set_mode(allocation.mode());
+    mine->second.mode = allocation.mode;
     return {};
   }
-  if (removed_.contains(allocation.allocation_id()))
+  if (removed_.contains(allocation.id))
     return Status(Code::kRevoked, "the allocation was published before, and removed");
-  const std::string whole = allocation.name().substr(0, allocation.name().find('~'));
-  const wire::Allocation* known = whole != allocation.name() ? find(whole) : nullptr;
+  const std::string whole = allocation.name.substr(0, allocation.name.find('~'));
+  const Allocation* known = whole != allocation.name ? find(whole) : nullptr;
   if (known != nullptr) {
-    const uint32_t uid = allocation.owner_uid(), owner = known->owner_uid();
+    const uint32_t uid = allocation.owner_uid, owner = known->owner_uid;
     if (uid != 0 && uid != owner) {
       return Status(Code::kPermission, "uid " + std::to_string(uid) + " may not publish " + whole +
                                            "~..., for " + whole + " belongs to uid " + std::to_string(owner));
     }
-    allocation.set_owner_uid(owner);
+    allocation.owner_uid = owner;
   }
   return take(std::move(allocation));
 }
 
-Status Names::take(wire::Allocation allocation, bool reported) {
-  OCM_TRY(check_name(allocation.name()));
-  if (allocation.allocation_id().size() != 16 || allocation.extents_size() == 0) {
+Status Names::take(Allocation allocation, bool reported) {
+  OCM_TRY(check_name(allocation.name));
+  if (!allocation.has_id() || allocation.extents.empty()) {
     return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
   }
   OCM_TRY(check_parts(allocation));
   OCM_TRY(check_mode(allocation));
-  if (names_.contains(allocation.name()))
-    return Status(Code::kExists, "the name " + allocation.name() + " is taken");
-  const auto known = ids_.find(allocation.allocation_id());
+  if (names_.contains(allocation.name))
+    return Status(Code::kExists, "the name " + allocation.name + " is taken");
+  const auto known = ids_.find(allocation.id);
   if (known != ids_.end()) {
     return Status(Code::kExists, "the allocation is published already, as " + known->second);
   }
@@ -127,7 +123,7 @@ Status Names::take(wire::Allocation allocation, bool reported) {
   }
   if (has_replicas_of_others(allocation))
     return Status(Code::kExists, "a replica of the allocation is published already, under another name");
-  const uint32_t uid = allocation.owner_uid();
+  const uint32_t uid = allocation.owner_uid;
   const auto count_of = [this](uint32_t user) {
     const auto of = by_uid_.find(user);
     return of == by_uid_.end() ? size_t{0} : of->second;
@@ -149,147 +145,136 @@ Status Names::take(wire::Allocation allocation, bool reported) {
                                       " ([limits] names of the coordinator): remove some");
   }
   index(allocation, true);
-  std::string name = allocation.name();
+  std::string name = allocation.name;
   names_.emplace(std::move(name), std::move(allocation));
   OCM_DASSERT(names_.size() == ids_.size());  // N1
   return {};
 }
 
-Result<wire::Allocation> Names::attach(const std::string& name, Access access, uint32_t uid) const {
+Result<Allocation> Names::attach(const std::string& name, Access access, uint32_t uid) const {
   const auto it = names_.find(name);
   if (it == names_.end())
     return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
-  const wire::Allocation& found = it->second;
-  if (!may_access(found.mode(), found.owner_uid(), uid, access)) {
+  const Allocation& found = it->second;
+  if (!may_access(found.mode, found.owner_uid, uid, access)) {
     return Status(Code::kPermission, "uid " + std::to_string(uid) + " may not open " + name + " that way");
   }
-  wire::Allocation out = found;
-  out.set_access(static_cast<uint32_t>(access));
+  Allocation out = found;
+  out.access = access;
   if (access == Access::kReadWrite) return out;
-  for (auto& extent : *out.mutable_extents()) {
-    Capability full;
-    if (extent.capability().size() != full.bytes.size()) return Code::kInternal;
-    std::memcpy(full.bytes.data(), extent.capability().data(), full.bytes.size());
-    const Capability read = os::read_capability(full);
-    extent.set_capability(read.bytes.data(), read.bytes.size());
-  }
+  for (PlacedExtent& extent : out.extents) extent.capability = os::read_capability(extent.capability);
   return out;
 }
 
-wire::NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid,
-                           const Gone& gone) const {
-  wire::NameList out;
+NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid,
+                     const Gone& gone) const {
+  NameList out;
   const auto first = after < prefix ? names_.lower_bound(prefix) : names_.upper_bound(after);
   for (auto it = first; it != names_.end() && it->first.starts_with(prefix); ++it) {
-    const wire::Allocation& found = it->second;
-    if (!may_access(found.mode(), found.owner_uid(), uid, Access::kRead)) continue;
-    if (static_cast<size_t>(out.allocations_size()) >= kNamesListedMax) {
-      out.set_more(true);
+    const Allocation& found = it->second;
+    if (!may_access(found.mode, found.owner_uid, uid, Access::kRead)) continue;
+    if (out.entries.size() >= kNamesListedMax) {
+      out.more = true;
       break;
     }
-    wire::Allocation& entry = *out.add_allocations();
-    entry.set_name(found.name());
-    entry.set_bytes_total(found.bytes_total());
-    entry.set_kind(found.kind());
-    entry.set_layout(found.layout());
-    entry.set_chunk_bytes(found.chunk_bytes());
-    entry.set_owner_uid(found.owner_uid());
-    entry.set_mode(found.mode());
-    entry.set_extents_count(static_cast<uint32_t>(found.extents_size()));
-    entry.set_lost(is_lost(found, gone));
-    uint32_t lost = 0;
     const bool replicas = has_replicas(found);
-    for (const auto& extent : found.extents()) lost += extent.lost() || gone(extent, replicas) ? 1 : 0;
-    entry.set_lost_count(lost);
+    const auto is_missing = [&](const PlacedExtent& extent) { return extent.lost || gone(extent, replicas); };
+    const auto missing = std::count_if(found.extents.begin(), found.extents.end(), is_missing);
+    out.entries.push_back({.name = found.name,
+                           .bytes_total = found.bytes_total,
+                           .kind = found.kind,
+                           .layout = found.layout,
+                           .chunk_bytes = found.chunk_bytes,
+                           .owner_uid = found.owner_uid,
+                           .mode = found.mode,
+                           .extents = static_cast<uint32_t>(found.extents.size()),
+                           .lost_extents = static_cast<uint32_t>(missing),
+                           .lost = is_lost(found, gone)});
   }
-  OCM_DASSERT(static_cast<size_t>(out.allocations_size()) <= kNamesListedMax);
+  OCM_DASSERT(out.entries.size() <= kNamesListedMax);
   return out;
 }
 
-Result<std::string> Names::removable(const std::string& name, uint32_t uid) const {
+Result<AllocationId> Names::removable(const std::string& name, uint32_t uid) const {
   const auto it = names_.find(name);
   if (it == names_.end())
     return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
-  if (uid != 0 && uid != it->second.owner_uid()) {
-    return Status(Code::kPermission, name + " belongs to uid " + std::to_string(it->second.owner_uid()));
+  if (uid != 0 && uid != it->second.owner_uid) {
+    return Status(Code::kPermission, name + " belongs to uid " + std::to_string(it->second.owner_uid));
   }
-  return it->second.allocation_id();
+  return it->second.id;
 }
 
-Result<wire::Allocation> Names::remove(const std::string& name, const std::string& allocation_id,
-                                       uint32_t uid) {
-  OCM_TRY_ASSIGN(const std::string id, removable(name, uid));
-  if (id != allocation_id && !fault::at(fault::Point::kRemoveByName))
+Result<Allocation> Names::remove(const std::string& name, const AllocationId& allocation, uint32_t uid) {
+  OCM_TRY_ASSIGN(const AllocationId id, removable(name, uid));
+  if (id != allocation && !fault::at(fault::Point::kRemoveByName))
     return Status(Code::kNotFound, "another allocation is named " + name + " by now");
   if (!fault::at(fault::Point::kRemovedForgotten)) removed_.insert(id);
   return take_out(names_.find(name));
 }
 
-wire::Allocation Names::take_out(std::map<std::string, wire::Allocation>::iterator it) {
+Allocation Names::take_out(std::map<std::string, Allocation>::iterator it) {
   OCM_DASSERT(it != names_.end());
-  wire::Allocation out = std::move(it->second);
+  Allocation out = std::move(it->second);
   names_.erase(it);
   index(out, false);
   OCM_DASSERT(names_.size() == ids_.size());  // N1
   return out;
 }
 
-std::optional<wire::Allocation> Names::remember_removed(const std::string& allocation_id) {
-  if (allocation_id.size() != 16) return std::nullopt;
-  removed_.insert(allocation_id);
-  const auto known = ids_.find(allocation_id);
+std::optional<Allocation> Names::remember_removed(const AllocationId& allocation) {
+  if (allocation == AllocationId()) return std::nullopt;
+  removed_.insert(allocation);
+  const auto known = ids_.find(allocation);
   if (known == ids_.end()) return std::nullopt;
   return take_out(names_.find(known->second));
 }
 
-std::optional<wire::Allocation> Names::forget(const std::string& name, const std::string& allocation_id) {
+std::optional<Allocation> Names::forget(const std::string& name, const AllocationId& allocation) {
   const auto it = names_.find(name);
   if (it == names_.end()) return std::nullopt;
-  if (it->second.allocation_id() != allocation_id && !fault::at(fault::Point::kUndoByName))
-    return std::nullopt;
+  if (it->second.id != allocation && !fault::at(fault::Point::kUndoByName)) return std::nullopt;
   return take_out(it);
 }
 
-Names::Merged Names::merge(const wire::Allocation& allocation, uint64_t random,
-                           std::vector<wire::ExtentDescriptor>* former) {
-  if (removed_.contains(allocation.allocation_id())) return Merged::kRemoved;
-  const auto known = ids_.find(allocation.allocation_id());
+Names::Merged Names::merge(const Allocation& allocation, uint64_t random, std::vector<PlacedExtent>* former) {
+  if (removed_.contains(allocation.id)) return Merged::kRemoved;
+  const auto known = ids_.find(allocation.id);
   if (known != ids_.end()) {
-    wire::Allocation& mine = names_.at(known->second);
-    wire::Allocation newer = mine;
+    Allocation& mine = names_.at(known->second);
+    Allocation newer = mine;
     if (take_newer(newer, allocation)) {
-      std::vector<wire::ExtentDescriptor> mine_only = left_out(mine, newer);
+      std::vector<PlacedExtent> mine_only = left_out(mine, newer);
       if (replace(mine, std::move(newer)) && former != nullptr) *former = std::move(mine_only);
     }
     if (former == nullptr) return Merged::kKnown;
     for (auto& extent : left_out(allocation, mine)) former->push_back(std::move(extent));
     return Merged::kKnown;
   }
-  if (const wire::Allocation* holder = find(allocation.name()); holder == nullptr)
+  if (const Allocation* holder = find(allocation.name); holder == nullptr)
     return take(allocation, true).is_ok() ? Merged::kAdded : Merged::kRefused;
   for (const std::string& more :
        {std::string(), "-" + std::to_string(random)}) {  // that name may be taken, too
-    wire::Allocation renamed = allocation;
-    renamed.set_name(name_in_conflict(allocation, more));
+    Allocation renamed = allocation;
+    renamed.name = name_in_conflict(allocation, more);
     if (!take(std::move(renamed), true).is_ok()) continue;
-    OCM_DASSERT(find_id(allocation.allocation_id()) != nullptr);
+    OCM_DASSERT(find_id(allocation.id) != nullptr);
     return Merged::kRenamed;
   }
   return Merged::kRefused;
 }
 
-bool Names::relocate(const wire::PartMoved& moved) {
-  const auto where = replicas_.find(id_of(moved.was()));
+bool Names::relocate(const PartMoved& moved) {
+  const auto where = replicas_.find(moved.was);
   // What has no replicas is not indexed by its extents.
-  const auto known = ids_.find(moved.allocation_id());
+  const auto known = ids_.find(moved.allocation);
   if (where == replicas_.end() && known == ids_.end()) return false;
   const auto it = names_.find(where != replicas_.end() ? where->second : known->second);
   OCM_DASSERT(it != names_.end());  // N1, N6
   if (it == names_.end()) return false;
-  wire::Allocation newer = it->second;
+  Allocation newer = it->second;
   if (!control::relocate(newer, moved) || !replace(it->second, std::move(newer))) return false;
-  if (it->second.layout() == static_cast<uint32_t>(Layout::kSequence))
-    fault::reached(fault::State::kSequenceRemade);
+  if (it->second.layout == Layout::kSequence) fault::reached(fault::State::kSequenceRemade);
   return true;
 }
 
@@ -305,12 +290,12 @@ bool Names::lose_extent(const ExtentId& id) {
 bool Names::is_valid() const {
   std::unordered_map<uint32_t, size_t> by_uid;
   for (const auto& [name, allocation] : names_) {
-    const auto id = ids_.find(allocation.allocation_id());
-    if (allocation.name() != name || id == ids_.end() || id->second != name) return false;  // N1
-    ++by_uid[allocation.owner_uid()];
+    const auto id = ids_.find(allocation.id);
+    if (allocation.name != name || id == ids_.end() || id->second != name) return false;  // N1
+    ++by_uid[allocation.owner_uid];
     if (!has_replicas(allocation)) continue;
-    for (const auto& extent : allocation.extents()) {
-      const auto indexed = replicas_.find(id_of(extent));
+    for (const auto& extent : allocation.extents) {
+      const auto indexed = replicas_.find(extent.id);
       if (indexed == replicas_.end() || indexed->second != name) return false;  // N6
     }
   }
@@ -327,9 +312,9 @@ Names::Census Names::census(const Gone& gone) const {
       out.lost.insert(name);
       continue;
     }
-    const bool misses = std::any_of(allocation.extents().begin(), allocation.extents().end(),
+    const bool misses = std::any_of(allocation.extents.begin(), allocation.extents.end(),
                                     [&, replicas = has_replicas(allocation)](const auto& extent) {
-                                      return extent.lost() || gone(extent, replicas);
+                                      return extent.lost || gone(extent, replicas);
                                     });
     if (misses) out.degraded.insert(name);
   }
@@ -337,12 +322,12 @@ Names::Census Names::census(const Gone& gone) const {
   return out;
 }
 
-const wire::Allocation* Names::find_id(const std::string& allocation_id) const {
-  const auto known = ids_.find(allocation_id);
+const Allocation* Names::find_id(const AllocationId& allocation) const {
+  const auto known = ids_.find(allocation);
   return known == ids_.end() ? nullptr : find(known->second);
 }
 
-const wire::Allocation* Names::find(const std::string& name) const {
+const Allocation* Names::find(const std::string& name) const {
   const auto it = names_.find(name);
   return it == names_.end() ? nullptr : &it->second;
 }

@@ -35,7 +35,7 @@
 
 #include "base/ids.h"
 #include "base/text.h"
-#include "control.pb.h"
+#include "control/allocation.h"
 #include "control/recent.h"
 
 namespace ocm::control {
@@ -44,9 +44,26 @@ inline constexpr size_t kNamesListedMax = 8192;
 inline constexpr size_t kRemovedMax = 65536;
 
 /// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c, and `more`.
-std::string name_in_conflict(const wire::Allocation& allocation, const std::string& more = {});
+std::string name_in_conflict(const Allocation& allocation, const std::string& more = {});
 /// True if `uid` may do `access` to an allocation of `owner` with `mode`. Root may everything.
 bool may_access(uint32_t mode, uint32_t owner, uint32_t uid, Access access);
+
+/// Of names, in their order.
+struct NameList {
+  struct Entry {
+    std::string name;
+    uint64_t bytes_total = 0;
+    Kind kind = kDefaultKind;
+    Layout layout = Layout::kSingle;
+    uint64_t chunk_bytes = 0;
+    uint32_t owner_uid = 0, mode = 0;
+    uint32_t extents = 0;
+    uint32_t lost_extents = 0;  // replicas that were given up, or whose node is gone
+    bool lost = false;          // bytes are
+  };
+  std::vector<Entry> entries;
+  bool more = false;  // follow the last one
+};
 
 class Names {
  public:
@@ -56,44 +73,43 @@ class Names {
 
   /// Takes the allocation under its `name`, whose owner becomes that of N4. If it has that name, it gets the mode.
   /// Errors: kInvalidArgument, kExists, kLimit, kPermission, kRevoked (it was removed).
-  Status publish(wire::Allocation allocation);
+  Status publish(Allocation allocation);
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
-  Result<wire::Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
+  Result<Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
   /// What `uid` may read, without extents, in the order of the names: the first kNamesListedMax after `after`. `gone`
   /// says which extents are lost; `replica`: it is one of an allocation with replicas.
-  using Gone = std::function<bool(const wire::ExtentDescriptor&, bool replica)>;
-  wire::NameList list(const std::string& prefix, const std::string& after, uint32_t uid,
-                      const Gone& gone) const;
+  using Gone = std::function<bool(const PlacedExtent&, bool replica)>;
+  NameList list(const std::string& prefix, const std::string& after, uint32_t uid, const Gone& gone) const;
   /// The id of the allocation that `uid` may remove from the name. Errors: kNotFound, kPermission.
-  Result<std::string> removable(const std::string& name, uint32_t uid) const;
+  Result<AllocationId> removable(const std::string& name, uint32_t uid) const;
   /// Gives the whole allocation, so that its extents can be freed. Errors: kNotFound (also where the name is another
   /// allocation's), kPermission.
-  Result<wire::Allocation> remove(const std::string& name, const std::string& allocation_id, uint32_t uid);
+  Result<Allocation> remove(const std::string& name, const AllocationId& allocation, uint32_t uid);
   /// Forgets a name whose publishing failed halfway; no trace stays. Gives the allocation as it is now; nothing if it
   /// does not have the name any more: it was removed meanwhile, and the name may be another's.
-  std::optional<wire::Allocation> forget(const std::string& name, const std::string& allocation_id);
+  std::optional<Allocation> forget(const std::string& name, const AllocationId& allocation);
 
   /// It was removed, or shall be without a name. Gives the allocation if it has one: to be freed.
-  std::optional<wire::Allocation> remember_removed(const std::string& allocation_id);
-  bool was_removed(const std::string& allocation_id) const { return removed_.contains(allocation_id); }
+  std::optional<Allocation> remember_removed(const AllocationId& allocation);
+  bool was_removed(const AllocationId& allocation) const { return removed_.contains(allocation); }
   /// What is remembered, the oldest first.
-  const std::deque<std::string>& removed() const { return removed_.in_order(); }
+  const std::deque<AllocationId>& removed() const { return removed_.in_order(); }
 
   enum class Merged { kKnown, kAdded, kRemoved, kRenamed, kRefused };
   /// A home reports what it holds. kRemoved: the home shall free it. kRenamed: the name is another's, so that it is known
   /// as name_in_conflict() from now on, with `random` where that is another's, too. kRefused: it is no allocation.
   /// `former` gets the replicas that one record still has, though another one knows that they were given up.
-  Merged merge(const wire::Allocation& allocation, uint64_t random = 0,
-               std::vector<wire::ExtentDescriptor>* former = nullptr);
+  Merged merge(const Allocation& allocation, uint64_t random = 0,
+               std::vector<PlacedExtent>* former = nullptr);
 
   /// A part goes on elsewhere. True if it was one of a published allocation.
-  bool relocate(const wire::PartMoved& moved);
+  bool relocate(const PartMoved& moved);
   /// A replica was given up. True if it was one of a published allocation, and not noted already.
   bool lose_extent(const ExtentId& id);
 
-  const wire::Allocation* find(const std::string& name) const;
+  const Allocation* find(const std::string& name) const;
   /// Null if it has no name.
-  const wire::Allocation* find_id(const std::string& allocation_id) const;
+  const Allocation* find_id(const AllocationId& allocation) const;
   /// What misses something. Cost: a look at every extent of every name.
   struct Census {
     std::set<std::string> degraded;  // names that miss a replica, and no bytes
@@ -110,18 +126,18 @@ class Names {
   const size_t names_max_;
   uint64_t version_ = 0;
   const uint32_t privileged_;
-  std::map<std::string, wire::Allocation> names_;
-  std::unordered_map<std::string, std::string> ids_;  // allocation id -> name
-  std::map<ExtentId, std::string> replicas_;          // extents of parts with replicas -> name
-  std::unordered_map<uint32_t, size_t> by_uid_;       // how many names
-  Recent removed_{kRemovedMax};                       // N2
+  std::map<std::string, Allocation> names_;
+  std::unordered_map<AllocationId, std::string> ids_;
+  std::map<ExtentId, std::string> replicas_;     // extents of parts with replicas -> name
+  std::unordered_map<uint32_t, size_t> by_uid_;  // how many names
+  Recent<AllocationId> removed_{kRemovedMax};    // N2
 
-  Status take(wire::Allocation allocation, bool reported = false);
-  void index(const wire::Allocation& allocation, bool add);
-  bool has_replicas_of_others(const wire::Allocation& allocation) const;  // N6
+  Status take(Allocation allocation, bool reported = false);
+  void index(const Allocation& allocation, bool add);
+  bool has_replicas_of_others(const Allocation& allocation) const;  // N6
   /// The record of a name by a newer one of its own. False: N6 forbids it.
-  bool replace(wire::Allocation& mine, wire::Allocation newer);
-  wire::Allocation take_out(std::map<std::string, wire::Allocation>::iterator it);
+  bool replace(Allocation& mine, Allocation newer);
+  Allocation take_out(std::map<std::string, Allocation>::iterator it);
 };
 
 }  // namespace ocm::control

@@ -1,5 +1,5 @@
-// The parts of an allocation: ranges of its bytes that live and die together. Pure functions on what messages
-// carry.
+// The parts of an allocation: ranges of its bytes that live and die together. Pure functions on what daemons know
+// of it (control/allocation.h).
 //
 //   single, striped   each extent is a part of its own
 //   replicated        one part, which every extent holds
@@ -29,27 +29,26 @@
 
 #include "base/ids.h"
 #include "base/limits.h"
-#include "control.pb.h"
-#include "wire/convert.h"
+#include "control/allocation.h"
 
 namespace ocm::control {
 
 /// True where an extent may go and its bytes stay.
-bool has_replicas(const wire::Allocation& allocation);
+bool has_replicas(const Allocation& allocation);
 /// The part that the extent at this place is of.
-uint32_t part_at(const wire::Allocation& allocation, int place);
+uint32_t part_at(const Allocation& allocation, size_t place);
 
 /// J1 to J3 of a sequence; of other layouts that they are known. Errors: kInvalidArgument, kTooLarge.
-Status check_parts(const wire::Allocation& allocation);
+Status check_parts(const Allocation& allocation);
 
 /// A sequence of `parts`, without id. Addresses of the homes move into its `homes`: a thousand extents have
 /// few. Errors: kInvalidArgument (no parts, some replicated and some not), kUnsupported (striped, a sequence
 /// itself, not DRAM), kTooLarge.
-Result<wire::Allocation> join(std::span<const wire::Allocation* const> parts);
+Result<Allocation> join(std::span<const Allocation* const> parts);
 
 /// The part of extent `id`: all its replicas as they were made, lost ones too, in ascending order. Empty if the
 /// extent is none of the allocation, or only keeps a place.
-std::vector<ExtentId> part_of(const wire::Allocation& allocation, const ExtentId& id);
+std::vector<ExtentId> part_of(const Allocation& allocation, const ExtentId& id);
 /// Parts with a replica that is not given up and for which away(extent): how many, the fewest living replicas of one of
 /// them, and how many that one was made with.
 struct Shortage {
@@ -57,14 +56,14 @@ struct Shortage {
   void add(const Shortage& other);
 };
 template <class Away>
-Shortage shortage_of(const wire::Allocation& allocation, Away away) {
+Shortage shortage_of(const Allocation& allocation, Away away) {
   std::map<uint32_t, Shortage> parts;  // `parts`: replicas that are away
-  for (int i = 0; i < allocation.extents_size(); ++i) {
-    const auto& extent = allocation.extents(i);
-    if (extent.vacant()) continue;
+  for (size_t i = 0; i < allocation.extents.size(); ++i) {
+    const auto& extent = allocation.extents[i];
+    if (extent.vacant) continue;
     Shortage& part = parts[part_at(allocation, i)];
-    const bool is_away = !extent.lost() && away(extent);
-    ++part.made, part.parts += is_away, part.left += !extent.lost() && !is_away;
+    const bool is_away = !extent.lost && away(extent);
+    ++part.made, part.parts += is_away, part.left += !extent.lost && !is_away;
   }
   Shortage out;
   for (const auto& [number, part] : parts) {
@@ -73,41 +72,41 @@ Shortage shortage_of(const wire::Allocation& allocation, Away away) {
   return out;
 }
 /// Notes that the replica was given up (control/loss.h). False if it is not there, or noted already.
-bool mark_lost(wire::Allocation& allocation, const ExtentId& id);
+bool mark_lost(Allocation& allocation, const ExtentId& id);
 
 /// Puts the extents of a part that goes on elsewhere in the places of those before; places for which there is no replica
 /// stay vacant. With capabilities as `allocation` has them. False if `moved.was` is not there.
-bool relocate(wire::Allocation& allocation, const wire::PartMoved& moved);
+bool relocate(Allocation& allocation, const PartMoved& moved);
 /// `now` is what a home knows of a part, `replica` was one of it and given up in the epoch `epoch_before`. False if it was
 /// made again without that replica, and once since, so from one that has what was written. Else the replica goes on in it
 /// under another id, or nobody knows (R8, R9 of control/loss.h).
-bool may_go_on(const wire::PartMoved& now, const ExtentId& replica, uint32_t epoch_before);
+bool may_go_on(const PartMoved& now, const ExtentId& replica, uint32_t epoch_before);
 /// Takes over what another record of the same allocation knows later: parts that go on elsewhere, losses.
 /// True if that was something. A reader's record has no capabilities for a writer's: of its parts only losses
 /// are taken.
-bool take_newer(wire::Allocation& into, const wire::Allocation& from);
+bool take_newer(Allocation& into, const Allocation& from);
 /// What `record` has as a living replica and `newest`, of the same allocation, has given up or replaced; nothing of parts
 /// of which `newest` knows no living replica.
-std::vector<wire::ExtentDescriptor> left_out(const wire::Allocation& record, const wire::Allocation& newest);
+std::vector<PlacedExtent> left_out(const Allocation& record, const Allocation& newest);
 /// A session was granted the allocation once more, perhaps with another access: `record` gets the higher one
 /// of both, with its capabilities, and what either knows later. False if the lower one knows later parts,
 /// which stay unknown.
-bool take_grant(wire::Allocation& record, wire::Allocation granted);
+bool take_grant(Allocation& record, Allocation granted);
 
 /// True if a part has only extents that were given up or for which `gone(extent, replicas)`; `replicas`: the allocation
 /// has them.
 template <class Gone>
-bool is_lost(const wire::Allocation& allocation, Gone gone) {
+bool is_lost(const Allocation& allocation, Gone gone) {
   const bool replicas = has_replicas(allocation);
-  const int count = allocation.extents_size();
-  for (int i = 0; i < count;) {
-    const uint32_t part = allocation.extents(i).part();
+  const size_t count = allocation.extents.size();
+  for (size_t i = 0; i < count;) {
+    const uint32_t part = allocation.extents[i].part;
     bool living = false;
-    int next = i;
+    size_t next = i;
     do {
-      living = living || (!allocation.extents(next).lost() && !gone(allocation.extents(next), replicas));
+      living = living || (!allocation.extents[next].lost && !gone(allocation.extents[next], replicas));
       ++next;
-    } while (replicas && next < count && allocation.extents(next).part() == part);
+    } while (replicas && next < count && allocation.extents[next].part == part);
     if (!living) return true;
     i = next;
   }

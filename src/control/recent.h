@@ -13,12 +13,13 @@ namespace ocm::control {
 /// Of sessions, allocations and attempts that are over.
 inline constexpr size_t kOverMax = 65536;
 
+template <class Id = std::string>
 class Recent {
  public:
   explicit Recent(size_t max) : max_(max) {}
 
   /// The oldest makes room.
-  void insert(std::string id) {
+  void insert(Id id) {
     const auto [at, fresh] = ids_.insert(std::move(id));
     if (!fresh) return;
     order_.push_back(*at);
@@ -28,14 +29,14 @@ class Recent {
     order_.pop_front();
     OCM_DASSERT(ids_.size() == order_.size() && order_.size() == max_);
   }
-  bool contains(const std::string& id) const { return ids_.contains(id); }
+  bool contains(const Id& id) const { return ids_.contains(id); }
   /// The oldest first.
-  const std::deque<std::string>& in_order() const { return order_; }
+  const std::deque<Id>& in_order() const { return order_; }
 
  private:
   const size_t max_;
-  std::unordered_set<std::string> ids_;
-  std::deque<std::string> order_;
+  std::unordered_set<Id> ids_;
+  std::deque<Id> order_;
 };
 
 }  // namespace ocm::control

@@ -6,6 +6,8 @@
 #include "base/another_node.h"
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
 #include "control/parts.h"
 #include "fabric/registry/registry.h"
 #include "os/crypto.h"
@@ -20,66 +22,36 @@ constexpr int kPlansMax = 6;
 constexpr size_t kUnnamingMax = 65536;  // of one user: more names in doubt than it may have
 constexpr size_t kUnnamedAtOnce = 4;
 
-Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memory::Entries kinds) {
-  if (!is_kind(r.kind())) return Status(Code::kInvalidArgument, "unknown kind");
-  if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
-  if (!is_fabric(r.fabric())) return Status(Code::kInvalidArgument, "unknown fabric");
-  control::PlaceRequest out;
-  out.bytes_total = r.bytes_total();
-  out.kind = static_cast<Kind>(r.kind());
-  const memory::Entry* kind = memory::find_entry(out.kind, kinds);
-  out.kind_built = kind != nullptr;
-  if (kind != nullptr && !kind->traits.replicas && r.layout() == static_cast<uint32_t>(Layout::kReplicated)) {
-    return Status(Code::kUnsupported,
-                  std::string("memory of kind ") + kind_name(out.kind) + " has no replicas");
-  }
-  out.layout = static_cast<Layout>(r.layout());
-  out.extents = r.extents();
-  out.chunk_bytes = r.chunk_bytes();
-  out.nodes.assign(r.nodes().begin(), r.nodes().end());
-  out.fabric = static_cast<Fabric>(r.fabric());
-  const fabric::Entry* entry = fabric::find_entry(out.fabric);
-  out.own_node_only = entry != nullptr && entry->traits.own_node;
-  out.flags = r.flags();
-  return out;
-}
-
-/// Another daemon says so of an extent there: what is used of it as it came.
-bool is_extent_of(const wire::ExtentDescriptor& extent, const std::string& node) {
-  return extent.node() == node && is_kind(extent.kind()) && extent.capability().size() == sizeof(Capability);
-}
-
 [[maybe_unused]] bool are_of(const auto& extents, const std::string& node) {
-  const auto is_there = [&](const auto& one) { return one.node() == node; };
+  const auto is_there = [&](const auto& one) { return one.node == node; };
   return std::all_of(extents.begin(), extents.end(), is_there);
 }
 
 }  // namespace
 
 Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node,
-                              wire::ReserveRequest request, Making& out) {
+                              control::ReserveRequest request, Making& out) {
   if (session->ended) {  // its homes were told already
     out.status = Status(Code::kCancelled);
     co_return;
   }
   if (!homes_.is_here(node)) session->homes.insert(node);
-  wire::Envelope message;
-  const std::string allocation = request.allocation_id();
+  const AllocationId allocation = request.allocation;
   // Pages that are to be taken at once take time; never more than the program waits.
   uint64_t deadline_ns = core_.deadline_ns();
-  if ((request.flags() & control::kFlagPopulate) != 0) {
-    deadline_ns += std::min(request.bytes_total(), core_.config.failure_deadline_ns());  // 1 GB/s
+  if ((request.flags & control::kFlagPopulate) != 0) {
+    deadline_ns += std::min(request.bytes_total, core_.config.failure_deadline_ns());  // 1 GB/s
   }
-  *message.mutable_reserve() = std::move(request);
+  wire::Envelope message;
+  control::to_wire(request, *message.mutable_reserve());
   wire::Envelope refusal;
   bool sent = false;
   auto reply = co_await homes_.ask(node, std::move(message), deadline_ns, &refusal, &sent);
   out.status = reply.status();
   if (reply.is_ok()) {
-    out.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-    if (!is_extent_of(out.extent, node)) {
-      out.status = Status::of_node(Code::kProtocol, node, " answered with a malformed extent");
-    }
+    auto made = control::made_extent(reply.value().reserved(), node);
+    out.status = made.status();
+    if (made.is_ok()) out.extent = std::move(made).value();
     cluster_.note_pool(node, reply.value().reserved().pool());
   } else if (refusal.has_reserved()) {
     cluster_.note_pool(node, refusal.reserved().pool(), true);
@@ -87,19 +59,17 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     // It may have been made all the same.
     if (sent && !fault::at(fault::Point::kReserveNotUndone)) {
       fault::reached(fault::State::kReserveUndone);
-      wire::ReleaseRequest all;
-      all.set_allocation_id(allocation);
-      release_all(session, node, std::move(all));
+      release_all(session, node, {.session = {}, .allocation = allocation});
     }
     out.status = Status::of_node(Code::kPeerLost, node, " does not answer");
   }
 }
 
 void Allocator::release_all(const std::shared_ptr<Session>& session, const std::string& node,
-                            wire::ReleaseRequest what) {
+                            control::ReleaseRequest what) {
   wire::Envelope message;
-  *message.mutable_release() = std::move(what);
-  message.mutable_release()->set_session_id(id_field(session->id));
+  what.session = session->id;
+  control::to_wire(what, *message.mutable_release());
   release_later(session, node, homes_.run_of(node), std::move(message));
 }
 
@@ -110,17 +80,16 @@ Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const cont
   made.assign(plan.shares.size(), {});
   std::vector<Task<void>> tasks;
   for (size_t i = 0; i < plan.shares.size(); ++i) {
-    wire::ReserveRequest r;
-    r.set_session_id(id_field(session->id));
-    r.set_owner_node(core_.name);
-    r.set_owner_incarnation(id_field(core_.incarnation));
-    r.set_allocation_id(id_field(id));
-    r.set_bytes_total(plan.shares[i].bytes);
-    r.set_kind(static_cast<uint32_t>(kind));
-    r.set_flags(flags);
-    r.set_uid(session->uid);
-    r.set_layout(static_cast<uint32_t>(plan.layout));
-    tasks.push_back(reserve(session, nodes[i], std::move(r), made[i]));
+    control::ReserveRequest request{.session = session->id,
+                                    .owner_node = core_.name,
+                                    .owner_incarnation = core_.incarnation,
+                                    .allocation = id,
+                                    .bytes_total = plan.shares[i].bytes,
+                                    .kind = kind,
+                                    .flags = flags,
+                                    .uid = session->uid,
+                                    .replicated = plan.layout == Layout::kReplicated};
+    tasks.push_back(reserve(session, nodes[i], std::move(request), made[i]));
   }
   if (tasks.size() == 1) {
     co_await std::move(tasks.front());
@@ -135,12 +104,9 @@ Task<Status> Allocator::reserve_all(std::shared_ptr<Session> session, const cont
   co_return worst;
 }
 
-Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> session,
-                                                   wire::AllocateRequest request) {
+Task<Result<control::Allocation>> Allocator::allocate(std::shared_ptr<Session> session,
+                                                      control::PlaceRequest wanted) {
   if (core_.draining) co_return Status::of_node(Code::kDraining, core_.name, " is shutting down");
-  auto read = read_request(request, core_.config.kinds);
-  if (!read.is_ok()) co_return read.status();
-  const control::PlaceRequest wanted = std::move(read).value();
   bool refreshed = false;
   std::set<std::string> failed;  // nodes that could not make an extent, other than for want of room
   Status last;
@@ -175,20 +141,21 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
     const auto id = core_.env.random_id<AllocationId>();
     std::vector<Making> made;
     session->making.insert(id);
-    last = co_await reserve_all(session, plan, nodes, id, request.flags(), wanted.kind, made);
+    last = co_await reserve_all(session, plan, nodes, id, wanted.flags, wanted.kind, made);
     session->making.erase(id);
     OCM_DASSERT(made.size() == plan.shares.size());
     if (last.is_ok() && session->ended) last = Status(Code::kCancelled);
     if (last.is_ok()) {
-      wire::Allocation out;
-      out.set_allocation_id(id_field(id));
-      out.set_bytes_total(wanted.bytes_total);
-      out.set_kind(request.kind());
-      out.set_layout(static_cast<uint32_t>(plan.layout));
-      out.set_chunk_bytes(plan.chunk_bytes);
-      out.set_access(static_cast<uint32_t>(Access::kReadWrite));
-      out.set_owner_uid(session->uid);
-      for (Making& m : made) *out.add_extents() = std::move(m.extent);
+      control::Allocation out;
+      out.id = id;
+      out.bytes_total = wanted.bytes_total;
+      out.kind = wanted.kind;
+      out.layout = plan.layout;
+      out.chunk_bytes = plan.chunk_bytes;
+      out.access = Access::kReadWrite;
+      out.owner_uid = session->uid;
+      out.extents.reserve(made.size());
+      for (Making& m : made) out.extents.push_back(std::move(m.extent));
       session->allocations.put(id, HeldAllocation{out, true, bytes, 1, {}});
       session->bytes_held += bytes;
       co_return out;
@@ -210,35 +177,29 @@ Task<Result<wire::Allocation>> Allocator::allocate(std::shared_ptr<Session> sess
 wire::Envelope Allocator::release_request(const Session& session, const Extents& extents) const {
   OCM_DASSERT(!extents.empty());
   wire::Envelope message;
-  auto& release = *message.mutable_release();
-  release.set_session_id(id_field(session.id));
-  release.set_address(extents.front().address());
-  release.set_generation(extents.front().generation());
-  release.set_capability(extents.front().capability());
-  for (size_t i = 1; i < extents.size(); ++i) {
-    auto& also = *release.add_more();
-    also.set_address(extents[i].address());
-    also.set_generation(extents[i].generation());
-  }
+  control::ReleaseRequest release{
+      .session = session.id, .extent = extents.front().id, .capability = extents.front().capability};
+  for (size_t i = 1; i < extents.size(); ++i) release.more.push_back(extents[i].id);
+  control::to_wire(release, *message.mutable_release());
   return message;
 }
 
 Task<void> Allocator::release(std::shared_ptr<Session> session, Extents extents) {
   wire::Envelope message = release_request(*session, extents);
-  const std::string node = extents.front().node();
+  const std::string node = extents.front().node;
   OCM_DASSERT(are_of(extents, node));
-  const auto kind = static_cast<Kind>(extents.front().kind());
+  const Kind kind = extents.front().kind;
   const auto reply = co_await homes_.ask(node, std::move(message));
   if (homes_.is_here(node)) co_return cluster_.note_own_pool();
   if (reply.is_ok()) {
-    for (const auto& extent : extents) cluster_.note_freed(node, kind, extent.bytes());
+    for (const auto& extent : extents) cluster_.note_freed(node, kind, extent.bytes);
     co_return;
   }
   // A program that goes on for days must not leave this behind on a node that was cut off for a moment.
   if (Homes::is_unheard(reply.status())) {
     message = release_request(*session, extents);
     fault::reached(fault::State::kReleaseLater);
-    const uint32_t run = GlobalAddress(extents.front().address()).partition();
+    const uint32_t run = extents.front().id.address.partition();
     release_later(session, node, run, std::move(message));
   }
 }
@@ -263,31 +224,29 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   unname_if_in_doubt(*session, id, held);
   if (!held.owned && !held.claimed_quota_bytes) co_return Status();
   if (!held.owned) {  // P4: no home has been heard yet; each frees what it knows to be the session's
-    for (auto& extent : *held.allocation.mutable_extents()) {
-      extent.clear_capability();
-      session->given_back.insert(id_of(extent));
+    for (auto& extent : held.allocation.extents) {
+      extent.capability = {};
+      session->given_back.insert(extent.id);
     }
   }
   session->bytes_held -= std::min(session->bytes_held, held.quota_bytes);
   sessions_.refund(session->uid, held.quota_bytes);
   if (session->outdated.erase(id) != 0) {  // the homes know better than the record
     fault::reached(fault::State::kOutdatedFreed);
-    wire::ReleaseRequest all;
-    all.set_allocation_id(id_field(id));
-    for (const AllocationId& part : held.parts) all.add_parts(id_field(part));
+    const control::ReleaseRequest all{.session = {}, .allocation = id, .parts = held.parts};
     release_all(session, core_.name, all);
     for (const std::string& node : session->homes) release_all(session, node, all);
   }
-  if (held.allocation.extents_size() == 1) {
+  if (held.allocation.extents.size() == 1) {
     Extents only;
-    only.push_back(std::move(*held.allocation.mutable_extents(0)));
+    only.push_back(std::move(held.allocation.extents.front()));
     co_await release(session, std::move(only));
     co_return Status();
   }
   std::map<std::string, Extents> by_node;
-  for (auto& extent : *held.allocation.mutable_extents()) {
-    if (extent.lost()) continue;  // a vote frees what was given up
-    Extents& there = by_node[extent.node()];
+  for (auto& extent : held.allocation.extents) {
+    if (extent.lost) continue;  // a vote frees what was given up
+    Extents& there = by_node[extent.node];
     there.push_back(std::move(extent));
   }
   std::vector<Task<void>> tasks;
@@ -296,19 +255,16 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   co_return Status();
 }
 
-Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinRequest& request) {
-  if (request.allocation_ids_size() > kSequenceExtentsMax) {
+Result<control::Allocation> Allocator::join(Session& session, std::vector<AllocationId> ids) {
+  if (ids.size() > kSequenceExtentsMax) {
     return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kSequenceExtentsMax) +
-                                       " extents; " + std::to_string(request.allocation_ids_size()) +
-                                       " parts are given");
+                                       " extents; " + std::to_string(ids.size()) + " parts are given");
   }
-  std::vector<AllocationId> ids;
   std::set<AllocationId> seen;
-  std::vector<const wire::Allocation*> parts;
+  std::vector<const control::Allocation*> parts;
   uint64_t quota_bytes = 0;
-  for (const std::string& field : request.allocation_ids()) {
-    AllocationId& id = ids.emplace_back();
-    if (!read_id(field, id) || !seen.insert(id).second)
+  for (const AllocationId& id : ids) {
+    if (id == AllocationId() || !seen.insert(id).second)
       return Status(Code::kInvalidArgument, "a part has no id, or is given twice");
     const auto held = session.allocations.find(id);
     if (held == session.allocations.end()) return Status(Code::kRevoked, "the session holds a part no more");
@@ -327,9 +283,9 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
     quota_bytes += held->second.quota_bytes;
   }
   OCM_DASSERT(parts.size() == ids.size() && seen.size() == ids.size());
-  OCM_TRY_ASSIGN(wire::Allocation joined, control::join(parts));
+  OCM_TRY_ASSIGN(control::Allocation joined, control::join(parts));
   const auto fresh = core_.env.random_id<AllocationId>();
-  joined.set_allocation_id(id_field(fresh));
+  joined.id = fresh;
   for (const AllocationId& id : ids) {
     session.allocations.erase(id);
     if (session.outdated.erase(id) != 0) session.outdated.insert(fresh);
@@ -344,7 +300,7 @@ Result<wire::Allocation> Allocator::join(Session& session, const wire::JoinReque
 void Allocator::unname_if_in_doubt(const Session& session, const AllocationId& id,
                                    const HeldAllocation& held) {
   // Of what it has attached a program says so in vain, unless it might remove the name.
-  const bool may_remove = session.uid == 0 || session.uid == held.allocation.owner_uid();
+  const bool may_remove = session.uid == 0 || session.uid == held.allocation.owner_uid;
   if (!held.may_be_named || !may_remove || fault::at(fault::Point::kUnnameNotTold)) return;
   auto& names = unnaming_[session.uid];
   if (!names) names = std::make_shared<Unnaming>();
@@ -431,22 +387,18 @@ Task<void> Allocator::resume_at(std::shared_ptr<Session> session, std::string no
   const Code code = reply.status().code();
   if (code == Code::kPeerLost || code == Code::kDeadline) core_.env.spawn(resume_later(session, node));
   if (!reply.is_ok() || session->ended) co_return;
-  for (const std::string& field : reply.value().session_extents().hold_ids()) {
-    control::HoldId hold;
-    if (!read_id(field, hold)) continue;
+  control::SessionExtents held = control::from_wire(reply.value().session_extents());
+  for (const control::HoldId& hold : held.holds) {
     if (!session->holds.contains(hold)) session->holds_reported.insert(hold);
     session->holds[hold].insert(node);
     OCM_DASSERT(session->homes.contains(node));
   }
-  auto& extents = *reply.value().mutable_session_extents()->mutable_extents();
-  extents.erase(std::remove_if(extents.begin(), extents.end(),
-                               [&](const auto& one) { return !is_extent_of(one.extent(), node); }),
-                extents.end());
+  std::erase_if(held.extents, [&](const auto& one) { return one.extent.node != node; });
   Extents freed;  // when this home could not be told
-  for (const auto& one : extents) {
-    if (session->given_back.contains(id_of(one.extent()))) freed.push_back(one.extent());
+  for (const auto& one : held.extents) {
+    if (session->given_back.contains(one.extent.id)) freed.push_back(one.extent);
   }
-  sessions_.report(*session, node, reply.value().session_extents());
+  sessions_.report(*session, node, held);
   if (!freed.empty()) co_await release(session, std::move(freed));
   if (on_reported_) on_reported_(session);
 }

@@ -12,6 +12,8 @@
 #include <memory>
 #include <set>
 
+#include "control/home_requests.h"
+#include "control/placement.h"
 #include "node/cluster.h"
 #include "node/homes.h"
 #include "node/sessions.h"
@@ -23,13 +25,13 @@ class Allocator {
   Allocator(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
       : core_(core), home_(home), cluster_(cluster), homes_(cluster.homes()), sessions_(sessions) {}
 
-  control::Task<Result<wire::Allocation>> allocate(std::shared_ptr<Session> session,
-                                                   wire::AllocateRequest request);
+  control::Task<Result<control::Allocation>> allocate(std::shared_ptr<Session> session,
+                                                      control::PlaceRequest wanted);
   /// One handle of the program's ends. `may_be_named`: as far as it knows; then it has no name, if it is the user's.
   control::Task<Status> free(std::shared_ptr<Session> session, AllocationId id, bool may_be_named);
   /// Makes one allocation of several that the session holds; they are the session's no more.
   /// Errors: kInvalidArgument, kUnsupported, kTooLarge, kRevoked.
-  Result<wire::Allocation> join(Session& session, const wire::JoinRequest& request);
+  Result<control::Allocation> join(Session& session, std::vector<AllocationId> ids);
   /// Tells every home that the session is over; goes on until each has heard it or is gone.
   control::Task<void> end_session(std::shared_ptr<Session> session);
   /// P6 of sessions.h: whenever a home has reported, or the program has shown something.
@@ -48,21 +50,21 @@ class Allocator {
  private:
   struct Making {
     Status status;
-    wire::ExtentDescriptor extent;
+    ExtentDescriptor extent;
   };
   control::Task<Status> reserve_all(std::shared_ptr<Session> session, const control::Plan& plan,
                                     std::vector<std::string> nodes, AllocationId id, uint32_t flags,
                                     Kind kind, std::vector<Making>& made);
   control::Task<void> reserve(std::shared_ptr<Session> session, std::string node,
-                              wire::ReserveRequest request, Making& out);
-  using Extents = std::vector<wire::ExtentDescriptor>;
+                              control::ReserveRequest request, Making& out);
+  using Extents = std::vector<ExtentDescriptor>;
   /// Gives back extents of one node (at least one).
   control::Task<void> release(std::shared_ptr<Session> session, Extents extents);
   wire::Envelope release_request(const Session& session, const Extents& extents) const;
   /// Frees all that the node has of the allocation for the session, also what it may have made although its reply was not
   /// heard, as soon as it answers.
   void release_all(const std::shared_ptr<Session>& session, const std::string& node,
-                   wire::ReleaseRequest what);
+                   control::ReleaseRequest what);
   void release_later(const std::shared_ptr<Session>& session, const std::string& node, uint32_t run,
                      wire::Envelope message);
   control::Task<void> resume_at(std::shared_ptr<Session> session, std::string node);

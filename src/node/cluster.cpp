@@ -6,6 +6,8 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
 #include "control/parts.h"
 #include "control/sockets.h"
 #include "os/crypto.h"
@@ -64,7 +66,7 @@ wire::NodeView Cluster::self_view() const {
   out.set_failure_deadline_ms(core_.config.failure_deadline_ms);
   out.set_passes_on(core_.passes_on());
   for (wire::RememberedRun& run : quorum_.own_run().remembered) *out.add_remembered() = std::move(run);
-  for (const auto& address : core_.addresses) *out.add_addresses() = address;
+  wire::addresses_to(core_.addresses, *out.mutable_addresses());
   add_figures(out);
   return out;
 }
@@ -221,7 +223,7 @@ void Cluster::lay_down() {
   log::warn("coordinates_no_more",
             {{"node", core_.name},
              {"why", core_.draining ? "it stops" : "another node has the seat, or no majority votes"}});
-  for (const std::string& id : registry().removed()) removed_.insert(id);  // N2: the next one may not know
+  for (const AllocationId& id : registry().removed()) removed_.insert(id);  // N2: the next one may not know
   coordinator_->retire();
   retired_.push_back(std::move(coordinator_));
   OCM_DASSERT(!is_coordinator() && retired_.back() != nullptr);
@@ -369,7 +371,7 @@ bool Cluster::add_published(wire::Heartbeat& beat, Report& report) const {
   const size_t bytes_max = fault::at(fault::Point::kSmallReports) ? 0 : size_t{1} << 20;
   size_t bytes = 0;
   if (!report.ids) {
-    for (const std::string& id : removed_.in_order()) beat.add_removed(id);
+    for (const AllocationId& id : removed_.in_order()) beat.add_removed(id_field(id));
     report.ids.emplace();
     for (const auto& [id, allocation] : home_.published()) report.ids->push_back(id);
   }
@@ -377,8 +379,8 @@ bool Cluster::add_published(wire::Heartbeat& beat, Report& report) const {
     if (bytes > bytes_max) return false;
     const auto known = home_.published().find((*report.ids)[report.next]);
     if (known == home_.published().end()) continue;
-    *beat.add_published() = known->second;
-    bytes += known->second.ByteSizeLong();
+    control::to_wire(known->second, *beat.add_published());
+    bytes += beat.published(beat.published_size() - 1).ByteSizeLong();
   }
   for (const auto& [name, node] : kept_) {
     if (!is_state(node, NodeState::kDead)) beat.add_nodes_known(name);
@@ -387,17 +389,17 @@ bool Cluster::add_published(wire::Heartbeat& beat, Report& report) const {
   return true;
 }
 
-std::vector<std::pair<std::string, uint64_t>> Cluster::add_changed(wire::Heartbeat& beat) const {
+std::vector<std::pair<AllocationId, uint64_t>> Cluster::add_changed(wire::Heartbeat& beat) const {
   constexpr size_t kBytesMax = size_t{1} << 20;
   size_t bytes = 0;
-  std::vector<std::pair<std::string, uint64_t>> out;
+  std::vector<std::pair<AllocationId, uint64_t>> out;
   for (const auto& change : changed_names_) {
     if (bytes > kBytesMax) break;
     out.push_back(change);
     const auto known = home_.published().find(change.first);
     if (known == home_.published().end()) continue;
-    *beat.add_changed() = known->second;
-    bytes += known->second.ByteSizeLong();
+    control::to_wire(known->second, *beat.add_changed());
+    bytes += beat.changed(beat.changed_size() - 1).ByteSizeLong();
   }
   return out;
 }
@@ -516,8 +518,8 @@ bool Cluster::may_learn_of_nodes() const {
   return !core_.config.embedded && is_new && (is_coordinator() || !settled());
 }
 
-wire::NameList Cluster::list_names(uint32_t uid) const {
-  return is_coordinator() ? coordinator_->list_names(uid) : wire::NameList();
+control::NameList Cluster::list_names(uint32_t uid) const {
+  return is_coordinator() ? coordinator_->list_names(uid) : control::NameList();
 }
 
 const control::Names& Cluster::registry() const {
@@ -525,38 +527,38 @@ const control::Names& Cluster::registry() const {
   return is_coordinator() ? coordinator_->names() : kNone;
 }
 
-void Cluster::remade(const wire::PartMoved& part) {
+void Cluster::remade(const control::PartMoved& part) {
   if (is_coordinator()) coordinator_->remade(part);
 }
 
-void Cluster::name_changed(const std::string& allocation_id) {
+void Cluster::name_changed(const AllocationId& allocation) {
   if (is_coordinator()) {
-    const auto known = home_.published().find(allocation_id);
+    const auto known = home_.published().find(allocation);
     if (known != home_.published().end()) coordinator_->merge_name(core_.name, known->second, false);
     return;
   }
-  changed_names_[allocation_id] = ++name_changes_;
+  changed_names_[allocation] = ++name_changes_;
   if (std::string leader = leader_address(); !leader.empty()) core_.env.spawn(beat_to(std::move(leader)));
 }
 
-void Cluster::remember_removed(const std::string& allocation_id) {
+void Cluster::remember_removed(const AllocationId& allocation) {
   if (is_coordinator())
-    coordinator_->remember_removed(allocation_id);
+    coordinator_->remember_removed(allocation);
   else
-    removed_.insert(allocation_id);
+    removed_.insert(allocation);
 }
 
-Status Cluster::told(const wire::PublishExtents& what) {
-  if (heard_of_.is_former(what.coordinator_run())) {  // M3 of control/membership.h
+Status Cluster::told(const control::NameChange& what) {
+  if (heard_of_.is_former(what.coordinator_run)) {  // M3 of control/membership.h
     fault::reached(fault::State::kToldByFormer);
     return Status::of_node(Code::kNoCoordinator, core_.name, " follows another coordinator by now");
   }
-  const bool has_extents = what.allocation().extents_size() > 0;
-  const Status done = has_extents || !what.remove() ? home_.publish(what) : Status();
+  const bool has_extents = !what.allocation.extents.empty();
+  const Status done = has_extents || !what.remove ? home_.publish(what) : Status();
   // A home remembers it, too: where it has freed its part, another home has not heard yet, and the coordinator may
   // start anew before it has.
-  if (what.remove() && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
-    remember_removed(what.allocation().allocation_id());
+  if (what.remove && done.is_ok() && !fault::at(fault::Point::kHomeForgetsRemoval))
+    remember_removed(what.allocation.id);
   return done;
 }
 
@@ -623,9 +625,11 @@ void Cluster::enter(PeerHandlers& handlers) {
     });
   handlers.on_now(wire::Envelope::kLeader,
                   [this](const std::string&, const wire::Envelope& request) { return not_here(request); });
-  handlers.on_now(wire::Envelope::kPublishExtents, [this](const std::string&, const wire::Envelope& request) {
-    return told(request.publish_extents());
-  });
+  handlers.on_now(wire::Envelope::kPublishExtents,
+                  [this](const std::string&, const wire::Envelope& request) -> Reply {
+                    const auto what = control::from_wire(request.publish_extents());
+                    return what.is_ok() ? told(what.value()) : what.status();
+                  });
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {

@@ -76,7 +76,7 @@ class Cluster {
   /// Says whether a program's session is here.
   void on_asked(std::function<bool(const SessionId&)> has_session) { has_session_ = std::move(has_session); }
   /// The first names of the registry, for the status page; empty but at the coordinator.
-  wire::NameList list_names(uint32_t uid) const;
+  control::NameList list_names(uint32_t uid) const;
   /// Rooms::note_pool(), note_freed().
   void note_pool(const std::string& node, const wire::PoolView& pool, bool full = false) {
     rooms_.note_pool(node, pool, full);
@@ -113,10 +113,10 @@ class Cluster {
                                    core_.now_ns() + 3 * core_.config.failure_deadline_ns());
   }
   /// A part was made again: names lead to it, where this is the coordinator.
-  void remade(const wire::PartMoved& part);
+  void remade(const control::PartMoved& part);
   /// The record of a name here is newer than the coordinator may know: it is told until it has it. Each home that has the part
   /// tells it, for the one that made it again may be gone.
-  void name_changed(const std::string& allocation_id);
+  void name_changed(const AllocationId& allocation);
   /// A request to the coordinator, wherever it is. Errors: kNoCoordinator, and its own.
   control::Task<Result<wire::Envelope>> ask_coordinator(wire::Envelope request);
   /// What a voter answers, a coordinator, and whoever is told of names.
@@ -179,7 +179,7 @@ class Cluster {
   control::Task<control::Reply> coordinate(wire::Envelope request, std::string asker);
   control::Reply not_here(const wire::Envelope& request);
   /// What the coordinator tells of a name, to its homes and, of a removal, to others that remember it.
-  Status told(const wire::PublishExtents& what);
+  Status told(const control::NameChange& what);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
   void add_figures(wire::NodeView& self) const;
@@ -187,13 +187,13 @@ class Cluster {
   /// What of this home's names is told, page by page. Names come and go between two pages; those that come are told by who
   /// gives them.
   struct Report {
-    std::optional<std::vector<std::string>> ids;
+    std::optional<std::vector<AllocationId>> ids;
     size_t next = 0;
   };
   bool add_published(wire::Heartbeat& beat, Report& report) const;
   /// Appends what changed; which of changed_names_.
-  std::vector<std::pair<std::string, uint64_t>> add_changed(wire::Heartbeat& beat) const;
-  void remember_removed(const std::string& allocation_id);
+  std::vector<std::pair<AllocationId, uint64_t>> add_changed(wire::Heartbeat& beat) const;
+  void remember_removed(const AllocationId& allocation);
   void missed_coordinator(const std::string& address, const Status& why);
 
   Core& core_;
@@ -224,7 +224,7 @@ class Cluster {
   bool was_alone_ = false;
   std::set<std::string> voters_to_ask_;  // addresses: of no seeds
   bool send_names_ = true;
-  std::map<std::string, uint64_t> changed_names_;  // by allocation id: the newest name_changed()
+  std::map<AllocationId, uint64_t> changed_names_;  // the newest name_changed()
   uint64_t name_changes_ = 0;
   uint64_t runs_looked_at_ns_ = 0;
   bool asks_pools_ = false;
@@ -235,8 +235,8 @@ class Cluster {
   std::set<SessionId> asking_;  // whose daemon is asked whether it has them
   /// Removals that another home has not heard of, for a coordinator that starts anew. Where this node is the coordinator its
   /// names have them.
-  control::Recent removed_{control::kRemovedMax};
-  control::Recent lost_logged_{1024};  // replicas
+  control::Recent<AllocationId> removed_{control::kRemovedMax};
+  control::Recent<> lost_logged_{1024};  // replicas
 };
 
 }  // namespace ocm::node

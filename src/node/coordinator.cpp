@@ -6,6 +6,8 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
 #include "control/parts.h"
 #include "node/cluster.h"
 
@@ -54,11 +56,7 @@ wire::ClusterView Coordinator::view() const {
   return out;
 }
 
-wire::NameList Coordinator::list_names(uint32_t uid) const {
-  wire::NameListRequest all;
-  all.set_uid(uid);
-  return names_now(all);
-}
+control::NameList Coordinator::list_names(uint32_t uid) const { return names_now({}, {}, uid); }
 
 Task<Reply> Coordinator::attach(wire::AttachRequest request) {
   if (request.access() != 1 && request.access() != 3)
@@ -67,9 +65,10 @@ Task<Reply> Coordinator::attach(wire::AttachRequest request) {
   auto found = names_.attach(request.name(), static_cast<Access>(request.access()), request.uid());
   if (!found.is_ok()) co_return found.status();
   wire::Envelope out;
-  auto& allocation = *out.mutable_allocation() = std::move(found).value();
-  allocation.set_lost(control::is_lost(
-      allocation, [this](const auto& extent, bool replica) { return gone(extent, replica); }));
+  control::Allocation allocation = std::move(found).value();
+  allocation.lost = control::is_lost(
+      allocation, [this](const auto& extent, bool replica) { return gone(extent, replica); });
+  control::to_wire(allocation, *out.mutable_allocation());
   co_return out;
 }
 
@@ -130,8 +129,9 @@ void Coordinator::take_census() {
   census_ = std::move(census);
 }
 
-wire::NameList Coordinator::names_now(const wire::NameListRequest& request) const {
-  return names_.list(request.prefix(), request.after(), request.uid(),
+control::NameList Coordinator::names_now(const std::string& prefix, const std::string& after,
+                                         uint32_t uid) const {
+  return names_.list(prefix, after, uid,
                      [this](const auto& extent, bool replica) { return gone(extent, replica); });
 }
 
@@ -169,7 +169,7 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   if (is_about_names(request)) co_await wait_for_names(std::move(asker));
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
-    case wire::Envelope::kPublish: co_return co_await publish(std::move(*request.mutable_publish()));
+    case wire::Envelope::kPublish: co_return co_await publish(control::from_wire(request.publish()));
     case wire::Envelope::kNameRemove:
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
     case wire::Envelope::kLostReplica:
@@ -183,7 +183,8 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
     case wire::Envelope::kAttach: co_return co_await attach(std::move(*request.mutable_attach()));
     case wire::Envelope::kNameList: {
       wire::Envelope out;
-      *out.mutable_names() = names_now(request.name_list());
+      const wire::NameListRequest& of = request.name_list();
+      control::to_wire(names_now(of.prefix(), of.after(), of.uid()), *out.mutable_names());
       co_return out;
     }
     default: co_return Status(Code::kProtocol, "not a request to a coordinator");
@@ -222,38 +223,44 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   return out;
 }
 
-void Coordinator::remade(const wire::PartMoved& part) {
+void Coordinator::remade(const control::PartMoved& part) {
   heard_by_all_.clear();  // a home that came may have a mode of before; the part may be one of many of a name
-  if (names_.relocate(part) || !names_.was_removed(part.allocation_id())) return;
+  if (names_.relocate(part) || !names_.was_removed(part.allocation)) return;
   // Made again by a home that could not be told of the removal: its new replicas' homes were none then.
-  wire::Allocation removed;
-  removed.set_allocation_id(part.allocation_id());
-  *removed.mutable_extents() = part.now();
+  control::Allocation removed;
+  removed.id = part.allocation;
+  removed.extents = part.now;
   tell_removed(removed);
 }
 
-void Coordinator::tell_removed(const wire::Allocation& removed) {
+void Coordinator::tell_removed(const control::Allocation& removed) {
   for (const std::string& node : homes_of(removed)) spawn(tell_until_heard(node, removal(removed)));
 }
 
 void Coordinator::merge_names(const wire::Heartbeat& beat) {
   const std::string& name = beat.self().name();
   for (const std::string& id : beat.removed()) {
-    const auto back = names_.remember_removed(id);
-    if (!back) continue;
-    tell_removed(*back);
+    const auto back = names_.remember_removed(wire::id_from<AllocationId>(id));
+    if (back) tell_removed(*back);
   }
-  for (const auto& allocation : beat.published()) merge_name(name, allocation, true);
-  for (const auto& allocation : beat.changed()) merge_name(name, allocation, false);
+  const auto merge = [&](const wire::Allocation& told, bool all) {
+    const auto allocation = control::from_wire(told);
+    if (allocation.is_ok())
+      merge_name(name, allocation.value(), all);
+    else
+      log::warn("name_refused", {{"name", told.name()}, {"node", name}});
+  };
+  for (const wire::Allocation& told : beat.published()) merge(told, true);
+  for (const wire::Allocation& told : beat.changed()) merge(told, false);
 }
 
-void Coordinator::merge_name(const std::string& node, const wire::Allocation& allocation, bool all) {
+void Coordinator::merge_name(const std::string& node, const control::Allocation& allocation, bool all) {
   // N7: undone, and its home gave a part of it on before it heard so.
-  const std::string& id = allocation.allocation_id();
+  const AllocationId& id = allocation.id;
   if (undone_.contains(id) && names_.find_id(id) == nullptr && !names_.was_removed(id)) return;
-  std::vector<wire::ExtentDescriptor> former;
+  std::vector<control::PlacedExtent> former;
   const auto merged = names_.merge(allocation, core_.env.random_number(), all ? &former : nullptr);
-  tell_of_former(allocation.allocation_id(), former);
+  tell_of_former(id, former);
   switch (merged) {
     case control::Names::Merged::kRemoved:
       fault::reached(fault::State::kRemovedReported);
@@ -261,17 +268,16 @@ void Coordinator::merge_name(const std::string& node, const wire::Allocation& al
       break;
     case control::Names::Merged::kRenamed: {
       fault::reached(fault::State::kNameConflict);
-      OCM_DASSERT(names_.find_id(allocation.allocation_id()) != nullptr);
-      wire::PublishExtents renamed;
-      *renamed.mutable_allocation() = *names_.find_id(allocation.allocation_id());
-      renamed.set_attempt(core_.env.random_number());
+      OCM_DASSERT(names_.find_id(id) != nullptr);
+      const control::NameChange renamed{.allocation = *names_.find_id(id),
+                                        .attempt = core_.env.random_number()};
       log::warn("name_conflict",
-                {{"name", allocation.name()}, {"node", node}, {"now", renamed.allocation().name()}});
+                {{"name", allocation.name}, {"node", node}, {"now", renamed.allocation.name}});
       for (const std::string& home : homes_of(allocation)) spawn(tell_until_heard(home, renamed));
       break;
     }
     case control::Names::Merged::kRefused:
-      log::warn("name_refused", {{"name", allocation.name()}, {"node", node}});
+      log::warn("name_refused", {{"name", allocation.name}, {"node", node}});
       break;
     default: break;
   }
@@ -307,16 +313,16 @@ Task<void> Coordinator::wait_for_names(std::string asker) {
 }
 
 Task<void> Coordinator::wait_until_published(std::string name) {
-  const wire::Allocation* named = names_.find(name);
-  const std::string id = named == nullptr ? std::string() : named->allocation_id();
+  const control::Allocation* named = names_.find(name);
+  const AllocationId id = named == nullptr ? AllocationId() : named->id;
   if (publishing_.contains(id)) fault::reached(fault::State::kAttachedMeanwhile);
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns();
   while (publishing_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(2'000'000);
 }
 
-bool Coordinator::gone(const wire::ExtentDescriptor& extent, bool replica) const {
-  if (!membership_.may_live(extent.node(), GlobalAddress(extent.address()).partition())) return true;
-  return replica && membership_.freed_replica(extent.node(), extent.generation());
+bool Coordinator::gone(const control::PlacedExtent& extent, bool replica) const {
+  if (!membership_.may_live(extent.node, extent.id.address.partition())) return true;
+  return replica && membership_.freed_replica(extent.node, extent.id.generation);
 }
 
 }  // namespace ocm::node

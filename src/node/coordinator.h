@@ -23,6 +23,7 @@
 
 #include "base/assert.h"
 #include "control/allowance.h"
+#include "control/home_requests.h"
 #include "control/membership.h"
 #include "control/names.h"
 #include "control/rpc.h"
@@ -53,15 +54,15 @@ class Coordinator {
   /// The answer to the node `asker`.
   control::Task<control::Reply> answer(wire::Envelope request, std::string asker);
   /// The first names that `uid` may read, for the status page.
-  wire::NameList list_names(uint32_t uid) const;
+  control::NameList list_names(uint32_t uid) const;
   /// Whoever was there is heard by now.
   bool knows_all_names() const;
-  void remade(const wire::PartMoved& part);
-  void remember_removed(const std::string& allocation_id) { (void)names_.remember_removed(allocation_id); }
+  void remade(const control::PartMoved& part);
+  void remember_removed(const AllocationId& allocation) { (void)names_.remember_removed(allocation); }
   /// What a home has and what it knows to be removed; also of this node's own, when it takes the role over.
   void merge_names(const wire::Heartbeat& beat);
   /// As the home of `node` knows it. `all`: one of all that it has; what was given up of it, and it still has, is freed there.
-  void merge_name(const std::string& node, const wire::Allocation& allocation, bool all);
+  void merge_name(const std::string& node, const control::Allocation& allocation, bool all);
   /// From another node: all nodes of its view but itself, who was `former`, are waited for (C3).
   void take_over(const wire::ClusterView& before, const std::string& former);
   /// Another node has the role: from here on nobody is told anything.
@@ -99,44 +100,44 @@ class Coordinator {
   control::Task<void> wait_until_published(std::string name);
   void note_report(const wire::Heartbeat& beat);
   control::Task<control::Reply> attach(wire::AttachRequest request);
-  control::Task<control::Reply> publish(wire::PublishRequest request);
-  control::Task<control::Reply> publish_once(wire::PublishRequest request);
-  void note_heard_by_all(const std::string& allocation_id);
-  control::Reply is_published(const wire::Allocation& allocation) const;
+  control::Task<control::Reply> publish(Result<control::PublishRequest> read);
+  control::Task<control::Reply> publish_once(control::PublishRequest request);
+  void note_heard_by_all(const AllocationId& allocation);
+  control::Reply is_published(const control::Allocation& allocation) const;
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
-  control::Task<void> remove_unknown(std::string allocation_id);
-  static wire::PublishExtents removal(const wire::Allocation& allocation);
+  control::Task<void> remove_unknown(AllocationId allocation);
+  static control::NameChange removal(const control::Allocation& allocation);
   /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
-  static std::vector<std::string> homes_of(const wire::Allocation& allocation);
+  static std::vector<std::string> homes_of(const control::Allocation& allocation);
   /// Each home of it, in the background.
-  void tell_removed(const wire::Allocation& removed);
+  void tell_removed(const control::Allocation& removed);
   /// With its node's next heartbeat. `again`: what is noted already is newer. False: it is not noted, for too much waits.
-  bool tell_later(std::string node, wire::PublishExtents what, bool again = false);
+  bool tell_later(std::string node, control::NameChange what, bool again = false);
   /// False: the same daemon has sent a newer one since.
-  bool is_newest(const wire::PublishRequest& request);
+  bool is_newest(const control::PublishRequest& request);
   /// Their homes free what nobody remembers to have given up.
-  void tell_of_former(const std::string& allocation_id, const std::vector<wire::ExtentDescriptor>& former);
+  void tell_of_former(const AllocationId& allocation, const std::vector<control::PlacedExtent>& former);
   /// Tells a home what became of a name, now or with its next heartbeat; then `later` gets true.
-  control::Task<void> tell_until_heard(std::string node, wire::PublishExtents what, bool* later = nullptr,
+  control::Task<void> tell_until_heard(std::string node, control::NameChange what, bool* later = nullptr,
                                        bool again = false);
   /// What a node has not heard.
   struct Waiting {
-    wire::PublishExtents what;
+    control::NameChange what;
     control::Charge charge;  // of the allocation's owner
   };
   /// What waited for the node's heartbeat.
   control::Task<void> tell_what_waited(std::string node, Waiting waited);
   /// A home of it that has not heard yet that an earlier attempt to publish it was undone; empty: none.
-  std::string awaits_undo(const wire::Allocation& allocation) const;
+  std::string awaits_undo(const control::Allocation& allocation) const;
   /// A home of it has not been told yet what became of its name.
-  bool awaits_news(const wire::Allocation& named) const;
+  bool awaits_news(const control::Allocation& named) const;
   /// Has the other living nodes remember a removal that a home has not heard of.
-  control::Task<void> tell_witnesses(const std::string& allocation_id);
+  control::Task<void> tell_witnesses(AllocationId allocation);
   /// Its node is gone, or another run of the daemon has the name, or it freed all replicas that it had.
-  bool gone(const wire::ExtentDescriptor& extent, bool replica) const;
+  bool gone(const control::PlacedExtent& extent, bool replica) const;
   /// Counts the names that miss something, and logs those whose bytes are lost.
   void take_census();
-  wire::NameList names_now(const wire::NameListRequest& request) const;
+  control::NameList names_now(const std::string& prefix, const std::string& after, uint32_t uid) const;
 
   Core& core_;
   Quorum& quorum_;
@@ -144,7 +145,7 @@ class Coordinator {
   const uint64_t started_ns_ = core_.now_ns();
   control::Membership membership_;
   control::Names names_;
-  control::Recent undone_{control::kOverMax};  // allocations whose publish failed
+  control::Recent<AllocationId> undone_{control::kOverMax};  // allocations whose publish failed
   /// In the first failure deadline: the nodes that told all their names, and those that have not.
   std::set<std::string> reported_, awaited_;
   control::Names::Census census_;
@@ -156,21 +157,21 @@ class Coordinator {
   bool lost_untold_ = false;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
-  std::multiset<std::string> telling_;  // allocations whose homes are being told of their name
-  std::set<std::string> publishing_;    // of those the ones that had none before
+  std::multiset<AllocationId> telling_;  // allocations whose homes are being told of their name
+  std::set<AllocationId> publishing_;    // of those the ones that had none before
   /// Allocations whose homes all said to this run that they have the name. Of others, which came from homes' reports, a home
   /// may not have heard.
-  std::unordered_set<std::string> heard_by_all_;
+  std::unordered_set<AllocationId> heard_by_all_;
   /// The newest request to publish an allocation, of those that its daemon's run sent: a late one changes nothing.
   struct PublishOrder {
-    std::string incarnation;
+    control::Incarnation incarnation;
     uint64_t order = 0;
   };
-  std::unordered_map<std::string, PublishOrder> publish_order_;  // by allocation, of those that have names
+  std::unordered_map<AllocationId, PublishOrder> publish_order_;  // of those that have names
   /// By node: removed names and failed publishing that it has not heard of. A home that stood still for a
   /// while keeps its run and its extents. The newest of each kind; an undo for each attempt.
   struct Untold {
-    std::string allocation_id;
+    AllocationId allocation;
     bool remove = false;
     uint64_t undone_attempt = 0;  // 0: no undo
     bool former = false;
@@ -178,8 +179,8 @@ class Coordinator {
   };
   std::unordered_map<std::string, std::map<Untold, Waiting>> unheard_;
   control::Allowances waiting_{control::kUserBytesMax / 4};  // C5
-  std::multiset<std::string> being_told_;  // allocations: of unheard_, whose homes are told just now
-  std::multiset<std::pair<std::string, std::string>>
+  std::multiset<AllocationId> being_told_;  // allocations: of unheard_, whose homes are told just now
+  std::multiset<std::pair<std::string, AllocationId>>
       being_undone_;  // of these: a node, and what it hears the undo of
   const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);
   bool retired_ = false;

@@ -200,7 +200,7 @@ Copier::~Copier() { stop(); }
 
 Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_failed) const {
   CopyJob job;
-  OCM_TRY_ASSIGN(const auto target, home_.find(request.target(), Access::kReadWrite));
+  OCM_TRY_ASSIGN(const auto target, home_.find(wire::descriptor_from(request.target()), Access::kReadWrite));
   job.uid = request.uid();
   (void)read_id(request.session_id(), job.session);  // none: of no session
   job.target = target->id;
@@ -214,7 +214,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   job.source_is_here = job.source_node == core_.name;
   source_failed = true;  // from here on
   if (job.source_is_here) {
-    OCM_TRY_ASSIGN(const auto source, home_.find(request.source(), Access::kRead));
+    OCM_TRY_ASSIGN(const auto source, home_.find(wire::descriptor_from(request.source()), Access::kRead));
     if (!in_range(job.source_offset, job.bytes, source->bytes)) return Code::kOutOfRange;
     OCM_DASSERT(job.source_offset + job.bytes <= source->bytes);
     const uint64_t apart = job.source_offset > job.target_offset ? job.source_offset - job.target_offset

@@ -17,10 +17,10 @@ constexpr size_t kGivenUpMax = 65536;
 
 }  // namespace
 
-bool GoneReplicas::gone_for_long(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const {
-  if (extent.lost()) return false;
-  const uint32_t partition = GlobalAddress(extent.address()).partition();
-  const wire::NodeView* node = cluster_.find(extent.node());
+bool GoneReplicas::gone_for_long(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const {
+  if (extent.lost) return false;
+  const uint32_t partition = extent.id.address.partition();
+  const wire::NodeView* node = cluster_.find(extent.node);
   const bool same = node != nullptr && node->partition() == partition;
   if (same && !is_state(*node, control::NodeState::kDead)) return false;
   const uint64_t now = core_.now_ns();
@@ -33,11 +33,11 @@ bool GoneReplicas::gone_for_long(const wire::ExtentDescriptor& extent, GoneSince
   return now >= since_ns + std::max(patience_ns, core_.config.failure_deadline_ns());
 }
 
-bool GoneReplicas::is_over(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const {
-  const wire::NodeView* node = cluster_.find(extent.node());
+bool GoneReplicas::is_over(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const {
+  const wire::NodeView* node = cluster_.find(extent.node);
   const bool runs_again = node != nullptr && is_state(*node, control::NodeState::kAlive) &&
-                          node->partition() != GlobalAddress(extent.address()).partition();
-  return runs_again && (extent.lost() || gone_for_long(extent, gone_since_ns));
+                          node->partition() != extent.id.address.partition();
+  return runs_again && (extent.lost || gone_for_long(extent, gone_since_ns));
 }
 
 bool GoneReplicas::seems_to_live(ExtentId replica) const {
@@ -79,9 +79,9 @@ void GoneReplicas::look() {
   std::erase_if(no_room_until_ns_, is_past);
   std::erase_if(failed_until_ns_, is_past);
   control::Shortage away;
-  const auto is_away = [&](const wire::ExtentDescriptor& extent) {
+  const auto is_away = [&](const control::PlacedExtent& extent) {
     (void)gone_for_long(extent, at.gone_since_ns);
-    return at.gone_since_ns.contains(GlobalAddress(extent.address()).partition());
+    return at.gone_since_ns.contains(extent.id.address.partition());
   };
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& [allocation, held] : session->allocations) {
@@ -92,7 +92,7 @@ void GoneReplicas::look() {
     }
   }
   for (const auto& [id, allocation] : home_.published())
-    look_at(allocation, nullptr, allocation.owner_uid(), at);
+    look_at(allocation, nullptr, allocation.owner_uid, at);
   if (away.parts > away_.parts)
     log::warn("replicas_away", {{"parts", away.parts}, {"left", away.left}, {"of", away.made}});
   away_ = away;
@@ -106,13 +106,13 @@ void GoneReplicas::look() {
   freed_asked_.clear();
 }
 
-void GoneReplicas::look_at(const wire::Allocation& allocation, const Session* session, uint32_t uid,
+void GoneReplicas::look_at(const control::Allocation& allocation, const Session* session, uint32_t uid,
                            Look& at) {
-  if (!control::has_replicas(allocation) || allocation.bytes_total() == 0) return;
-  std::vector<const wire::ExtentDescriptor*> part;
-  for (int i = 0; i < allocation.extents_size(); ++i) {
-    if (!allocation.extents(i).vacant()) part.push_back(&allocation.extents(i));
-    const bool ends = i + 1 == allocation.extents_size() ||
+  if (!control::has_replicas(allocation) || allocation.bytes_total == 0) return;
+  std::vector<const control::PlacedExtent*> part;
+  for (size_t i = 0; i < allocation.extents.size(); ++i) {
+    if (!allocation.extents[i].vacant) part.push_back(&allocation.extents[i]);
+    const bool ends = i + 1 == allocation.extents.size() ||
                       control::part_at(allocation, i + 1) != control::part_at(allocation, i);
     if (!ends) continue;
     look_at_part(part, session, uid, at);
@@ -120,21 +120,21 @@ void GoneReplicas::look_at(const wire::Allocation& allocation, const Session* se
   }
 }
 
-void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> extents,
-                                const Session* session, uint32_t uid, Look& at) {
+void GoneReplicas::look_at_part(std::span<const control::PlacedExtent* const> extents, const Session* session,
+                                uint32_t uid, Look& at) {
   const bool own = session != nullptr;
   const bool mine = own || std::any_of(extents.begin(), extents.end(), [this](const auto* one) {
-                      return id_of(*one).address.partition() == core_.partition && home_.has(id_of(*one));
+                      return one->id.address.partition() == core_.partition && home_.has(one->id);
                     });
   std::optional<Gone> found;  // one at a time
-  const wire::ExtentDescriptor* of = nullptr;
-  for (const wire::ExtentDescriptor* extent : extents) {
-    const ExtentId id = id_of(*extent);
-    const bool was_lost = own && asks_lost_ && extent->lost();
+  const control::PlacedExtent* of = nullptr;
+  for (const control::PlacedExtent* extent : extents) {
+    const ExtentId id = extent->id;
+    const bool was_lost = own && asks_lost_ && extent->lost;
     const bool is_gone = !given_up_.contains(id) && (was_lost || gone_for_long(*extent, at.gone_since_ns));
     const bool is_missing = own && session->missing.contains(id) && !fault::at(fault::Point::kMissingStay);
     const bool is_asked = (at.freed.contains(id.address.partition()) && !there_.contains(id)) || is_missing;
-    const bool may_be = is_asked && !extent->lost() && !given_up_.contains(id) && seems_to_live(id);
+    const bool may_be = is_asked && !extent->lost && !given_up_.contains(id) && seems_to_live(id);
     at.misses = at.misses || (may_be && is_missing);
     if (!is_gone && !may_be) continue;
     if (extents.size() < 2 || !mine) {
@@ -145,7 +145,7 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
     if (found && (failed_until_ns_.contains(id) || !failed_until_ns_.contains(found->replica))) continue;
     found = Gone{.part = {},
                  .replica = id,
-                 .node = extent->node(),
+                 .node = extent->node,
                  .turn = {uid, failed_until_ns_.contains(id)},
                  .known = {},
                  .may_be_there = !is_gone,
@@ -154,15 +154,15 @@ void GoneReplicas::look_at_part(std::span<const wire::ExtentDescriptor* const> e
     of = extent;
   }
   if (!found) return;
-  for (const wire::ExtentDescriptor* extent : extents) {
-    found->part.push_back(id_of(*extent));
-    if (is_over(*extent, at.gone_since_ns)) found->known.over.push_back(id_of(*extent));
+  for (const control::PlacedExtent* extent : extents) {
+    found->part.push_back(extent->id);
+    if (is_over(*extent, at.gone_since_ns)) found->known.over.push_back(extent->id);
   }
   std::sort(found->part.begin(), found->part.end());
   if (at.parts.contains(found->part.front())) return;  // a session's and a name's
-  const auto is_hope = [&](const wire::ExtentDescriptor* one) {
-    const ExtentId id = id_of(*one);
-    return one != of && !one->lost() && !given_up_.contains(id) && seems_to_live(id) &&
+  const auto is_hope = [&](const control::PlacedExtent* one) {
+    const ExtentId id = one->id;
+    return one != of && !one->lost && !given_up_.contains(id) && seems_to_live(id) &&
            !silent_.contains(id.address.partition());
   };
   if (std::none_of(extents.begin(), extents.end(), is_hope)) found->turn.is_hopeless = true;

@@ -66,9 +66,9 @@ class GoneReplicas {
   /// What waits is then what there is now.
   void look();
   /// `session`: that owns it; null: it is a name's.
-  void look_at(const wire::Allocation& allocation, const Session* session, uint32_t uid, Look& at);
+  void look_at(const control::Allocation& allocation, const Session* session, uint32_t uid, Look& at);
   /// Of the part that is these extents.
-  void look_at_part(std::span<const wire::ExtentDescriptor* const> extents, const Session* session,
+  void look_at_part(std::span<const control::PlacedExtent* const> extents, const Session* session,
                     uint32_t uid, Look& at);
   /// Asks for as many of those that wait as may be asked for at once.
   void begin_next();
@@ -80,10 +80,10 @@ class GoneReplicas {
   void note_silent(const Gone& one);
   /// Keeps the extent's home among the silent ones until it answers, or is gone.
   control::Task<void> until_it_answers(ExtentId extent);
-  bool gone_for_long(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
+  bool gone_for_long(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const;
   /// The view has shown another run of its daemon for two failure deadlines, which the coordinator hears: there is one
   /// daemon of a name.
-  bool is_over(const wire::ExtentDescriptor& extent, GoneSince& gone_since_ns) const;
+  bool is_over(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const;
   /// Its run of the daemon is in the view, and lives as far as that tells.
   bool seems_to_live(ExtentId replica) const;
   /// Nodes in the view that freed replicas, all or those of some sessions, since they were asked last: by partition.

@@ -9,31 +9,21 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/home_requests_wire.h"
 #include "control/parts.h"
 
 namespace ocm::node {
 
 using control::Task;
 
-namespace {
-
-void add(const wire::ExtentDescriptor& extent, wire::HoldRequest& to) {
-  auto& ref = *to.add_extents();
-  ref.set_address(extent.address());
-  ref.set_generation(extent.generation());
-}
-
-}  // namespace
-
-Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, wire::Allocation allocation) {
+Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id,
+                          control::Allocation allocation) {
   auto [requests, later, gone] = requests_of(*session, id, allocation);
   if (requests.empty() && !later.empty())  // who is cut off takes all others for dead: nothing would be held
     co_return Status::of_node(Code::kPeerLost, later.begin()->first, " has a part of it and seems dead");
   Answers answers;
-  std::set<uint64_t> asked;  // addresses
-  for (const auto& [node, request] : requests) {
-    for (const auto& ref : request.extents()) asked.insert(ref.address());
-  }
+  std::set<ExtentId> asked;
+  for (const auto& [node, request] : requests) asked.insert(request.extents.begin(), request.extents.end());
   std::vector<Task<void>> tasks;
   for (auto& [node, request] : requests)
     tasks.push_back(begin_at(session, node, std::move(request), answers));
@@ -41,14 +31,14 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
   // A replica that is not held may go: its part has others, which are held, not only to be told.
   std::set<uint32_t> missed;  // parts
   std::set<std::string> unasked;
-  for (const auto& extent : allocation.extents()) {
-    if (!extent.lost() && answers.missing.contains(extent.address())) missed.insert(extent.part());
+  for (const auto& extent : allocation.extents) {
+    if (!extent.lost && answers.missing.contains(extent.id)) missed.insert(extent.part);
   }
   const bool replicas = control::has_replicas(allocation);
   const bool lost = control::is_lost(allocation, [&](const auto& extent, bool) {
-    if (answers.missing.contains(extent.address())) return true;
-    if (asked.contains(extent.address()) || !replicas || !missed.contains(extent.part())) return false;
-    unasked.insert(extent.node());
+    if (answers.missing.contains(extent.id)) return true;
+    if (asked.contains(extent.id) || !replicas || !missed.contains(extent.part)) return false;
+    unasked.insert(extent.node);
     return true;
   });
   if (!lost && !session->ended) {
@@ -56,7 +46,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
     later.merge(gone);
     for (auto& [node, request] : later) {
       wire::Envelope message;
-      *message.mutable_hold() = std::move(request);
+      control::to_wire(request, *message.mutable_hold());
       begin_later(session, id, node, Homes::kept(std::move(message)));
     }
     co_return Status();
@@ -71,27 +61,21 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id, 
 }
 
 Holds::Requests Holds::requests_of(const Session& session, control::HoldId id,
-                                   const wire::Allocation& allocation) const {
+                                   const control::Allocation& allocation) const {
   Requests out;
-  for (const auto& extent : allocation.extents()) {
-    const wire::NodeView* home = cluster_.find(extent.node());
-    const bool other_run =
-        home != nullptr && home->partition() != GlobalAddress(extent.address()).partition();
-    auto& some = other_run ? out.gone : seems_dead(extent.node()) ? out.later : out.now;
-    const auto [request, is_first] = some.try_emplace(extent.node());
+  for (const auto& extent : allocation.extents) {
+    const wire::NodeView* home = cluster_.find(extent.node);
+    const bool other_run = home != nullptr && home->partition() != extent.id.address.partition();
+    auto& some = other_run ? out.gone : seems_dead(extent.node) ? out.later : out.now;
+    const auto [request, is_first] = some.try_emplace(extent.node);
     if (is_first) request->second = request_of(session, id);
-    add(extent, request->second);
+    request->second.extents.push_back(extent.id);
   }
   return out;
 }
 
-wire::HoldRequest Holds::request_of(const Session& session, control::HoldId id) const {
-  wire::HoldRequest out;
-  out.set_session_id(id_field(session.id));
-  out.set_owner_node(core_.name);
-  out.set_owner_incarnation(id_field(core_.incarnation));
-  out.set_hold_id(id_field(id));
-  return out;
+control::HoldRequest Holds::request_of(const Session& session, control::HoldId id) const {
+  return {.by = {session.id, core_.name, core_.incarnation, id}, .extents = {}};
 }
 
 Task<void> Holds::resume(std::shared_ptr<Session> session) {
@@ -103,7 +87,7 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
     const auto held = session->allocations.find(allocation);
     if (held == session->allocations.end()) continue;
     std::set<std::string> nodes;
-    for (const auto& extent : held->second.allocation.extents()) nodes.insert(extent.node());
+    for (const auto& extent : held->second.allocation.extents) nodes.insert(extent.node);
     for (const control::HoldId& id : ids) {
       if (!session->holds_shown.contains(id)) continue;  // it ended meanwhile
       for (const std::string& node : nodes) {
@@ -130,12 +114,13 @@ std::optional<wire::Envelope> Holds::message_to(const Session& session, control:
                                                 AllocationId allocation, const std::string& node) const {
   const auto held = session.allocations.find(allocation);
   if (held == session.allocations.end()) return std::nullopt;
-  wire::Envelope out;
-  *out.mutable_hold() = request_of(session, id);
-  for (const auto& extent : held->second.allocation.extents()) {
-    if (extent.node() == node) add(extent, *out.mutable_hold());
+  control::HoldRequest request = request_of(session, id);
+  for (const auto& extent : held->second.allocation.extents) {
+    if (extent.node == node) request.extents.push_back(extent.id);
   }
-  if (out.hold().extents().empty()) return std::nullopt;
+  if (request.extents.empty()) return std::nullopt;
+  wire::Envelope out;
+  control::to_wire(request, *out.mutable_hold());
   return out;
 }
 
@@ -148,34 +133,26 @@ void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId
   homes_.tell_in_turn(session->id, node, {homes_.run_of(node), std::move(message), wanted});
 }
 
-Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
+Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, control::HoldRequest request,
                            Answers& out) {
-  const wire::HoldRequest asked = request;
-  control::HoldId id;
-  [[maybe_unused]] const bool is_id = read_id(request.hold_id(), id);
-  OCM_DASSERT(is_id);
-  session->holds[id].insert(node);
-  Result<wire::Held> held = Status(Code::kCancelled);
+  session->holds[request.by.hold].insert(node);
+  Status held(Code::kCancelled);
   if (session->ended) {  // its homes were told already
   } else {
     if (!homes_.is_here(node)) session->homes.insert(node);
     wire::Envelope message;
-    *message.mutable_hold() = std::move(request);
-    auto reply = co_await homes_.ask(node, std::move(message));
-    if (reply.is_ok())
-      held = std::move(*reply.value().mutable_held());
-    else
-      held = reply.status();
+    control::to_wire(request, *message.mutable_hold());
+    const auto reply = co_await homes_.ask(node, std::move(message));
+    held = reply.status();
+    if (reply.is_ok()) {
+      for (const ExtentId& id : wire::ids_in(reply.value().held().missing())) out.missing.insert(id);
+      co_return;
+    }
   }
-  if (held.is_ok()) {
-    for (const auto& ref : held.value().missing()) out.missing.insert(ref.address());
-    co_return;
-  }
-  for (const auto& ref : asked.extents()) out.missing.insert(ref.address());
-  if (Homes::is_unheard(held.status())) out.unheard[node] = asked;
-  const Code code = held.status().code() == Code::kDeadline ? Code::kPeerLost : held.status().code();
-  if (out.unreached.is_ok())
-    out.unreached = Status::of_node(code, node, ": " + std::string(held.status().message()));
+  out.missing.insert(request.extents.begin(), request.extents.end());
+  if (Homes::is_unheard(held)) out.unheard[node] = request;
+  const Code code = held.code() == Code::kDeadline ? Code::kPeerLost : held.code();
+  if (out.unreached.is_ok()) out.unreached = Status::of_node(code, node, ": " + std::string(held.message()));
 }
 
 Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
@@ -192,10 +169,7 @@ Task<void> Holds::end(std::shared_ptr<Session> session, control::HoldId id) {
 Task<void> Holds::end_at(std::shared_ptr<Session> session, std::string node, control::HoldId id) {
   const auto end_of_it = [session, id] {
     wire::Envelope message;
-    auto& request = *message.mutable_hold();
-    request.set_session_id(id_field(session->id));
-    request.set_hold_id(id_field(id));
-    request.set_end(true);
+    control::end_to_wire(session->id, id, *message.mutable_hold());
     return message;
   };
   Status told = Code::kPeerLost;

@@ -8,10 +8,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
+#include "control/home_requests.h"
 #include "node/cluster.h"
 #include "node/homes.h"
 #include "node/sessions.h"
@@ -26,7 +27,7 @@ class Holds {
   /// answer while other replicas are held, keep theirs from when they are heard of again.
   /// Errors: kNotFound (its name was removed meanwhile), kPeerLost (a home does not answer, or all seem dead), kLimit.
   control::Task<Status> begin(std::shared_ptr<Session> session, control::HoldId id,
-                              wire::Allocation allocation);
+                              control::Allocation allocation);
   /// Of a session that was taken up and whose program has shown its holds: the homes that have not reported them are
   /// asked, for a former run of this daemon may not have reached them.
   control::Task<void> resume(std::shared_ptr<Session> session);
@@ -36,20 +37,21 @@ class Holds {
  private:
   /// What the homes said.
   struct Answers {
-    std::unordered_set<uint64_t> missing;  // addresses of extents that are not held
-    std::map<std::string, wire::HoldRequest> unheard;
+    std::set<ExtentId> missing;  // not held
+    std::map<std::string, control::HoldRequest> unheard;
     Status unreached;  // the first home's that did not answer
   };
   struct Requests {
     // By node; those that seem dead; those that the view shows another run of, which may be an older one.
-    std::map<std::string, wire::HoldRequest> now, later, gone;
+    std::map<std::string, control::HoldRequest> now, later, gone;
   };
-  Requests requests_of(const Session& session, control::HoldId id, const wire::Allocation& allocation) const;
+  Requests requests_of(const Session& session, control::HoldId id,
+                       const control::Allocation& allocation) const;
   bool seems_dead(const std::string& node) const;
-  control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node, wire::HoldRequest request,
-                               Answers& out);
+  control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node,
+                               control::HoldRequest request, Answers& out);
   /// Without extents.
-  wire::HoldRequest request_of(const Session& session, control::HoldId id) const;
+  control::HoldRequest request_of(const Session& session, control::HoldId id) const;
   /// What a node is asked for, by the session's record; none: nothing.
   std::optional<wire::Envelope> message_to(const Session& session, control::HoldId id,
                                            AllocationId allocation, const std::string& node) const;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "control/home_requests.h"
 #include "control/recent.h"
 #include "control/turns.h"
 #include "node/core.h"
@@ -32,20 +33,22 @@ class Home {
 
   /// Makes an extent for the session. On failure `pool` still gets the home's view.
   /// Errors: kPoolFull, kQuota, kLimit, kUnsupported, kNoMemory, kNoFds, kInvalidArgument.
-  control::Task<Result<wire::ExtentDescriptor>> reserve(wire::ReserveRequest request, wire::PoolView& pool);
+  control::Task<Result<ExtentDescriptor>> reserve(control::ReserveRequest request, wire::PoolView& pool);
   /// The holder of the capability or the owning session gives it back; of what is held as drop() says.
   /// Errors: kRevoked, kNotFound, kPermission.
-  Status release(const wire::ReleaseRequest& request);
+  Status release(const control::ReleaseRequest& request);
   /// `incarnation`: of its daemon. What comes from it for the session afterwards is refused; a session that goes on
   /// under another one does not end.
   void end_session(const SessionId& session, const control::Incarnation& incarnation);
   /// The session goes on, under this incarnation of its daemon.
-  wire::SessionExtents resume(const SessionId& session, const std::string& node,
-                              const control::Incarnation& incarnation);
+  control::SessionExtents resume(const SessionId& session, const std::string& node,
+                                 const control::Incarnation& incarnation);
   /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
-  Status publish(const wire::PublishExtents& request);
-  /// Begins or ends a hold. Errors: kInvalidArgument, kTooLarge, kLimit.
-  Result<wire::Held> hold(const wire::HoldRequest& request);
+  Status publish(const control::NameChange& request);
+  /// Begins a hold. Errors: kCancelled, kLimit.
+  /// Of `request.extents`, in their order, those that no name has here (any more).
+  Result<std::vector<ExtentId>> hold(const control::HoldRequest& request);
+  void end_hold(const SessionId& session, const control::HoldId& hold);
   /// Frees a replica that the cluster gave up, for a vote that names it (control/loss.h, R6) or for a newer record of its
   /// name (control/names.h, N8), and nothing else.
   /// What is held answers kRevoked from now on, but its pages stay for those who read them through pointers,
@@ -92,38 +95,38 @@ class Home {
     return leases_.vouching(session);
   }
   /// A second id for the bytes of a replica. Errors: those of ExtentTable::share().
-  Result<wire::ExtentDescriptor> share(ExtentId id);
+  Result<ExtentDescriptor> share(ExtentId id);
   /// Ends what share() made.
   void unshare(ExtentId id);
   /// The same for a home that leads elsewhere: the second id answers REVOKED until switch_over(). Errors: those of
   /// share(), kExists (a plan that may be decided has one).
-  Result<wire::ExtentDescriptor> share_closed(ExtentId id);
+  Result<ExtentDescriptor> share_closed(ExtentId id);
   void unshare(ExtentId id, ExtentId second);
   /// The part that may follow the one of `plan.replica`, here. Errors: kNotFound (it has not the second id).
-  Status plan(wire::PlanPart plan);
+  Status plan(control::PlannedPart plan);
   /// Null if there is none.
-  const wire::PlanPart* plan_of(ExtentId id) const;
-  const std::map<ExtentId, wire::PlanPart>& plans() const { return planned_; }
+  const control::PlannedPart* plan_of(ExtentId id) const;
+  const std::map<ExtentId, control::PlannedPart>& plans() const { return planned_; }
   /// The replica of which this is the second id, which does not answer yet.
   std::optional<ExtentId> planned_as(ExtentId second) const;
   /// The replica answers nobody. Nothing is under way on it once what is given is expired.
   Result<std::weak_ptr<fabric::ServedExtent>> freeze(ExtentId id);
   void thaw(ExtentId id);
   /// Ends the frozen replica here in favour of the one of `part.now` that is here.
-  void switch_over(ExtentId was, wire::PartMoved part);
+  void switch_over(ExtentId was, control::PartMoved part);
   /// The part goes on elsewhere: its one extent here is over, and leads there (L1 of control/parts.h). Nobody may store to
   /// it any more, and its bytes are there. Errors: kRevoked (it is over already), kUnsupported (a replica, whose council
   /// would have to decide).
-  Status leave(const wire::PartMoved& part);
+  Status leave(const control::PartMoved& part);
   /// A replica that another home had made here goes to its owner; `told`: its part leads to it from now on.
   /// Errors: kInvalidArgument, kNotFound, kCancelled.
-  Status give(const wire::GiveReplica& request, bool told = true);
+  Status give(const control::GivenReplica& request, bool told = true);
   /// A replica that somebody owns by now: its part leads to it.
-  void lead_to(const wire::PartMoved& part, ExtentId id) {
+  void lead_to(const control::PartMoved& part, ExtentId id) {
     if (has(id) && made_as(id) == nullptr) remember(part, id);
   }
   /// Of the holds that come with a replica that was given, those that were not known here.
-  std::vector<control::Leases::HeldBy> take_holds(const wire::GiveReplica& request);
+  std::vector<control::Leases::HeldBy> take_holds(const control::GivenReplica& request);
   std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }
   bool has_hold(const control::Leases::HeldBy& by) const { return leases_.has_hold(by.session, by.hold); }
   auto holders_of_the_ended() const { return leases_.holders_of_the_ended(); }
@@ -148,19 +151,19 @@ class Home {
   /// The same, or under a second id, or it knows what the replica became.
   bool knows(ExtentId id) const { return is_here(id) || is_second(id) || remade(id) != nullptr; }
   /// The name's allocation that has this extent of this home; null if none has.
-  const wire::Allocation* published_with(ExtentId id) const;
+  const control::Allocation* published_with(ExtentId id) const;
   /// The replica here that `id` became; itself otherwise.
   ExtentId present(ExtentId id) const;
   /// The former ids of a replica of this home, the oldest first.
   std::vector<ExtentId> formerly(ExtentId id) const;
   /// The part that `id` was made for; null if it was not made again, or is not here.
-  const wire::PartMoved* made_as(ExtentId id) const;
+  const control::PartMoved* made_as(ExtentId id) const;
   /// `other`, of the part of `id`, was given up, as far as this home was told.
   bool is_known_lost(ExtentId id, ExtentId other) const;
   /// How often the part of this replica of this home was made again.
   uint32_t epoch_of(ExtentId id) const;
   /// What became of a replica, if one of its part lives here.
-  const wire::PartMoved* remade(ExtentId was) const;
+  const control::PartMoved* remade(ExtentId was) const;
   /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
   /// was removed for a request that named a former one.
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
@@ -169,16 +172,16 @@ class Home {
   /// Called when a voter tells that the part of a replica here is over.
   void on_ended(std::function<void(ExtentId, ExtentId)> hook) { on_ended_ = std::move(hook); }
   /// Called with a part made again that a failed publish gave back to its session, its extent here and that attempt.
-  void on_part_given(std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> hook) {
+  void on_part_given(std::function<void(const control::PartMoved&, ExtentId, uint64_t)> hook) {
     on_part_given_ = std::move(hook);
   }
   /// Whether a former replica of this home must not be told gone yet (M12 of control/remake.h).
   void on_needed(std::function<bool(ExtentId)> hook) { on_needed_ = std::move(hook); }
   /// Called with a part made again that was held under a former id, its extent here, and the hold.
-  void on_held_late(std::function<void(const wire::PartMoved&, ExtentId, control::Leases::HeldBy)> hook) {
+  void on_held_late(std::function<void(const control::PartMoved&, ExtentId, control::Leases::HeldBy)> hook) {
     on_held_late_ = std::move(hook);
   }
-  using PartFreed = std::function<void(const wire::PartMoved&, const std::set<std::string>&)>;
+  using PartFreed = std::function<void(const control::PartMoved&, const std::set<std::string>&)>;
   void on_part_freed(PartFreed hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
@@ -202,12 +205,12 @@ class Home {
   uint32_t orphans_freed() const { return orphans_freed_; }
 
   /// A descriptor of the extent's memory for a program of this host.
-  Result<os::Fd> open(const wire::OpenExtentRequest& request) const;
+  Result<os::Fd> open(const ExtentDescriptor& extent, Access access) const;
   /// The extent, if `capability` opens it so. Errors: kRevoked, kNotFound, kPermission.
-  Result<std::shared_ptr<memory::Extent>> find(const wire::ExtentDescriptor& extent, Access access) const;
+  Result<std::shared_ptr<memory::Extent>> find(const ExtentDescriptor& extent, Access access) const;
 
   /// The published allocations that have extents here.
-  const std::unordered_map<std::string, wire::Allocation>& published() const { return published_; }
+  const std::unordered_map<AllocationId, control::Allocation>& published() const { return published_; }
   Result<os::Fd> share_generations() const;
   uint32_t slots() const { return slots_; }
   wire::PoolView pool(Kind kind) const;
@@ -228,8 +231,8 @@ class Home {
  private:
   explicit Home(Core& core) : core_(core), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
   Status init();
-  Status check_reserve(const wire::ReserveRequest& request) const;
-  Status check_share(const wire::ReserveRequest& request) const;
+  Status check_reserve(const control::ReserveRequest& request) const;
+  Status check_share(const control::ReserveRequest& request) const;
   /// Those that a user's extents have already.
   Status check_files(uint32_t uid) const;
   /// One of limited things that extents take: `what` of `most`, the limit's setting in words.
@@ -241,39 +244,41 @@ class Home {
   /// At most `wanted`: their table is a file (`ulimit -f`).
   static uint32_t most_slots(uint64_t wanted);
   static control::File file_of(const memory::Extent& extent);
+  /// The fabric's server decides about each operation: nothing is written past it.
+  static bool home_checks(Fabric fabric);
   /// It is small, and the network leads to it: it need not have a file of its own.
-  bool may_share_file(const wire::ReserveRequest& request) const;
+  bool may_share_file(const control::ReserveRequest& request) const;
   /// There are descriptors enough for one that may share a file to have its own.
   bool gets_file(uint32_t uid) const;
   using Made = Result<std::shared_ptr<memory::Extent>>;
   struct Making;
   control::Task<Made> make_extent(const Making& making, uint64_t bytes, Kind kind,
                                   memory::ExtentOptions options);
-  wire::ExtentDescriptor describe(const memory::Extent& extent) const;
+  ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
   /// Also a frozen one.
   Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
-  void remember(const wire::PartMoved& part, ExtentId here);
+  void remember(const control::PartMoved& part, ExtentId here);
   /// Who asks for one of these ids learns where its part goes on.
-  void lead_on(const std::vector<ExtentId>& former, const wire::PartMoved& part);
+  void lead_on(const std::vector<ExtentId>& former, const control::PartMoved& part);
   void forget_replica(ExtentId id);
-  void add_published(const wire::Allocation& allocation);
-  void erase_published(const std::string& allocation_id);
+  void add_published(const control::Allocation& allocation);
+  void erase_published(const AllocationId& allocation);
   /// Whether it names the living extents that are published here as its own: else nobody would free the
   /// others.
-  bool has_all_published(const wire::Allocation& allocation) const;
+  bool has_all_published(const control::Allocation& allocation) const;
   /// The extent lives no more.
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
   Status leave_out(ExtentId id);
   /// Its node was away when it was given up, and the voters that did so have forgotten it: the newest record of the name
   /// tells.
-  void drop_former(const wire::ExtentDescriptor& extent);
+  void drop_former(const ExtentDescriptor& extent);
   void free_session(const SessionId& session);
   /// Something was given to a session of this incarnation, which may be dead already.
   void check_owner(const std::string& node, const control::Incarnation& incarnation);
-  static std::string over_key(const SessionId& session, const std::string& incarnation) {
-    return id_field(session) + incarnation;
+  static std::string over_key(const SessionId& session, const control::Incarnation& incarnation) {
+    return id_field(session) + id_field(incarnation);
   }
   static std::string over_key(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 
@@ -305,10 +310,10 @@ class Home {
   uint32_t orphans_freed_ = 0;
   /// What late messages must not begin again: sessions of an incarnation, allocations that were given up,
   /// and attempts to publish that were undone.
-  control::Recent over_{control::kOverMax};
+  control::Recent<> over_{control::kOverMax};
   std::unordered_map<std::string, std::optional<control::Incarnation>> nodes_;  // the news of membership
   bool has_strangers_ = false;  // something was given to sessions of nodes that are not there
-  std::unordered_map<std::string, wire::Allocation> published_;  // by allocation id
+  std::unordered_map<AllocationId, control::Allocation> published_;
   struct Degraded {
     std::vector<ExtentId> part, lost;
     size_t wanted = 0;  // as ShortPart
@@ -317,8 +322,8 @@ class Home {
   std::map<ExtentId, Degraded> degraded_;  // replicas here
   std::map<ExtentId, std::shared_ptr<memory::Extent>> frozen_;
   std::map<ExtentId, ExtentId> shared_;                 // replica -> its second id
-  std::map<ExtentId, wire::PlanPart> planned_;          // by replica here, whose second id does not answer
-  std::map<ExtentId, wire::PartMoved> remade_;          // by former replica
+  std::map<ExtentId, control::PlannedPart> planned_;    // by replica here, whose second id does not answer
+  std::map<ExtentId, control::PartMoved> remade_;       // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
   std::deque<ExtentId> left_;                           // of remade_: what leads elsewhere, the oldest first
   std::function<void(ExtentId)> on_removed_, on_dropped_;
@@ -326,14 +331,14 @@ class Home {
   PartFreed on_part_freed_;
   /// The owner of a replica here has ended: so have those of `part`, which it was made again into (null: none), and of
   /// what a home that leads plans for it. `owners`: only while one of these has them; empty: whoever has.
-  void tell_part_freed(const wire::PartMoved* part, ExtentId id,
+  void tell_part_freed(const control::PartMoved* part, ExtentId id,
                        const std::set<std::string>& owners = {}) const;
-  std::function<void(const wire::PartMoved&, ExtentId, uint64_t)> on_part_given_;
-  std::function<void(const wire::PartMoved&, ExtentId, control::Leases::HeldBy)> on_held_late_;
+  std::function<void(const control::PartMoved&, ExtentId, uint64_t)> on_part_given_;
+  std::function<void(const control::PartMoved&, ExtentId, control::Leases::HeldBy)> on_held_late_;
   std::function<bool(ExtentId)> on_needed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
-  std::unordered_map<ExtentId, std::string, control::ExtentHash> published_extents_;
-  std::unordered_map<std::string, size_t> published_living_;
+  std::unordered_map<ExtentId, AllocationId, control::ExtentHash> published_extents_;
+  std::unordered_map<AllocationId, size_t> published_living_;
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
   /// Of each user one extent is populated at a time, and those of others beside it: a large one takes seconds.

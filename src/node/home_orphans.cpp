@@ -47,7 +47,7 @@ std::vector<Home::Orphan> Home::tick(uint64_t now_ns) {
 void Home::answered(const Orphan& asked, Answer answer) {
   if (orphan(asked.session) != asked) return;
   // It may have ended there since.
-  const bool over = asked.lives && over_.contains(over_key(asked.session, id_field(asked.incarnation)));
+  const bool over = asked.lives && over_.contains(over_key(asked.session, asked.incarnation));
   if (answer == Answer::kHasIt && !over) {
     fault::reached(fault::State::kOrphanVouched);
     if (const auto left_out = core_.limiter.admit("orphan_vouched_for", asked.node, core_.now_ns()))

@@ -7,12 +7,12 @@
 
 namespace ocm::node {
 
-const wire::PartMoved* Home::remade(ExtentId was) const {
+const control::PartMoved* Home::remade(ExtentId was) const {
   const auto known = remade_.find(was);
   return known == remade_.end() ? nullptr : &known->second;
 }
 
-const wire::Allocation* Home::published_with(ExtentId id) const {
+const control::Allocation* Home::published_with(ExtentId id) const {
   const auto named = published_extents_.find(id);
   return named == published_extents_.end() ? nullptr : &published_.at(named->second);
 }
@@ -28,7 +28,7 @@ std::vector<ExtentId> Home::formerly(ExtentId id) const {
   return former == formerly_.end() ? std::vector<ExtentId>() : former->second;
 }
 
-const wire::PartMoved* Home::made_as(ExtentId id) const {
+const control::PartMoved* Home::made_as(ExtentId id) const {
   const auto former = formerly_.find(id);
   return former == formerly_.end() ? nullptr : remade(former->second.front());
 }
@@ -47,29 +47,28 @@ bool Home::note_lost(ExtentId id, const std::vector<ExtentId>& part, const std::
   if (known.lost.size() >= lost.size()) return true;  // a council that was founded anew may know less
   known = {part, lost, std::max(known.wanted, part.size())};
   log::warn("replica_missing", {{"extent", id.address.to_string()}, {"lost", lost.size()}});
-  const wire::PlanPart* plan = plan_of(id);
-  if (plan != nullptr && is_in(lost, id_of(plan->give().part().was())))
-    unshare(id);  // its home leads no more
+  const control::PlannedPart* plan = plan_of(id);
+  if (plan != nullptr && is_in(lost, plan->give.part.was)) unshare(id);  // its home leads no more
   const auto of = published_extents_.find(id);
   if (of == published_extents_.end()) return true;
   for (const ExtentId& gone : lost) (void)control::mark_lost(published_.at(of->second), gone);
   return true;
 }
 
-Status Home::plan(wire::PlanPart plan) {
-  const ExtentId id = id_of(plan.replica());
+Status Home::plan(control::PlannedPart plan) {
+  const ExtentId id = plan.replica;
   OCM_TRY(table_->find(id).status());
   const auto second = shared_.find(id);
-  const auto& now = plan.give().part().now();
+  const auto& now = plan.give.part.now;
   const bool is_of_it = second != shared_.end() && std::any_of(now.begin(), now.end(), [&](const auto& one) {
-                          return id_of(one) == second->second;
+                          return one.id == second->second;
                         });
   if (!is_of_it) return Status(Code::kNotFound, "the replica has no such second id");
   planned_[id] = std::move(plan);
   return {};
 }
 
-const wire::PlanPart* Home::plan_of(ExtentId id) const {
+const control::PlannedPart* Home::plan_of(ExtentId id) const {
   const auto known = planned_.find(id);
   return known == planned_.end() ? nullptr : &known->second;
 }
@@ -86,35 +85,35 @@ bool Home::is_known_lost(ExtentId id, ExtentId other) const {
 }
 
 uint32_t Home::epoch_of(ExtentId id) const {
-  const wire::PartMoved* part = made_as(id);
-  return part == nullptr ? 0 : part->epoch();
+  const control::PartMoved* part = made_as(id);
+  return part == nullptr ? 0 : part->epoch;
 }
 
 ExtentId Home::present(ExtentId id) const {
-  const wire::PartMoved* part = remade(id);
+  const control::PartMoved* part = remade(id);
   if (part == nullptr) return id;
-  for (const auto& now : part->now()) {
-    if (now.node() == core_.name) return id_of(now);
+  for (const auto& now : part->now) {
+    if (now.node == core_.name) return now.id;
   }
   return id;
 }
 
-void Home::lead_on(const std::vector<ExtentId>& former, const wire::PartMoved& part) {
+void Home::lead_on(const std::vector<ExtentId>& former, const control::PartMoved& part) {
   for (const ExtentId& id : former) {
-    wire::PartMoved& known = remade_[id] = part;
-    known.clear_former();
-    *known.mutable_was() = ref_of(id);
+    control::PartMoved& known = remade_[id] = part;
+    known.former.clear();
+    known.was = id;
   }
 }
 
-Status Home::leave(const wire::PartMoved& part) {
+Status Home::leave(const control::PartMoved& part) {
   constexpr size_t kLeftMax = 65536;  // the new home leads from older ones, too
-  const ExtentId was = id_of(part.was());
+  const ExtentId was = part.was;
   OCM_TRY(find_frozen_too(was).status());
   if (directory_->requires_lease(was))
     return Status(Code::kUnsupported, "a replica moves only by a decision of the council");
   const auto named = published_extents_.find(was);
-  const std::string allocation = named == published_extents_.end() ? std::string() : named->second;
+  const AllocationId allocation = named == published_extents_.end() ? AllocationId() : named->second;
   std::vector<ExtentId> former = formerly(was);
   former.push_back(was);
   (void)remove(was);
@@ -124,17 +123,15 @@ Status Home::leave(const wire::PartMoved& part) {
   left_.insert(left_.end(), former.begin(), former.end());
   for (; left_.size() > kLeftMax; left_.pop_front()) remade_.erase(left_.front());
   log::info("extent_left", {{"extent", was.address.to_string()},
-                            {"node", part.now(0).node()},
-                            {"there", id_of(part.now(0)).address.to_string()}});
+                            {"node", part.now[0].node},
+                            {"there", part.now[0].id.address.to_string()}});
   return {};
 }
 
-void Home::drop_former(const wire::ExtentDescriptor& extent) {
-  const ExtentId id = id_of(extent);
+void Home::drop_former(const ExtentDescriptor& extent) {
+  const ExtentId id = extent.id;
   // While its part is being made again it is needed, and ends with that.
-  const auto here = table_->find(id);
-  if (!here.is_ok() || shared_.contains(id) || !opens(*here.value(), extent.capability(), Access::kReadWrite))
-    return;
+  if (shared_.contains(id) || !find(extent, Access::kReadWrite).is_ok()) return;
   fault::reached(fault::State::kFormerDropped);
   drop(id);
 }

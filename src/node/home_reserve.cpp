@@ -29,25 +29,20 @@ uint64_t Home::most_files() {
   return std::min(os::fd_limit() / 8 * 7, mappings / 8 * 7);
 }
 
-Status Home::check_reserve(const wire::ReserveRequest& r) const {
+Status Home::check_reserve(const control::ReserveRequest& r) const {
   if (core_.draining || core_.stopping)
     return Status::of_node(Code::kDraining, core_.name, " is shutting down");
-  SessionId session;
-  AllocationId allocation;
-  control::Incarnation incarnation;
-  if (!read_id(r.session_id(), session) || !read_id(r.allocation_id(), allocation) ||
-      !read_id(r.owner_incarnation(), incarnation) || !control::check_node_name(r.owner_node()).is_ok()) {
+  if (r.owner_node.empty())
     return Status(Code::kInvalidArgument, "a reservation names its session, allocation and daemon");
-  }
-  if (over_.contains(over_key(session, r.owner_incarnation())) || over_.contains(r.allocation_id())) {
+  if (over_.contains(over_key(r.session, r.owner_incarnation)) || over_.contains(id_field(r.allocation))) {
     fault::reached(fault::State::kLateReserve);
     return Status(Code::kCancelled, "the session or the allocation is over");
   }
-  if (r.bytes_total() == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
-  if (r.bytes_total() > GlobalAddress::kOffsetMask) {
+  if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
+  if (r.bytes_total > GlobalAddress::kOffsetMask) {
     return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
   }
-  if (!is_kind(r.kind()) || !table_->has(static_cast<Kind>(r.kind()))) {
+  if (!table_->has(r.kind)) {
     return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
   }
   return check_share(r);
@@ -67,13 +62,14 @@ control::File Home::file_of(const memory::Extent& extent) {
   return memory::traits_of(extent.kind).mapped ? control::File::kShared : control::File::kNone;
 }
 
-bool Home::may_share_file(const wire::ReserveRequest& r) const {
-  const auto leads_there = [](const wire::FabricAddress& address) {
-    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(address.fabric()));
-    return entry != nullptr && entry->traits.home_checks;
-  };
-  return r.bytes_total() <= memory::kSharedFileBytesMax &&
-         memory::traits_of(static_cast<Kind>(r.kind())).mapped &&
+bool Home::home_checks(Fabric fabric) {
+  const fabric::Entry* entry = fabric::find_entry(fabric);
+  return entry != nullptr && entry->traits.home_checks;
+}
+
+bool Home::may_share_file(const control::ReserveRequest& r) const {
+  const auto leads_there = [](const FabricAddress& address) { return home_checks(address.fabric); };
+  return r.bytes_total <= memory::kSharedFileBytesMax && memory::traits_of(r.kind).mapped &&
          std::any_of(core_.addresses.begin(), core_.addresses.end(), leads_there);
 }
 
@@ -89,11 +85,11 @@ uint64_t Home::of_users(size_t control::Leases::User::*what) const {
   return users;
 }
 
-Status Home::check_share(const wire::ReserveRequest& r) const {
-  const uint32_t uid = r.uid();
-  const uint64_t bytes = r.bytes_total();
+Status Home::check_share(const control::ReserveRequest& r) const {
+  const uint32_t uid = r.uid;
+  const uint64_t bytes = r.bytes_total;
   OCM_TRY(check_share_of(uid, &control::Leases::User::extents, slots_, "extents", "[limits] extents"));
-  if (bytes > memory::kSharedFileBytesMax && memory::traits_of(static_cast<Kind>(r.kind())).mapped) {
+  if (bytes > memory::kSharedFileBytesMax && memory::traits_of(r.kind).mapped) {
     OCM_TRY(check_files(uid));
   }
   const uint64_t quota = core_.config.quota_bytes(uid);
@@ -145,11 +141,10 @@ control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes
   co_return co_await side_.run(std::move(work));
 }
 
-control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
+control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r, wire::PoolView& view) {
   // A daemon that has just started: its first put would find no lease, and have the replica given up.
   const uint64_t lease_by_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);
-  while (replica && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
+  while (r.replicated && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {
     if (core_.now_ns() >= lease_by_ns)
       co_return Status::of_node(Code::kPeerLost, core_.name,
                                 " has no majority behind it and serves no replicas");
@@ -157,22 +152,16 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   }
   const Status good = check_reserve(r);
   if (!good.is_ok()) {
-    if (is_kind(r.kind())) view = pool(static_cast<Kind>(r.kind()));
+    if (is_kind(static_cast<uint64_t>(r.kind))) view = pool(r.kind);
     co_return good;
   }
-  const auto kind = static_cast<Kind>(r.kind());
+  const Kind kind = r.kind;
   memory::ExtentOptions options;
-  options.hugepages = (r.flags() & control::kFlagHugepages) != 0;
-  options.populate = (r.flags() & control::kFlagPopulate) != 0;
+  options.hugepages = (r.flags & control::kFlagHugepages) != 0;
+  options.populate = (r.flags & control::kFlagPopulate) != 0;
   options = table_->completed(kind, options);
   const uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
-  SessionId session;
-  AllocationId allocation;
-  control::Incarnation incarnation;
-  read_id(r.session_id(), session);
-  read_id(r.allocation_id(), allocation);
-  read_id(r.owner_incarnation(), incarnation);
-  const auto making = making_.insert(making_.end(), {session, incarnation, allocation, r.uid()});
+  const auto making = making_.insert(making_.end(), {r.session, r.owner_incarnation, r.allocation, r.uid});
   uint64_t reclaimed = table_->reclaimed(kind);
   const bool may_share = may_share_file(r), huge = options.hugepages;
   const auto set_own_file = [&](bool own_file) {
@@ -180,25 +169,25 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
     options.hugepages =
         own_file && huge;  // a shared file has ordinary pages, as a node that is short of huge ones
   };
-  set_own_file(!may_share || gets_file(r.uid()));
-  auto made = co_await make_extent(*making, r.bytes_total(), kind, options);
+  set_own_file(!may_share || gets_file(r.uid));
+  auto made = co_await make_extent(*making, r.bytes_total, kind, options);
   const Code refused = made.status().code();
   if (may_share && options.own_file && refused == Code::kNoFds) {
     set_own_file(false);
-    made = co_await make_extent(*making, r.bytes_total(), kind, options);
+    made = co_await make_extent(*making, r.bytes_total, kind, options);
   } else if (may_share && !options.own_file && (refused == Code::kNoFds || refused == Code::kNoMemory)) {
     set_own_file(true);  // no file can be shared here, or there is no room in it
-    const Status has_share = check_files(r.uid());
+    const Status has_share = check_files(r.uid);
     if (!has_share.is_ok())
       made = has_share;
     else
-      made = co_await make_extent(*making, r.bytes_total(), kind, options);
+      made = co_await make_extent(*making, r.bytes_total, kind, options);
   }
   while (!made.is_ok() && core_.now_ns() < give_up_ns &&
-         table_->may_fit_soon(made.status().code(), r.bytes_total(), kind, reclaimed)) {
+         table_->may_fit_soon(made.status().code(), r.bytes_total, kind, reclaimed)) {
     co_await core_.env.sleep_ns(200'000);
     reclaimed = table_->reclaimed(kind);
-    made = co_await make_extent(*making, r.bytes_total(), kind, options);
+    made = co_await make_extent(*making, r.bytes_total, kind, options);
   }
   const bool cancelled = making->cancelled;
   making_.erase(making);
@@ -214,8 +203,8 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
   }
   if (!made.is_ok()) co_return made.status();
   const std::shared_ptr<memory::Extent> extent = std::move(made).value();
-  leases_.add(extent->id, session, r.owner_node(), incarnation, allocation,
-              {.uid = r.uid(), .bytes = r.bytes_total(), .file = file_of(*extent)});
+  leases_.add(extent->id, r.session, r.owner_node, r.owner_incarnation, r.allocation,
+              {.uid = r.uid, .bytes = r.bytes_total, .file = file_of(*extent)});
   if (leases_.all().sharing != 0 && !std::exchange(told_of_sharing_, true)) {
     log::warn(
         "extents_share_a_file",
@@ -224,8 +213,8 @@ control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest
          {"limit", os::fd_limit()},
          {"do", "raise LimitNOFILE"}});
   }
-  check_owner(r.owner_node(), incarnation);
-  if (r.layout() == static_cast<uint32_t>(Layout::kReplicated)) directory_->require_lease(extent->id);
+  check_owner(r.owner_node, r.owner_incarnation);
+  if (r.replicated) directory_->require_lease(extent->id);
   co_return describe(*extent);
 }
 

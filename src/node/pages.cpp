@@ -108,7 +108,7 @@ Task<HttpServer::Answer> Pages::status(std::string node, std::optional<uint32_t>
   const Reply reply = co_await stats_of(std::move(node), viewer(*uid));
   const Status status = control::reply_status(reply.message);
   if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
-  const wire::NameList names = cluster_.list_names(viewer(*uid));
+  const control::NameList names = cluster_.list_names(viewer(*uid));
   co_return Answer{200, "application/json",
                    status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names,
                                cluster_.coordinator_error(), limits)};

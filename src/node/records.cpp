@@ -9,14 +9,13 @@ namespace ocm::node {
 
 void Records::list(const_iterator it) {
   if (!it->second.is_whole()) return;
-  for (const auto& extent : it->second.allocation.extents())
-    by_extent_.emplace(wire::id_of(extent), it->first);
+  for (const auto& extent : it->second.allocation.extents) by_extent_.emplace(extent.id, it->first);
 }
 
 void Records::unlist(const_iterator it) {
   if (!it->second.is_whole()) return;
-  for (const auto& extent : it->second.allocation.extents()) {
-    const auto one = listed(wire::id_of(extent), it->first);
+  for (const auto& extent : it->second.allocation.extents) {
+    const auto one = listed(extent.id, it->first);
     OCM_DASSERT(one != by_extent_.end());  // B1
     if (one != by_extent_.end()) by_extent_.erase(one);
   }
@@ -54,7 +53,7 @@ void Records::clear() {
   by_extent_.clear();
 }
 
-bool Records::take_grant(iterator it, const wire::Allocation& granted) {
+bool Records::take_grant(iterator it, const control::Allocation& granted) {
   unlist(it);
   const bool is_all = control::take_grant(it->second.allocation, granted);
   list(it);
@@ -68,9 +67,9 @@ std::vector<Records::iterator> Records::with(const ExtentId& extent) {
   return out;
 }
 
-std::vector<Records::iterator> Records::relocate(const wire::PartMoved& part) {
+std::vector<Records::iterator> Records::relocate(const control::PartMoved& part) {
   std::vector<iterator> out;
-  for (const iterator it : with(wire::id_of(part.was()))) {
+  for (const iterator it : with(part.was)) {
     unlist(it);
     if (control::relocate(it->second.allocation, part)) out.push_back(it);
     list(it);
@@ -87,8 +86,8 @@ bool Records::is_valid() const {
   for (const auto& [id, held] : map_) {
     if (!held.is_valid()) return false;
     if (!held.is_whole()) continue;
-    for (const auto& extent : held.allocation.extents()) {
-      if (listed(wire::id_of(extent), id) == by_extent_.end()) return false;
+    for (const auto& extent : held.allocation.extents) {
+      if (listed(extent.id, id) == by_extent_.end()) return false;
       ++extents;
     }
   }

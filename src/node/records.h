@@ -13,27 +13,27 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "control.pb.h"
+#include "control/allocation.h"
 #include "control/allowance.h"
 #include "control/leases.h"
 
 namespace ocm::node {
 
 struct HeldAllocation {
-  wire::Allocation allocation;
+  control::Allocation allocation;
   bool owned = true;         // freed with the session; false once published, or attached
   uint64_t quota_bytes = 0;  // charged to the uid here
   uint32_t handles = 1;      // of the program: it may attach what it has
   /// A receipt says that it is owned, and so much charged; no home has said so yet (P4 of sessions.h).
   std::optional<uint64_t> claimed_quota_bytes;
   bool publishing = false;            // a request to publish it is under way
-  bool named = false;                 // it was published here, as allocation.name()
+  bool named = false;                 // it was published here, as allocation.name
   bool may_be_named = false;          // and was not answered, or one before was not (N7 of control/names.h)
   std::vector<AllocationId> parts{};  // what it was joined of: homes know it by those
   std::shared_ptr<control::Charge> record{};  // for what was attached: it is in nobody's pool here
 
   /// False: only homes told of it, extent by extent, after this daemon restarted.
-  bool is_whole() const { return allocation.bytes_total() != 0; }
+  bool is_whole() const { return allocation.bytes_total != 0; }
   /// What is claimed or named is not owned (P1, P4 of sessions.h).
   bool is_valid() const { return !owned || (!claimed_quota_bytes && !named); }
 };
@@ -66,9 +66,9 @@ class Records {
   void clear();
 
   /// As control::take_grant().
-  bool take_grant(iterator it, const wire::Allocation& granted);
+  bool take_grant(iterator it, const control::Allocation& granted);
   /// As control::relocate(): the records that the part is of.
-  std::vector<iterator> relocate(const wire::PartMoved& part);
+  std::vector<iterator> relocate(const control::PartMoved& part);
   /// As control::mark_lost(), in all records.
   void mark_lost(const ExtentId& replica);
 

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
 #include "control/parts.h"
 
 namespace ocm::node {
@@ -25,10 +27,11 @@ constexpr size_t kDigestBytesEach = 16;
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{50} << 20;
 constexpr uint64_t kFrozenBytesPerSecond = uint64_t{256} << 20;  // else it thaws, and is tried again later
 
-/// What the fabrics do not need.
-wire::ExtentDescriptor without_addresses(wire::ExtentDescriptor extent) {
-  extent.clear_addresses();
-  return extent;
+/// Without what fabrics need: its home has it.
+void set_place(const ExtentDescriptor& extent, wire::ExtentDescriptor& out) {
+  ExtentDescriptor place = extent;
+  place.addresses.clear();
+  wire::descriptor_to(place, out);
 }
 
 /// Programs may write there meanwhile (tests/tsan.supp): what they change is found by the comparison after
@@ -63,23 +66,24 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
     }
   });
   home_.on_dropped([this](ExtentId id) {
-    for (const auto& job : jobs_) job->given_up = job->given_up || id_of(job->now) == id;
-    for (const auto& job : giving_) job->given_up = job->given_up || id_of(job->now) == id;
+    for (const auto& job : jobs_) job->given_up = job->given_up || job->now.id == id;
+    for (const auto& job : giving_) job->given_up = job->given_up || job->now.id == id;
   });
   home_.on_ended([this](ExtentId id, ExtentId follows) {
-    const wire::PlanPart* plan = home_.plan_of(id);
-    if (plan == nullptr || id_of(plan->give().part().now(0)) != follows || following_.contains(id)) return;
+    const control::PlannedPart* plan = home_.plan_of(id);
+    if (plan == nullptr || plan->give.part.now[0].id != follows || following_.contains(id)) return;
     core_.env.spawn([](Remaker& self, ExtentId which) -> Task<void> {
       (void)co_await self.follow_plan(which);
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
-  home_.on_held_late([this](const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+  home_.on_held_late([this](const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
     held_late(part, here, std::move(by));
   });
-  home_.on_part_freed(
-      [this](const wire::PartMoved& part, const std::set<std::string>& owners) { part_freed(part, owners); });
-  home_.on_part_given([this](const wire::PartMoved& part, ExtentId here, uint64_t attempt) {
+  home_.on_part_freed([this](const control::PartMoved& part, const std::set<std::string>& owners) {
+    part_freed(part, owners);
+  });
+  home_.on_part_given([this](const control::PartMoved& part, ExtentId here, uint64_t attempt) {
     part_given(part, here, {control::Lease::owner_by(attempt)});
   });
   home_.on_needed([this](ExtentId id) {
@@ -240,7 +244,7 @@ Task<void> Remaker::give_until_heard(std::shared_ptr<Job> job) {
   while (job->steps.next() == Remake::Step::kGive) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
     // Made again once more, without those who are silent: what is given up is dropped where it is.
-    if (home_.remade(id_of(job->now)) != nullptr) co_return;
+    if (home_.remade(job->now.id) != nullptr) co_return;
     uint64_t changed_bytes = 0;
     const bool good = co_await step(job, changed_bytes);
     if (good && job->steps.next() == Remake::Step::kGive) job->steps.done();
@@ -262,10 +266,10 @@ Task<bool> Remaker::step(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
       }
       const bool given = co_await give(job);
       if (job->steps.is_switched() && !fault::at(fault::Point::kLateGoneNotMissed)) miss_what_is_gone(*job);
-      std::vector<ExtentId> lost = home_.lost_of(id_of(job->now));
+      std::vector<ExtentId> lost = home_.lost_of(job->now.id);
       if (fault::at(fault::Point::kGivesFirst)) lost.clear();
       const auto heard = [&](const Spare& home) {
-        return home.given || cluster_.find(home.node) == nullptr || is_in(lost, id_of(home.extent)) ||
+        return home.given || cluster_.find(home.node) == nullptr || is_in(lost, home.extent.id) ||
                homes_.is_over(home.node, home.partition, home.shown);
       };
       const bool all = std::all_of(job->spares.begin(), job->spares.end(), heard) &&
@@ -378,11 +382,11 @@ Task<Status> Remaker::share_at(Spare& home) {
     tell_waiting(home.node, reply.status());
     co_return reply.status();
   }
-  home.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  const bool good = home.extent.node() == home.node &&
-                    id_of(home.extent).address.partition() == home.partition &&
-                    home.extent.capability().size() == sizeof(Capability);
-  co_return good ? Status() : Status(Code::kProtocol);
+  auto second = control::made_extent(reply.value().reserved(), home.node);
+  if (!second.is_ok() || second.value().id.address.partition() != home.partition)
+    co_return Status(Code::kProtocol);
+  home.extent = std::move(second).value();
+  co_return Status();
 }
 
 void Remaker::tell_waiting(const std::string& node, const Status& why) {
@@ -410,19 +414,17 @@ Task<bool> Remaker::decide(std::shared_ptr<Job> job) {
   for (const auto* homes : {&job->peers, &job->spares}) {
     for (const Spare& home : *homes) {
       wire::Envelope message;
-      auto& plan = *message.mutable_plan_part();
-      *plan.mutable_replica() = ref_of(homes == &job->peers ? home.was : id_of(home.extent));
-      *plan.mutable_give() = *give;
-      *plan.mutable_give()->mutable_replica() = ref_of(id_of(home.extent));
-      for (const ExtentId& id : job->part) *plan.add_of() = ref_of(id);
-      for (const ExtentId& id : job->lost) *plan.add_lost() = ref_of(id);
+      give->replica = home.extent.id;
+      const ExtentId replica = homes == &job->peers ? home.was : home.extent.id;
+      control::to_wire(control::PlannedPart{replica, *give, job->part, job->lost},
+                       *message.mutable_plan_part());
       const auto reply = co_await homes_.ask(home.node, std::move(message), answer_by_ns(*job, 0));
       if (!reply.is_ok() || job->steps.next() != Remake::Step::kDecide) co_return false;
     }
   }
   while (job->steps.next() == Remake::Step::kDecide) {
     Status decided = Status(Code::kDeadline);
-    if (!core_.draining) decided = co_await cluster_.end_part(job->part, job->lost, id_of(job->now));
+    if (!core_.draining) decided = co_await cluster_.end_part(job->part, job->lost, job->now.id);
     if (decided.code() != Code::kDeadline) co_return decided.is_ok();
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());  // B stays frozen: M10
   }
@@ -434,40 +436,40 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
   if (session) {  // its end must reach the spare home
     const auto owner = home_.vouching(*session);
     if (!owner) co_return false;
-    wire::GiveReplica owned;
-    owned.set_session_id(id_field(*session));
-    owned.set_owner_node(owner->node);
-    owned.set_owner_incarnation(id_field(owner->incarnation));
+    control::GivenReplica owned;
+    owned.session = *session;
+    owned.owner_node = owner->node;
+    owned.owner_incarnation = owner->incarnation;
     const Status told = co_await tell_owner(std::move(owned), spare.node);
     if (!told.is_ok()) co_return false;
     spare.owner_told = true;
   }
   wire::Envelope message;
-  auto& request = *message.mutable_reserve();
-  request.set_session_id(id_field(job->session));
-  request.set_owner_node(core_.name);
-  request.set_owner_incarnation(id_field(core_.incarnation));
-  request.set_allocation_id(id_field(job->allocation));
-  request.set_bytes_total(job->bytes);
-  request.set_kind(static_cast<uint32_t>(job->kind));
-  request.set_uid(uid);
-  request.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  control::to_wire(control::ReserveRequest{.session = job->session,
+                                           .owner_node = core_.name,
+                                           .owner_incarnation = core_.incarnation,
+                                           .allocation = job->allocation,
+                                           .bytes_total = job->bytes,
+                                           .kind = job->kind,
+                                           .uid = uid,
+                                           .replicated = true},
+                   *message.mutable_reserve());
   auto reply = co_await homes_.ask(spare.node, std::move(message));
   if (!reply.is_ok()) co_return false;
-  spare.extent = std::move(*reply.value().mutable_reserved()->mutable_extent());
-  // The run that made it: the view may show the one before.
-  spare.partition = GlobalAddress(spare.extent.address()).partition();
   cluster_.note_pool(spare.node, reply.value().reserved().pool());
-  const bool good = spare.extent.node() == spare.node && spare.extent.bytes() >= job->bytes &&
-                    spare.extent.capability().size() == sizeof(Capability);
-  co_return good;
+  auto made = control::made_extent(reply.value().reserved(), spare.node);
+  if (!made.is_ok()) co_return false;
+  spare.extent = std::move(made).value();
+  // The run that made it: the view may show the one before.
+  spare.partition = spare.extent.id.address.partition();
+  co_return spare.extent.bytes >= job->bytes;
 }
 
 Task<bool> Remaker::copy(const Job& job, const Spare& spare, uint64_t offset, uint64_t bytes) {
   wire::Envelope message;
   auto& request = *message.mutable_copy();
-  *request.mutable_target() = without_addresses(spare.extent);
-  *request.mutable_source() = without_addresses(job.now);
+  set_place(spare.extent, *request.mutable_target());
+  set_place(job.now, *request.mutable_source());
   request.set_target_offset(offset);
   request.set_source_offset(offset);
   request.set_bytes_total(bytes);
@@ -528,13 +530,13 @@ Task<bool> Remaker::compare(std::shared_ptr<Job> job, uint64_t& changed_bytes) {
     Result<std::string> mine = Status(Code::kPeerLost);
     const auto here = [](Remaker& self, Job& of, uint64_t offset, uint64_t length, uint64_t key,
                          Result<std::string>& out) -> Task<void> {
-      out = co_await self.digests_here(id_of(of.now), offset, length, key);
+      out = co_await self.digests_here(of.now.id, offset, length, key);
     };
     const auto there = [](Remaker& self, Job& of, const Spare& spare, uint64_t offset, uint64_t length,
                           uint64_t key, Result<std::string>& out) -> Task<void> {
       wire::Envelope message;
       auto& request = *message.mutable_digest();
-      *request.mutable_extent() = without_addresses(spare.extent);
+      set_place(spare.extent, *request.mutable_extent());
       request.set_offset(offset);
       request.set_bytes_total(length);
       request.set_seed(key);
@@ -588,56 +590,60 @@ Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
   co_return true;
 }
 
-std::optional<wire::GiveReplica> Remaker::next_part(Job& job) {
-  const ExtentId here = job.steps.is_frozen() ? job.was : id_of(job.now);
+std::optional<control::GivenReplica> Remaker::next_part(Job& job) {
+  const ExtentId here = job.steps.is_frozen() ? job.was : job.now.id;
   const control::Lease* lease = home_.lease(here);
   if (lease == nullptr) return std::nullopt;
-  if (job.follows.now_size() == 0) {
-    *job.follows.mutable_was() = ref_of(job.was);
-    *job.follows.add_now() = job.now;
+  if (job.follows.now.empty()) {
+    job.follows.was = job.was;
+    job.follows.now.push_back(job.now);
     for (const Spare& peer : job.peers) {
-      *job.follows.add_now() = peer.extent;
-      *job.follows.add_peers() = ref_of(peer.was);
+      job.follows.now.push_back(peer.extent);
+      job.follows.peers.push_back(peer.was);
     }
-    for (const Spare& spare : job.spares) *job.follows.add_now() = spare.extent;
-    for (const ExtentId& id : home_.formerly(job.was)) *job.follows.add_former() = ref_of(id);
-    job.follows.set_epoch(home_.epoch_of(job.was) + 1);
-    job.follows.set_replicas_wanted(static_cast<uint32_t>(job.wanted));
-    job.follows.set_allocation_id(id_field(lease->allocation));
+    for (const Spare& spare : job.spares) job.follows.now.push_back(spare.extent);
+    job.follows.former = home_.formerly(job.was);
+    job.follows.epoch = home_.epoch_of(job.was) + 1;
+    job.follows.replicas_wanted = static_cast<uint32_t>(job.wanted);
+    job.follows.allocation = lease->allocation;
   }
-  std::optional<wire::GiveReplica> out = owner_of(here);
+  std::optional<control::GivenReplica> out = owner_of(here);
   if (!out) return std::nullopt;  // removed: freed() comes
   add_holds(*out, here);
-  *out->mutable_part() = job.follows;
-  if (out->has_published()) (void)control::relocate(*out->mutable_published(), job.follows);
+  out->part = job.follows;
+  if (out->published) (void)control::relocate(*out->published, job.follows);
   return out;
 }
 
 bool Remaker::has_owner(const Job& job) const {
-  const ExtentId here = job.steps.is_frozen() ? job.was : id_of(job.now);
+  const ExtentId here = job.steps.is_frozen() ? job.was : job.now.id;
   const control::Lease* lease = home_.lease(here);
   return lease != nullptr && (lease->session || home_.published_with(here) != nullptr);
 }
 
 void Remaker::release_at(const Job& job, const Spare& spare) {
-  wire::Envelope message;
-  auto& request = *message.mutable_release();
-  request.set_session_id(id_field(job.session));
-  request.set_allocation_id(id_field(job.allocation));
-  const bool answered = spare.extent.address() != 0;
-  homes_.tell(spare.node, answered ? spare.partition : Homes::kAnyRun, message);
+  const bool answered = spare.extent.id.address.bits() != 0;
+  const auto tell = [&](const control::ReleaseRequest& request) {
+    wire::Envelope message;
+    control::to_wire(request, *message.mutable_release());
+    homes_.tell(spare.node, answered ? spare.partition : Homes::kAnyRun, std::move(message));
+  };
+  control::ReleaseRequest request{.session = job.session, .allocation = job.allocation};
+  tell(request);
   if (!answered || (!job.steps.may_be_given() && !job.planned)) return;
-  set_extent(spare.extent, request);
-  homes_.tell(spare.node, spare.partition, std::move(message));
+  request.extent = spare.extent.id;
+  request.capability = spare.extent.capability;
+  tell(request);
 }
 
 void Remaker::release(const Job& job) {
   home_.unshare(job.was);
   for (const Spare& peer : job.peers) {
-    if (peer.extent.address() == 0 || job.steps.may_be_given()) continue;  // of a freed part, all of it ends
+    if (peer.extent.id.address.bits() == 0 || job.steps.may_be_given())
+      continue;  // of a freed part, all of it ends
     wire::Envelope message;
     *message.mutable_share_replica()->mutable_replica() = ref_of(peer.was);
-    *message.mutable_share_replica()->mutable_end() = ref_of(id_of(peer.extent));
+    *message.mutable_share_replica()->mutable_end() = ref_of(peer.extent.id);
     homes_.tell(peer.node, peer.partition, std::move(message));
   }
   release_spares(job);
@@ -650,15 +656,15 @@ void Remaker::release_spares(const Job& job) {
   }
 }
 
-void Remaker::remade(const wire::PartMoved& part) {
+void Remaker::remade(const control::PartMoved& part) {
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& record : session->allocations.relocate(part)) {
       HeldAllocation& held = record->second;
       sessions_.settle(*session, held);  // may erase others
       if (!held.owned) continue;
-      if (sessions_.look_for_missing(*session, part.now())) gone_.look_again();  // its receipt was older
-      for (const auto& extent : part.now()) {
-        if (extent.node() != core_.name) session->homes.insert(extent.node());
+      if (sessions_.look_for_missing(*session, part.now)) gone_.look_again();  // its receipt was older
+      for (const auto& extent : part.now) {
+        if (extent.node != core_.name) session->homes.insert(extent.node);
       }
     }
   }
@@ -666,14 +672,13 @@ void Remaker::remade(const wire::PartMoved& part) {
 }
 
 void Remaker::tell_name(ExtentId here) {
-  if (const wire::Allocation* named = home_.published_with(here))
-    cluster_.name_changed(named->allocation_id());
+  if (const control::Allocation* named = home_.published_with(here)) cluster_.name_changed(named->id);
 }
 
-bool Remaker::has_moved_away(const wire::PartMoved& part) const {
-  const auto& now = part.now();
-  return home_.is_here(id_of(part.was())) &&
-         std::none_of(now.begin(), now.end(), [this](const auto& one) { return one.node() == core_.name; });
+bool Remaker::has_moved_away(const control::PartMoved& part) const {
+  const auto& now = part.now;
+  return home_.is_here(part.was) &&
+         std::none_of(now.begin(), now.end(), [this](const auto& one) { return one.node == core_.name; });
 }
 
 }  // namespace ocm::node

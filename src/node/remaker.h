@@ -44,8 +44,8 @@ class Remaker {
 
   /// A program could not use an extent of what it holds: the allocation as it is now, if its part goes on elsewhere or
   /// was only frozen. Errors: kNotFound, kUnsupported (the daemon restarted), kRevoked, kPeerLost.
-  control::Task<Result<wire::Allocation>> resolve(std::shared_ptr<Session> session,
-                                                  wire::ResolveRequest request);
+  control::Task<Result<control::Allocation>> resolve(std::shared_ptr<Session> session, AllocationId id,
+                                                     ExtentId extent, bool silent);
   /// The same for all parts of what the session holds; false if there was nothing to follow. `unheard`: only these parts,
   /// unless there are none; becomes those of which not all nodes were heard.
   control::Task<bool> follow(std::shared_ptr<Session> session, AllocationId id,
@@ -63,12 +63,12 @@ class Remaker {
   control::Task<Status> is_there(std::string node, ExtentId replica);
   /// Before a replica that answered kRevoked is given up. Errors: kRevoked (it answers again, or its part was made
   /// again: the allocation is to be resolved anew).
-  control::Task<Status> check_revoked(wire::Allocation allocation, ExtentId replica, std::string node);
+  control::Task<Status> check_revoked(control::Allocation allocation, ExtentId replica, std::string node);
   /// After the council gave up `replica` of a part that had been made again so often: it did not go on in the part that
   /// follows. The voters forget a part that has ended once all of its replicas are gone (R8 of control/loss.h), and would
   /// decide about it anew; but a home of another one, asked after that decision, has its replica yet or knows what the
   /// part became. Errors: kRevoked (it went on, or nobody knows), kPeerLost (no such home answers).
-  control::Task<Status> check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
+  control::Task<Status> check_given_up(std::vector<ExtentId> part, std::vector<control::PlacedExtent> others,
                                        ExtentId replica, uint32_t epoch_before);
   /// Requests of other daemons about replicas: remaker_answers.cpp.
   void enter(PeerHandlers& handlers);
@@ -104,9 +104,9 @@ class Remaker {
   struct Spare {
     std::string node;
     uint32_t partition = 0;
-    uint32_t shown = 0;             // by the view when it was asked: that of a former run, maybe
-    wire::ExtentDescriptor extent;  // in the part that follows; without capability: not made yet
-    ExtentId was{};                 // of a peer: its living replica, of which `extent` is the second id
+    uint32_t shown = 0;       // by the view when it was asked: that of a former run, maybe
+    ExtentDescriptor extent;  // in the part that follows; without address: not made yet
+    ExtentId was{};           // of a peer: its living replica, of which `extent` is the second id
     bool given = false;
     bool owner_told = false;  // the daemon of the session whose it is to be knows of this home
     bool gone = false;        // its home has it no more, as it said
@@ -117,16 +117,16 @@ class Remaker {
     std::vector<ExtentId> part, lost;  // as Home::ShortPart
     size_t wanted = 0;                 // the same
     control::Remake steps;
-    SessionId session;           // in whose name the spare homes reserve
-    AllocationId allocation;     // the same
-    wire::ExtentDescriptor now;  // the second id
+    SessionId session;        // in whose name the spare homes reserve
+    AllocationId allocation;  // the same
+    ExtentDescriptor now;     // the second id
     std::vector<Spare> spares;
     std::vector<Spare> peers;  // the homes of the other living replicas
-    wire::PartMoved follows;
+    control::PartMoved follows;
     bool planned = false;                      // others may have heard of it
     std::string given_to;                      // the owner, as the others were told
     std::vector<control::HoldId> given_holds;  // the same
-    wire::GiveReplica told;                    // to others, last; without a part: nothing
+    control::GivenReplica told;                // to others, last; without a part: nothing
     std::set<std::string> owners;  // who may have the spare homes' replicas: GiveReplica::instead_of
     bool given_up = false;         // the second id was dropped
     /// Who has the other replicas of the part that follows has them without this home: M11.
@@ -166,17 +166,17 @@ class Remaker {
   control::Task<bool> reserve(std::shared_ptr<Job> job);
   /// Has the daemon of a session note that `node` has something of it, so that the session's end reaches it. Errors:
   /// kNotFound (it has ended), kPeerLost, kDeadline.
-  control::Task<Status> tell_owner(wire::GiveReplica owned, std::string node,
+  control::Task<Status> tell_owner(control::GivenReplica owned, std::string node,
                                    std::optional<control::HoldId> hold = {});
   /// A replica of a part that was made again is this home's, with the holds on it.
-  Status given(const wire::GiveReplica& give);
-  static std::string owner_in(const wire::GiveReplica& give) {
-    return give.has_published() ? control::Lease::owner_by(give.attempt()) : give.session_id();
+  Status given(const control::GivenReplica& give);
+  static std::string owner_in(const control::GivenReplica& give) {
+    return give.published ? control::Lease::owner_by(give.attempt) : id_field(give.session);
   }
   /// Others are told so next; who they may have heard of before is in `instead_of`.
-  static void note_told(Job& job, wire::GiveReplica& give);
+  static void note_told(Job& job, control::GivenReplica& give);
   /// Its owner is neither who it is given to nor one of `instead_of`: it heard of that one from somebody else.
-  bool has_another_owner(const wire::GiveReplica& give) const;
+  bool has_another_owner(const control::GivenReplica& give) const;
   /// Errors: kNotFound (it has ended), kPeerLost (ask again).
   Status note_hold(Session& session, const std::string& id, const std::string& node);
   /// Has the daemon of a hold's session note that this home knows it, so that its end comes here.
@@ -189,9 +189,9 @@ class Remaker {
   void tell_waiting(const std::string& node, const Status& why);
   void tell_failed(ExtentId id, control::Remake::Step step);
   control::Task<bool> decide(std::shared_ptr<Job> job);
-  control::Task<bool> give_to(Spare& home, wire::GiveReplica request);
+  control::Task<bool> give_to(Spare& home, control::GivenReplica request);
   /// As it goes to each home of the part that follows; empty if nobody owns it any more.
-  std::optional<wire::GiveReplica> next_part(Job& job);
+  std::optional<control::GivenReplica> next_part(Job& job);
   control::Task<bool> copy_all(std::shared_ptr<Job> job);
   control::Task<bool> compare(std::shared_ptr<Job> job, uint64_t& changed_bytes);
   control::Task<bool> freeze(std::shared_ptr<Job> job);
@@ -215,70 +215,68 @@ class Remaker {
   void release(const Job& job);
   void release_spares(const Job& job);
   void release_at(const Job& job, const Spare& spare);
-  static void set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out);
-  void remade(const wire::PartMoved& part);
+  void remade(const control::PartMoved& part);
   /// The coordinator hears of the part that this replica is of now, if a name has it.
   void tell_name(ExtentId here);
   /// From here.
-  bool has_moved_away(const wire::PartMoved& part) const;
+  bool has_moved_away(const control::PartMoved& part) const;
   /// `owners`: as Home::tell_part_freed().
-  void part_freed(const wire::PartMoved& part, const std::set<std::string>& owners = {});
+  void part_freed(const control::PartMoved& part, const std::set<std::string>& owners = {});
   /// The new replicas are owned by whom the one here is owned by, and not by any of `instead_of` any more.
-  void part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of);
+  void part_given(const control::PartMoved& part, ExtentId here, std::set<std::string> instead_of);
   /// The run of the daemon that has the session is gone, which homes see by themselves: it need not be told.
-  bool is_of_former_run(const wire::GiveReplica& give, const Status& told) const;
+  bool is_of_former_run(const control::GivenReplica& give, const Status& told) const;
   /// Nobody owns it any more: its home is told until it has heard it. Who holds it keeps it.
   /// `instead_of`: only while one of these has it; empty: whoever has it.
-  void release_replica(const wire::ExtentDescriptor& replica, const std::set<std::string>& instead_of);
+  void release_replica(const ExtentDescriptor& replica, const std::set<std::string>& instead_of);
   using Holds = std::shared_ptr<const std::vector<control::Leases::HeldBy>>;
   /// Until its home has heard it; of a session that has ended it is freed there. `only`: of its holds these (null: all).
-  control::Task<void> correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
+  control::Task<void> correct_owner(ExtentDescriptor replica, control::PartMoved part, ExtentId here,
                                     std::set<std::string> instead_of, Holds only = nullptr);
   /// A request that gives something to its owner, without the holds on it; nothing if nobody owns it.
-  std::optional<wire::GiveReplica> owner_of(ExtentId here) const;
+  std::optional<control::GivenReplica> owner_of(ExtentId here) const;
   /// The holds on what a name owns: all, or of `only` those that have not ended.
-  void add_holds(wire::GiveReplica& give, ExtentId here, const Holds& only = nullptr) const;
+  void add_holds(control::GivenReplica& give, ExtentId here, const Holds& only = nullptr) const;
   /// Of a part that was made again here, those on other nodes. The peers hear of their owner themselves.
-  std::vector<wire::ExtentDescriptor> new_replicas(const wire::PartMoved& part) const;
+  std::vector<ExtentDescriptor> new_replicas(const control::PartMoved& part) const;
   /// Held under a former id of what is here now: the homes of the new replicas are told of such holds together, and of each
   /// once.
-  void held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by);
+  void held_late(const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by);
   control::Task<void> tell_held_late(ExtentId here);
-  Status plan(wire::PlanPart plan);
+  Status plan(control::PlannedPart plan);
   /// A5. Returns when the second id answers, or the replica is gone.
   control::Task<Status> follow_plan(ExtentId id);
   /// Plans of homes that are over: the council knows what became of them. Of a spare home also where a vote names a loss
   /// in the part that follows: so that is in force, whatever the voters remember of the one before.
   void settle_plans();
-  control::Task<void> settle(wire::PlanPart plan);
+  control::Task<void> settle(control::PlannedPart plan);
   /// Of homes of the part that live. kOk: they do not know; kRevoked: it follows; kCancelled: it does not; kDeadline: the
   /// home that leads lives, and goes on.
-  control::Task<Status> hear_of_plan(wire::PlanPart plan);
-  bool is_plan_there(const wire::PlanPart& plan) const;
-  void follow_as_spare(const wire::PlanPart& plan);
-  bool is_in_force(const wire::PlanPart& plan) const;
+  control::Task<Status> hear_of_plan(control::PlannedPart plan);
+  bool is_plan_there(const control::PlannedPart& plan) const;
+  void follow_as_spare(const control::PlannedPart& plan);
+  bool is_in_force(const control::PlannedPart& plan) const;
   bool is_frozen(ExtentId id) const;
-  control::Task<control::Reply> what_became_of(wire::ResolveRequest request);
-  Status moved(const wire::PartMoved& part);
-  control::Task<control::Reply> take(wire::GiveReplica give);
+  control::Task<control::Reply> what_became_of(std::vector<ExtentId> part);
+  Status moved(const control::PartMoved& part);
+  control::Task<control::Reply> take(Result<control::GivenReplica> read);
   control::Reply share(const wire::ShareReplica& request);
   /// Of a session of this daemon: `told.node` has something, or a hold, of it.
   Status note_home(const wire::SessionAt& told);
   control::Task<control::Reply> digest(wire::DigestRequest request);
   struct Answers {
-    std::optional<wire::PartMoved> remade;
+    std::optional<control::PartMoved> remade;
     bool unchanged = false, frozen = false;
     Status unheard;
   };
   /// `dead_too`: also if the node seems dead, for perhaps only the coordinator does not hear it.
-  control::Task<void> ask(std::string node, wire::ResolveRequest request, Answers& out,
-                          bool dead_too = false);
+  control::Task<void> ask(std::string node, std::vector<ExtentId> part, Answers& out, bool dead_too = false);
   /// What became of the part that these extents are; in what this daemon knows it stands then. True if it goes on
   /// elsewhere, false if it is what it was. Errors: kRevoked (it is gone), kPeerLost (so it seems, but not all of its
   /// homes answer).
-  control::Task<Result<bool>> look(wire::Allocation part);
+  control::Task<Result<bool>> look(std::vector<control::PlacedExtent> part);
   /// The run of the daemon that has it.
-  bool seems_to_live(const wire::ExtentDescriptor& extent) const;
+  bool seems_to_live(const ExtentDescriptor& extent) const;
 
   Core& core_;
   Home& home_;
@@ -293,12 +291,12 @@ class Remaker {
   std::map<std::string, uint64_t> failed_until_ns_;  // nodes that made no replica, or took no copy
   /// By user and partition: a replica there was given up, and lives perhaps; a writer may still not reach it.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> avoided_until_ns_;
-  std::map<ExtentId, wire::PlanPart>
+  std::map<ExtentId, control::PlannedPart>
       spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
   std::set<ExtentId> following_;  // replicas here that are frozen for a plan
   std::set<ExtentId> settling_;   // by replica here, as the plans
   struct HeldLate {
-    wire::PartMoved part;
+    control::PartMoved part;
     std::deque<control::Leases::HeldBy> holds;  // to be told
     size_t look_at = 0;                         // so many: those that have ended are left out
     bool is_told = false;

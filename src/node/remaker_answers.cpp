@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/allocation_wire.h"
 #include "control/parts.h"
 #include "node/remaker.h"
 
@@ -13,19 +14,20 @@ using control::Task;
 void Remaker::enter(PeerHandlers& handlers) {
   using Body = PeerHandlers::Body;
   handlers.on(Body::kResolve, [this](const std::string&, wire::Envelope request) {
-    return what_became_of(std::move(*request.mutable_resolve()));
+    return what_became_of(wire::ids_in(request.resolve().part()));
   });
   handlers.on_now(Body::kPartMoved, [this](const std::string&, const wire::Envelope& request) {
-    return moved(request.part_moved());
+    return moved(control::from_wire(request.part_moved()));
   });
-  handlers.on(Body::kGiveReplica, [this](const std::string&, wire::Envelope request) {
-    return take(std::move(*request.mutable_give_replica()));
+  handlers.on(Body::kGiveReplica, [this](const std::string&, const wire::Envelope& request) {
+    return take(control::from_wire(request.give_replica()));
   });
   handlers.on_now(Body::kShareReplica, [this](const std::string&, const wire::Envelope& request) {
     return share(request.share_replica());
   });
-  handlers.on_now(Body::kPlanPart, [this](const std::string&, wire::Envelope request) {
-    return plan(std::move(*request.mutable_plan_part()));
+  handlers.on_now(Body::kPlanPart, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    auto read = control::from_wire(request.plan_part());
+    return read.is_ok() ? plan(std::move(read).value()) : read.status();
   });
   handlers.on_now(Body::kSessionAt, [this](const std::string&, const wire::Envelope& request) {
     return note_home(request.session_at());
@@ -35,25 +37,27 @@ void Remaker::enter(PeerHandlers& handlers) {
   });
 }
 
-Status Remaker::moved(const wire::PartMoved& part) {
-  if (part.now_size() == 0) return Code::kInvalidArgument;
+Status Remaker::moved(const control::PartMoved& part) {
+  if (part.now.empty()) return Code::kInvalidArgument;
   if (has_moved_away(part)) OCM_TRY(home_.leave(part));
   remade(part);
   return {};
 }
 
-Task<Reply> Remaker::take(wire::GiveReplica give) {
-  const std::optional<ExtentId> planned = home_.planned_as(id_of(give.replica()));
+Task<Reply> Remaker::take(Result<control::GivenReplica> read) {
+  if (!read.is_ok()) co_return read.status();
+  const control::GivenReplica give = std::move(read).value();
+  const std::optional<ExtentId> planned = home_.planned_as(give.replica);
   if (planned) co_return co_await follow_plan(*planned);
-  const bool planned_here = spare_plans_.contains(id_of(give.replica()));
-  const auto& now = give.part().now();
+  const bool planned_here = spare_plans_.contains(give.replica);
+  const auto& now = give.part.now;
   bool is_peer = false;
-  for (int i = 1; i < std::min(1 + give.part().peers_size(), now.size()); ++i)
-    is_peer = is_peer || id_of(now[i]) == id_of(give.replica());
-  const bool followed = !planned_here && is_peer && home_.has(id_of(give.replica()));
+  for (size_t i = 1; i < std::min(1 + give.part.peers.size(), now.size()); ++i)
+    is_peer = is_peer || now[i].id == give.replica;
+  const bool followed = !planned_here && is_peer && home_.has(give.replica);
   if (followed) co_return Status();
   const Status taken = given(give);
-  if (taken.is_ok()) spare_plans_.erase(id_of(give.replica()));
+  if (taken.is_ok()) spare_plans_.erase(give.replica);
   co_return taken;
 }
 
@@ -66,11 +70,11 @@ Reply Remaker::share(const wire::ShareReplica& request) {
   if (job_of(id) != nullptr) return Status(Code::kExists, "this home makes the part again");
   // Who makes its part again knows that it follows.
   if (const auto plan = spare_plans_.find(id); plan != spare_plans_.end())
-    follow_as_spare(wire::PlanPart(plan->second));
+    follow_as_spare(control::PlannedPart(plan->second));
   auto second = home_.share_closed(id);
   if (!second.is_ok()) return second.status();
   wire::Envelope out;
-  *out.mutable_reserved()->mutable_extent() = std::move(second).value();
+  wire::descriptor_to(second.value(), *out.mutable_reserved()->mutable_extent());
   return out;
 }
 
@@ -89,7 +93,7 @@ Status Remaker::note_home(const wire::SessionAt& told) {
 }
 
 Task<Reply> Remaker::digest(wire::DigestRequest request) {
-  const auto found = home_.find(request.extent(), Access::kRead);
+  const auto found = home_.find(wire::descriptor_from(request.extent()), Access::kRead);
   if (!found.is_ok()) co_return found.status();
   if (request.bytes_total() > kDigestBytesMax) co_return Status(Code::kTooLarge);
   auto made =

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "control/allocation_wire.h"
 #include "control/parts.h"
 #include "node/remaker.h"
 
@@ -17,16 +18,11 @@ using control::Task;
 namespace {
 
 /// Of the home of a living replica; otherwise of a spare home.
-bool is_peer(const wire::PlanPart& plan) {
-  const auto& peers = plan.give().part().peers();
-  return std::any_of(peers.begin(), peers.end(),
-                     [&](const auto& was) { return id_of(was) == id_of(plan.replica()); });
-}
+bool is_peer(const control::PlannedPart& plan) { return is_in(plan.give.part.peers, plan.replica); }
 
 /// Than those.
-bool has_others(const std::vector<control::Leases::HeldBy>& holds, const std::set<std::string>& those) {
-  return std::any_of(holds.begin(), holds.end(),
-                     [&](const auto& by) { return !those.contains(id_field(by.hold)); });
+bool has_others(const std::vector<control::Leases::HeldBy>& holds, const std::set<control::HoldId>& those) {
+  return std::any_of(holds.begin(), holds.end(), [&](const auto& by) { return !those.contains(by.hold); });
 }
 
 }  // namespace
@@ -37,14 +33,15 @@ bool Remaker::is_frozen(ExtentId id) const {
   return led || following_.contains(id) || home_.planned_as(id).has_value();
 }
 
-Status Remaker::plan(wire::PlanPart plan) {
-  const auto& part = plan.give().part();
-  if (part.now_size() < 2 + part.peers_size() || plan.of_size() < 2) return Code::kInvalidArgument;
+Status Remaker::plan(control::PlannedPart plan) {
+  const auto& part = plan.give.part;
+  if (part.now.size() < 2 + part.peers.size() || plan.of.size() < 2) return Code::kInvalidArgument;
   if (is_peer(plan)) return home_.plan(std::move(plan));
-  if (has_another_owner(plan.give())) return Code::kCancelled;  // late: it is given already
-  OCM_TRY(home_.give(plan.give(), false));  // from now on the end of the home that leads does not free it
+  if (has_another_owner(plan.give)) return Code::kCancelled;  // late: it is given already
+  OCM_TRY(home_.give(plan.give, false));  // from now on the end of the home that leads does not free it
   fault::reached(fault::State::kPartPlanned);
-  spare_plans_[id_of(plan.replica())] = std::move(plan);
+  const ExtentId replica = plan.replica;
+  spare_plans_[replica] = std::move(plan);
   return {};
 }
 
@@ -64,12 +61,12 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
     if (home_.is_here(id)) home_.thaw(id);  // the plan was taken back
     co_return Status(Code::kRevoked, "the replica was freed");
   }
-  const wire::PartMoved part = home_.plan_of(id)->give().part();
+  const control::PartMoved part = home_.plan_of(id)->give.part;
   std::set<std::string> planned_owners;
-  planned_owners.insert(owner_in(home_.plan_of(id)->give()));
-  const bool given_to_name = home_.plan_of(id)->give().has_published();
-  std::set<std::string> planned_holds;
-  for (const auto& hold : home_.plan_of(id)->give().holds()) planned_holds.insert(hold.hold_id());
+  planned_owners.insert(owner_in(home_.plan_of(id)->give));
+  const bool given_to_name = home_.plan_of(id)->give.published.has_value();
+  std::set<control::HoldId> planned_holds;
+  for (const auto& by : home_.plan_of(id)->give.holds) planned_holds.insert(by.hold);
   home_.switch_over(id, part);
   const ExtentId now = home_.present(id);
   if (const control::Lease* lease = home_.lease(now);
@@ -78,7 +75,7 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
     part_given(part, now, planned_owners);
   remade(part);
   tell_name(now);
-  log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now(0).node()}});
+  log::info("replica_follows", {{"extent", id.address.to_string()}, {"led_by", part.now[0].node}});
   co_return Status();
 }
 
@@ -89,11 +86,10 @@ void Remaker::settle_plans() {
     return !spare_plans_.contains(entry.first) && home_.plan_of(entry.first) == nullptr;
   });
   if (!cluster_.settled()) return;
-  std::map<ExtentId, wire::PlanPart> over;
+  std::map<ExtentId, control::PlannedPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
-      const wire::NodeView* leads =
-          cluster_.find_partition(id_of(plan.give().part().was()).address.partition());
+      const wire::NodeView* leads = cluster_.find_partition(plan.give.part.was.address.partition());
       if (leads == nullptr || is_state(*leads, control::NodeState::kDead) || is_in_force(plan))
         over[id] = plan;
     }
@@ -106,28 +102,26 @@ void Remaker::settle_plans() {
   }
 }
 
-bool Remaker::is_plan_there(const wire::PlanPart& plan) const {
-  const ExtentId id = id_of(plan.replica());
+bool Remaker::is_plan_there(const control::PlannedPart& plan) const {
+  const ExtentId id = plan.replica;
   return is_peer(plan) ? home_.plan_of(id) != nullptr : spare_plans_.contains(id) && home_.has(id);
 }
 
-bool Remaker::is_in_force(const wire::PlanPart& plan) const {
-  return !is_peer(plan) && !home_.lost_of(id_of(plan.replica())).empty();
+bool Remaker::is_in_force(const control::PlannedPart& plan) const {
+  return !is_peer(plan) && !home_.lost_of(plan.replica).empty();
 }
 
-Task<void> Remaker::settle(wire::PlanPart plan) {
-  const ExtentId id = id_of(plan.replica());
-  const wire::PartMoved follows = plan.give().part();
-  const std::vector<ExtentId> part = wire::ids_in(plan.of()), lost = wire::ids_in(plan.lost());
+Task<void> Remaker::settle(control::PlannedPart plan) {
+  const ExtentId id = plan.replica;
+  const control::PartMoved follows = plan.give.part;
   Status known(Code::kRevoked);
   if (!is_in_force(plan)) known = co_await hear_of_plan(plan);
   if (known.is_ok()) {
     const uint64_t silent_since_ns = leader_silent_ns_.try_emplace(id, core_.now_ns()).first->second;
-    known = co_await cluster_.settle_part(part, lost, id_of(follows.was()), id_of(follows.now(0)));
+    known = co_await cluster_.settle_part(plan.of, plan.lost, follows.was, follows.now[0].id);
     // It may only stand still, and have the end decided when it goes on. Another run of it does not, and the voters forget.
-    const wire::NodeView* leads = cluster_.find(follows.now(0).node());
-    const bool is_over =
-        leads != nullptr && leads->partition() != GlobalAddress(follows.now(0).address()).partition();
+    const wire::NodeView* leads = cluster_.find(follows.now[0].node);
+    const bool is_over = leads != nullptr && leads->partition() != follows.now[0].id.address.partition();
     const bool is_patient =
         !is_over && core_.now_ns() < silent_since_ns + 3 * core_.config.failure_deadline_ns();
     if (known.code() == Code::kLost && is_patient && !fault::at(fault::Point::kPlanThrownAway))
@@ -153,33 +147,30 @@ Task<void> Remaker::settle(wire::PlanPart plan) {
 
 /// Voters may have forgotten the part, and know it anew from who had slept through all that; a home of it that lives knows what
 /// it became.
-Task<Status> Remaker::hear_of_plan(wire::PlanPart plan) {
-  const wire::PartMoved follows = plan.give().part();
-  wire::ResolveRequest request;
-  *request.mutable_part() = plan.of();
+Task<Status> Remaker::hear_of_plan(control::PlannedPart plan) {
+  const control::PartMoved follows = plan.give.part;
   Answers leader, others;
   std::vector<Task<void>> tasks;
-  for (int i = 0; i < 1 + follows.peers_size() && i < follows.now_size(); ++i) {
-    const wire::NodeView* view = cluster_.find(follows.now(i).node());
-    const bool same =
-        view != nullptr && view->partition() == GlobalAddress(follows.now(i).address()).partition();
+  for (size_t i = 0; i < 1 + follows.peers.size() && i < follows.now.size(); ++i) {
+    const wire::NodeView* view = cluster_.find(follows.now[i].node);
+    const bool same = view != nullptr && view->partition() == follows.now[i].id.address.partition();
     if (same && view->name() != core_.name)
-      tasks.push_back(ask(view->name(), request, i == 0 ? leader : others, i == 0));
+      tasks.push_back(ask(view->name(), plan.of, i == 0 ? leader : others, i == 0));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
   const auto& remade = leader.remade ? leader.remade : others.remade;
   if (!remade) {
     co_return leader.unchanged ? Status(Code::kDeadline, "the home that leads goes on") : Status();
   }
-  const auto& now = remade->now();
+  const auto& now = remade->now;
   const bool follows_it = std::any_of(now.begin(), now.end(), [&](const auto& one) {
-    return id_of(one) == id_of(follows.now(0)) || id_of(one) == id_of(plan.give().replica());
+    return one.id == follows.now[0].id || one.id == plan.give.replica;
   });
   co_return follows_it ? Code::kRevoked : Code::kCancelled;
 }
 
-void Remaker::follow_as_spare(const wire::PlanPart& plan) {
-  if (given(plan.give()).is_ok()) spare_plans_.erase(id_of(plan.replica()));
+void Remaker::follow_as_spare(const control::PlannedPart& plan) {
+  if (given(plan.give).is_ok()) spare_plans_.erase(plan.replica);
 }
 
 void Remaker::look_at_leaders() {
@@ -204,8 +195,7 @@ void Remaker::look_at_leaders() {
   asked_leader_ns_ = std::move(asked);
 }
 
-Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
-  const std::vector<ExtentId> part = wire::ids_in(request.part());
+Task<Reply> Remaker::what_became_of(std::vector<ExtentId> part) {
   const auto frozen = [&] {  // or a second id, which answers when its part is switched over here
     return std::any_of(part.begin(), part.end(),
                        [&](ExtentId id) { return is_frozen(id) || (home_.is_second(id) && !home_.has(id)); });
@@ -215,9 +205,9 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   const bool still_frozen = frozen();
   wire::Envelope out;
   for (const ExtentId& id : part) {
-    const wire::PartMoved* remade = home_.remade(id);
+    const control::PartMoved* remade = home_.remade(id);
     if (remade == nullptr) continue;
-    *out.mutable_part_moved() = *remade;
+    control::to_wire(*remade, *out.mutable_part_moved());
     co_return out;
   }
   for (const ExtentId& id : part) {
@@ -229,7 +219,7 @@ Task<Reply> Remaker::what_became_of(wire::ResolveRequest request) {
   co_return Status(Code::kRevoked, "it is gone");
 }
 
-Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers& out, bool dead_too) {
+Task<void> Remaker::ask(std::string node, std::vector<ExtentId> part, Answers& out, bool dead_too) {
   const wire::NodeView* view = cluster_.find(node);
   const bool alive = view != nullptr && (!is_state(*view, control::NodeState::kDead) ||
                                          (dead_too && !fault::at(fault::Point::kPlanThrownAway)));
@@ -238,34 +228,35 @@ Task<void> Remaker::ask(std::string node, wire::ResolveRequest request, Answers&
     co_return;
   }
   wire::Envelope message;
-  *message.mutable_resolve() = std::move(request);
+  wire::add_refs(part, *message.mutable_resolve()->mutable_part());
   auto reply = co_await homes_.ask(node, std::move(message));
   if (!reply.is_ok() && reply.status().code() != Code::kRevoked)
     out.unheard = Status::of_node(Code::kPeerLost, node, ": " + std::string(reply.status().message()));
   if (!reply.is_ok() || !reply.value().has_part_moved()) co_return;
-  if (reply.value().part_moved().now_size() == 0) {
+  const wire::PartMoved& told = reply.value().part_moved();
+  if (told.now().empty()) {
     out.unchanged = true;
-    out.frozen = reply.value().part_moved().frozen();
+    out.frozen = told.frozen();
   } else {
-    out.remade = std::move(*reply.value().mutable_part_moved());
+    out.remade = control::from_wire(told);
   }
 }
 
-Task<Result<bool>> Remaker::look(wire::Allocation part) {
-  wire::ResolveRequest request;
+Task<Result<bool>> Remaker::look(std::vector<control::PlacedExtent> part) {
+  std::vector<ExtentId> ids;
   std::set<std::string> homes, others;
   Answers answers;
-  for (const auto& extent : part.extents()) {
-    if (extent.vacant()) continue;
-    *request.add_part() = ref_of(id_of(extent));
-    if (extent.lost()) continue;
+  for (const auto& extent : part) {
+    if (extent.vacant) continue;
+    ids.push_back(extent.id);
+    if (extent.lost) continue;
     // Another run of that daemon has nothing of it.
-    const wire::NodeView* view = cluster_.find(extent.node());
-    const bool same = view != nullptr && view->partition() == GlobalAddress(extent.address()).partition();
-    if (same) homes.insert(extent.node());
+    const wire::NodeView* view = cluster_.find(extent.node);
+    const bool same = view != nullptr && view->partition() == extent.id.address.partition();
+    if (same) homes.insert(extent.node);
     // A daemon that has not joined yet, or whose coordinator has just started, knows few nodes.
     if (view == nullptr)
-      answers.unheard = Status::of_node(Code::kPeerLost, extent.node(), " is not known here");
+      answers.unheard = Status::of_node(Code::kPeerLost, extent.node, " is not known here");
   }
   for (const auto& view : cluster_.view().nodes()) {
     if (!homes.contains(view.name()) && !is_state(view, control::NodeState::kDead))
@@ -275,7 +266,7 @@ Task<Result<bool>> Remaker::look(wire::Allocation part) {
   for (const auto* nodes : {&homes, &others}) {
     Answers now;
     std::vector<Task<void>> tasks;
-    for (const std::string& node : *nodes) tasks.push_back(ask(node, request, now));
+    for (const std::string& node : *nodes) tasks.push_back(ask(node, ids, now));
     co_await core_.env.join(std::move(tasks));
     if (now.remade) {
       remade(*now.remade);
@@ -288,16 +279,15 @@ Task<Result<bool>> Remaker::look(wire::Allocation part) {
   co_return Status(Code::kRevoked, "it was freed or removed");
 }
 
-Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replica, std::string node) {
+Task<Status> Remaker::check_revoked(control::Allocation allocation, ExtentId replica, std::string node) {
   const wire::NodeView* view = cluster_.find(node);
   if (view == nullptr || view->partition() != replica.address.partition()) co_return Status();
-  wire::ResolveRequest request;
-  for (const ExtentId& id : control::part_of(allocation, replica)) *request.add_part() = ref_of(id);
+  const std::vector<ExtentId> part = control::part_of(allocation, replica);
   Answers answers;
   const uint64_t patience_ns = core_.deadline_ns();
   do {  // A6; each answer takes half a deadline as long as it is frozen
     answers = {};
-    co_await ask(node, request, answers);
+    co_await ask(node, part, answers);
   } while (answers.frozen && core_.now_ns() < patience_ns && !fault::at(fault::Point::kFrozenForSilence));
   if (answers.remade) remade(*answers.remade);
   const bool answers_again = answers.unchanged && !answers.frozen;
@@ -306,16 +296,16 @@ Task<Status> Remaker::check_revoked(wire::Allocation allocation, ExtentId replic
   co_return Status();
 }
 
-Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire::ExtentDescriptor> others,
+Task<Status> Remaker::check_given_up(std::vector<ExtentId> part, std::vector<control::PlacedExtent> others,
                                      ExtentId replica, uint32_t epoch_before) {
   Answers answers;
   answers.unheard = Status(Code::kPeerLost, "no node with another replica answers: try again");
   std::vector<Task<void>> tasks;
   for (const auto& extent : others) {
-    const wire::NodeView* view = cluster_.find(extent.node());
+    const wire::NodeView* view = cluster_.find(extent.node);
     // Another run of that daemon has nothing of it.
-    if (view != nullptr && view->partition() == GlobalAddress(extent.address()).partition())
-      tasks.push_back(ask(extent.node(), part, answers));
+    if (view != nullptr && view->partition() == extent.id.address.partition())
+      tasks.push_back(ask(extent.node, part, answers));
   }
   co_await core_.env.join(std::move(tasks));
   if (answers.unchanged || !answers.remade) co_return answers.unchanged ? Status() : answers.unheard;
@@ -325,32 +315,29 @@ Task<Status> Remaker::check_given_up(wire::ResolveRequest part, std::vector<wire
   co_return Status(Code::kRevoked, "the part was made again and goes on under other ids");
 }
 
-bool Remaker::seems_to_live(const wire::ExtentDescriptor& extent) const {
-  const wire::NodeView* home = cluster_.find(extent.node());
-  return home != nullptr && home->partition() == GlobalAddress(extent.address()).partition() &&
+bool Remaker::seems_to_live(const ExtentDescriptor& extent) const {
+  const wire::NodeView* home = cluster_.find(extent.node);
+  return home != nullptr && home->partition() == extent.id.address.partition() &&
          !is_state(*home, control::NodeState::kDead);
 }
 
-Task<Result<wire::Allocation>> Remaker::resolve(std::shared_ptr<Session> session,
-                                                wire::ResolveRequest request) {
-  AllocationId id;
-  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+Task<Result<control::Allocation>> Remaker::resolve(std::shared_ptr<Session> session, AllocationId id,
+                                                   ExtentId asked, bool silent) {
   auto held = session->allocations.find(id);
   if (held == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   if (!held->second.is_whole())
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know the allocation's replicas");
-  const ExtentId asked = id_of(request.extent());
-  const wire::Allocation& record = held->second.allocation;
-  wire::Allocation part;
-  for (int i = 0; i < record.extents_size() && part.extents_size() == 0; ++i) {
-    if (id_of(record.extents(i)) != asked) continue;  // if none is, the program knows less than its daemon
-    if (request.silent() && seems_to_live(record.extents(i))) break;
-    for (int j = 0; j < record.extents_size(); ++j) {
-      if (control::part_at(record, j) == control::part_at(record, i)) *part.add_extents() = record.extents(j);
+  const control::Allocation& record = held->second.allocation;
+  std::vector<control::PlacedExtent> part;
+  for (size_t i = 0; i < record.extents.size() && part.empty(); ++i) {
+    if (record.extents[i].id != asked) continue;  // if none is, the program knows less than its daemon
+    if (silent && seems_to_live(record.extents[i])) break;
+    for (size_t j = 0; j < record.extents.size(); ++j) {
+      if (control::part_at(record, j) == control::part_at(record, i)) part.push_back(record.extents[j]);
     }
   }
-  if (part.extents_size() == 0) co_return record;
+  if (part.empty()) co_return record;
   const auto known = co_await look(std::move(part));
   if (!known.is_ok()) co_return known.status();
   held = session->allocations.find(id);
@@ -363,11 +350,11 @@ Task<bool> Remaker::follow(std::shared_ptr<Session> session, AllocationId id, st
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !held->second.is_whole()) co_return false;
   const auto wanted = unheard == nullptr ? std::set<uint32_t>() : std::exchange(*unheard, {});
-  std::map<uint32_t, wire::Allocation> parts;  // as they are known now
-  const wire::Allocation& record = held->second.allocation;
-  for (int i = 0; i < record.extents_size(); ++i) {
+  std::map<uint32_t, std::vector<control::PlacedExtent>> parts;  // as they are known now
+  const control::Allocation& record = held->second.allocation;
+  for (size_t i = 0; i < record.extents.size(); ++i) {
     const uint32_t part = control::part_at(record, i);
-    if (wanted.empty() || wanted.contains(part)) *parts[part].add_extents() = record.extents(i);
+    if (wanted.empty() || wanted.contains(part)) parts[part].push_back(record.extents[i]);
   }
   bool found = false;
   for (auto& [part, before] : parts) {

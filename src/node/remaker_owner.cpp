@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
 #include "node/remaker.h"
 #include "node/standing.h"
 
@@ -12,7 +14,7 @@ using control::Task;
 
 namespace {
 
-constexpr int kHoldsMax = 16384;  // of one message
+constexpr size_t kHoldsMax = 16384;  // of one message
 
 std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& holds) {
   std::vector<control::HoldId> out;
@@ -22,73 +24,62 @@ std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& 
 
 }  // namespace
 
-void Remaker::set_extent(const wire::ExtentDescriptor& extent, wire::ReleaseRequest& out) {
-  out.set_address(extent.address());
-  out.set_generation(extent.generation());
-  out.set_capability(extent.capability());
-}
-
-std::optional<wire::GiveReplica> Remaker::owner_of(ExtentId here) const {
+std::optional<control::GivenReplica> Remaker::owner_of(ExtentId here) const {
   const control::Lease* lease = home_.lease(here);
   if (lease == nullptr) return std::nullopt;
-  wire::GiveReplica out;
+  control::GivenReplica out;
   if (!lease->session) {
-    const wire::Allocation* published = home_.published_with(here);
+    const control::Allocation* published = home_.published_with(here);
     if (published == nullptr) return std::nullopt;
-    *out.mutable_published() = *published;
-    out.set_attempt(lease->attempt);
+    out.published = *published;
+    out.attempt = lease->attempt;
     return out;
   }
   const auto owner = home_.vouching(*lease->session);
   if (!owner) return std::nullopt;
-  out.set_session_id(id_field(*lease->session));
-  out.set_owner_node(owner->node);
-  out.set_owner_incarnation(id_field(owner->incarnation));
+  out.session = *lease->session;
+  out.owner_node = owner->node;
+  out.owner_incarnation = owner->incarnation;
   return out;
 }
 
-void Remaker::add_holds(wire::GiveReplica& give, ExtentId here, const Holds& only) const {
-  if (!give.has_published()) return;
+void Remaker::add_holds(control::GivenReplica& give, ExtentId here, const Holds& only) const {
+  if (!give.published) return;
   const Holds all =
       only ? only : std::make_shared<const std::vector<control::Leases::HeldBy>>(home_.holds_on(here));
   for (const control::Leases::HeldBy& by : *all) {
-    if (give.holds_size() == kHoldsMax) break;
-    if (only && !home_.has_hold(by)) continue;
-    auto& hold = *give.add_holds();
-    hold.set_session_id(id_field(by.session));
-    hold.set_owner_node(by.node);
-    hold.set_owner_incarnation(id_field(by.incarnation));
-    hold.set_hold_id(id_field(by.hold));
+    if (give.holds.size() == kHoldsMax) break;
+    if (!only || home_.has_hold(by)) give.holds.push_back(by);
   }
 }
 
-Task<Status> Remaker::tell_owner(wire::GiveReplica owned, std::string node,
+Task<Status> Remaker::tell_owner(control::GivenReplica owned, std::string node,
                                  std::optional<control::HoldId> hold) {
   wire::Envelope message;
   auto& note = *message.mutable_session_at();
-  note.set_session_id(owned.session_id());
-  note.set_owner_incarnation(owned.owner_incarnation());  // another run may not have taken the session up yet
+  note.set_session_id(id_field(owned.session));
+  note.set_owner_incarnation(
+      id_field(owned.owner_incarnation));  // another run may not have taken the session up yet
   note.set_node(std::move(node));
   if (hold) note.set_hold_id(id_field(*hold));
-  const auto reply = co_await homes_.ask(owned.owner_node(), std::move(message));
+  const auto reply = co_await homes_.ask(owned.owner_node, std::move(message));
   co_return reply.status();
 }
 
-void Remaker::note_told(Job& job, wire::GiveReplica& give) {
-  give.clear_instead_of();
-  for (const std::string& owner : job.owners) give.add_instead_of(owner);
+void Remaker::note_told(Job& job, control::GivenReplica& give) {
+  give.instead_of.assign(job.owners.begin(), job.owners.end());
   job.owners.insert(owner_in(give));
   job.told = give;
 }
 
 Task<bool> Remaker::give(std::shared_ptr<Job> job) {
-  std::optional<wire::GiveReplica> request = next_part(*job);
+  std::optional<control::GivenReplica> request = next_part(*job);
   if (!request && job->goes_on_elsewhere()) request = job->told;
-  if (!request || !request->has_part()) co_return false;
+  if (!request || request->part.now.empty()) co_return false;
   note_told(*job, *request);
   const bool changed = job->given_to != owner_in(*request);  // since they heard
   job->given_to = owner_in(*request);
-  job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : id_of(job->now)));
+  job->given_holds = ids_of(home_.holds_on(job->steps.is_frozen() ? job->was : job->now.id));
   bool all = true;
   for (auto* homes : {&job->spares, &job->peers}) {
     for (Spare& home : *homes) {
@@ -100,17 +91,17 @@ Task<bool> Remaker::give(std::shared_ptr<Job> job) {
   co_return all;
 }
 
-Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
-  if (!request.has_published() && !home.owner_told) {  // it was a name's when the replica was reserved
+Task<bool> Remaker::give_to(Spare& home, control::GivenReplica request) {
+  if (!request.published && !home.owner_told) {  // it was a name's when the replica was reserved
     const Status told = co_await tell_owner(request, home.node);
     home.owner_told = told.is_ok();
     if (!home.owner_told && !is_of_former_run(request, told)) co_return false;
   }
-  *request.mutable_replica() = ref_of(id_of(home.extent));
-  std::set<std::string> owners(request.instead_of().begin(), request.instead_of().end());
+  request.replica = home.extent.id;
+  std::set<std::string> owners(request.instead_of.begin(), request.instead_of.end());
   owners.insert(owner_in(request));
   wire::Envelope message;
-  *message.mutable_give_replica() = std::move(request);
+  control::to_wire(request, *message.mutable_give_replica());
   const auto reply = co_await homes_.ask(home.node, std::move(message));
   const Code code = reply.status().code();
   // As good as heard: its session is over, and so is the part; or it is not there any more. Any other refusal may pass.
@@ -120,10 +111,9 @@ Task<bool> Remaker::give_to(Spare& home, wire::GiveReplica request) {
 }
 
 Task<Status> Remaker::is_there(std::string node, ExtentId replica) {
-  wire::ResolveRequest request;
-  *request.add_part() = ref_of(replica);
   Answers answers;
-  co_await ask(std::move(node), std::move(request), answers);
+  std::vector<ExtentId> part(1, replica);
+  co_await ask(std::move(node), std::move(part), answers);
   if (!answers.unheard.is_ok()) co_return answers.unheard;
   if (answers.remade) remade(*answers.remade);
   const bool there = answers.unchanged || answers.remade;
@@ -153,18 +143,18 @@ Task<void> Remaker::lose_what_is_gone(std::vector<ExtentId> part, ExtentId here,
 }
 
 void Remaker::miss_what_is_gone(Job& job) {
-  const std::vector<ExtentId> part = wire::ids_in(job.follows.now());
+  const std::vector<ExtentId> part = control::ids_in(job.follows.now);
   for (auto* homes : {&job.spares, &job.peers}) {
     for (Spare& home : *homes) {
       if (!home.gone || std::exchange(home.is_missed, true)) continue;
-      core_.env.spawn(lose_what_is_gone(part, id_of(job.now), id_of(home.extent), home.node));
+      core_.env.spawn(lose_what_is_gone(part, job.now.id, home.extent.id, home.node));
     }
   }
 }
 
 void Remaker::switch_over(Job& job) {
   fault::reached(fault::State::kReplicaRemade);
-  if (static_cast<size_t>(job.follows.now_size()) < job.wanted) fault::reached(fault::State::kRemadeShort);
+  if (job.follows.now.size() < job.wanted) fault::reached(fault::State::kRemadeShort);
   if (job.lost.empty()) fault::reached(fault::State::kVacancyFilled);
   const control::Lease* lease = home_.lease(job.was);
   std::string owner;  // of a session
@@ -177,45 +167,45 @@ void Remaker::switch_over(Job& job) {
   const std::string owner_now = lease != nullptr ? lease->owner() : std::string();
   home_.switch_over(job.was, job.follows);
   if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
-  const bool held_since = named && ids_of(home_.holds_on(id_of(job.now))) != job.given_holds;
+  const bool held_since = named && ids_of(home_.holds_on(job.now.id)) != job.given_holds;
   if ((!job.given_to.empty() && job.given_to != owner_now) || held_since)
-    part_given(job.follows, id_of(job.now), job.owners);
+    part_given(job.follows, job.now.id, job.owners);
   miss_what_is_gone(job);
   const auto made =
       std::find_if(job.spares.begin(), job.spares.end(), [](const Spare& home) { return !home.gone; });
   if (made == job.spares.end()) {
-    tell_failed(id_of(job.now), Remake::Step::kGive);
+    tell_failed(job.now.id, control::Remake::Step::kGive);
   } else if (!job.goes_on_elsewhere()) {
     log::info("replica_made_again", {{"extent", job.was.address.to_string()},
-                                     {"now", id_of(job.now).address.to_string()},
+                                     {"now", job.now.id.address.to_string()},
                                      {"bytes", job.bytes},
                                      {"node", made->node},
-                                     {"there", id_of(made->extent).address.to_string()}});
+                                     {"there", made->extent.id.address.to_string()}});
   }
   remade(job.follows);
   if (named) {
-    tell_name(id_of(job.now));
+    tell_name(job.now.id);
   } else if (!owner.empty() && owner != core_.name) {
     wire::Envelope message;
-    *message.mutable_part_moved() = job.follows;
+    control::to_wire(job.follows, *message.mutable_part_moved());
     homes_.tell(owner, homes_.run_of(owner), std::move(message));
   }
 }
 
-bool Remaker::has_another_owner(const wire::GiveReplica& give) const {
-  const control::Lease* lease = home_.lease(id_of(give.replica()));
+bool Remaker::has_another_owner(const control::GivenReplica& give) const {
+  const control::Lease* lease = home_.lease(give.replica);
   if (lease == nullptr) return false;
-  if (give.has_published() && !lease->session) return false;  // the records are merged
-  return lease->owner() != owner_in(give) && !lease->is_of(give.instead_of());
+  if (give.published && !lease->session) return false;  // the records are merged
+  return lease->owner() != owner_in(give) && !lease->is_of(give.instead_of);
 }
 
-Status Remaker::given(const wire::GiveReplica& give) {
+Status Remaker::given(const control::GivenReplica& give) {
   if (has_another_owner(give)) {  // M11
-    home_.lead_to(give.part(), id_of(give.replica()));
+    home_.lead_to(give.part, give.replica);
     return {};
   }
   OCM_TRY(home_.give(give));
-  if (give.has_published() && !fault::at(fault::Point::kNewsOfOne)) tell_name(id_of(give.replica()));
+  if (give.published && !fault::at(fault::Point::kNewsOfOne)) tell_name(give.replica);
   for (control::Leases::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));
   return {};
 }
@@ -236,45 +226,39 @@ Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
   while (!core_.draining && home_.has_hold(by.session, by.hold)) {
     const auto owner = home_.vouching(by.session);
     if (!owner) co_return;
-    wire::GiveReplica held;
-    held.set_session_id(id_field(by.session));
-    held.set_owner_node(owner->node);
-    held.set_owner_incarnation(id_field(owner->incarnation));
+    control::GivenReplica held;
+    held.session = by.session;
+    held.owner_node = owner->node;
+    held.owner_incarnation = owner->incarnation;
     const Status told = co_await tell_owner(std::move(held), core_.name, by.hold);
-    if (told.code() == Code::kNotFound) {
-      wire::HoldRequest ended;
-      ended.set_session_id(id_field(by.session));
-      ended.set_hold_id(id_field(by.hold));
-      ended.set_end(true);
-      (void)home_.hold(ended);
-    }
+    if (told.code() == Code::kNotFound) home_.end_hold(by.session, by.hold);
     if (!Homes::is_unheard(told)) co_return;
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
   }
 }
 
-void Remaker::part_freed(const wire::PartMoved& part, const std::set<std::string>& owners) {
-  for (const auto& extent : part.now()) {
-    if (extent.node() != core_.name) release_replica(extent, owners);
+void Remaker::part_freed(const control::PartMoved& part, const std::set<std::string>& owners) {
+  for (const auto& extent : part.now) {
+    if (extent.node != core_.name) release_replica(extent, owners);
   }
 }
 
-void Remaker::part_given(const wire::PartMoved& part, ExtentId here, std::set<std::string> instead_of) {
+void Remaker::part_given(const control::PartMoved& part, ExtentId here, std::set<std::string> instead_of) {
   if (!owner_of(here)) return;
   fault::reached(fault::State::kOwnerCorrected);
   for (const auto& replica : new_replicas(part))
     core_.env.spawn(correct_owner(replica, part, here, instead_of));
 }
 
-std::vector<wire::ExtentDescriptor> Remaker::new_replicas(const wire::PartMoved& part) const {
-  std::vector<wire::ExtentDescriptor> out;
-  for (int i = 1 + part.peers_size(); i < part.now_size(); ++i) {
-    if (part.now(i).node() != core_.name) out.push_back(part.now(i));
+std::vector<ExtentDescriptor> Remaker::new_replicas(const control::PartMoved& part) const {
+  std::vector<ExtentDescriptor> out;
+  for (size_t i = 1 + part.peers.size(); i < part.now.size(); ++i) {
+    if (part.now[i].node != core_.name) out.push_back(part.now[i]);
   }
   return out;
 }
 
-void Remaker::held_late(const wire::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+void Remaker::held_late(const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
   std::shared_ptr<HeldLate>& late = held_late_[here];
   if (!late) late = std::make_shared<HeldLate>();
   late->part = part;
@@ -297,7 +281,7 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
     const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), kHoldsMax));
     const Holds told = std::make_shared<const std::vector<control::Leases::HeldBy>>(all.begin(), end);
     all.erase(all.begin(), end);
-    const wire::PartMoved part = late->part;
+    const control::PartMoved part = late->part;
     std::vector<Task<void>> tasks;
     for (const auto& replica : new_replicas(part))
       tasks.push_back(correct_owner(replica, part, here, std::set<std::string>(), told));
@@ -306,41 +290,41 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
   held_late_.erase(here);
 }
 
-bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told) const {
-  const wire::NodeView* owner = cluster_.find(give.owner_node());
-  const bool same = owner != nullptr && owner->incarnation() == give.owner_incarnation();
+bool Remaker::is_of_former_run(const control::GivenReplica& give, const Status& told) const {
+  const wire::NodeView* owner = cluster_.find(give.owner_node);
+  const bool same = owner != nullptr && owner->incarnation() == id_field(give.owner_incarnation);
   return !same && told.code() != Code::kNotFound;
 }
 
-void Remaker::release_replica(const wire::ExtentDescriptor& replica,
-                              const std::set<std::string>& instead_of) {
+void Remaker::release_replica(const ExtentDescriptor& replica, const std::set<std::string>& instead_of) {
+  control::ReleaseRequest request{
+      .session = {}, .extent = replica.id, .capability = replica.capability, .holders_keep = true};
+  request.instead_of.assign(instead_of.begin(), instead_of.end());
   wire::Envelope message;
-  set_extent(replica, *message.mutable_release());
-  message.mutable_release()->set_holders_keep(true);
-  for (const std::string& owner : instead_of) message.mutable_release()->add_instead_of(owner);
-  homes_.tell(replica.node(), GlobalAddress(replica.address()).partition(), std::move(message));
+  control::to_wire(request, *message.mutable_release());
+  homes_.tell(replica.node, replica.id.address.partition(), std::move(message));
 }
 
-Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMoved part, ExtentId here,
+Task<void> Remaker::correct_owner(ExtentDescriptor replica, control::PartMoved part, ExtentId here,
                                   std::set<std::string> instead_of, Holds only) {
-  const uint32_t partition = GlobalAddress(replica.address()).partition();
-  const uint32_t shown = homes_.run_of(replica.node());
-  while (!core_.draining && !homes_.is_over(replica.node(), partition, shown)) {
-    std::optional<wire::GiveReplica> owner = owner_of(home_.present(here));  // as it is now
+  const uint32_t partition = replica.id.address.partition();
+  const uint32_t shown = homes_.run_of(replica.node);
+  while (!core_.draining && !homes_.is_over(replica.node, partition, shown)) {
+    std::optional<control::GivenReplica> owner = owner_of(home_.present(here));  // as it is now
     if (!owner) co_return;
-    wire::GiveReplica give = std::move(*owner);
+    control::GivenReplica give = std::move(*owner);
     add_holds(give, home_.present(here), only);
-    *give.mutable_part() = part;
-    *give.mutable_replica() = ref_of(id_of(replica));
-    for (const std::string& before : instead_of) give.add_instead_of(before);
+    give.part = part;
+    give.replica = replica.id;
+    give.instead_of.assign(instead_of.begin(), instead_of.end());
     instead_of.insert(owner_in(give));
     Status done;
     bool is_home_asked = false;
-    if (!give.has_published()) done = co_await tell_owner(give, replica.node());
+    if (!give.published) done = co_await tell_owner(give, replica.node);
     if (done.is_ok() || is_of_former_run(give, done)) {
       wire::Envelope message;
-      *message.mutable_give_replica() = give;
-      const auto reply = co_await homes_.ask(replica.node(), std::move(message));
+      control::to_wire(give, *message.mutable_give_replica());
+      const auto reply = co_await homes_.ask(replica.node, std::move(message));
       done = reply.status();
       is_home_asked = true;
     }
@@ -348,8 +332,8 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
     if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {
-      core_.env.spawn(lose_what_is_gone(wire::ids_in(part.now()), home_.present(here), id_of(replica),
-                                        replica.node()));
+      core_.env.spawn(
+          lose_what_is_gone(control::ids_in(part.now), home_.present(here), replica.id, replica.node));
       co_return;
     }
     if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended

@@ -134,16 +134,16 @@ std::string session_json(const wire::SessionStats& s) {
       .done();
 }
 
-std::string name_json(const wire::Allocation& a) {
+std::string name_json(const control::NameList::Entry& name) {
   return Object()
-      .text("name", a.name())
-      .number("bytes", a.bytes_total())
-      .text("layout", layout_name(static_cast<Layout>(a.layout())))
-      .number("extents", a.extents_count())
-      .number("replicas_missing", a.lost() ? 0 : a.lost_count())
-      .number("owner_uid", a.owner_uid())
-      .number("mode", a.mode())
-      .raw("lost", a.lost() ? "true" : "false")
+      .text("name", name.name)
+      .number("bytes", name.bytes_total)
+      .text("layout", layout_name(name.layout))
+      .number("extents", name.extents)
+      .number("replicas_missing", name.lost ? 0 : name.lost_extents)
+      .number("owner_uid", name.owner_uid)
+      .number("mode", name.mode)
+      .raw("lost", name.lost ? "true" : "false")
       .done();
 }
 
@@ -302,7 +302,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
 }
 
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
-                        const wire::NameList* names, const std::string& coordinator_error,
+                        const control::NameList* names, const std::string& coordinator_error,
                         const Limits& limits) {
   Object out;
   out.text("node", stats.node())
@@ -324,8 +324,7 @@ std::string status_json(const wire::Stats& stats, const wire::ClusterView& view,
       .raw("nodes", list(view.nodes(), node_json))
       .raw("fabrics", list(stats.fabrics(), fabric_json));
   if (names != nullptr) {
-    out.raw("sessions", list(stats.sessions(), session_json))
-        .raw("names", list(names->allocations(), name_json));
+    out.raw("sessions", list(stats.sessions(), session_json)).raw("names", list(names->entries, name_json));
   }
   return out.done() + "\n";
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "control.pb.h"
+#include "control/names.h"
 #include "fabric/registry/servers.h"
 #include "node/metrics.h"
 
@@ -22,7 +23,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.
 std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
-                        const wire::NameList* names, const std::string& coordinator_error,
+                        const control::NameList* names, const std::string& coordinator_error,
                         const Limits& limits);
 
 /// What a stop would take, as `ocm stop-check --json` prints it.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "control/allocation_wire.h"
 #include "control/parts.h"
 #include "node/standing.h"
 #include "os/crypto.h"
@@ -189,7 +190,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   HeldAllocation& asked = it->second;
   // The program may not have heard that it was done; and after this daemon restarted no home may have said whose it is.
-  const bool same_again = asked.named && asked.allocation.name() == request.name();
+  const bool same_again = asked.named && asked.allocation.name == request.name();
   if (!asked.owned && !same_again && !(asked.claimed_quota_bytes && asked.may_be_named))
     co_return asked.claimed_quota_bytes ? unsettled(*session, asked)
                                         : Status(Code::kExists, "the allocation is published");
@@ -198,10 +199,11 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   if (!asked.is_whole()) {
     co_return Status(Code::kUnsupported, "the daemon restarted and does not know this allocation's layout");
   }
-  auto charged = sessions_.charge_record(session->uid, asked.allocation);
-  if (!charged.is_ok()) co_return charged.status();
   wire::Envelope message;
   auto& out = *message.mutable_publish();
+  control::to_wire(asked.allocation, *out.mutable_allocation());
+  auto charged = sessions_.charge_record(session->uid, out.allocation().ByteSizeLong());
+  if (!charged.is_ok()) co_return charged.status();
   out.set_name(request.name());
   out.set_mode(request.mode());
   out.set_session_id(id_field(session->id));
@@ -223,7 +225,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   for (bool first = true;; first = false) {
     const auto held = session->allocations.find(id);
     if (held == session->allocations.end()) co_return reply.status();
-    *out.mutable_allocation() = held->second.allocation;
+    out.mutable_allocation()->Clear();
+    control::to_wire(held->second.allocation, *out.mutable_allocation());
     out.mutable_allocation()->set_owner_uid(session->uid);
     const bool replicas = control::has_replicas(held->second.allocation);
     const uint64_t asked_ns = core_.now_ns();
@@ -269,8 +272,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   again->second.named = true;
   again->second.record = std::move(charged).value();  // it is in nobody's pool once the name is removed
   again->second.claimed_quota_bytes.reset();
-  again->second.allocation.set_name(request.name());
-  again->second.allocation.set_mode(request.mode());
+  again->second.allocation.name = request.name();
+  again->second.allocation.mode = request.mode();
   session->bytes_held -= std::min(session->bytes_held, again->second.quota_bytes);
   sessions_.refund(session->uid, again->second.quota_bytes);  // charged at the homes from now on
   again->second.quota_bytes = 0;
@@ -283,19 +286,19 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
                                  uint64_t until_ns) {
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
-  const auto node_of = [this](const wire::ExtentDescriptor& extent) {
-    const wire::NodeView* node = cluster_.find(extent.node());
+  const auto node_of = [this](const ExtentDescriptor& extent) {
+    const wire::NodeView* node = cluster_.find(extent.node);
     return node;
   };
-  const auto is_other_run = [](const wire::NodeView& node, const wire::ExtentDescriptor& extent) {
-    return node.partition() != GlobalAddress(extent.address()).partition();
+  const auto is_other_run = [](const wire::NodeView& node, const ExtentDescriptor& extent) {
+    return node.partition() != extent.id.address.partition();
   };
   std::map<uint32_t, size_t> living;  // by part
-  for (const auto& extent : held->second.allocation.extents()) {
+  for (const auto& extent : held->second.allocation.extents) {
     const wire::NodeView* node = node_of(extent);
-    if (!extent.lost() && node != nullptr && !is_other_run(*node, extent) &&
+    if (!extent.lost && node != nullptr && !is_other_run(*node, extent) &&
         !is_state(*node, control::NodeState::kDead))
-      ++living[extent.part()];
+      ++living[extent.part];
   }
   struct MayBeGone {
     wire::LostReplicaRequest request;
@@ -304,19 +307,19 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
     bool lives = false, is_there = false;
   };
   std::vector<MayBeGone> gone;
-  for (const auto& extent : held->second.allocation.extents()) {
+  for (const auto& extent : held->second.allocation.extents) {
     const wire::NodeView* node = node_of(extent);
-    if (extent.lost() || node == nullptr || !living.contains(extent.part())) continue;
+    if (extent.lost || node == nullptr || !living.contains(extent.part)) continue;
     const bool other_run = is_other_run(*node, extent);
     const bool dead = !other_run && is_state(*node, control::NodeState::kDead);
     const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && other_run);
     if (!dead && !is_asked) continue;
     MayBeGone& one = gone.emplace_back();
     one.request.set_allocation_id(id_field(id));
-    one.request.set_address(extent.address());
-    one.request.set_generation(extent.generation());
-    one.part = extent.part();
-    if (!dead) one.asked = extent.node();
+    one.request.set_address(extent.id.address.bits());
+    one.request.set_generation(extent.id.generation);
+    one.part = extent.part;
+    if (!dead) one.asked = extent.node;
     one.lives = !dead && !other_run;
   }
   for (MayBeGone& one : gone) {
@@ -347,18 +350,17 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   *message.mutable_attach() = std::move(request);
   auto reply = co_await ask_of_names(session, std::move(message));
   if (!reply.is_ok()) co_return reply.status();
-  const wire::Allocation& found = reply.value().allocation();
-  AllocationId id;
-  if (!read_id(found.allocation_id(), id)) co_return Status(Code::kProtocol, "malformed allocation");
+  auto read = control::from_wire(reply.value().allocation());
+  if (!read.is_ok() || !read.value().has_id()) co_return Status(Code::kProtocol, "malformed allocation");
+  const control::Allocation found = std::move(read).value();
+  const AllocationId id = found.id;
   // Also of what is there already: it may be freed while homes are asked for a hold.
-  auto charged = sessions_.charge_record(session->uid, found);
+  auto charged = sessions_.charge_record(session->uid, reply.value().allocation().ByteSizeLong());
   if (!charged.is_ok()) co_return charged.status();
-  wire::Allocation out = found;
+  const auto held = hold ? core_.env.random_id<control::HoldId>() : control::HoldId();
   if (hold) {
-    const auto held = core_.env.random_id<control::HoldId>();
     const Status status = co_await holds_.begin(session, held, found);
     if (!status.is_ok()) co_return status;
-    out.set_hold_id(id_field(held));
   }
   // One record serves all handles: each has its own access, the record the highest of them.
   const auto known = session->allocations.find(id);
@@ -371,7 +373,9 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     const bool whole = session->allocations.take_grant(known, found);
     if (!whole) (void)co_await remaker_.follow(session, id);
   }
-  co_return allocation_reply(*session, std::move(out));
+  Reply out = allocation_reply(*session, found, false);
+  if (hold) out.message.mutable_allocation()->set_hold_id(id_field(held));
+  co_return out;
 }
 
 Task<Reply> Service::remove_name(std::shared_ptr<Session> session, wire::Envelope request) {
@@ -429,8 +433,8 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   if (held == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
   // Until the first wait: it may be freed meanwhile.
-  const wire::Allocation& allocation = held->second.allocation;
-  if (allocation.access() != static_cast<uint32_t>(Access::kReadWrite)) {
+  const control::Allocation& allocation = held->second.allocation;
+  if (allocation.access != Access::kReadWrite) {
     co_return Status(Code::kPermission, "a read-only holder drops no replica");
   }
   if (!held->second.is_whole())
@@ -443,16 +447,14 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
   OCM_DASSERT(is_in(part, replica));
   if (part.size() == 1) co_return Status(Code::kLost, "it is the last replica");
   std::string node;
-  wire::ResolveRequest asked;
-  std::vector<wire::ExtentDescriptor> others;
+  std::vector<control::PlacedExtent> others;
   uint32_t epoch_before = 0;
-  for (const ExtentId& one : part) *asked.add_part() = ref_of(one);
-  for (const auto& extent : allocation.extents()) {
-    const bool of_part = std::find(part.begin(), part.end(), id_of(extent)) != part.end();
-    if (of_part && !extent.lost() && extent.address() != request.address()) others.push_back(extent);
-    if (extent.address() != request.address()) continue;
-    node = extent.node();
-    epoch_before = extent.epoch();
+  for (const auto& extent : allocation.extents) {
+    const bool is_it = extent.id.address == replica.address;
+    if (is_in(part, extent.id) && !extent.lost && !is_it) others.push_back(extent);
+    if (!is_it) continue;
+    node = extent.node;
+    epoch_before = extent.epoch;
   }
   if (request.revoked()) {
     const Status revoked = co_await remaker_.check_revoked(allocation, replica, node);
@@ -471,8 +473,7 @@ Task<Reply> Service::lost_replica(std::shared_ptr<Session> session, wire::LostRe
       co_await cluster_.lose_replica(part, replica, node, session->uid, std::move(known), until_ns);
   if (!lost.is_ok()) co_return lost;
   if (!fault::at(fault::Point::kFormerNotAsked)) {
-    const Status given_up =
-        co_await remaker_.check_given_up(std::move(asked), std::move(others), replica, epoch_before);
+    const Status given_up = co_await remaker_.check_given_up(part, std::move(others), replica, epoch_before);
     if (!given_up.is_ok()) co_return given_up;
   }
   const auto again = session->allocations.find(id);

@@ -55,8 +55,10 @@ class Service {
   control::Task<control::Reply> resolve(std::shared_ptr<Session> session, wire::ResolveRequest request);
   control::Reply restore(const std::shared_ptr<Session>& session, const wire::SessionRestore& shown);
   control::Task<control::Reply> reserve(wire::ReserveRequest request);
-  /// The allocation is the session's: with what its program shows the next run of this daemon.
-  control::Reply allocation_reply(const Session& session, Result<wire::Allocation> made) const;
+  /// The allocation is the session's: with what its program shows the next run of this daemon. `is_record`: it is what the
+  /// session has on record.
+  control::Reply allocation_reply(const Session& session, const Result<control::Allocation>& made,
+                                  bool is_record) const;
 
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);

@@ -1,12 +1,43 @@
 // Who answers what: the requests of this host's programs, and those that other daemons have for a home.
 #include <utility>
 
+#include "control/allocation_wire.h"
+#include "control/home_requests_wire.h"
+#include "fabric/registry/registry.h"
 #include "node/service.h"
 
 namespace ocm::node {
 
 using control::Reply;
 using control::Task;
+
+namespace {
+
+Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memory::Entries kinds) {
+  if (!is_kind(r.kind())) return Status(Code::kInvalidArgument, "unknown kind");
+  if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
+  if (!is_fabric(r.fabric())) return Status(Code::kInvalidArgument, "unknown fabric");
+  control::PlaceRequest out;
+  out.bytes_total = r.bytes_total();
+  out.kind = static_cast<Kind>(r.kind());
+  const memory::Entry* kind = memory::find_entry(out.kind, kinds);
+  out.kind_built = kind != nullptr;
+  if (kind != nullptr && !kind->traits.replicas && r.layout() == static_cast<uint32_t>(Layout::kReplicated)) {
+    return Status(Code::kUnsupported,
+                  std::string("memory of kind ") + kind_name(out.kind) + " has no replicas");
+  }
+  out.layout = static_cast<Layout>(r.layout());
+  out.extents = r.extents();
+  out.chunk_bytes = r.chunk_bytes();
+  out.nodes.assign(r.nodes().begin(), r.nodes().end());
+  out.fabric = static_cast<Fabric>(r.fabric());
+  const fabric::Entry* entry = fabric::find_entry(out.fabric);
+  out.own_node_only = entry != nullptr && entry->traits.own_node;
+  out.flags = r.flags();
+  return out;
+}
+
+}  // namespace
 
 void Service::enter_programs() {
   using Asker = std::shared_ptr<Session>;
@@ -23,7 +54,12 @@ void Service::enter_programs() {
     return join(*session, request.join());
   });
   on.on_now(Body::kOpenExtent, [this](const Asker&, const wire::Envelope& request) -> Reply {
-    auto fd = home_.open(request.open_extent());
+    const wire::OpenExtentRequest& asked = request.open_extent();
+    if (asked.access() != 1 && asked.access() != 3) return Status(Code::kInvalidArgument, "unknown access");
+    ExtentDescriptor extent;
+    extent.id = id_of(asked);
+    (void)read_id(asked.capability(), extent.capability);
+    auto fd = home_.open(extent, static_cast<Access>(asked.access()));
     if (!fd.is_ok()) return fd.status();
     Reply reply;
     reply.fds.push_back(std::move(fd).value());
@@ -70,8 +106,9 @@ void Service::enter_peers() {
   on.on(Body::kReserve, [this](const std::string&, wire::Envelope request) {
     return reserve(std::move(*request.mutable_reserve()));
   });
-  on.on_now(Body::kRelease, [this](const std::string&, const wire::Envelope& request) {
-    return home_.release(request.release());
+  on.on_now(Body::kRelease, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    const auto asked = control::from_wire(request.release());
+    return asked.is_ok() ? home_.release(asked.value()) : asked.status();
   });
   on.on_now(Body::kSessionEnd, [this](const std::string&, const wire::Envelope& request) -> Reply {
     SessionId id;
@@ -83,8 +120,19 @@ void Service::enter_peers() {
     home_.end_session(id, told_by);
     return Status();
   });
-  on.on_now(Body::kHold, [this](const std::string&, const wire::Envelope& request) {
-    return reply_with(home_.hold(request.hold()), &wire::Envelope::mutable_held);
+  on.on_now(Body::kHold, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    const auto asked = control::from_wire(request.hold());
+    if (!asked.is_ok()) return asked.status();
+    wire::Envelope out;
+    out.mutable_held();
+    if (request.hold().end()) {
+      home_.end_hold(asked.value().by.session, asked.value().by.hold);
+      return out;
+    }
+    const auto missing = home_.hold(asked.value());
+    if (!missing.is_ok()) return missing.status();
+    wire::add_refs(missing.value(), *out.mutable_held()->mutable_missing());
+    return out;
   });
   on.on_now(Body::kSessionResume, [this](const std::string&, const wire::Envelope& request) -> Reply {
     const wire::SessionResume& resume = request.session_resume();
@@ -92,8 +140,9 @@ void Service::enter_peers() {
     control::Incarnation incarnation;
     if (!read_id(resume.session_id(), id) || !read_id(resume.owner_incarnation(), incarnation))
       return Status(Code::kInvalidArgument);
-    return reply_with<wire::SessionExtents>(home_.resume(id, resume.owner_node(), incarnation),
-                                            &wire::Envelope::mutable_session_extents);
+    wire::Envelope out;
+    control::to_wire(home_.resume(id, resume.owner_node(), incarnation), *out.mutable_session_extents());
+    return out;
   });
   on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) {
     if (request.stats().pools_only()) {
@@ -116,14 +165,18 @@ void Service::enter_peers() {
   });
 }
 
-Reply Service::allocation_reply(const Session& session, Result<wire::Allocation> made) const {
+Reply Service::allocation_reply(const Session& session, const Result<control::Allocation>& made,
+                                bool is_record) const {
   if (!made.is_ok()) return made.status();
-  AllocationId id;
-  (void)read_id(made.value().allocation_id(), id);
-  const auto held = session.allocations.find(id);
-  if (held != session.allocations.end() && held->second.is_whole())
-    made.value().set_receipt(sessions_.receipt(session.id, held->second));
-  return reply_with(std::move(made), &wire::Envelope::mutable_allocation);
+  wire::Envelope out;
+  wire::Allocation& told = *out.mutable_allocation();
+  control::to_wire(made.value(), told);
+  const auto held = session.allocations.find(made.value().id);
+  if (held == session.allocations.end() || !held->second.is_whole()) return out;
+  std::string receipt = is_record ? sessions_.receipt(session.id, held->second, told)
+                                  : sessions_.receipt(session.id, held->second);
+  told.set_receipt(std::move(receipt));
+  return out;
 }
 
 Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRequest request) {
@@ -133,8 +186,10 @@ Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRe
     if (!turn || session->ended)
       co_return Status(Code::kQueueFull, "too many allocations of many extents of this user are under way");
   }
-  auto made = co_await allocator_.allocate(session, std::move(request));
-  co_return allocation_reply(*session, std::move(made));
+  auto wanted = read_request(request, core_.config.kinds);
+  if (!wanted.is_ok()) co_return wanted.status();
+  const auto made = co_await allocator_.allocate(session, std::move(wanted).value());
+  co_return allocation_reply(*session, made, true);
 }
 
 Task<Reply> Service::free(std::shared_ptr<Session> session, wire::FreeRequest request) {
@@ -146,12 +201,14 @@ Task<Reply> Service::free(std::shared_ptr<Session> session, wire::FreeRequest re
 }
 
 Reply Service::join(Session& session, const wire::JoinRequest& request) {
-  auto joined = allocator_.join(session, request);
+  std::vector<AllocationId> ids;
+  for (const std::string& field : request.allocation_ids()) ids.push_back(wire::id_from<AllocationId>(field));
+  auto joined = allocator_.join(session, std::move(ids));
   if (joined.is_ok()) {  // the program has them
-    joined.value().clear_extents();
-    joined.value().clear_homes();
+    joined.value().extents.clear();
+    joined.value().homes.clear();
   }
-  return allocation_reply(session, std::move(joined));
+  return allocation_reply(session, joined, false);
 }
 
 Task<Reply> Service::stats(std::shared_ptr<Session> session, std::string node) {
@@ -168,8 +225,10 @@ Task<Reply> Service::list_names(std::shared_ptr<Session> session, wire::Envelope
 }
 
 Task<Reply> Service::resolve(std::shared_ptr<Session> session, wire::ResolveRequest request) {
-  auto known = co_await remaker_.resolve(session, std::move(request));
-  co_return allocation_reply(*session, std::move(known));
+  AllocationId id;
+  if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
+  const auto known = co_await remaker_.resolve(session, id, id_of(request.extent()), request.silent());
+  co_return allocation_reply(*session, known, true);
 }
 
 Reply Service::restore(const std::shared_ptr<Session>& session, const wire::SessionRestore& shown) {
@@ -182,10 +241,10 @@ Reply Service::restore(const std::shared_ptr<Session>& session, const wire::Sess
 Task<Reply> Service::reserve(wire::ReserveRequest request) {
   wire::Envelope out;
   wire::PoolView pool;
-  auto made = co_await home_.reserve(std::move(request), pool);
+  auto made = co_await home_.reserve(control::from_wire(request), pool);
   *out.mutable_reserved()->mutable_pool() = pool;
   if (made.is_ok()) {
-    *out.mutable_reserved()->mutable_extent() = std::move(made).value();
+    wire::descriptor_to(made.value(), *out.mutable_reserved()->mutable_extent());
   } else {
     wire::put_status(made.status(), out);
   }

@@ -31,8 +31,7 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
     if (uid_of(id) != uid)
       return Status(Code::kAuth, "the session is of uid " + std::to_string(uid_of(id)) +
                                      ", and this program of uid " + std::to_string(uid));
-    if (over_.contains(hello.resume_session()))
-      return Status(Code::kAuth, "the session has ended; open a new one");
+    if (over_.contains(id)) return Status(Code::kAuth, "the session has ended; open a new one");
     if (const auto known = sessions_.find(id); known != sessions_.end()) {
       session = known->second;
       if (!session->waiting) return Status(Code::kExists, "the session is open");
@@ -102,7 +101,7 @@ bool Sessions::is_valid() const {
   std::unordered_map<uint32_t, size_t> by_uid;
   std::unordered_map<uint32_t, uint64_t> bytes;
   for (const auto& [id, session] : sessions_) {
-    if (id != session->id || uid_of(id) != session->uid || over_.contains(id_field(id))) return false;  // P8
+    if (id != session->id || uid_of(id) != session->uid || over_.contains(id)) return false;  // P8
     ++by_uid[session->uid];
     if (!session->allocations.is_valid()) return false;  // P1, P4
     for (const auto& [allocation, held] : session->allocations) bytes[session->uid] += held.quota_bytes;
@@ -145,7 +144,7 @@ Moved Sessions::moved() {
 }
 
 void Sessions::end(const std::shared_ptr<Session>& session) {
-  over_.insert(id_field(session->id));
+  over_.insert(session->id);
   for (const auto& [id, held] : session->allocations) refund(session->uid, held.quota_bytes);
   session->allocations.clear();
   // Whoever still tells a home of its end keeps the session: not what it has shown, which nobody is charged for any more.
@@ -191,11 +190,10 @@ Status Sessions::charge(uint32_t uid, uint64_t bytes) {
   return {};
 }
 
-Result<std::shared_ptr<control::Charge>> Sessions::charge_record(uint32_t uid,
-                                                                 const wire::Allocation& record) {
+Result<std::shared_ptr<control::Charge>> Sessions::charge_record(uint32_t uid, size_t message_bytes) {
   if (is_privileged(uid)) return std::shared_ptr<control::Charge>();
   auto charge = std::make_shared<control::Charge>(records_.of(uid));
-  if (!charge->resize(control::kKeptBytesPerWireByte * record.ByteSizeLong())) {
+  if (!charge->resize(control::kKeptBytesPerWireByte * message_bytes)) {
     return Status(Code::kLimit, "what uid " + std::to_string(uid) + " has attached takes all of the " +
                                     format_bytes(control::kUserBytesMax) + " that node " + core_.name +
                                     " keeps for the records of one user: free some handles")

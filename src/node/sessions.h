@@ -28,6 +28,7 @@
 
 #include "base/assert.h"
 #include "control/allowance.h"
+#include "control/home_requests.h"
 #include "control/leases.h"
 #include "control/recent.h"
 #include "control/rpc.h"
@@ -125,9 +126,9 @@ class Sessions {
   Status charge(uint32_t uid, uint64_t bytes);
   void refund(uint32_t uid, uint64_t bytes);
 
-  /// The memory of this daemon that the record of an attached allocation takes, charged to the user for as long as what it
+  /// The memory of this daemon that the record of an attached allocation takes, which has so many bytes in a message, charged to the user for as long as what it
   /// returns lives. Errors: kLimit.
-  Result<std::shared_ptr<control::Charge>> charge_record(uint32_t uid, const wire::Allocation& record);
+  Result<std::shared_ptr<control::Charge>> charge_record(uint32_t uid, size_t message_bytes);
 
   /// Reads the pages. The sum over all sessions, also those that have ended; never falls.
   Moved moved();
@@ -141,15 +142,18 @@ class Sessions {
   // ---- what a session brings along after this daemon restarted: sessions_resume.cpp
   /// Shows this daemon's next run what the session holds; empty where there is no next run.
   std::string receipt(const SessionId& session, const HeldAllocation& held) const;
+  /// The same; `allocation`: of `held`, as a message.
+  std::string receipt(const SessionId& session, const HeldAllocation& held,
+                      const wire::Allocation& allocation) const;
   /// Takes what the receipts say. Errors: kAuth (one is no receipt of this session), kLimit, kInvalidArgument
   /// (the daemon did not restart).
   Status restore(Session& session, const wire::SessionRestore& request);
   /// The home on `node` has these for the session, and no others.
-  void report(Session& session, const std::string& node, const wire::SessionExtents& extents);
+  void report(Session& session, const std::string& node, const control::SessionExtents& extents);
   /// P6: takes out what homes have reported and its program does not have, by node.
-  std::map<std::string, std::vector<wire::ExtentDescriptor>> take_unclaimed(Session& session);
+  std::map<std::string, std::vector<ExtentDescriptor>> take_unclaimed(Session& session);
   /// Those of `extents`, of what it owns, that their homes did not tell of are its `missing`. True: there are some.
-  using Extents = google::protobuf::RepeatedPtrField<wire::ExtentDescriptor>;
+  using Extents = std::vector<control::PlacedExtent>;
   bool look_for_missing(Session& session, const Extents& extents) const;
   void look_for_missing(Session& session) const;
   /// What was claimed and a home has reported is owned from now on.
@@ -166,7 +170,7 @@ class Sessions {
   bool absorb(Session& session, const HeldAllocation& held);
   void own(Session& session, HeldAllocation& held);
   static void note_outdated(Session& session, const HeldAllocation& held);
-  bool is_missing(const Session& session, const wire::ExtentDescriptor& extent) const;
+  bool is_missing(const Session& session, const control::PlacedExtent& extent) const;
 
   os::Digest mac_of(const SessionId& session, std::string_view record) const;
 
@@ -175,7 +179,7 @@ class Sessions {
   Moved moved_;
   std::vector<fabric::shm::NodeWord> nodes_;  // as told last
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
-  control::Recent over_{control::kOverMax};
+  control::Recent<SessionId> over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
   std::unordered_map<uint32_t, size_t> uid_sessions_;
   control::Allowances records_{control::kUserBytesMax};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "control/allocation_wire.h"
 #include "control/parts.h"
 #include "node/sessions.h"
 #include "os/crypto.h"
@@ -19,9 +20,9 @@
 namespace ocm::node {
 
 Status unsettled(const Session& session, const HeldAllocation& held) {
-  const auto& extents = held.allocation.extents();
-  const bool is_gone = std::all_of(extents.begin(), extents.end(), [&](const wire::ExtentDescriptor& extent) {
-    return extent.vacant() || extent.lost() || session.missing.contains(id_of(extent));
+  const auto& extents = held.allocation.extents;
+  const bool is_gone = std::all_of(extents.begin(), extents.end(), [&](const control::PlacedExtent& extent) {
+    return extent.vacant || extent.lost || session.missing.contains(extent.id);
   });
   if (is_gone) return Status(Code::kRevoked, "it is gone: its nodes freed it while the daemon was away");
   return Status(Code::kPeerLost,
@@ -33,6 +34,13 @@ os::Digest Sessions::mac_of(const SessionId& session, std::string_view record) c
 }
 
 std::string Sessions::receipt(const SessionId& session, const HeldAllocation& held) const {
+  wire::Allocation allocation;
+  control::to_wire(held.allocation, allocation);
+  return receipt(session, held, allocation);
+}
+
+std::string Sessions::receipt(const SessionId& session, const HeldAllocation& held,
+                              const wire::Allocation& allocation) const {
   if (core_.config.embedded) return {};
   OCM_DASSERT(held.is_valid());
   wire::HeldRecord record;
@@ -40,7 +48,7 @@ std::string Sessions::receipt(const SessionId& session, const HeldAllocation& he
   record.set_quota_bytes(held.claimed_quota_bytes.value_or(held.quota_bytes));
   for (const AllocationId& part : held.parts) record.add_part_ids(id_field(part));
   // Lent and not changed: a copy takes longer than the rest.
-  record.unsafe_arena_set_allocated_allocation(const_cast<wire::Allocation*>(&held.allocation));
+  record.unsafe_arena_set_allocated_allocation(const_cast<wire::Allocation*>(&allocation));
   const std::string bytes = record.SerializeAsString();
   (void)record.unsafe_arena_release_allocation();
   const os::Digest mac = mac_of(session, bytes);
@@ -71,11 +79,11 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
     return refused;
   }
   wire::HeldRecord record;
-  AllocationId id;
-  if (!record.ParseFromArray(record_bytes.data(), static_cast<int>(record_bytes.size())) ||
-      !read_id(record.allocation().allocation_id(), id) || record.allocation().bytes_total() == 0) {
-    return refused;
-  }
+  if (!record.ParseFromArray(record_bytes.data(), static_cast<int>(record_bytes.size()))) return refused;
+  auto read = control::from_wire(record.allocation());
+  if (!read.is_ok() || !read.value().has_id() || read.value().bytes_total == 0) return refused;
+  control::Allocation allocation = std::move(read).value();
+  const AllocationId id = allocation.id;
   if (static_cast<size_t>(shown.holds_size()) + static_cast<size_t>(shown.freed_size()) > shown.handles())
     return Status(Code::kInvalidArgument, "more holds than handles");
   const auto is_hold = [](const std::string& field) {
@@ -91,9 +99,9 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   size_t hold_bytes = 0;  // of one
   if (shown.holds_size() > 0) {
     std::set<std::string_view> homes;
-    for (const auto& extent : record.allocation().extents()) homes.insert(extent.node());
+    for (const auto& extent : allocation.extents) homes.insert(extent.node);
     hold_bytes = kShownHoldBytes * std::max<size_t>(homes.size(), 1) +
-                 kShownHoldExtentBytes * static_cast<size_t>(record.allocation().extents_size());
+                 kShownHoldExtentBytes * allocation.extents.size();
   }
   size_t bytes_more = more * kShownHoldBytes;
   for (const std::string& field : shown.holds()) {
@@ -108,7 +116,7 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   if (const auto known = session.allocations.find(id);
       known != session.allocations.end() && known->second.is_whole()) {
-    (void)session.allocations.take_grant(known, record.allocation());
+    (void)session.allocations.take_grant(known, allocation);
     const auto before = static_cast<uint32_t>(std::min<size_t>(shown_before, known->second.handles));
     known->second.handles = std::max({known->second.handles - before, shown.handles(), 1u});
     known->second.may_be_named = known->second.may_be_named || shown.may_be_named();
@@ -116,10 +124,10 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   }
   HeldAllocation held;
   if (!record.owned()) {
-    OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation()));
+    OCM_TRY_ASSIGN(held.record, charge_record(session.uid, record.allocation().ByteSizeLong()));
   }
   OCM_TRY(charge_restored(session, kShownRecordBytes + control::kKeptBytesPerWireByte * bytes.size()));
-  held.allocation = std::move(*record.mutable_allocation());
+  held.allocation = std::move(allocation);
   held.owned = false;
   held.handles = std::max(shown.handles(), 1u);
   held.may_be_named = shown.may_be_named();
@@ -150,11 +158,11 @@ Status Sessions::charge_restored(Session& session, size_t bytes) {
   return {};
 }
 
-bool Sessions::is_missing(const Session& session, const wire::ExtentDescriptor& extent) const {
-  const ExtentId id = id_of(extent);
-  if (extent.vacant() || extent.lost()) return false;
-  if (extent.node() == core_.name) return id.address.partition() != core_.partition;  // with the daemon
-  const auto told = session.told.find(extent.node());
+bool Sessions::is_missing(const Session& session, const control::PlacedExtent& extent) const {
+  const ExtentId id = extent.id;
+  if (extent.vacant || extent.lost) return false;
+  if (extent.node == core_.name) return id.address.partition() != core_.partition;  // with the daemon
+  const auto told = session.told.find(extent.node);
   return told != session.told.end() && !told->second.contains(id);
 }
 
@@ -162,7 +170,7 @@ bool Sessions::look_for_missing(Session& session, const Extents& extents) const 
   if (!session.complete) return false;
   bool any = false;
   for (const auto& extent : extents) {
-    if (is_missing(session, extent)) any = session.missing.insert(id_of(extent)).second || any;
+    if (is_missing(session, extent)) any = session.missing.insert(extent.id).second || any;
   }
   return any;
 }
@@ -171,32 +179,30 @@ void Sessions::look_for_missing(Session& session) const {
   if (!session.complete) return;
   for (const auto& [id, held] : session.allocations) {
     if (held.is_whole() && (held.owned || held.claimed_quota_bytes))
-      (void)look_for_missing(session, held.allocation.extents());
+      (void)look_for_missing(session, held.allocation.extents);
   }
 }
 
-void Sessions::report(Session& session, const std::string& node, const wire::SessionExtents& extents) {
+void Sessions::report(Session& session, const std::string& node, const control::SessionExtents& extents) {
   auto& told = session.told[node];
   told.clear();
-  for (const auto& one : extents.extents()) told.insert(id_of(one.extent()));
+  for (const auto& one : extents.extents) told.insert(one.extent.id);
   look_for_missing(session);
-  if (extents.extents().empty()) return;  // what was reported before is settled
+  if (extents.extents.empty()) return;  // what was reported before is settled
   std::unordered_set<uint64_t> known, in_records;
   for (const auto& [id, held] : session.allocations) {
     if (!held.is_whole()) continue;
-    for (const auto& extent : held.allocation.extents())
-      (held.owned ? known : in_records).insert(extent.address());
+    for (const auto& extent : held.allocation.extents)
+      (held.owned ? known : in_records).insert(extent.id.address.bits());
   }
   std::unordered_map<AllocationId, HeldAllocation*> joined;  // by its parts
   for (auto& [id, held] : session.allocations) {
     for (const AllocationId& part : held.parts) joined[part] = &held;
   }
-  for (const auto& one : extents.extents()) {
-    AllocationId id;
-    const uint64_t address = one.extent().address();
-    if (!read_id(one.allocation_id(), id) || known.contains(address) ||
-        session.given_back.contains(id_of(one.extent())))
-      continue;
+  for (const auto& one : extents.extents) {
+    const AllocationId& id = one.allocation;
+    const uint64_t address = one.extent.id.address.bits();
+    if (known.contains(address) || session.given_back.contains(one.extent.id)) continue;
     if (session.making.contains(id)) continue;
     const bool is_older = !in_records.contains(address);  // made again after the receipt was given
     if (const auto of = joined.find(id); of != joined.end()) {
@@ -210,20 +216,20 @@ void Sessions::report(Session& session, const std::string& node, const wire::Ses
       own(session, whole->second);
       continue;
     }
-    if (!session.reported.emplace(one.extent().address(), id).second) continue;
+    if (!session.reported.emplace(address, id).second) continue;
     HeldAllocation& entry = session.allocations.reported(id);
     OCM_DASSERT(!entry.is_whole());
-    entry.allocation.set_allocation_id(one.allocation_id());
-    entry.allocation.set_owner_uid(session.uid);
-    entry.allocation.set_access(static_cast<uint32_t>(Access::kReadWrite));
-    *entry.allocation.add_extents() = one.extent();
-    session.bytes_held += one.extent().bytes();
+    entry.allocation.id = id;
+    entry.allocation.owner_uid = session.uid;
+    entry.allocation.access = Access::kReadWrite;
+    entry.allocation.extents.push_back(one.extent);
+    session.bytes_held += one.extent.bytes;
   }
   settle(session);
 }
 
-std::map<std::string, std::vector<wire::ExtentDescriptor>> Sessions::take_unclaimed(Session& session) {
-  std::map<std::string, std::vector<wire::ExtentDescriptor>> out;
+std::map<std::string, std::vector<ExtentDescriptor>> Sessions::take_unclaimed(Session& session) {
+  std::map<std::string, std::vector<ExtentDescriptor>> out;
   if (!session.complete || session.ended) return out;
   std::unordered_set<AllocationId> parts;  // made again, they have other addresses
   for (const auto& [id, held] : session.allocations) parts.insert(held.parts.begin(), held.parts.end());
@@ -232,11 +238,11 @@ std::map<std::string, std::vector<wire::ExtentDescriptor>> Sessions::take_unclai
       ++it;
       continue;
     }
-    for (auto& extent : *it->second.allocation.mutable_extents()) {
-      session.reported.erase(extent.address());
-      session.given_back.insert(id_of(extent));
-      session.bytes_held -= std::min(session.bytes_held, extent.bytes());
-      out[extent.node()].push_back(std::move(extent));
+    for (auto& extent : it->second.allocation.extents) {
+      session.reported.erase(extent.id.address.bits());
+      session.given_back.insert(extent.id);
+      session.bytes_held -= std::min(session.bytes_held, extent.bytes);
+      out[extent.node].push_back(std::move(extent));
     }
     it = session.allocations.erase(it);
   }
@@ -253,23 +259,23 @@ void Sessions::settle(Session& session, HeldAllocation& held) {
 
 /// Removes what is there because of reports only, and is `held`'s. False if there was nothing.
 bool Sessions::absorb(Session& session, const HeldAllocation& held) {
-  std::vector<AllocationId> ids(1);  // a part of what was joined is known by an id of its own
-  (void)read_id(held.allocation.allocation_id(), ids[0]);
-  for (const auto& extent : held.allocation.extents()) {
-    if (const auto said = session.reported.find(extent.address()); said != session.reported.end())
+  std::vector<AllocationId> ids{
+      held.allocation.id};  // a part of what was joined is known by an id of its own
+  for (const auto& extent : held.allocation.extents) {
+    if (const auto said = session.reported.find(extent.id.address.bits()); said != session.reported.end())
       ids.push_back(said->second);
   }
   ids.insert(ids.end(), held.parts.begin(), held.parts.end());  // made again, it has other addresses
   std::unordered_set<uint64_t> known;
-  for (const auto& extent : held.allocation.extents()) known.insert(extent.address());
+  for (const auto& extent : held.allocation.extents) known.insert(extent.id.address.bits());
   bool found = false;
   for (const AllocationId& id : ids) {
     const auto entry = session.allocations.find(id);
     if (entry == session.allocations.end() || entry->second.is_whole()) continue;
-    for (const auto& extent : entry->second.allocation.extents()) {
-      if (!known.contains(extent.address())) note_outdated(session, held);
-      session.reported.erase(extent.address());
-      session.bytes_held -= std::min(session.bytes_held, extent.bytes());
+    for (const auto& extent : entry->second.allocation.extents) {
+      if (!known.contains(extent.id.address.bits())) note_outdated(session, held);
+      session.reported.erase(extent.id.address.bits());
+      session.bytes_held -= std::min(session.bytes_held, extent.bytes);
     }
     session.allocations.erase(entry);
     found = true;
@@ -278,8 +284,7 @@ bool Sessions::absorb(Session& session, const HeldAllocation& held) {
 }
 
 void Sessions::note_outdated(Session& session, const HeldAllocation& held) {
-  AllocationId id;
-  if (read_id(held.allocation.allocation_id(), id)) session.outdated.insert(id);
+  session.outdated.insert(held.allocation.id);
 }
 
 void Sessions::own(Session& session, HeldAllocation& held) {

@@ -23,19 +23,17 @@ static_assert(kOwnedAtOnceMax <= kAskedAtOnceMax, "each takes more");
 
 }  // namespace
 
-void Stopper::add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out) {
+void Stopper::add_parts(const control::Allocation& allocation, uint32_t partition, std::vector<Part>& out) {
   if (!control::has_replicas(allocation)) return;
-  const int count = allocation.extents_size();
-  for (int begin = 0, end = 0; begin < count; begin = end) {
-    while (end < count && allocation.extents(end).part() == allocation.extents(begin).part()) ++end;
+  const auto& extents = allocation.extents;
+  for (size_t begin = 0, end = 0; begin < extents.size(); begin = end) {
+    while (end < extents.size() && extents[end].part == extents[begin].part) ++end;
     OCM_DASSERT(end > begin);
-    for (int here = begin; here < end; ++here) {
-      const auto& extent = allocation.extents(here);
-      if (extent.lost() || GlobalAddress(extent.address()).partition() != partition) continue;
-      Part& part = out.emplace_back(Part{id_of(extent), {}});
-      for (int i = begin; i < end; ++i) {
-        if (i == here || allocation.extents(i).lost()) continue;
-        part.others.push_back({id_of(allocation.extents(i)), allocation.extents(i).node()});
+    for (size_t here = begin; here < end; ++here) {
+      if (extents[here].lost || extents[here].id.address.partition() != partition) continue;
+      Part& part = out.emplace_back(Part{extents[here].id, {}});
+      for (size_t i = begin; i < end; ++i) {
+        if (i != here && !extents[i].lost) part.others.push_back({extents[i].id, extents[i].node});
       }
     }
   }
@@ -44,8 +42,7 @@ void Stopper::add_parts(const wire::Allocation& allocation, uint32_t partition, 
 void Stopper::add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const {
   for (const auto& [id, session] : sessions_.all()) {
     for (const auto& [allocation, held] : session->allocations) {
-      if (held.allocation.bytes_total() == 0)
-        incomplete = true;  // this daemon restarted and does not know it
+      if (held.allocation.bytes_total == 0) incomplete = true;  // this daemon restarted and does not know it
       add_parts(held.allocation, partition, out);
     }
   }
@@ -168,11 +165,11 @@ Task<Stopper::Found> Stopper::look() {
   bool forgot = false;
   for (const auto& [id, allocation] : home_.published()) add_parts(allocation, core_.partition, parts);
   for (const ExtentId& id : left) {
-    const wire::PartMoved* part = home_.made_as(id);  // newer than many a record
+    const control::PartMoved* part = home_.made_as(id);  // newer than many a record
     if (part == nullptr) continue;
     Part& known = parts.emplace_back(Part{id, {}});
-    for (const auto& extent : part->now()) {
-      if (id_of(extent) != id) known.others.push_back({id_of(extent), extent.node()});
+    for (const auto& extent : part->now) {
+      if (extent.id != id) known.others.push_back({extent.id, extent.node});
     }
   }
   add_parts_of_sessions(core_.partition, parts, forgot);
@@ -299,8 +296,8 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
     const uint64_t bytes = home_.lease(id)->bytes;
     out.set_last_parts(out.last_parts() + 1);
     out.set_last_bytes(out.last_bytes() + bytes);
-    const wire::Allocation* named = home_.published_with(id);
-    if (named != nullptr) seen->named.push_back({named->name(), named->mode(), named->owner_uid(), bytes});
+    const control::Allocation* named = home_.published_with(id);
+    if (named != nullptr) seen->named.push_back({named->name, named->mode, named->owner_uid, bytes});
   }
   for (const ExtentId& id : found.unknown) {
     OCM_DASSERT(home_.lease(id) != nullptr);

@@ -64,7 +64,7 @@ class Stopper {
     std::set<std::string> unheard;  // nodes
   };
   /// Those of `allocation` with a living replica in `partition`.
-  static void add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
+  static void add_parts(const control::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
   void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
   void answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const;
   /// Of what sessions have here, and nobody's record: what their daemons cannot rule out.

@@ -47,10 +47,7 @@ class Daemon {
     core_.token = std::move(secret).value();
     core_.control_address = address_of(options.name);
     core_.coordinates = options.coordinator.empty();
-    wire::FabricAddress data;
-    data.set_fabric(static_cast<uint32_t>(Fabric::kTcp));
-    data.set_address(options.name + ":2");
-    core_.addresses.push_back(data);
+    core_.addresses.push_back({Fabric::kTcp, options.name + ":2", {}});
     auto made = node::Home::make(core_);
     OCM_ASSERT(made.is_ok());
     home_ = std::move(made).value();

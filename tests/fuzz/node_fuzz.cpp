@@ -7,6 +7,7 @@
 // its names lead to is removed, no byte is used.
 #include <deque>
 
+#include "control/home_requests_wire.h"
 #include "daemon.h"
 #include "node_input.h"
 #include "records.h"
@@ -106,12 +107,12 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Others& others) {
 
 /// As a coordinator would that knows what this home has.
 void remove_published(fuzz::Env& env, fuzz::Daemon& daemon) {
-  std::vector<wire::Allocation> published;
-  for (const auto& [id, allocation] : daemon.home().published()) published.push_back(allocation);
-  for (wire::Allocation& allocation : published) {
+  std::vector<control::NameChange> removals;
+  for (const auto& [id, allocation] : daemon.home().published())
+    removals.push_back({.allocation = allocation, .remove = true});
+  for (const control::NameChange& removal : removals) {
     Envelope remove;
-    *remove.mutable_publish_extents()->mutable_allocation() = std::move(allocation);
-    remove.mutable_publish_extents()->set_remove(true);
+    control::to_wire(removal, *remove.mutable_publish_extents());
     daemon.ask_as_node("b", std::move(remove));
   }
   env.run(0);

@@ -193,10 +193,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
     if (seed != options.node) core->other_seeds.push_back(address_of(seed));
   }
   core->host_id = core->name;
-  wire::FabricAddress address;
-  address.set_fabric(static_cast<uint32_t>(Fabric::kFake));
-  address.set_address(core->name);
-  core->addresses.push_back(address);
+  core->addresses.push_back({Fabric::kFake, core->name, {}});
 }
 
 Daemon::~Daemon() = default;
@@ -285,10 +282,9 @@ bool Daemon::is_let_in(uint64_t program, uint64_t connection) {
 WordResult Daemon::serve(const WordOp& op) {
   WordResult out;
   const Access access = op.reads() ? Access::kRead : Access::kReadWrite;
-  wire::ExtentDescriptor extent;
-  extent.set_address(op.id.address.bits());
-  extent.set_generation(op.id.generation);
-  extent.set_capability(op.capability);
+  ExtentDescriptor extent;
+  extent.id = op.id;
+  extent.capability = wire::id_from<Capability>(op.capability);
   const auto found = home->find(extent, access);
   if (!found.is_ok()) return {found.status().code(), 0, {}};
   const auto opened = home->directory().open(op.id);

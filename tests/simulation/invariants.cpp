@@ -231,8 +231,8 @@ void Invariants::removed_names_stay_away() {
   for (const auto& [id, memory] : world_.memories) {
     if (memory->state != Memory::State::kRemoved || memory->removed_ns < world_.coordinator_since_ns())
       continue;
-    const wire::Allocation* named = daemon->cluster->registry().find(memory->name);
-    if (named != nullptr && named->allocation_id() == id)
+    const control::Allocation* named = daemon->cluster->registry().find(memory->name);
+    if (named != nullptr && named->id == wire::id_from<AllocationId>(id))
       violate("N2: the removed name " + memory->name + " is back");
   }
 }

@@ -562,12 +562,10 @@ void Program::check_pointers(Handle& handle, size_t cell) {
     const Memory::Piece& piece = memory.pieces[number];
     if (piece.node != node_ || handle.lost[place] || handle.pointers.contains(number) || !answers(piece))
       continue;
-    wire::OpenExtentRequest request;
-    request.set_address(piece.id.address.bits());
-    request.set_generation(piece.id.generation);
-    request.set_capability(piece.extent.capability());
-    request.set_access(static_cast<uint32_t>(Access::kRead));
-    const auto fd = daemon->home->open(request);
+    ExtentDescriptor extent;
+    extent.id = piece.id;
+    extent.capability = wire::id_from<Capability>(piece.extent.capability());
+    const auto fd = daemon->home->open(extent, Access::kRead);
     if (!fd.is_ok()) continue;
     auto pointer = os::Mapping::map(fd.value().get(), kPieceBytes, false);
     if (pointer.is_ok()) handle.pointers.emplace(number, std::move(pointer).value());

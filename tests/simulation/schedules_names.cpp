@@ -451,8 +451,9 @@ std::string two_of_one_name(uint64_t seed, const std::set<fault::Point>& broken,
   publish(second, 2);
   world.resume(3);
   script.run_for_ms(1000 + 500 * seed);
-  wire::Allocation other = handle->memory->allocation;
-  other.set_name("x");
+  control::Allocation other;
+  other.id = wire::id_from<AllocationId>(handle->memory->allocation.allocation_id());
+  other.name = "x";
   const std::string found_as = control::name_in_conflict(other);
   script.run(first, [&]() -> Task<void> {
     const auto attached = co_await first->attach(found_as, false);

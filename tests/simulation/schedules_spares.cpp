@@ -408,7 +408,7 @@ std::string another_plan_is_decided(uint64_t seed, const std::set<fault::Point>&
   for (int ms = 0; ms < 20'000 && !ended; ++ms) script.run_for_ms(1);
   if (!(planned && remade) && broken.empty()) world.violate("the part was not made again");
   script.must_put(writer, handle, 1, 8);
-  const std::string id = handle->memory->allocation.allocation_id();
+  const auto id = wire::id_from<AllocationId>(handle->memory->allocation.allocation_id());
   world.ways().reset(2, 3);
   world.kill(2, true);
   world.restore_link(2, 3);
@@ -479,13 +479,8 @@ std::string undo_after_a_give(uint64_t seed, const std::set<fault::Point>& broke
   for (int i = 0; i < 200'000 && !remade; ++i) world.run_for(50'000);
   script.run_for_ms(500);
   node::Home& home = *world.daemon(3)->home;
-  wire::PublishExtents undo;
-  if (!home.published().empty()) *undo.mutable_allocation() = home.published().begin()->second;
-  undo.set_undo(true);
-  undo.set_attempt(4711);
-  undo.set_session_id(node::id_field(SessionId{}));
-  undo.set_owner_node("n5");
-  undo.set_owner_incarnation(node::id_field(control::Incarnation{}));
+  control::NameChange undo{.allocation = {}, .undo = true, .owner_node = "n5", .attempt = 4711};
+  if (!home.published().empty()) undo.allocation = home.published().begin()->second;
   script.must(home.publish(undo), "a late undo");
   if (home.published().empty()) world.violate("a late undo ended the name's present attempt");
   return script.end(outcome);

@@ -435,7 +435,8 @@ void World::finish() {
   for (const auto& [id, memory] : memories) {
     if (memory->state != Memory::State::kPublishing || !memory->asked_for) continue;
     const auto [node, asked_in] = *memory->asked_for;
-    if (life(node) == asked_in && coordinator() && coordinator()->cluster->registry().find_id(id) != nullptr)
+    if (life(node) == asked_in && coordinator() &&
+        coordinator()->cluster->registry().find_id(wire::id_from<AllocationId>(id)) != nullptr)
       violate("W7: nobody was told of the name " + memory->name + ", and it is there");
   }
   const auto janitor = add_program(1 % nodes_.size());
@@ -458,14 +459,15 @@ void World::tell_of_what_is_left(size_t node) const {
       if (piece.node != node || !home.is_here(piece.id)) continue;
       const control::Lease* lease = home.lease(piece.id);
       const auto owner = lease != nullptr && lease->session ? home.vouching(*lease->session) : std::nullopt;
-      const wire::Allocation* named = home.published_with(piece.id);
+      const control::Allocation* named = home.published_with(piece.id);
+      const auto allocation = wire::id_from<AllocationId>(id);
       const auto& registry = (coordinator() ? coordinator() : nodes_[node].daemon)->cluster->registry();
       std::printf("left: layout %d, state %d, name \"%s\"; of %s; here \"%s\"; coordinator: %s; %zu holds\n",
                   static_cast<int>(memory->layout), static_cast<int>(memory->state), memory->name.c_str(),
-                  owner ? owner->node.c_str() : "no session", named != nullptr ? named->name().c_str() : "",
-                  registry.find_id(id) != nullptr ? "named"
-                  : registry.was_removed(id)      ? "removed"
-                                                  : "unknown",
+                  owner ? owner->node.c_str() : "no session", named != nullptr ? named->name.c_str() : "",
+                  registry.find_id(allocation) != nullptr ? "named"
+                  : registry.was_removed(allocation)      ? "removed"
+                                                          : "unknown",
                   home.holds_on(piece.id).size());
     }
   }
@@ -485,7 +487,7 @@ void World::check_settled() {
             " councils");
   const auto& registry = coordinator()->cluster->registry();
   for (const auto& [id, memory] : memories) {
-    if (const wire::Allocation* named = registry.find_id(id)) check_replicas(*named);
+    if (const auto* named = registry.find_id(wire::id_from<AllocationId>(id))) check_replicas(*named);
   }
   for (const Slot& slot : nodes_) {
     for (const auto& [session_id, session] : slot.daemon->sessions->all()) {
@@ -505,17 +507,17 @@ void World::check_made_again(const Memory& memory) {
   }
 }
 
-void World::check_replicas(const wire::Allocation& allocation) {
-  const auto is_here = [this](const wire::ExtentDescriptor& extent) {
-    const auto home = nodes_[node_of_name(extent.node())].daemon;
-    return home && home->home->is_here(node::id_of(extent));
+void World::check_replicas(const control::Allocation& allocation) {
+  const auto is_here = [this](const ExtentDescriptor& extent) {
+    const auto home = nodes_[node_of_name(extent.node)].daemon;
+    return home && home->home->is_here(extent.id);
   };
   if (!control::has_replicas(allocation)) return;
-  for (const auto& extent : allocation.extents()) {
+  for (const auto& extent : allocation.extents) {
     if (!is_here(extent)) continue;
-    for (const auto& other : allocation.extents()) {
-      if (other.part() != extent.part() || (!other.vacant() && is_here(other))) continue;
-      violate("W6: a replica on " + extent.node() + " has no second one again: that on " + other.node() +
+    for (const auto& other : allocation.extents) {
+      if (other.part != extent.part || (!other.vacant && is_here(other))) continue;
+      violate("W6: a replica on " + extent.node + " has no second one again: that on " + other.node +
               " is gone");
       return;
     }

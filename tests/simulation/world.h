@@ -237,7 +237,7 @@ class World final : public Network, public fault::Hook {
   void measure_silence();
   void follow_coordinator();
   void finish();
-  void check_replicas(const wire::Allocation& allocation);
+  void check_replicas(const control::Allocation& allocation);
   uint64_t below(uint64_t bound) { return random_() % bound; }
   /// Parts in a million: two clocks differ in less than a twentieth.
   int64_t drift_of_a_clock() { return static_cast<int64_t>(below(48'000)) - 24'000; }

@@ -49,15 +49,14 @@ class HomeTest : public ::testing::Test {
     EXPECT_TRUE(home->directory().is_valid());
   }
 
-  Result<wire::ExtentDescriptor> reserve(const Incarnation& by, Layout layout = Layout::kSingle) {
-    wire::ReserveRequest request;
-    request.set_session_id(id_field(session));
-    request.set_allocation_id(id_field(allocation_id));
-    request.set_owner_node("owner");
-    request.set_owner_incarnation(id_field(by));
-    request.set_bytes_total(kExtentBytes);
-    request.set_layout(static_cast<uint32_t>(layout));
-    Result<wire::ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
+  Result<ExtentDescriptor> reserve(const Incarnation& by, Layout layout = Layout::kSingle) {
+    const control::ReserveRequest request{.session = session,
+                                          .owner_node = "owner",
+                                          .owner_incarnation = by,
+                                          .allocation = allocation_id,
+                                          .bytes_total = kExtentBytes,
+                                          .replicated = layout == Layout::kReplicated};
+    Result<ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
     const auto run = [&]() -> control::Task<void> {
       wire::PoolView pool;
       out = co_await home->reserve(request, pool);
@@ -66,44 +65,32 @@ class HomeTest : public ::testing::Test {
     loop.drain();
     return out;
   }
-  Status publish(const std::vector<wire::ExtentDescriptor>& extents) {
-    wire::PublishExtents request;
-    wire::Allocation& allocation = *request.mutable_allocation();
-    allocation.set_allocation_id(id_field(allocation_id));
-    allocation.set_name(id_field(allocation_id));
-    allocation.set_bytes_total(kExtentBytes * extents.size());
-    allocation.set_layout(static_cast<uint32_t>(Layout::kSequence));
+  Status publish(const std::vector<ExtentDescriptor>& extents) {
+    control::NameChange request;
+    control::Allocation& allocation = request.allocation;
+    allocation.id = allocation_id;
+    allocation.name = id_field(allocation_id);
+    allocation.bytes_total = kExtentBytes * extents.size();
+    allocation.layout = Layout::kSequence;
     for (const auto& extent : extents) {
-      allocation.add_part_bytes(kExtentBytes);
-      *allocation.add_extents() = extent;
-      allocation.mutable_extents(allocation.extents_size() - 1)
-          ->set_part(static_cast<uint32_t>(allocation.extents_size() - 1));
+      allocation.part_bytes.push_back(kExtentBytes);
+      allocation.extents.emplace_back(extent).part = static_cast<uint32_t>(allocation.extents.size());
     }
     return home->publish(request);
   }
   /// How many of them the home has no more; all of them if it refuses.
-  size_t hold(char reader, const std::vector<wire::ExtentDescriptor>& extents) {
-    wire::HoldRequest request = hold_of(reader);
-    request.set_owner_node("reader");
-    request.set_owner_incarnation(id_field(kFirst));
-    for (const auto& extent : extents) *request.add_extents() = ref_of(id_of(extent));
-    const auto held = home->hold(request);
-    EXPECT_TRUE(held.is_ok()) << held.status().to_string();
-    return held.is_ok() ? static_cast<size_t>(held.value().missing_size()) : extents.size();
+  size_t hold(char reader, const std::vector<ExtentDescriptor>& extents) {
+    control::HoldRequest request{.by = {session_of(reader), "reader", kFirst, id<HoldId>(reader)},
+                                 .extents = {}};
+    for (const auto& extent : extents) request.extents.push_back(extent.id);
+    const auto missing = home->hold(request);
+    EXPECT_TRUE(missing.is_ok()) << missing.status().to_string();
+    return missing.is_ok() ? missing.value().size() : extents.size();
   }
-  void end_hold(char reader) {
-    wire::HoldRequest request = hold_of(reader);
-    request.set_end(true);
-    EXPECT_TRUE(home->hold(request).is_ok());
-  }
-  static wire::HoldRequest hold_of(char reader) {
-    wire::HoldRequest request;
-    request.set_session_id(id_field(with_uid(id<SessionId>(reader), 1000)));
-    request.set_hold_id(id_field(id<HoldId>(reader)));
-    return request;
-  }
+  void end_hold(char reader) { home->end_hold(session_of(reader), id<HoldId>(reader)); }
+  static SessionId session_of(char reader) { return with_uid(id<SessionId>(reader), 1000); }
   /// What a program of this host has mapped.
-  std::weak_ptr<memory::Extent> pages(const wire::ExtentDescriptor& extent) {
+  std::weak_ptr<memory::Extent> pages(const ExtentDescriptor& extent) {
     const auto found = home->find(extent, Access::kReadWrite);
     EXPECT_TRUE(found.is_ok()) << found.status().to_string();
     return found.value();
@@ -134,28 +121,28 @@ TEST_F(HomeTest, ADaemonThatIsBackIsCountedIfAnythingWasFreedOfItsNode) {
 }
 
 TEST_F(HomeTest, AFormerRunsLateWordEndsNoSessionThatWentOn) {
-  const wire::ExtentDescriptor extent = reserve(kFirst).value();
-  ASSERT_EQ(home->resume(session, "owner", kSecond).extents_size(), 1);
+  const ExtentDescriptor extent = reserve(kFirst).value();
+  ASSERT_EQ(home->resume(session, "owner", kSecond).extents.size(), 1u);
   home->end_session(session, kFirst);
-  EXPECT_TRUE(home->has(id_of(extent)));
+  EXPECT_TRUE(home->has(extent.id));
   EXPECT_EQ(home->owned().extents, 1u);
   EXPECT_EQ(reserve(kFirst).status().code(), Code::kCancelled) << "what that run asks for later";
   EXPECT_TRUE(reserve(kSecond).is_ok()) << "the session itself is as before";
   home->end_session(session, kSecond);
-  EXPECT_FALSE(home->has(id_of(extent)));
+  EXPECT_FALSE(home->has(extent.id));
   EXPECT_EQ(home->owned().extents, 0u);
 }
 
 TEST_F(HomeTest, AnEndThatComesBeforeTheResumptionOfItsOwnRunIsFinal) {
-  const wire::ExtentDescriptor extent = reserve(kFirst).value();
+  const ExtentDescriptor extent = reserve(kFirst).value();
   home->end_session(session, kSecond);
-  EXPECT_TRUE(home->has(id_of(extent))) << "the run that vouches for it has not said so";
-  EXPECT_EQ(home->resume(session, "owner", kSecond).extents_size(), 0);
+  EXPECT_TRUE(home->has(extent.id)) << "the run that vouches for it has not said so";
+  EXPECT_EQ(home->resume(session, "owner", kSecond).extents.size(), 0u);
   EXPECT_EQ(home->vouching(session)->incarnation, kFirst);
 }
 
 TEST_F(HomeTest, AFrozenReplicaIsStillOne) {
-  const ExtentId replica = id_of(reserve(kFirst, Layout::kReplicated).value());
+  const ExtentId replica = reserve(kFirst, Layout::kReplicated).value().id;
   const std::vector<ExtentId> only{replica};
   ASSERT_EQ(home->directory().replicas(), only);
   ASSERT_TRUE(home->freeze(replica).is_ok());
@@ -171,11 +158,10 @@ TEST_F(HomeTest, AFrozenReplicaIsStillOne) {
 
 /// As a home does that starts over: every replica goes, one after another, and holds come in between.
 TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
-  std::vector<wire::ExtentDescriptor> extents;
+  std::vector<ExtentDescriptor> extents;
   std::vector<std::weak_ptr<memory::Extent>> kept;
   for (int i = 0; i < 3; ++i) {
     extents.push_back(reserve(kFirst, Layout::kReplicated).value());
-    extents.back().set_part(static_cast<uint32_t>(i));
     kept.push_back(pages(extents.back()));
     std::memset(kept.back().lock()->backing->data().value(), 'x', kExtentBytes);
   }
@@ -185,10 +171,10 @@ TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
     return extent != nullptr && *extent->backing->data().value() == std::byte{'x'};
   };
   EXPECT_EQ(hold('1', extents), 0u);
-  home->drop(id_of(extents[0]));
+  home->drop(extents[0].id);
   EXPECT_EQ(hold('2', extents), 1u);
-  home->drop(id_of(extents[1]));
-  home->drop(id_of(extents[2]));
+  home->drop(extents[1].id);
+  home->drop(extents[2].id);
   EXPECT_EQ(hold('3', extents), 3u);
   for (const auto& extent : extents)
     EXPECT_EQ(home->find(extent, Access::kRead).status().code(), Code::kRevoked) << "it answers nobody";
@@ -206,7 +192,7 @@ TEST_F(HomeTest, HoldsThatComeWhileReplicasAreDroppedKeepWhatIsThere) {
 }
 
 TEST_F(HomeTest, AVoteThatNoVoterGivesChangesNothing) {
-  const ExtentId here = id_of(reserve(kFirst, Layout::kReplicated).value());
+  const ExtentId here = reserve(kFirst, Layout::kReplicated).value().id;
   const ExtentId sibling{GlobalAddress(9, 4096), 1}, stranger{GlobalAddress(10, 4096), 1};
   EXPECT_TRUE(home->note_lost(here, {sibling}, {sibling}, std::nullopt)) << "of a part that it is not of";
   EXPECT_TRUE(home->note_lost(here, {here, sibling}, {here}, std::nullopt)) << "its own loss is not told so";
@@ -227,13 +213,13 @@ TEST_F(HomeTest, ADropCostsTheSameHoweverMuchIsPublished) {
   };
   const auto cost_of_20 = [&](char name, size_t published) {
     allocation_id = id<AllocationId>(name);
-    std::vector<wire::ExtentDescriptor> extents;
+    std::vector<ExtentDescriptor> extents;
     for (size_t i = 0; i < published; ++i) extents.push_back(reserve(kFirst, Layout::kReplicated).value());
     EXPECT_TRUE(publish(extents).is_ok());
     uint64_t least = UINT64_MAX;
     for (size_t at = 0; at < 400; at += 20) {  // the least of many short ones: others use the machine, too
       const uint64_t began = cpu_ns();
-      for (size_t i = at; i < at + 20; ++i) home->drop(id_of(extents[i]));
+      for (size_t i = at; i < at + 20; ++i) home->drop(extents[i].id);
       least = std::min(least, cpu_ns() - began);
     }
     return least;

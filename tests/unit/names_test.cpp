@@ -3,27 +3,27 @@
 
 #include <gtest/gtest.h>
 
+#include "filled.h"
 #include "os/crypto.h"
 
 namespace ocm::control {
 namespace {
 
-wire::Allocation allocation(const std::string& name, char id, uint32_t uid = 1000, uint32_t mode = 0600) {
-  wire::Allocation out;
-  out.set_allocation_id(std::string(16, id));
-  out.set_name(name);
-  out.set_owner_uid(uid);
-  out.set_mode(mode);
-  auto& extent = *out.add_extents();
-  extent.set_node("a");
-  extent.set_address(4096 + static_cast<uint64_t>(id));
-  extent.set_generation(1);
-  extent.set_capability(std::string(16, 'k'));
+Allocation allocation(const std::string& name, char id, uint32_t uid = 1000, uint32_t mode = 0600) {
+  Allocation out;
+  out.id = filled<AllocationId>(id);
+  out.name = name;
+  out.owner_uid = uid;
+  out.mode = mode;
+  auto& extent = out.extents.emplace_back();
+  extent.node = "a";
+  extent.id = {GlobalAddress(4096 + static_cast<uint64_t>(id)), 1};
+  extent.capability = filled<Capability>('k');
   return out;
 }
 
-Result<wire::Allocation> remove(Names& names, const std::string& name, uint32_t uid) {
-  OCM_TRY_ASSIGN(const std::string id, names.removable(name, uid));
+Result<Allocation> remove(Names& names, const std::string& name, uint32_t uid) {
+  OCM_TRY_ASSIGN(const AllocationId id, names.removable(name, uid));
   return names.remove(name, id, uid);
 }
 
@@ -38,18 +38,18 @@ TEST(Names, WhatIsPublishedAgainHasItsNameOrWasRemoved) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
   EXPECT_TRUE(names.publish(allocation("x", '1', 1000, 0604)).is_ok());
-  EXPECT_EQ(names.find("x")->mode(), 0604u);
+  EXPECT_EQ(names.find("x")->mode, 0604u);
   EXPECT_EQ(names.publish(allocation("x", '1', 1001)).code(), Code::kExists);
   EXPECT_EQ(names.size(), 1u);
-  EXPECT_EQ(names.find_id(std::string(16, '1')), names.find("x"));
+  EXPECT_EQ(names.find_id(filled<AllocationId>('1')), names.find("x"));
   ASSERT_TRUE(remove(names, "x", 1000).is_ok());
   EXPECT_EQ(names.publish(allocation("x", '1')).code(), Code::kRevoked);
-  EXPECT_EQ(names.find_id(std::string(16, '1')), nullptr);
+  EXPECT_EQ(names.find_id(filled<AllocationId>('1')), nullptr);
 }
 
 TEST(Names, AnIdThatHasNoNameHasNoneFromThenOn) {
   Names names(10);
-  EXPECT_FALSE(names.remember_removed(std::string(16, '1')).has_value());
+  EXPECT_FALSE(names.remember_removed(filled<AllocationId>('1')).has_value());
   EXPECT_EQ(names.publish(allocation("x", '1')).code(), Code::kRevoked);
   EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
 }
@@ -59,16 +59,16 @@ TEST(Names, AFailedPublishForgetsItsOwnNameOnly) {
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
   ASSERT_TRUE(remove(names, "x", 0).is_ok());
   ASSERT_TRUE(names.publish(allocation("x", '2')).is_ok());
-  EXPECT_FALSE(names.forget("x", std::string(16, '1')).has_value());
+  EXPECT_FALSE(names.forget("x", filled<AllocationId>('1')).has_value());
   ASSERT_NE(names.find("x"), nullptr);
-  EXPECT_TRUE(names.forget("x", std::string(16, '2')).has_value());
+  EXPECT_TRUE(names.forget("x", filled<AllocationId>('2')).has_value());
   EXPECT_EQ(names.find("x"), nullptr);
 }
 
 TEST(Names, ARemovalThatComesLateTakesNoOther) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
-  const std::string first = names.removable("x", 1000).value();
+  const AllocationId first = names.removable("x", 1000).value();
   ASSERT_TRUE(remove(names, "x", 1000).is_ok());
   ASSERT_TRUE(names.publish(allocation("x", '2')).is_ok());
   EXPECT_EQ(names.remove("x", first, 1000).status().code(), Code::kNotFound);
@@ -81,12 +81,8 @@ TEST(Names, ReadersGetTheDerivedCapability) {
   const auto read = names.attach("x", Access::kRead, 1000);
   const auto write = names.attach("x", Access::kReadWrite, 1000);
   ASSERT_TRUE(read.is_ok() && write.is_ok());
-  Capability full;
-  full.bytes.fill(std::byte{'k'});
-  const Capability derived = os::read_capability(full);
-  EXPECT_EQ(read.value().extents(0).capability(),
-            std::string(reinterpret_cast<const char*>(derived.bytes.data()), 16));
-  EXPECT_EQ(write.value().extents(0).capability(), std::string(16, 'k'));
+  EXPECT_EQ(read.value().extents[0].capability, os::read_capability(filled<Capability>('k')));
+  EXPECT_EQ(write.value().extents[0].capability, filled<Capability>('k'));
 }
 
 TEST(Names, ModeBitsDecideWhoOpens) {
@@ -123,7 +119,7 @@ TEST(Names, WhatRootAppendsIsTheOwnersToRemove) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("t", '1', 1000, 0644)).is_ok());
   ASSERT_TRUE(names.publish(allocation("t~0a~1", '2', 0, 0644)).is_ok());
-  EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1000u);
+  EXPECT_EQ(names.find("t~0a~1")->owner_uid, 1000u);
   EXPECT_TRUE(remove(names, "t", 1000).is_ok());
   EXPECT_TRUE(remove(names, "t~0a~1", 1000).is_ok());
 }
@@ -133,7 +129,7 @@ TEST(Names, WhatHomesReportIsTakenWhoeverOwnsIt) {
   Names names(10);
   EXPECT_EQ(names.merge(allocation("t", '1', 1000)), Names::Merged::kAdded);
   EXPECT_EQ(names.merge(allocation("t~0a~1", '2', 1001)), Names::Merged::kAdded);
-  EXPECT_EQ(names.find("t~0a~1")->owner_uid(), 1001u);
+  EXPECT_EQ(names.find("t~0a~1")->owner_uid, 1001u);
 }
 
 TEST(Names, AllUsersTogetherLeaveASixteenth) {
@@ -160,7 +156,7 @@ TEST(Names, OneUserHasHalfOfThemAndThePrivilegedAll) {
   EXPECT_EQ(publish('5', 1001), Code::kOk);
   ASSERT_TRUE(remove(names, "1", 1000).is_ok());
   EXPECT_EQ(publish('6', 1000), Code::kOk);  // given back
-  EXPECT_TRUE(names.forget("6", std::string(16, '6')).has_value());
+  EXPECT_TRUE(names.forget("6", filled<AllocationId>('6')).has_value());
   EXPECT_EQ(publish('6', 1000), Code::kOk);
   for (const char id : {'2', '3', '4', '5', '6'}) ASSERT_TRUE(remove(names, std::string(1, id), 0).is_ok());
   char first = 'a';
@@ -178,31 +174,30 @@ TEST(Names, ListsByPrefixWithoutCapabilities) {
   ASSERT_TRUE(names.publish(allocation("t.a", '1', 1000, 0604)).is_ok());
   ASSERT_TRUE(names.publish(allocation("t.b", '2', 1000, 0600)).is_ok());
   ASSERT_TRUE(names.publish(allocation("u", '3', 1000, 0604)).is_ok());
-  const auto none_gone = [](const wire::ExtentDescriptor&, bool) { return false; };
+  const auto none_gone = [](const PlacedExtent&, bool) { return false; };
   const auto others = names.list("t.", "", 5, none_gone);
-  ASSERT_EQ(others.allocations_size(), 1);
-  EXPECT_EQ(others.allocations(0).name(), "t.a");
-  EXPECT_EQ(others.allocations(0).extents_count(), 1u);
-  EXPECT_EQ(others.allocations(0).extents_size(), 0);
-  EXPECT_EQ(names.list("", "", 1000, none_gone).allocations_size(), 3);
+  ASSERT_EQ(others.entries.size(), 1u);
+  EXPECT_EQ(others.entries[0].name, "t.a");
+  EXPECT_EQ(others.entries[0].extents, 1u);
+  EXPECT_EQ(names.list("", "", 1000, none_gone).entries.size(), 3u);
 }
 
 TEST(Names, ManyAreListedPageByPage) {
   Names names(2 * kNamesListedMax);
-  const auto none_gone = [](const wire::ExtentDescriptor&, bool) { return false; };
+  const auto none_gone = [](const PlacedExtent&, bool) { return false; };
   for (size_t i = 0; i < kNamesListedMax + 5; ++i) {
-    wire::Allocation one = allocation("n" + std::to_string(i), '1', 0);
-    one.set_allocation_id(std::string(8, 'x') + (std::to_string(i) + "........").substr(0, 8));
+    Allocation one = allocation("n" + std::to_string(i), '1', 0);
+    __builtin_memcpy(one.id.bytes.data(), &i, sizeof(i));
     ASSERT_TRUE(names.publish(std::move(one)).is_ok());
   }
   const auto first = names.list("n", "", 0, none_gone);
-  ASSERT_EQ(first.allocations_size(), static_cast<int>(kNamesListedMax));
-  EXPECT_TRUE(first.more());
-  const auto rest = names.list("n", first.allocations().rbegin()->name(), 0, none_gone);
-  EXPECT_EQ(rest.allocations_size(), 5);
-  EXPECT_FALSE(rest.more());
-  EXPECT_LT(first.allocations().rbegin()->name(), rest.allocations(0).name());
-  EXPECT_EQ(names.list("o", "n1", 0, none_gone).allocations_size(), 0);
+  ASSERT_EQ(first.entries.size(), kNamesListedMax);
+  EXPECT_TRUE(first.more);
+  const auto rest = names.list("n", first.entries.rbegin()->name, 0, none_gone);
+  EXPECT_EQ(rest.entries.size(), 5u);
+  EXPECT_FALSE(rest.more);
+  EXPECT_LT(first.entries.rbegin()->name, rest.entries[0].name);
+  EXPECT_EQ(names.list("o", "n1", 0, none_gone).entries.size(), 0u);
 }
 
 TEST(Names, RebuiltFromWhatTheHomesReport) {
@@ -213,14 +208,14 @@ TEST(Names, RebuiltFromWhatTheHomesReport) {
   EXPECT_EQ(names.merge(allocation("x", '2')), Names::Merged::kRenamed);
   EXPECT_EQ(names.merge(allocation("x", '2')), Names::Merged::kKnown);
   ASSERT_NE(names.find("x.conflict-32323232"), nullptr);
-  EXPECT_EQ(names.find("x.conflict-32323232")->allocation_id(), std::string(16, '2'));
+  EXPECT_EQ(names.find("x.conflict-32323232")->id, filled<AllocationId>('2'));
   const std::string longest(254, 'y'), accents = longest.substr(0, 235) + "\xc3\xa9" + longest.substr(0, 18);
   for (const std::string& name : {longest, accents}) {
     EXPECT_EQ(names.merge(allocation(name, name == longest ? '3' : '4')), Names::Merged::kAdded);
     EXPECT_EQ(names.merge(allocation(name, name == longest ? '5' : '6')), Names::Merged::kRenamed);
-    const auto* renamed = names.find_id(std::string(16, name == longest ? '5' : '6'));
+    const auto* renamed = names.find_id(filled<AllocationId>(name == longest ? '5' : '6'));
     ASSERT_NE(renamed, nullptr);
-    EXPECT_TRUE(check_name(renamed->name()).is_ok()) << renamed->name();
+    EXPECT_TRUE(check_name(renamed->name).is_ok()) << renamed->name;
   }
 }
 
@@ -234,7 +229,7 @@ TEST(Names, WhatOthersRememberAsRemovedIsNotBroughtBackToAnEmptyRegistry) {
   EXPECT_EQ(late.merge(allocation("x", '1')), Names::Merged::kAdded);  // its home was the first to tell
   const auto back = late.remember_removed(former.removed().front());
   ASSERT_TRUE(back.has_value());
-  EXPECT_EQ(back->extents_size(), 1);
+  EXPECT_EQ(back->extents.size(), 1u);
   EXPECT_EQ(late.find("x"), nullptr);
   EXPECT_TRUE(late.publish(allocation("x", '2')).is_ok());
 }
@@ -263,33 +258,32 @@ TEST(Names, TheRegistryIsBounded) {
 
 TEST(Names, ALostReplicaIsMarkedAndCounted) {
   Names names(10);
-  wire::Allocation a = allocation("x", '1');
-  a.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-  *a.add_extents() = a.extents(0);
-  a.mutable_extents(1)->set_address(99);
+  Allocation a = allocation("x", '1');
+  a.layout = Layout::kReplicated;
+  a.extents.push_back(a.extents[0]);
+  a.extents[1].id.address = GlobalAddress(99);
   ASSERT_TRUE(names.publish(a).is_ok());
   const auto listed = [&] {
-    return names.list("", "", 0, [](const wire::ExtentDescriptor&, bool) { return false; }).allocations(0);
+    return names.list("", "", 0, [](const PlacedExtent&, bool) { return false; }).entries[0];
   };
-  EXPECT_EQ(listed().lost_count(), 0u);
+  EXPECT_EQ(listed().lost_extents, 0u);
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(99), 1}));
   EXPECT_FALSE(names.lose_extent(ExtentId{GlobalAddress(99), 1})) << "it is noted already";
-  EXPECT_TRUE(names.find("x")->extents(1).lost());
-  EXPECT_EQ(listed().lost_count(), 1u);
-  EXPECT_EQ(listed().extents_count(), 2u);
-  EXPECT_FALSE(listed().lost());
+  EXPECT_TRUE(names.find("x")->extents[1].lost);
+  EXPECT_EQ(listed().lost_extents, 1u);
+  EXPECT_EQ(listed().extents, 2u);
+  EXPECT_FALSE(listed().lost);
 }
 
-wire::Allocation replicated(const std::string& name, char id,
-                            const std::vector<std::pair<uint64_t, uint32_t>>& replicas) {
-  wire::Allocation out = allocation(name, id);
-  out.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-  const wire::ExtentDescriptor extent = out.extents(0);
-  out.clear_extents();
+Allocation replicated(const std::string& name, char id,
+                      const std::vector<std::pair<uint64_t, uint32_t>>& replicas) {
+  Allocation out = allocation(name, id);
+  out.layout = Layout::kReplicated;
+  const PlacedExtent extent = out.extents[0];
+  out.extents.clear();
   for (const auto& [address, generation] : replicas) {
-    *out.add_extents() = extent;
-    out.mutable_extents(out.extents_size() - 1)->set_address(address);
-    out.mutable_extents(out.extents_size() - 1)->set_generation(generation);
+    out.extents.push_back(extent);
+    out.extents.back().id = {GlobalAddress(address), generation};
   }
   return out;
 }
@@ -310,57 +304,55 @@ TEST(Names, AReplicaIsOfOneName) {
   EXPECT_EQ(names.publish(replicated("y", '2', {{8, 1}, {99, 1}})).code(), Code::kExists);
   EXPECT_EQ(names.merge(replicated("y", '2', {{8, 1}, {99, 1}})), Names::Merged::kRefused);
   ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
-  wire::PartMoved again;
-  again.mutable_was()->set_address(8);
-  again.mutable_was()->set_generation(1);
-  *again.add_now() = names.find("x")->extents(0);
-  again.set_epoch(1);
+  PartMoved again;
+  again.was = {GlobalAddress(8), 1};
+  again.now.push_back(names.find("x")->extents[0]);
+  again.epoch = 1;
   EXPECT_FALSE(names.relocate(again)) << "the replica of another name";
   EXPECT_TRUE(names.is_valid());
 }
 
 TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
   Names names(10), restarted(10);
-  wire::Allocation a = allocation("x", '1');
-  a.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-  *a.add_extents() = a.extents(0);
-  a.mutable_extents(1)->set_address(99);
+  Allocation a = allocation("x", '1');
+  a.layout = Layout::kReplicated;
+  a.extents.push_back(a.extents[0]);
+  a.extents[1].id.address = GlobalAddress(99);
   ASSERT_TRUE(names.publish(a).is_ok());
-  ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(a.extents(0).address()), 1}));
-  wire::PartMoved again;
-  again.mutable_was()->set_address(99);
-  again.mutable_was()->set_generation(1);
+  ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(a.extents[0].id.address), 1}));
+  PartMoved again;
+  again.was = {GlobalAddress(99), 1};
   for (const uint64_t address : {uint64_t{7}, uint64_t{8}}) {
-    *again.add_now() = a.extents(0);
-    again.mutable_now(again.now_size() - 1)->set_address(address);
+    again.now.push_back(a.extents[0]);
+    again.now.back().id.address = GlobalAddress(address);
   }
-  again.set_epoch(1);
+  again.epoch = 1;
   ASSERT_TRUE(names.relocate(again));
   EXPECT_FALSE(names.relocate(again)) << "the former part is not there any more";
-  EXPECT_EQ(names.find("x")->extents(1).address(), 7u);
-  EXPECT_FALSE(names.find("x")->extents(0).lost());
+  EXPECT_EQ(names.find("x")->extents[1].id.address, GlobalAddress(7));
+  EXPECT_FALSE(names.find("x")->extents[0].lost);
   EXPECT_TRUE(names.lose_extent(ExtentId{GlobalAddress(8), 1})) << "the new replicas are known";
   // A coordinator that started anew hears the former part first.
-  std::vector<wire::ExtentDescriptor> former;
+  std::vector<PlacedExtent> former;
   EXPECT_EQ(restarted.merge(a, 0, &former), Names::Merged::kAdded);
   EXPECT_TRUE(former.empty());
   EXPECT_EQ(restarted.merge(*names.find("x"), 0, &former), Names::Merged::kKnown);
-  EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u);
+  EXPECT_EQ(restarted.find("x")->extents[1].id.address, GlobalAddress(7));
   ASSERT_EQ(former.size(), 2u) << "N8: whoever reported them shall free them";
   former.clear();
   EXPECT_EQ(restarted.merge(a, 0, &former), Names::Merged::kKnown);
-  EXPECT_EQ(restarted.find("x")->extents(1).address(), 7u) << "what is older changes nothing";
+  EXPECT_EQ(restarted.find("x")->extents[1].id.address, GlobalAddress(7)) << "what is older changes nothing";
   ASSERT_EQ(former.size(), 2u);
-  EXPECT_EQ(former[0].address(), a.extents(0).address());
-  EXPECT_EQ(former[1].address(), 99u);
+  EXPECT_EQ(former[0].id.address, a.extents[0].id.address);
+  EXPECT_EQ(former[1].id.address, GlobalAddress(99));
   former.clear();
-  const wire::Allocation before = *restarted.find("x");
+  const Allocation before = *restarted.find("x");
   ASSERT_TRUE(restarted.lose_extent(ExtentId{GlobalAddress(7), 1}));
   EXPECT_EQ(restarted.merge(before, 0, &former), Names::Merged::kKnown);
   EXPECT_TRUE(former.empty()) << "of a part without a living replica nothing is freed";
-  wire::Allocation other = *restarted.find("x");
-  other.mutable_extents(1)->set_lost(false);
-  other.mutable_extents(1)->set_address(55);
+  Allocation other = *restarted.find("x");
+  other.extents[1].lost = false;
+  other.extents[1].id.address = GlobalAddress(55);
   EXPECT_EQ(restarted.merge(other, 0, &former), Names::Merged::kKnown);
   EXPECT_TRUE(former.empty()) << "of two that were made again as often neither knows more";
   EXPECT_TRUE(restarted.is_valid());
@@ -369,35 +361,35 @@ TEST(Names, APartThatWasMadeAgainIsFoundUnderItsName) {
 TEST(Names, AReplicaThatWasGivenUpAndIsReportedIsFreed) {
   Names names(10);
   ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
-  const wire::Allocation before = *names.find("y");
+  const Allocation before = *names.find("y");
   ASSERT_TRUE(names.lose_extent(ExtentId{GlobalAddress(9), 1}));
-  std::vector<wire::ExtentDescriptor> former;
+  std::vector<PlacedExtent> former;
   EXPECT_EQ(names.merge(before, 0, &former), Names::Merged::kKnown);
   ASSERT_EQ(former.size(), 1u) << "it was not made again yet";
-  EXPECT_EQ(former[0].address(), 9u);
+  EXPECT_EQ(former[0].id.address, GlobalAddress(9));
   // A home that was away has it the other way round: its voters forgot. One living replica stays in each record.
   former.clear();
-  wire::Allocation other = before;
-  other.mutable_extents(0)->set_lost(true);
+  Allocation other = before;
+  other.extents[0].lost = true;
   EXPECT_EQ(names.merge(other, 0, &former), Names::Merged::kKnown);
   ASSERT_EQ(former.size(), 1u);
-  EXPECT_EQ(former[0].address(), 9u);
-  EXPECT_FALSE(names.find("y")->extents(0).lost());
+  EXPECT_EQ(former[0].id.address, GlobalAddress(9));
+  EXPECT_FALSE(names.find("y")->extents[0].lost);
 }
 
 TEST(Names, ALossIsOfAReplicaAndNotOfItsPlaceInTheRecord) {
   Names names(10);
   ASSERT_TRUE(names.publish(replicated("y", '2', {{8, 1}, {9, 1}})).is_ok());
-  wire::Allocation other = *names.find("y");
-  other.mutable_extents()->SwapElements(0, 1);
-  other.mutable_extents(0)->set_lost(true);
-  std::vector<wire::ExtentDescriptor> former;
+  Allocation other = *names.find("y");
+  std::swap(other.extents[0], other.extents[1]);
+  other.extents[0].lost = true;
+  std::vector<PlacedExtent> former;
   EXPECT_EQ(names.merge(other, 0, &former), Names::Merged::kKnown);
-  EXPECT_FALSE(names.find("y")->extents(0).lost());
-  EXPECT_TRUE(names.find("y")->extents(1).lost());
-  EXPECT_EQ(names.find("y")->extents(1).address(), 9u);
+  EXPECT_FALSE(names.find("y")->extents[0].lost);
+  EXPECT_TRUE(names.find("y")->extents[1].lost);
+  EXPECT_EQ(names.find("y")->extents[1].id.address, GlobalAddress(9));
   ASSERT_EQ(former.size(), 1u) << "what was in force until now";
-  EXPECT_EQ(former[0].address(), 9u);
+  EXPECT_EQ(former[0].id.address, GlobalAddress(9));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <ctime>
 
 #include "base/limits.h"
+#include "control/allocation_wire.h"
+#include "filled.h"
 #include "sessions_fixture.h"
 
 namespace ocm::node {
@@ -40,26 +42,26 @@ AllocationId nth_id(uint8_t number) {
 /// Of `replicas` extents, from `address` on.
 HeldAllocation allocation(uint8_t number, uint64_t address, int replicas = 2) {
   HeldAllocation out;
-  out.allocation.set_allocation_id(id_field(nth_id(number)));
-  out.allocation.set_bytes_total(kBytes);
-  out.allocation.set_layout(static_cast<uint32_t>(Layout::kReplicated));
+  out.allocation.id = nth_id(number);
+  out.allocation.bytes_total = kBytes;
+  out.allocation.layout = Layout::kReplicated;
   for (int i = 0; i < replicas; ++i) {
-    auto& extent = *out.allocation.add_extents();
-    extent.set_address(address + static_cast<uint64_t>(i));
-    extent.set_bytes(kBytes);
-    extent.set_node(kHome);
+    auto& extent = out.allocation.extents.emplace_back();
+    extent.id.address = GlobalAddress(address + static_cast<uint64_t>(i));
+    extent.bytes = kBytes;
+    extent.node = kHome;
   }
   out.quota_bytes = kBytes * static_cast<uint64_t>(replicas);
   return out;
 }
 
-wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> addresses) {
-  wire::SessionExtents out;
+control::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> addresses) {
+  control::SessionExtents out;
   for (const uint64_t address : addresses) {
-    auto& one = *out.add_extents();
-    one.set_allocation_id(id_field(nth_id(number)));
-    one.mutable_extent()->set_address(address);
-    one.mutable_extent()->set_bytes(kBytes);
+    auto& one = out.extents.emplace_back();
+    one.allocation = nth_id(number);
+    one.extent.id.address = GlobalAddress(address);
+    one.extent.bytes = kBytes;
   }
   return out;
 }
@@ -67,8 +69,11 @@ wire::SessionExtents reported(uint8_t number, std::initializer_list<uint64_t> ad
 TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
   ReceiptRun run("token");
   constexpr int kExtents = 4096;
-  wire::Allocation large = allocation(1, 100, kExtents).allocation;
-  for (auto& extent : *large.mutable_extents()) extent.set_capability(std::string(16, 'x'));
+  control::Allocation record = allocation(1, 100, kExtents).allocation;
+  for (auto& extent : record.extents) extent.capability = filled<Capability>('x');
+  wire::Allocation message;
+  control::to_wire(record, message);
+  const size_t large = message.ByteSizeLong();
   std::vector<std::shared_ptr<control::Charge>> kept;
   Status refused;
   while (refused.is_ok() && kept.size() < 10'000) {
@@ -77,7 +82,7 @@ TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
     if (charge.is_ok()) kept.push_back(std::move(charge).value());
   }
   EXPECT_EQ(refused.code(), Code::kLimit);
-  const size_t records_bytes = kept.size() * large.ByteSizeLong();
+  const size_t records_bytes = kept.size() * large;
   EXPECT_LT(records_bytes, control::kUserBytesMax);
   EXPECT_GT(records_bytes, control::kUserBytesMax / 8);
   EXPECT_TRUE(run.sessions.charge_record(1001, large).is_ok()) << "another user has a share of its own";
@@ -87,7 +92,7 @@ TEST(Records, OfWhatIsAttachedAreChargedToTheUserInAllSessions) {
   EXPECT_TRUE(run.sessions.charge_record(1000, large).is_ok()) << "what is freed is there again";
 
   const auto session = run.open();
-  HeldAllocation attached{large, false};
+  HeldAllocation attached{record, false};
   const std::string receipt = run.sessions.receipt(session->id, attached);
   ReceiptRun after("token");
   const auto again = after.open(session.get());
@@ -172,7 +177,7 @@ TEST(Receipts, OwnWhatAHomeHasOnly) {
   // A home that was known late; a part that was made again has another extent.
   after.sessions.report(*session, kHome, reported(1, {700}));
   EXPECT_TRUE(held.owned);
-  EXPECT_EQ(held.allocation.extents_size(), 2);
+  EXPECT_EQ(held.allocation.extents.size(), 2u);
   EXPECT_EQ(session->bytes_held, 2 * kBytes);
   // And the third run knows it as well.
   ReceiptRun third("token");
@@ -303,18 +308,17 @@ TEST(Receipts, CostTheSameBesideManyHandlesThatEnded) {
 TEST(Receipts, OfTheLongestSequenceFitsIntoAMessageTwice) {
   ReceiptRun run("token");
   HeldAllocation longest;
-  longest.allocation.set_allocation_id(id_field(nth_id(1)));
-  longest.allocation.set_bytes_total(~uint64_t{0});
-  for (int i = 0; i < kSequenceExtentsMax; ++i) {
-    auto& extent = *longest.allocation.add_extents();
-    extent.set_address(~uint64_t{0});
-    extent.set_generation(~uint32_t{0});
-    extent.set_bytes(uint64_t{1} << 40);
-    extent.set_capability(std::string(16, 'x'));
-    extent.set_node(std::string(32, 'n'));
-    extent.set_slot(~uint32_t{0});
-    extent.set_part(static_cast<uint32_t>(i));
-    longest.allocation.add_part_bytes(uint64_t{1} << 40);
+  longest.allocation.id = nth_id(1);
+  longest.allocation.bytes_total = ~uint64_t{0};
+  for (uint32_t i = 0; i < kSequenceExtentsMax; ++i) {
+    auto& extent = longest.allocation.extents.emplace_back();
+    extent.id = {GlobalAddress(~uint64_t{0}), ~uint32_t{0}};
+    extent.bytes = uint64_t{1} << 40;
+    extent.capability = filled<Capability>('x');
+    extent.node = std::string(32, 'n');
+    extent.slot = ~uint32_t{0};
+    extent.part = i;
+    longest.allocation.part_bytes.push_back(uint64_t{1} << 40);
   }
   const std::string receipt = run.sessions.receipt({}, longest);
   EXPECT_LT(2 * receipt.size(), wire::kControlBytesMax) << receipt.size();

@@ -17,30 +17,28 @@ AllocationId nth(uint64_t number) {
   return out;
 }
 ExtentId extent(uint64_t address) { return {GlobalAddress(address), 1}; }
-void set(wire::ExtentDescriptor& out, uint64_t address) {
-  out.set_address(address);
-  out.set_generation(1);
-  out.set_bytes(4096);
+void set(control::PlacedExtent& out, uint64_t address) {
+  out.id = extent(address);
+  out.bytes = 4096;
 }
 /// Of two replicas, at `address` and the next; 0 bytes: only reported.
 HeldAllocation held(uint64_t address, uint64_t bytes = 4096) {
   HeldAllocation out;
-  out.allocation.set_bytes_total(bytes);
-  out.allocation.set_layout(static_cast<uint32_t>(Layout::kReplicated));
-  for (uint64_t i = 0; i < 2; ++i) set(*out.allocation.add_extents(), address + i);
+  out.allocation.bytes_total = bytes;
+  out.allocation.layout = Layout::kReplicated;
+  for (uint64_t i = 0; i < 2; ++i) set(out.allocation.extents.emplace_back(), address + i);
   return out;
 }
 /// The part that was led from `was` goes on at two others.
-wire::PartMoved moved(uint64_t was, uint64_t now) {
-  wire::PartMoved out;
-  out.mutable_was()->set_address(was);
-  out.mutable_was()->set_generation(1);
-  for (uint64_t i = 0; i < 2; ++i) set(*out.add_now(), now + i);
-  out.set_epoch(1);
+control::PartMoved moved(uint64_t was, uint64_t now) {
+  control::PartMoved out;
+  out.was = extent(was);
+  for (uint64_t i = 0; i < 2; ++i) set(out.now.emplace_back(), now + i);
+  out.epoch = 1;
   return out;
 }
 std::vector<ExtentId> extents_of(const Records& records, uint64_t number) {
-  return wire::ids_in(records.at(nth(number)).allocation.extents());
+  return control::ids_in(records.at(nth(number)).allocation.extents);
 }
 
 TEST(Records, APartThatGoesOnElsewhereIsFoundThereToo) {
@@ -55,8 +53,8 @@ TEST(Records, APartThatGoesOnElsewhereIsFoundThereToo) {
   ASSERT_EQ(records.relocate(moved(300, 500)).size(), 1u);
   EXPECT_EQ(extents_of(records, 2), (std::vector{extent(200), extent(201)}));
   records.mark_lost(extent(501));
-  EXPECT_TRUE(records.at(nth(1)).allocation.extents(0).lost());
-  EXPECT_FALSE(records.at(nth(1)).allocation.extents(1).lost());
+  EXPECT_TRUE(records.at(nth(1)).allocation.extents[0].lost);
+  EXPECT_FALSE(records.at(nth(1)).allocation.extents[1].lost);
   EXPECT_TRUE(records.is_valid());
 }
 
@@ -66,7 +64,7 @@ TEST(Records, SeveralMayHaveAnExtent) {
   records.put(nth(2), held(100));
   EXPECT_EQ(records.relocate(moved(100, 300)).size(), 2u);
   records.mark_lost(extent(300));
-  for (const uint64_t number : {1, 2}) EXPECT_TRUE(records.at(nth(number)).allocation.extents(0).lost());
+  for (const uint64_t number : {1, 2}) EXPECT_TRUE(records.at(nth(number)).allocation.extents[0].lost);
   records.erase(nth(1));
   EXPECT_TRUE(records.is_valid());
   EXPECT_EQ(records.relocate(moved(300, 400)).size(), 1u);
@@ -77,10 +75,10 @@ TEST(Records, WhatIsReplacedTakenOrReportedLeavesNothing) {
   records.put(nth(1), held(100));
   records.put(nth(1), held(200));
   EXPECT_TRUE(records.relocate(moved(100, 300)).empty());
-  wire::Allocation granted = held(200).allocation;
-  granted.set_access(static_cast<uint32_t>(Access::kReadWrite));
-  set(*granted.mutable_extents(0), 300);
-  granted.mutable_extents(0)->set_epoch(1);
+  control::Allocation granted = held(200).allocation;
+  granted.access = Access::kReadWrite;
+  set(granted.extents[0], 300);
+  granted.extents[0].epoch = 1;
   EXPECT_TRUE(records.take_grant(records.find(nth(1)), granted));
   EXPECT_TRUE(records.is_valid());
   records.reported(nth(2)) = held(400, 0);
@@ -88,7 +86,7 @@ TEST(Records, WhatIsReplacedTakenOrReportedLeavesNothing) {
   EXPECT_TRUE(records.relocate(moved(400, 500)).empty()) << "nobody knows what it is a part of";
   records.put(nth(2), held(400));
   EXPECT_EQ(records.relocate(moved(400, 500)).size(), 1u);
-  EXPECT_EQ(records.take(records.find(nth(2))).allocation.extents_size(), 2);
+  EXPECT_EQ(records.take(records.find(nth(2))).allocation.extents.size(), 2u);
   EXPECT_TRUE(records.is_valid());
   records.clear();
   EXPECT_TRUE(records.empty() && records.is_valid());
