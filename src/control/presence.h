@@ -15,39 +15,12 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/assert.h"
 #include "base/fault.h"
-#include "control.pb.h"
+#include "control/council.h"
 
 namespace ocm::control {
-
-/// A run of a daemon, and the former ones that it remembers as voters (Q9 of quorum.h).
-struct VoterRun {
-  static constexpr int kRememberedMax = 32;
-
-  std::string incarnation;
-  std::vector<wire::RememberedRun> remembered;
-
-  VoterRun() = default;
-  VoterRun(std::string run, std::vector<wire::RememberedRun> former = {})
-      : incarnation(std::move(run)), remembered(std::move(former)) {}
-  /// As a message tells it.
-  template <class Runs>
-  static VoterRun of(const std::string& run, const Runs& former) {
-    VoterRun out(run);
-    for (int i = 0; i < std::min(former.size(), kRememberedMax); ++i) out.remembered.push_back(former.Get(i));
-    return out;
-  }
-  bool votes(const wire::Voter& voter) const { return voter.incarnation() == incarnation; }
-  /// Remembered: what is of a later council promises an earlier one no more.
-  bool may_promise(const wire::Voter& voter, const wire::Council& council) const {
-    return votes(voter) || std::any_of(remembered.begin(), remembered.end(), [&](const auto& former) {
-             return former.incarnation() == voter.incarnation() && former.council() <= council.number();
-           });
-  }
-};
 
 class Presence {
  public:
@@ -57,11 +30,9 @@ class Presence {
     heard_[name] = {std::move(run), now_ns};
   }
   /// To be called often. is_near()
-  bool look(uint64_t now_ns, const wire::Council& council, const std::string& self) {
+  bool look(uint64_t now_ns, const Council& council, const std::string& self) {
     std::erase_if(heard_, [&](const auto& one) {
-      return one.second.at_ns + 4 * deadline_ns_ < now_ns &&
-             std::none_of(council.voters().begin(), council.voters().end(),
-                          [&](const wire::Voter& voter) { return voter.name() == one.first; });
+      return one.second.at_ns + 4 * deadline_ns_ < now_ns && !council.has_node(one.first);
     });
     const bool in_touch = is_near(now_ns, council, self);
     if (!in_touch && !fault::at(fault::Point::kShrinksAlone)) since_ns_ = now_ns;
@@ -69,39 +40,39 @@ class Presence {
   }
   /// A majority of its voters was heard within half a deadline; `self` counts unheard. Those that are remembered count where
   /// no majority of the others runs any more.
-  bool is_near(uint64_t now_ns, const wire::Council& council, const std::string& self = {}) const {
-    int running = 0, near = 0, near_or_remembered = 0;
-    for (const wire::Voter& voter : council.voters()) {
-      const auto it = heard_.find(voter.name());
-      const bool is_self = voter.name() == self;
-      const bool runs = it == heard_.end() || it->second.run.incarnation == voter.incarnation();
+  bool is_near(uint64_t now_ns, const Council& council, const std::string& self = {}) const {
+    size_t running = 0, near = 0, near_or_remembered = 0;
+    for (const VoterInfo& voter : council.voters) {
+      const auto it = heard_.find(voter.name);
+      const bool is_self = voter.name == self;
+      const bool runs = it == heard_.end() || it->second.run.incarnation == voter.incarnation;
       const bool heard = is_self || (it != heard_.end() && now_ns < it->second.at_ns + deadline_ns_ / 2);
       running += runs ? 1 : 0;
       near += heard && (runs || is_self) ? 1 : 0;
       near_or_remembered += heard && (runs || is_self || it->second.run.may_promise(voter, council)) ? 1 : 0;
     }
-    OCM_DASSERT(near <= near_or_remembered && near_or_remembered <= council.voters_size());
-    return 2 * (2 * running > council.voters_size() ? near : near_or_remembered) > council.voters_size();
+    OCM_DASSERT(near <= near_or_remembered && near_or_remembered <= council.voters.size());
+    return 2 * (2 * running > council.voters.size() ? near : near_or_remembered) > council.voters.size();
   }
   /// True if so many of its voters were followed by another run of their daemon that no majority can be made:
   /// nobody can ask or change it any more.
-  bool is_over(const wire::Council& council) const {
-    const auto ended =
-        std::count_if(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
-          const auto it = heard_.find(voter.name());
+  bool is_over(const Council& council) const {
+    const auto ended = static_cast<size_t>(
+        std::count_if(council.voters.begin(), council.voters.end(), [&](const VoterInfo& voter) {
+          const auto it = heard_.find(voter.name);
           return it != heard_.end() && !it->second.run.may_promise(voter, council);
-        });
-    OCM_DASSERT(ended <= council.voters_size());
-    return council.voters_size() > 0 && 2 * (council.voters_size() - ended) <= council.voters_size();
+        }));
+    OCM_DASSERT(ended <= council.voters.size());
+    return council.voters.size() > 0 && 2 * (council.voters.size() - ended) <= council.voters.size();
   }
-  bool heard_lately(uint64_t now_ns, const wire::Voter& node) const {
-    const auto it = heard_.find(node.name());
-    return it != heard_.end() && it->second.run.incarnation == node.incarnation() &&
+  bool heard_lately(uint64_t now_ns, const VoterInfo& node) const {
+    const auto it = heard_.find(node.name);
+    return it != heard_.end() && it->second.run.incarnation == node.incarnation &&
            now_ns < it->second.at_ns + deadline_ns_;
   }
-  bool misses(uint64_t now_ns, const wire::Voter& voter) const {
-    const auto it = heard_.find(voter.name());
-    if (it != heard_.end() && it->second.run.incarnation != voter.incarnation()) return true;
+  bool misses(uint64_t now_ns, const VoterInfo& voter) const {
+    const auto it = heard_.find(voter.name);
+    if (it != heard_.end() && it->second.run.incarnation != voter.incarnation) return true;
     const uint64_t last_ns = it == heard_.end() ? 0 : it->second.at_ns;
     return now_ns >= std::max(last_ns, since_ns_) + deadline_ns_;
   }

@@ -36,79 +36,54 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/ids.h"
-#include "control.pb.h"
+#include "control/council.h"
 #include "control/loss.h"
 #include "control/seat.h"
 #include "control/succession.h"
+#include "control/voting.h"
 
 namespace ocm::control {
-
-/// The council's coordinator. The council has voters.
-inline const wire::Voter& coordinator_of(const wire::Council& council) {
-  OCM_DASSERT(council.voters_size() > 0);
-  return council.voters(0);
-}
-
-/// True if a node may go from `older` to `newer` with its replicas: every council that ended in the one ended
-/// in the other too.
-bool continues(const wire::Council& newer, const wire::Council& older);
-/// False: each coordinates a cluster of its own.
-inline bool are_of_one_cluster(const wire::Council& a, const wire::Council& b) {
-  return a.id() == b.id() || continues(a, b) || continues(b, a);
-}
-/// A council from outside: it has an id and an odd number of voters, 5 at most.
-bool is_council(const wire::Council& council);
-inline size_t majority(const wire::Council& council) {
-  return static_cast<size_t>(council.voters_size()) / 2 + 1;
-}
-/// How many of `nodes` living nodes vote: odd, so that an even cluster gains nothing by one more.
-inline size_t voters_for(size_t nodes) { return nodes >= 5 ? 5 : nodes >= 3 ? 3 : 1; }
-
-/// A council to come: what a succession decides.
-struct NextCouncil {
-  wire::InstallCouncil install;
-  std::vector<uint64_t> bases() const;
-};
 
 /// One node's votes.
 class Voter {
  public:
   /// `name` and `incarnation`: this daemon. `lease_ns`: what a vote is good for.
-  Voter(std::string name, std::string incarnation, uint64_t lease_ns)
-      : name_(std::move(name)), incarnation_(std::move(incarnation)), ledger_(lease_ns), seat_(lease_ns) {}
+  Voter(std::string name, const Incarnation& incarnation, uint64_t lease_ns)
+      : name_(std::move(name)), incarnation_(incarnation), ledger_(lease_ns), seat_(lease_ns) {}
 
-  void grant(uint64_t now_ns, const wire::LeaseVote& request, wire::LeaseGranted& out);
-  /// One step of a decision about a part. Errors: kPeerLost (another council, or a home that this council
-  /// never gave a lease), kInvalidArgument, kLimit.
-  Result<wire::ReplicaLosing> lose(uint64_t now_ns, const wire::LoseReplica& request);
+  LeaseGrant grant(uint64_t now_ns, const LeaseVote& request);
+  /// One step of a decision about a part, taken in `council`. Errors: kPeerLost (that is another one, or never gave a lease
+  /// to a home), kInvalidArgument, kLimit.
+  Result<LossAnswer> lose(uint64_t now_ns, uint64_t council, const LossRequest& request);
   /// Votes no more in the council if it agrees. Errors: kPeerLost (it is not this voter's).
-  Result<wire::CouncilPromise> seal(uint64_t now_ns, const wire::SealCouncil& request);
+  Result<CouncilPromise> seal(uint64_t now_ns, const SealRequest& request);
   /// Errors: kPeerLost (another council, or a higher promise), kProtocol.
-  Status accept(const wire::ProposeCouncil& request);
+  Status accept(Proposal proposal);
   /// A council that was chosen. Errors: kPeerLost (without this voter, older than what it has, or of another
   /// chain), kProtocol.
-  Status install(uint64_t now_ns, const wire::InstallCouncil& request);
+  Status install(uint64_t now_ns, MadeCouncil made);
   /// This node's home has come to `council`: Q7.
-  void home_came_to(const wire::Council& council);
+  void home_came_to(const Council& council);
   /// Leaves its council for good.
   void leave();
   /// That run of a home is over: R8 of control/loss.h.
   void run_is_over(uint32_t partition) { ledger_.run_is_over(partition); }
 
-  const wire::Council& council() const { return council_; }  // id 0: none
-  const wire::InstallCouncil& made_of() const { return made_of_; }
+  const Council& council() const { return made_.council; }  // id 0: none
+  const MadeCouncil& made_of() const { return made_; }
   /// When this voter would take the seat, if nobody asks for it before (control/seat.h). `jitter_ns`: random, below an
   /// eighth of a lease length.
   uint64_t candidate_at_ns(uint64_t jitter_ns) const;
   const SeatVotes& seat() const { return seat_; }
-  wire::VoterMemory memory() const;  // Q9
+  VoterMemory memory() const;  // Q9
   /// What tells two memories apart.
   struct MemoryKey {
     uint64_t council = 0, homes = 0;
@@ -118,52 +93,44 @@ class Voter {
   };
   MemoryKey memory_key() const;
   /// Nothing: too much is different, and memory() is to be asked for.
-  std::optional<wire::VoterChange> memory_since(const MemoryKey& before) const;
+  std::optional<VoterChange> memory_since(const MemoryKey& before) const;
   /// The voter of a former run. It may answer seal(), accept() and install() alone, and those not before the votes that the
   /// run gave are over. Nothing: it is no memory, or another node's.
-  static std::optional<Voter> remembered(uint64_t now_ns, const std::string& name,
-                                         const wire::VoterMemory& memory, uint64_t lease_ns);
-  const std::string& incarnation() const { return incarnation_; }
-  bool votes() const { return council_.id() != 0 && !end_.is_sealed(); }
+  static std::optional<Voter> remembered(uint64_t now_ns, const std::string& name, VoterMemory memory,
+                                         uint64_t lease_ns);
+  const Incarnation& incarnation() const { return incarnation_; }
+  bool votes() const { return council().id != 0 && !end_.is_sealed(); }
   const LossLedger& ledger() const { return ledger_; }
   /// Q5, and its parts; O(replicas that are remembered).
   bool is_valid() const;
 
  private:
-  std::string name_, incarnation_;
-  wire::Council council_;
+  std::string name_;
+  Incarnation incarnation_;
+  MadeCouncil made_;  // its council
   static constexpr size_t kHomesMax = 16;
-  std::vector<wire::Council>
-      home_in_;  // that this node's home came to, of each chain the newest; the latest last
+  std::vector<Council> home_in_;  // that this node's home came to, of each chain the newest; the latest last
   uint64_t homes_version_ = 0;
-  wire::InstallCouncil made_of_;
-  SuccessionVoter<NextCouncil> end_;
+  SuccessionVoter<MadeCouncil> end_;
   LossLedger ledger_;
   SeatVotes seat_;
 };
 
-/// A request of the asker in a message, and an answer out of one.
-wire::LoseReplica to_wire(const LossRequest& request, uint64_t council_id);
-LossAnswer from_wire(const wire::ReplicaLosing& answer);
-
-/// Adds what one sealed voter knew.
-void merge(wire::VoterState& into, const wire::VoterState& from);
-
 /// `memory` after `changes`, the oldest first.
-void apply_changes(wire::VoterMemory& memory, std::span<const wire::VoterChange> changes);
+void apply_changes(VoterMemory& memory, std::vector<VoterChange> changes);
 
 /// A home's side: the council that it knows and the votes that it holds.
 class LeaseHolder {
  public:
   explicit LeaseHolder(uint64_t lease_ns) : lease_ns_(lease_ns) {}
 
-  const wire::Council& council() const { return council_; }
+  const Council& council() const { return council_; }
   /// True if the council is another now. False where it would not continue the present one (Q6).
-  bool adopt(const wire::Council& council);
+  bool adopt(const Council& council);
   /// True if the node can never come to `council` without freeing its replicas.
-  bool is_stranger(const wire::Council& council) const;
+  bool is_stranger(const Council& council) const;
   /// After the replicas were freed.
-  void start_over(const wire::Council& council);
+  void start_over(const Council& council);
   /// A voter's grant for a request sent at `sent_ns`, after what it named was freed.
   void granted(uint64_t council_id, const std::string& voter, uint64_t sent_ns, uint64_t now_ns);
   uint64_t until_ns() const { return until_ns_; }
@@ -175,7 +142,7 @@ class LeaseHolder {
 
  private:
   const uint64_t lease_ns_;
-  wire::Council council_;
+  Council council_;
   std::map<std::string, uint64_t> asked_ns_;  // by voter: when the newest granted request was sent
   uint64_t until_ns_ = 0, cut_off_until_ns_ = 0;
 };
@@ -184,24 +151,24 @@ class LeaseHolder {
 class Convener {
  public:
   /// `run` names this run of the coordinator. `remembers`: whether this node can promise for a former run of its daemon (Q9).
-  Convener(uint64_t run, wire::Voter self, std::function<bool(const std::string&)> remembers = nullptr)
+  Convener(uint64_t run, VoterInfo self, std::function<bool(const Incarnation&)> remembers = nullptr)
       : run_(run), self_(std::move(self)), remembers_(std::move(remembers)) {}
   Convener(const Convener&) = delete;  // an attempt refers to it
   Convener& operator=(const Convener&) = delete;
 
   /// A council of the coordinator alone. `id`: random.
-  wire::InstallCouncil found(uint64_t id);
+  const MadeCouncil& found(uint64_t id);
   /// Goes on from a council that this node votes in: another's, or one that names this node and that another had chosen.
-  void take_up(const wire::InstallCouncil& made_of);
-  const wire::Council& council() const { return council_; }
+  void take_up(const MadeCouncil& made_of);
+  const Council& council() const { return made_.council; }
   /// What a node says it knows; kept if it is of an earlier run (to be sealed and continued).
-  void reported(const wire::Council& council);
+  void reported(const Council& council);
   bool has_foreign() const { return !foreign_.empty(); }
   /// One that was reported continues it.
-  bool is_continued(const wire::Council& council) const;
+  bool is_continued(const Council& council) const;
   /// Forgets what was reported of councils that nobody can seal any more, for too few of their voters live. Who still
   /// knows such a one starts over.
-  void drop_foreign(const std::function<bool(const wire::Council&)>& cannot_be_sealed);
+  void drop_foreign(const std::function<bool(const Council&)>& cannot_be_sealed);
 
   // ---- one attempt: seal, propose, accept; then what was chosen is installed
 
@@ -209,70 +176,69 @@ class Convener {
   /// this coordinator alone, whose end nobody can promise, was the last of its chain.
   void begin(bool all_heard);
   /// Other councils than its own whose voters are to be asked; what voters answer may add others.
-  std::vector<wire::Council> to_seal() const;
-  wire::SealCouncil seal_request(const wire::Council& base, bool tell) const;
+  std::vector<Council> to_seal() const;
+  SealRequest seal_request(const Council& base, bool tell) const;
   /// True if it agreed.
-  bool promised(const wire::Council& base, const std::string& voter, const wire::CouncilPromise& promise);
-  bool is_sealed(const wire::Council& base) const { return attempt_ && attempt_->is_sealed(base.id()); }
+  bool promised(const Council& base, const std::string& voter, CouncilPromise promise);
+  bool is_sealed(const Council& base) const { return attempt_ && attempt_->is_sealed(base.id); }
   /// True if something accepted before can be proposed again, or a council of an earlier run continued.
   bool has_found() const;
   /// The chains of a new council: of its own and of what was sealed. Without voters.
-  wire::Council together() const;
+  Council together() const;
   /// Voters of what was sealed that promised, so they live and can come to a new council.
-  std::vector<wire::Voter> promisers() const;
+  std::vector<VoterInfo> promisers() const;
   /// What was accepted before, else a new council of `voters`. False if neither can be proposed now.
-  bool propose(uint64_t id, const std::vector<wire::Voter>& voters);
+  bool propose(uint64_t id, const std::vector<VoterInfo>& voters);
   /// Whose voters are to accept next. Nothing: it is chosen, or nothing was proposed.
-  std::optional<wire::Council> to_accept() const;
-  wire::ProposeCouncil accept_request(const wire::Council& base) const;
-  void accepted(const wire::Council& base, const std::string& voter) {
+  std::optional<Council> to_accept() const;
+  Proposal accept_request(const Council& base) const;
+  void accepted(const Council& base, const std::string& voter) {
     OCM_DASSERT(attempt_.has_value());
-    attempt_->accepted(base.id(), voter);
+    attempt_->accepted(base.id, voter);
   }
   /// The attempt is over. True if a council was chosen: chosen().
   bool end();
 
-  bool has_chosen() const { return chosen_.council().id() != 0; }
-  const wire::InstallCouncil& chosen() const { return chosen_; }
+  bool has_chosen() const { return chosen_.council.id != 0; }
+  const MadeCouncil& chosen() const { return chosen_; }
   /// A voter has it. True if a majority has: it acts.
   bool installed(const std::string& voter);
   /// True if a voter of council() may not have heard of it; and what to tell it.
   bool has_unheard() const;
-  const wire::InstallCouncil& made_of() const { return made_of_; }
+  const MadeCouncil& made_of() const { return made_; }
   void heard(const std::string& voter) { heard_.insert(voter); }
   /// Its councils are councils, and it knows what its own was made of.
   bool is_valid() const;
 
  private:
-  bool is_over(const wire::Council& council) const;
+  bool is_over(const Council& council) const;
   bool is_past(uint64_t base) const;
-  void add_base(const wire::Council& base, bool all_heard);
+  void add_base(const Council& base, bool all_heard);
   /// Lets `next` continue a sealed council of an earlier run.
-  void join(wire::Council& next, const wire::Council& base) const;
+  void join(Council& next, const Council& base) const;
   void adopt_chosen();
   /// Of foreign_, what its own council continues.
   void drop_continued();
 
   const uint64_t run_;
-  const wire::Voter self_;
-  const std::function<bool(const std::string&)> remembers_;
+  const VoterInfo self_;
+  const std::function<bool(const Incarnation&)> remembers_;
   uint64_t round_ = 0;
-  wire::Council council_;
-  wire::InstallCouncil made_of_;               // of council_
-  std::set<std::string> heard_;                // voters of council_
-  std::map<uint64_t, wire::Council> foreign_;  // by id
-  std::optional<Succession<NextCouncil>> attempt_;
-  std::map<uint64_t, wire::Council> bases_;         // of the attempt, and those that it heard of
-  std::map<uint64_t, wire::VoterState> knowledge_;  // by base
+  MadeCouncil made_;                     // its council
+  std::set<std::string> heard_;          // voters of that
+  std::map<uint64_t, Council> foreign_;  // by id
+  std::optional<Succession<MadeCouncil>> attempt_;
+  std::map<uint64_t, Council> bases_;         // of the attempt, and those that it heard of
+  std::map<uint64_t, VoterState> knowledge_;  // by base
   std::set<std::pair<uint64_t, std::string>>
       remembered_;  // by base: voters of former runs that promised (Q9)
-  wire::InstallCouncil chosen_;
+  MadeCouncil chosen_;
   std::set<std::string> installed_;  // voters of chosen_
 };
 
 /// The voters that a council should have: those of `now` that are among `living` first, `living` in its order
 /// after them; living[0] is the coordinator and always votes.
-std::vector<wire::Voter> choose_voters(const wire::Council& now, const std::vector<wire::Voter>& living);
-bool same_voters(const wire::Council& council, const std::vector<wire::Voter>& voters);
+std::vector<VoterInfo> choose_voters(const Council& now, const std::vector<VoterInfo>& living);
+bool same_voters(const Council& council, const std::vector<VoterInfo>& voters);
 
 }  // namespace ocm::control

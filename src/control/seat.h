@@ -26,18 +26,22 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "base/ids.h"
 #include "base/mutation.h"
 #include "control/loss.h"
 
 namespace ocm::control {
 
-/// One voter's votes for the seat. A holder is named by the incarnation of its daemon.
+/// Votes for the seat: by holder, which is named by the incarnation of its daemon, how long each still runs.
+using SeatsLeft = std::map<Incarnation, uint64_t>;
+
+/// One voter's votes for the seat.
 class SeatVotes {
  public:
   explicit SeatVotes(uint64_t lease_ns) : lease_ns_(lease_ns) {}
 
   /// False: a vote for another run still runs (E2).
-  bool grant(uint64_t now_ns, const std::string& holder) {
+  bool grant(uint64_t now_ns, const Incarnation& holder) {
     const bool over = OCM_MUTATION("grant-over-running-votes") || fault::at(fault::Point::kSeatStolen);
     if (is_held_by_another(now_ns, holder) && !over) return false;
     std::erase_if(until_ns_, [&](const auto& vote) { return vote.second <= now_ns; });
@@ -46,14 +50,14 @@ class SeatVotes {
     return true;
   }
   /// E6: `holder` acts no more, and never will again.
-  void release(uint64_t now_ns, const std::string& holder) {
+  void release(uint64_t now_ns, const Incarnation& holder) {
     if (until_ns_.erase(holder) == 0) return;
     last_ns_ = now_ns;
     for (const auto& [other, until_ns] : until_ns_) last_ns_ = std::max(last_ns_, until_ns);
     OCM_DASSERT(is_valid());
   }
   /// E4: this voter may promise the end of its council to `candidate`.
-  bool allows_end(uint64_t now_ns, const std::string& candidate) const {
+  bool allows_end(uint64_t now_ns, const Incarnation& candidate) const {
     if (OCM_MUTATION("depose-a-holder") || fault::at(fault::Point::kSeatStolen)) return true;
     return std::none_of(until_ns_.begin(), until_ns_.end(), [&](const auto& vote) {
       return vote.first != candidate && vote.second > now_ns + lease_ns_ / 2;
@@ -65,15 +69,15 @@ class SeatVotes {
     return last_ns_ + place * (lease_ns_ / 4) + jitter_ns;
   }
   /// What is left of each vote that still runs: for the voters after this one.
-  std::map<std::string, uint64_t> left_ns(uint64_t now_ns) const {
-    std::map<std::string, uint64_t> out;
+  SeatsLeft left_ns(uint64_t now_ns) const {
+    SeatsLeft out;
     for (const auto& [holder, until_ns] : until_ns_) {
       if (until_ns > now_ns) out[holder] = until_ns - now_ns;
     }
     return out;
   }
   /// A council begins, with what the sealed voters of those before knew. Its coordinator has half a lease length to ask.
-  void install(uint64_t now_ns, const std::map<std::string, uint64_t>& left_ns) {
+  void install(uint64_t now_ns, const SeatsLeft& left_ns) {
     for (const auto& [holder, left] : left_ns) {
       if (OCM_MUTATION("forget-votes-for-the-seat")) break;
       uint64_t& until_ns = until_ns_[holder];
@@ -94,18 +98,18 @@ class SeatVotes {
   }
 
  private:
-  bool is_held_by_another(uint64_t now_ns, const std::string& holder) const {
+  bool is_held_by_another(uint64_t now_ns, const Incarnation& holder) const {
     return std::any_of(until_ns_.begin(), until_ns_.end(),
                        [&](const auto& vote) { return vote.first != holder && vote.second > now_ns; });
   }
 
   uint64_t lease_ns_;
-  std::map<std::string, uint64_t> until_ns_;  // by holder
+  std::map<Incarnation, uint64_t> until_ns_;  // by holder
   uint64_t last_ns_ = 0;  // when the newest vote is over, and a council's beginning at least
 };
 
 /// Adds what another sealed voter knew of running votes.
-inline void merge(std::map<std::string, uint64_t>& into, const std::map<std::string, uint64_t>& from) {
+inline void merge(SeatsLeft& into, const SeatsLeft& from) {
   for (const auto& [holder, left_ns] : from) into[holder] = std::max(into[holder], left_ns);
 }
 

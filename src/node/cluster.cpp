@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/fault.h"
 #include "control/allocation_wire.h"
+#include "control/council_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
 #include "control/sockets.h"
@@ -65,7 +66,8 @@ wire::NodeView Cluster::self_view() const {
   out.set_version(kVersion);
   out.set_failure_deadline_ms(core_.config.failure_deadline_ms);
   out.set_passes_on(core_.passes_on());
-  for (wire::RememberedRun& run : quorum_.own_run().remembered) *out.add_remembered() = std::move(run);
+  for (const control::RememberedRun& run : quorum_.remembered_runs())
+    control::to_wire(run, *out.add_remembered());
   wire::addresses_to(core_.addresses, *out.mutable_addresses());
   add_figures(out);
   return out;
@@ -166,7 +168,7 @@ Task<void> Cluster::leader_changed() {
 void Cluster::miss_council() {
   const uint64_t now = core_.now_ns();
   if (!heard_of_.coordinator_reachable(now)) view_.clear_coordinator();
-  coordinator_error_ = quorum_.known().id() != 0
+  coordinator_error_ = quorum_.known().id != 0
                            ? "this node was the coordinator, and no majority of the voters answers it"
                        : core_.founds ? "not enough seeds answer to found the cluster"
                                       : "no seed that answers knows a council, and the first one, " +
@@ -178,10 +180,10 @@ void Cluster::miss_council() {
 
 std::string Cluster::leader_address() const {
   if (!core_.passes_on()) return core_.config.coordinator;
-  const wire::Council council = quorum_.known();
-  if (council.voters_size() == 0) return {};
-  const wire::Voter& leader = control::coordinator_of(council);
-  return leader.name() == core_.name ? std::string() : leader.address();
+  const control::Council council = quorum_.known();
+  if (council.voters.empty()) return {};
+  const control::VoterInfo& leader = control::coordinator_of(council);
+  return leader.name == core_.name ? std::string() : leader.address;
 }
 
 void Cluster::follow_role() {
@@ -205,7 +207,7 @@ void Cluster::take_office() {
     more = !add_published(own, report);
     coordinator_->merge_names(own);
   }
-  log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number()}, {"after", followed_}});
+  log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number}, {"after", followed_}});
   followed_ = core_.name;
   const auto tell = [](Cluster& self, std::string address) -> Task<void> {
     (void)co_await self.tell_leader(std::move(address));
@@ -234,7 +236,7 @@ void Cluster::lay_down() {
 
 Task<Result<wire::Envelope>> Cluster::tell_leader(std::string address) {
   wire::Envelope message;
-  *message.mutable_leader()->mutable_council() = quorum_.known();
+  control::to_wire(quorum_.known(), *message.mutable_leader()->mutable_council());
   co_return co_await peers_.call(std::move(address), std::move(message), core_.now_ns() + patience_ns());
 }
 
@@ -245,7 +247,7 @@ void Cluster::ask_seeds() {
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
   if (is_coordinator()) return;
-  for (const wire::Council& council : quorum_.remembered_councils()) ask_voters_of(council);
+  for (const control::Council& council : quorum_.remembered_councils()) ask_voters_of(council);
   for (const std::string& voter : voters_to_ask_) {
     if (asking_seeds_.insert(voter).second) core_.env.spawn(ask_seed(voter));
   }
@@ -254,16 +256,16 @@ void Cluster::ask_seeds() {
     quorum_.found_first();
 }
 
-void Cluster::ask_voters_of(const wire::Council& council) {
+void Cluster::ask_voters_of(const control::Council& council) {
   constexpr size_t kVotersMax = 64;
   if (fault::at(fault::Point::kVotersNotAsked)) return;
-  for (const wire::Voter& voter : council.voters()) {
+  for (const control::VoterInfo& voter : council.voters) {
     const auto& seeds = core_.other_seeds;
-    const bool is_asked = voter.name() == core_.name || voter.address().empty() ||
-                          std::find(seeds.begin(), seeds.end(), voter.address()) != seeds.end();
+    const bool is_asked = voter.name == core_.name || voter.address.empty() ||
+                          std::find(seeds.begin(), seeds.end(), voter.address) != seeds.end();
     if (is_asked || voters_to_ask_.size() >= kVotersMax) continue;
-    voters_to_ask_.insert(voter.address());
-    founding_.awaits(core_.now_ns(), voter.address());
+    voters_to_ask_.insert(voter.address);
+    founding_.awaits(core_.now_ns(), voter.address);
   }
 }
 
@@ -275,20 +277,21 @@ Task<void> Cluster::ask_seed(std::string seed) {
     co_return;
   }
   if (!reply.value().has_leader()) co_return;
-  for (const wire::Council& former : reply.value().leader().remembered()) ask_voters_of(former);
-  const wire::Council& council = reply.value().leader().council();
+  const control::Leader leader = control::from_wire(reply.value().leader());
+  for (const control::Council& former : leader.remembered) ask_voters_of(former);
+  const control::Council& council = leader.council;
   const bool alone = quorum_.was_alone(council);
   was_alone_ = was_alone_ || alone;
-  founding_.answered(core_.now_ns(), seed, council.id() != 0);
-  founding_again_.answered(core_.now_ns(), seed, council.id() != 0 && !alone);
+  founding_.answered(core_.now_ns(), seed, council.id != 0);
+  founding_again_.answered(core_.now_ns(), seed, council.id != 0 && !alone);
   quorum_.told_of(council);
   tell_if_foreign(seed, council);
 }
 
-void Cluster::tell_if_foreign(const std::string& seed, const wire::Council& council) {
+void Cluster::tell_if_foreign(const std::string& seed, const control::Council& council) {
   if (!is_coordinator() || !control::is_council(council) || quorum_.was_alone(council)) return;
   if (control::are_of_one_cluster(council, quorum_.known())) return;
-  const std::string other = control::coordinator_of(council).name();
+  const std::string other = control::coordinator_of(council).name;
   if (const auto left_out = core_.limiter.admit("two_clusters", seed, core_.now_ns(), other)) {
     log::warn("two_clusters",
               {{"seed", seed},
@@ -309,15 +312,16 @@ Task<void> Cluster::beat_to(std::string leader) {
     *beat.mutable_self() = self_view();
     beat.set_epoch_known(view_.epoch());
     beat.set_coordinator_run(heard_of_.run());
-    *beat.mutable_council() = quorum_.newest();
-    for (wire::Council& council : quorum_.remembered_councils()) *beat.add_remembered() = std::move(council);
+    control::to_wire(quorum_.newest(), *beat.mutable_council());
+    for (const control::Council& council : quorum_.remembered_councils())
+      control::to_wire(council, *beat.add_remembered());
     if (more) more = !add_published(beat, report);
     const auto told = add_changed(beat);
     ++core_.metrics.heartbeats_sent;
     auto reply = co_await peers_.call(leader, std::move(request), sent_ns + patience_ns());
     if (leader != leader_address()) break;  // another one meanwhile
     if (reply.is_ok() && reply.value().has_leader()) {
-      quorum_.told_of(reply.value().leader().council());
+      quorum_.told_of(control::from_wire(reply.value().leader().council()));
       reply = Status(Code::kNoCoordinator, "it is not the coordinator");
     }
     if (!reply.is_ok()) {
@@ -326,7 +330,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     }
     wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
     if (heard_of_.is_former(view.cluster_id())) break;  // M3
-    quorum_.saw(view.council());
+    quorum_.saw(control::from_wire(view.council()));
     if (heard_of_.replied(sent_ns, view)) {
       log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
       send_names_ = more = true;
@@ -644,25 +648,25 @@ Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {
 Reply Cluster::not_here(const wire::Envelope& request) {
   if (core_.passes_on() && request.has_heartbeat()) {
     const wire::NodeView& self = request.heartbeat().self();
-    quorum_.heard_run(self.name(), control::VoterRun::of(self.incarnation(), self.remembered()));
-    quorum_.told_of(request.heartbeat().council());
+    quorum_.heard_run(self.name(), control::voter_run_from(self.incarnation(), self.remembered()));
+    quorum_.told_of(control::from_wire(request.heartbeat().council()));
   }
   if (core_.passes_on() && request.has_leader()) {
-    const wire::Council& told = request.leader().council();
-    if (told.id() != 0) quorum_.told_of(told);
+    const control::Council told = control::from_wire(request.leader().council());
+    if (told.id != 0) quorum_.told_of(told);
   }
-  wire::Envelope out;
-  *out.mutable_leader()->mutable_council() = quorum_.known();
-  if (core_.passes_on() && request.has_leader()) {
-    for (wire::Council& former : quorum_.remembered_councils())
-      *out.mutable_leader()->add_remembered() = std::move(former);
+  const control::Council council = quorum_.known();
+  if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) {
+    control::Leader known{council, {}};
+    if (core_.passes_on() && request.has_leader()) known.remembered = quorum_.remembered_councils();
+    wire::Envelope out;
+    control::to_wire(known, *out.mutable_leader());
+    return out;
   }
-  if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) return out;
-  const wire::Council& council = out.leader().council();
-  const bool none = council.voters_size() == 0 || control::coordinator_of(council).name() == core_.name;
+  const bool none = council.voters.empty() || control::coordinator_of(council).name == core_.name;
   const std::string why = !core_.passes_on() ? "compare [cluster] coordinator of both"
                           : none             ? "none is known now"
-                                             : "it may be " + control::coordinator_of(council).name();
+                                             : "it may be " + control::coordinator_of(council).name;
   return Status::of_node(Code::kNoCoordinator, core_.name, " is not the coordinator: " + why);
 }
 

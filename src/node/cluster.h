@@ -163,9 +163,9 @@ class Cluster {
   /// What council they know; and tells them of this node's. Founds the first one (control/founding.h).
   void ask_seeds();
   control::Task<void> ask_seed(std::string seed);
-  void tell_if_foreign(const std::string& seed, const wire::Council& council);
+  void tell_if_foreign(const std::string& seed, const control::Council& council);
   /// Its voters may know a later one: P2 of node/quorum.h.
-  void ask_voters_of(const wire::Council& council);
+  void ask_voters_of(const control::Council& council);
   /// The council that this node knows; the other's comes back.
   control::Task<Result<wire::Envelope>> tell_leader(std::string address);
   /// How long an answer about the coordinator, or of it, is waited for.

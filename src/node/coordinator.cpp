@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/fault.h"
 #include "control/allocation_wire.h"
+#include "control/council_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
 #include "node/cluster.h"
@@ -81,15 +82,13 @@ void Coordinator::look() {
   }
   for (const std::string& name : membership_.tick(now)) log::warn("node_dead", {{"node", name}});
   wire::ClusterView all = view();
-  std::vector<wire::Voter> living;
+  std::vector<control::VoterInfo> living;
   std::set<std::string> leaving;
   for (const auto& node : all.nodes()) {
     if (is_state(node, NodeState::kDraining)) leaving.insert(node.name());
     if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
-    wire::Voter& voter = living.emplace_back();
-    voter.set_name(node.name());
-    voter.set_incarnation(node.incarnation());
-    voter.set_address(node.control_address());
+    living.push_back(
+        {node.name(), wire::id_from<control::Incarnation>(node.incarnation()), node.control_address()});
   }
   member_.apply(std::move(all));
   take_census();
@@ -199,7 +198,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
     return Status::of_node(Code::kExists, core_.name, " is the coordinator's own name");
   const auto heard = membership_.heard(now, beat.self());
   if (!heard.is_ok()) return heard.status();
-  quorum_.reported(beat);
+  quorum_.reported(control::voter_report_from(beat));
   const auto& what = heard.value();
   const std::string& name = beat.self().name();
   if (what.joined || what.restarted || what.returned) {
@@ -219,7 +218,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   }
   wire::Envelope out;
   *out.mutable_cluster_view() = view();
-  *out.mutable_cluster_view()->mutable_council() = quorum_.newest();
+  control::to_wire(quorum_.newest(), *out.mutable_cluster_view()->mutable_council());
   return out;
 }
 

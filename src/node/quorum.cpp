@@ -6,6 +6,8 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/council_wire.h"
+#include "control/voting_wire.h"
 
 namespace ocm::node {
 
@@ -23,10 +25,8 @@ Quorum::Quorum(Core& core, Home& home, Peers& peers)
 
 void Quorum::start(uint64_t coordinator_run) {
   OCM_DASSERT(!voter_.has_value() && !convener_.has_value());
-  self_.set_name(core_.name);
-  self_.set_incarnation(id_field(core_.incarnation));
-  self_.set_address(core_.control_address);
-  voter_.emplace(core_.name, self_.incarnation(), core_.config.failure_deadline_ns());
+  self_ = {core_.name, core_.incarnation, core_.control_address};
+  voter_.emplace(core_.name, core_.incarnation, core_.config.failure_deadline_ns());
   memory_.start(*voter_);
   if (coordinator_run != 0) found(coordinator_run);
   ask_round();
@@ -37,10 +37,11 @@ void Quorum::found(uint64_t run) {
   OCM_DASSERT(run != 0);
   voter_->leave();
   sealing_ = telling_ = false;
-  convener_.emplace(run, self_, [this](const std::string& former) { return memory_.remembers(former); });
+  convener_.emplace(run, self_,
+                    [this](const control::Incarnation& former) { return memory_.remembers(former); });
   const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
   OCM_ASSERT(alone.is_ok());
-  OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id() == convener_->council().id());
+  OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id == convener_->council().id);
   memory_.keep(*voter_);
 }
 
@@ -52,57 +53,71 @@ void Quorum::enter(PeerHandlers& handlers) {
                     [this](const std::string&, const wire::Envelope& request) { return answer(request); });
 }
 
-/// For who asks voters that vote no more, or not yet: it may know an old council only.
-void Quorum::answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const {
-  out.set_run(self_.incarnation());
-  for (wire::RememberedRun& run : memory_.runs()) *out.add_remembered() = std::move(run);
-  if (out.granted() || out.has_council()) return;
-  const wire::Council council = known();
-  if (council.id() != 0 && council.id() != request.council_id()) *out.mutable_council() = council;
-}
-
 Reply Quorum::answer(const wire::Envelope& request) {
   OCM_DASSERT(voter_.has_value());
-  if (auto out = memory_.answer(request)) return std::move(*out);
   Reply out = answer_as_voter(request);
   memory_.keep(*voter_);
   return out;
 }
 
 Reply Quorum::answer_as_voter(const wire::Envelope& request) {
-  const uint64_t now = core_.now_ns();
   wire::Envelope out;
   switch (request.body_case()) {
     case wire::Envelope::kLeaseVote:
-      voter_->grant(now, request.lease_vote(), *out.mutable_lease_granted());
-      if (core_.passes_on()) answer_more(request.lease_vote(), *out.mutable_lease_granted());
+      control::to_wire(grant(control::from_wire(request.lease_vote())), *out.mutable_lease_granted());
       return out;
     case wire::Envelope::kLoseReplica: {
-      auto losing = voter_->lose(now, request.lose_replica());
+      const auto step = control::from_wire(request.lose_replica());
+      if (!step.is_ok()) return step.status();
+      const auto losing = voter_->lose(core_.now_ns(), request.lose_replica().council_id(), step.value());
       const bool no_room = losing.status().code() == Code::kLimit;
       if (!losing.is_ok() && !no_room) return losing.status();
       if (no_room)
         out.mutable_replica_losing()->set_no_room(true);
       else
-        *out.mutable_replica_losing() = std::move(losing).value();
+        control::to_wire(losing.value(), *out.mutable_replica_losing());
       return out;
     }
     case wire::Envelope::kSealCouncil: {
-      auto promise = voter_->seal(now, request.seal_council());
+      const auto promise = seal_own(control::from_wire(request.seal_council()));
       if (!promise.is_ok()) return promise.status();
-      *out.mutable_council_promise() = std::move(promise).value();
+      control::to_wire(promise.value(), *out.mutable_council_promise());
       return out;
     }
-    case wire::Envelope::kProposeCouncil: return voter_->accept(request.propose_council());
-    case wire::Envelope::kInstallCouncil: {
-      const Status status = voter_->install(now, request.install_council());
-      if (!status.is_ok()) return status;
-      fault::reached(fault::State::kCouncilInstalled);
-      ask_round();
-      return status;
-    }
+    case wire::Envelope::kProposeCouncil: return accept_own(control::from_wire(request.propose_council()));
+    case wire::Envelope::kInstallCouncil: return install_own(control::from_wire(request.install_council()));
     default: return Status(Code::kProtocol, "not a request to a voter");
   }
+}
+
+control::LeaseGrant Quorum::grant(const control::LeaseVote& request) {
+  control::LeaseGrant out = voter_->grant(core_.now_ns(), request);
+  if (!core_.passes_on()) return out;
+  out.run = own_run();
+  if (out.granted || out.council) return out;
+  // For who asks voters that vote no more, or not yet: it may know an old council only.
+  control::Council council = known();
+  if (council.id != 0 && council.id != request.council) out.council = std::move(council);
+  return out;
+}
+
+Result<control::CouncilPromise> Quorum::seal_own(const control::SealRequest& request) {
+  if (auto former = memory_.seal(request)) return std::move(*former);
+  return voter_->seal(core_.now_ns(), request);
+}
+
+Status Quorum::accept_own(control::Proposal proposal) {
+  if (const auto former = memory_.accept(proposal)) return *former;
+  return voter_->accept(std::move(proposal));
+}
+
+Status Quorum::install_own(control::MadeCouncil made) {
+  if (const auto former = memory_.install(made)) return *former;
+  const Status status = voter_->install(core_.now_ns(), std::move(made));
+  if (!status.is_ok()) return status;
+  fault::reached(fault::State::kCouncilInstalled);
+  ask_round();
+  return status;
 }
 
 Task<void> Quorum::keep_lease() {
@@ -118,47 +133,44 @@ Task<void> Quorum::keep_lease() {
 bool Quorum::acts() const {
   if (!core_.passes_on()) return convener_.has_value();
   // A council of its own that it is just changing knows of the votes that it holds.
-  const wire::Council& council = newest();
+  const control::Council& council = newest();
   return !resigned_ && convener_ && is_mine(council) && control::continues(council, seat_in_) &&
          core_.now_ns() < seat_.until_ns();
 }
 
-bool Quorum::has_ended(const wire::Council& council) const {
+bool Quorum::has_ended(const control::Council& council) const {
   const auto lately = [&](uint64_t at_ns) {
     return at_ns != 0 && core_.now_ns() < at_ns + 2 * core_.config.failure_deadline_ns();
   };
-  int run = 0, may_promise = 0;
+  size_t run = 0, may_promise = 0;
   bool one_heard = false;  // of those that run
-  for (const wire::Voter& voter : council.voters()) {
-    const auto it = runs_.find(voter.name());
+  for (const control::VoterInfo& voter : council.voters) {
+    const auto it = runs_.find(voter.name);
     const Heard known = is_self(voter)      ? Heard{own_run(), core_.now_ns()}
                         : it != runs_.end() ? it->second
-                                            : Heard{control::VoterRun(voter.incarnation()), 0};
+                                            : Heard{{voter.incarnation, {}}, 0};
     const bool runs = known.run.votes(voter);
     run += runs ? 1 : 0;
     one_heard = one_heard || (runs && lately(known.at_ns));
     may_promise += known.run.may_promise(voter, council) ? 1 : 0;
   }
-  OCM_DASSERT(run <= may_promise && may_promise <= council.voters_size());
+  OCM_DASSERT(run <= may_promise && may_promise <= council.voters.size());
   // Those that remember it stand for no seat: one that runs must.
-  return 2 * (one_heard ? may_promise : run) <= council.voters_size();
+  return 2 * (one_heard ? may_promise : run) <= council.voters.size();
 }
 
-bool Quorum::is_over(const wire::Council& council) const {
-  return council.voters_size() > 1 && (has_ended(council) || council.id() == before_own_);
+bool Quorum::is_over(const control::Council& council) const {
+  return council.voters.size() > 1 && (has_ended(council) || council.id == before_own_);
 }
 
-wire::Council Quorum::known() const {
-  const wire::Council& council = newest();
+control::Council Quorum::known() const {
+  const control::Council& council = newest();
   if (!is_over(council)) return council;
-  return is_over(stranger_) ? wire::Council() : stranger_;
+  return is_over(stranger_) ? control::Council() : stranger_;
 }
 
 void Quorum::heard_run(const std::string& node, control::VoterRun run) {
-  const auto& voters = holder_.council().voters();
-  if (run.incarnation.size() == 16 &&
-      std::any_of(voters.begin(), voters.end(),
-                  [&](const wire::Voter& voter) { return voter.name() == node; })) {
+  if (run.incarnation != control::Incarnation{} && holder_.council().has_node(node)) {
     constexpr size_t kRunsMax = 64;
     if (runs_.size() >= kRunsMax) runs_.clear();
     runs_[node] = {std::move(run), core_.now_ns()};
@@ -167,37 +179,36 @@ void Quorum::heard_run(const std::string& node, control::VoterRun run) {
 }
 
 void Quorum::found_first() {
-  if (known().id() != 0 || convening_) return;
+  if (known().id != 0 || convening_) return;
   log::info("council_founded", {{"node", core_.name}});
   found(core_.env.random_number() | 1);
   if (home_.directory().replicas().empty()) start_over(voter_->council());  // else its replicas may be old
   ask_round();
 }
 
-void Quorum::told_of(const wire::Council& council) {
+void Quorum::told_of(const control::Council& council) {
   if (!control::is_council(council)) return;
   if (was_alone(council) && fault::at(fault::Point::kLoneFoundsAtOnce)) found_first();
   saw(council);
 }
 
-bool Quorum::was_alone(const wire::Council& council) const {
-  if (council.voters_size() != 1) return false;
-  const wire::Voter& first = control::coordinator_of(council);
-  return is_self(first) && first.incarnation() != self_.incarnation();
+bool Quorum::was_alone(const control::Council& council) const {
+  if (council.voters.size() != 1) return false;
+  const control::VoterInfo& first = control::coordinator_of(council);
+  return is_self(first) && first.incarnation != self_.incarnation;
 }
 
-bool Quorum::is_dead(const wire::Council& council) const {
+bool Quorum::is_dead(const control::Council& council) const {
   return core_.passes_on() && was_alone(council) && !fault::at(fault::Point::kLoneFollowsItself);
 }
 
 void Quorum::seek_seat() {
   const uint64_t deadline_ns = core_.config.failure_deadline_ns(), now = core_.now_ns();
   OCM_DASSERT(core_.passes_on() && deadline_ns >= 8);
-  const wire::Council& council = voter_->council();
-  if (convening_ || resigned_ || council.id() == 0 || newest().id() != council.id() || is_over(council))
-    return;
+  const control::Council& council = voter_->council();
+  if (convening_ || resigned_ || council.id == 0 || newest().id != council.id || is_over(council)) return;
   if (core_.stopping && fault::at(fault::Point::kNeverStands)) return;
-  if (std::exchange(voter_of_, council.id()) != council.id()) {
+  if (std::exchange(voter_of_, council.id) != council.id) {
     voter_since_ns_ = now;
     jitter_ns_ = core_.env.random_number() % (deadline_ns / 8);
   }
@@ -216,32 +227,33 @@ Task<void> Quorum::resign() {
   fault::reached(fault::State::kSeatGivenUp);
   resigned_ = true;
   seat_.drop();
+  control::LeaseVote vote;
+  vote.council = newest().id;
+  vote.partition = core_.partition;
+  vote.seat_given_up = self_.incarnation;
   wire::Envelope message;
-  auto& vote = *message.mutable_lease_vote();
-  vote.set_council_id(newest().id());
-  vote.set_partition(core_.partition);
-  vote.set_seat_given_up(self_.incarnation());
+  control::to_wire(vote, *message.mutable_lease_vote());
   (void)co_await ask_all(newest(), std::move(message), control::majority(newest()));
 }
 
 void Quorum::take_up() {
   if (!convener_)
     convener_.emplace(core_.env.random_number() | 1, self_,
-                      [this](const std::string& former) { return memory_.remembers(former); });
-  if (convener_->council().id() == voter_->council().id()) return;
+                      [this](const control::Incarnation& former) { return memory_.remembers(former); });
+  if (convener_->council().id == voter_->council().id) return;
   convener_->take_up(voter_->made_of());
   sealing_ = telling_ = false;
-  OCM_DASSERT(convener_->council().id() == voter_->council().id() && convener_->is_valid());
+  OCM_DASSERT(convener_->council().id == voter_->council().id && convener_->is_valid());
 }
 
 Task<void> Quorum::stand() {
-  if (convening_ || voter_->council().id() == 0) co_return;  // since it was spawned
+  if (convening_ || voter_->council().id == 0) co_return;  // since it was spawned
   convening_ = true;
   fault::reached(fault::State::kSeatSought);
   take_up();
   ++core_.metrics.council_attempts;
   convener_->begin(true);
-  const wire::Council council = convener_->council();
+  const control::Council council = convener_->council();
   const bool agreed = co_await others_agree(council);
   if (!agreed) {  // P4: some may not have it, for who made it ended; they have it at the next attempt
     if (!fault::at(fault::Point::kNotTaughtAgain)) core_.env.spawn(tell(council, voter_->made_of()));
@@ -260,99 +272,100 @@ Task<void> Quorum::stand() {
 void Quorum::ask_round() {
   (void)come_to(voter_->council());
   if (convener_) (void)come_to(convener_->council());
-  const wire::Council council = holder_.council();  // a vote may bring another
-  for (const wire::Voter& voter : council.voters()) ask_voter(council, voter);
+  const control::Council council = holder_.council();  // a vote may bring another
+  for (const control::VoterInfo& voter : council.voters) ask_voter(council, voter);
   if (!core_.passes_on()) return;
-  const wire::Council mine = newest();  // founded anew, and this node's home is of another yet
-  if (mine.id() == council.id() || !is_mine(mine)) return;
-  for (const wire::Voter& voter : mine.voters()) ask_voter(mine, voter);
+  const control::Council mine = newest();  // founded anew, and this node's home is of another yet
+  if (mine.id == council.id || !is_mine(mine)) return;
+  for (const control::VoterInfo& voter : mine.voters) ask_voter(mine, voter);
 }
 
-void Quorum::ask_voter(const wire::Council& council, const wire::Voter& voter) {
-  wire::Envelope request;
-  auto& vote = *request.mutable_lease_vote();
-  vote.set_council_id(council.id());
-  vote.set_partition(core_.partition);
-  vote.set_node(core_.name);
+void Quorum::ask_voter(const control::Council& council, const control::VoterInfo& voter) {
+  const Echo& echo = echoes_[voter.name];
+  if (!is_self(voter) && !asking_.emplace(council.id, voter.name).second) return;
+  control::LeaseVote vote;
+  vote.council = council.id;
+  vote.partition = core_.partition;
+  vote.node = core_.name;
   // P4: who could not install what it made leaves the seat to a voter that has it.
-  const bool is_installed = voter_->council().id() == council.id() || fault::at(fault::Point::kSeatTooEarly);
-  if (core_.passes_on() && !resigned_ && is_mine(council) && is_installed) vote.set_seat(self_.incarnation());
-  vote.set_leaving(end_.leaving);
-  vote.set_stays(end_.stays);
-  const Echo& echo = echoes_[voter.name()];
-  vote.mutable_freed()->Add(echo.freed.begin(), echo.freed.end());
-  vote.mutable_gone()->Add(echo.gone.begin(), echo.gone.end());
-  vote.set_freed_before(replicas_freed_before_);
-  if (is_self(voter)) {
-    const uint64_t sent_ns = core_.now_ns();
-    wire::LeaseGranted out;
-    voter_->grant(sent_ns, vote, out);
-    memory_.keep(*voter_);
-    granted(voter.name(), vote.council_id(), sent_ns, out);
-  } else if (asking_.emplace(council.id(), voter.name()).second) {
-    core_.env.spawn(ask(voter, std::move(request)));
+  const bool is_installed = voter_->council().id == council.id || fault::at(fault::Point::kSeatTooEarly);
+  if (core_.passes_on() && !resigned_ && is_mine(council) && is_installed) vote.seat = self_.incarnation;
+  vote.end = end_;
+  vote.freed = echo.freed;
+  vote.gone = echo.gone;
+  vote.freed_before = replicas_freed_before_;
+  if (!is_self(voter)) {
+    core_.env.spawn(ask(voter, std::move(vote)));
+    return;
   }
+  const uint64_t sent_ns = core_.now_ns();
+  control::LeaseGrant grant = voter_->grant(sent_ns, vote);
+  memory_.keep(*voter_);
+  granted(voter.name, vote.council, sent_ns, std::move(grant));
 }
 
 void Quorum::follow_seat() {
-  const wire::Council& council = newest();
-  if (council.id() == seat_in_.id()) return;
+  const control::Council& council = newest();
+  if (council.id == seat_in_.id) return;
   // A lease that runs goes on where those voters know of it.
   if (control::continues(council, seat_in_))
     seat_.change_voters();
   else
     seat_.drop();
   seat_in_ = council;
-  OCM_DASSERT(seat_in_.id() == newest().id());
+  OCM_DASSERT(seat_in_.id == newest().id);
 }
 
 void Quorum::leader_changed() {
-  const uint64_t council = known().id();
+  const uint64_t council = known().id;
   if (std::exchange(leader_of_, council) != council && on_leader_) on_leader_();
 }
 
-Task<void> Quorum::ask(wire::Voter voter, wire::Envelope request) {
+Task<void> Quorum::ask(control::VoterInfo voter, control::LeaseVote vote) {
   const uint64_t sent_ns = core_.now_ns();
-  const uint64_t council = request.lease_vote().council_id();
-  const auto reply = co_await peers_.call(voter.address(), std::move(request), sent_ns + patience_ns());
-  asking_.erase({council, voter.name()});
-  if (reply.is_ok()) granted(voter.name(), council, sent_ns, reply.value().lease_granted());
+  wire::Envelope request;
+  control::to_wire(vote, *request.mutable_lease_vote());
+  const auto reply = co_await peers_.call(voter.address, std::move(request), sent_ns + patience_ns());
+  asking_.erase({vote.council, voter.name});
+  if (reply.is_ok())
+    granted(voter.name, vote.council, sent_ns, control::from_wire(reply.value().lease_granted()));
 }
 
 void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
-                     const wire::LeaseGranted& vote) {
+                     control::LeaseGrant grant) {
   // Replicas that the cluster goes on without are freed before the vote counts.
-  for (const auto& dropped : vote.dropped()) {
+  for (const ExtentId& dropped : grant.dropped) {
     if (fault::at(fault::Point::kDropIgnored)) break;
-    if (on_dropped_) on_dropped_(id_of(dropped));
-    home_.drop(id_of(dropped));
+    if (on_dropped_) on_dropped_(dropped);
+    home_.drop(dropped);
   }
   Echo& echo = echoes_[voter];
-  echo.over = vote.over() && sent_ns > taken_for_over_ns_;
+  echo.over = grant.over && sent_ns > taken_for_over_ns_;
   if (echo.over) free_if_over();
-  echo.freed.assign(vote.dropped().begin(), vote.dropped().end());
+  echo.freed = std::move(grant.dropped);
   echo.gone.clear();
-  for (const auto& watched : vote.watched()) {
+  for (Watched& watched : grant.watched) {
     if (!note(watched))
-      echo.gone.push_back(watched.replica());
-    else if (watched.has_in_doubt())
-      settle_doubt(watched);
+      echo.gone.push_back(watched.replica);
+    else if (watched.in_doubt)
+      settle_doubt(std::move(watched));
   }
-  heard_run(voter, control::VoterRun::of(vote.run(), vote.remembered()));
-  if (vote.seat()) {
+  const bool tells_run = grant.run.has_value();
+  if (tells_run) heard_run(voter, std::move(*grant.run));
+  if (grant.seat) {
     follow_seat();
-    if (council_id == seat_in_.id()) seat_.granted(voter, sent_ns, control::majority(seat_in_));
+    if (council_id == seat_in_.id) seat_.granted(voter, sent_ns, control::majority(seat_in_));
   }
-  const bool is_sealed = !vote.granted() && !vote.has_council() && !vote.over() && !vote.run().empty();
-  if (is_sealed && council_id == newest().id() && acts() && !fault::at(fault::Point::kSealedStays)) {
+  const bool is_sealed = !grant.granted && !grant.council && !grant.over && tells_run;
+  if (is_sealed && council_id == newest().id && acts() && !fault::at(fault::Point::kSealedStays)) {
     // It promised the end to a candidate that failed, and votes no more: the next council lets it.
     fault::reached(fault::State::kVoterLeftSealed);
     sealing_ = true;
   }
-  if (vote.granted())
+  if (grant.granted)
     holder_.granted(council_id, voter, sent_ns, core_.now_ns());
-  else if (vote.has_council())
-    (void)come_to(vote.council());
+  else if (grant.council)
+    (void)come_to(*grant.council);
   renew();
 }
 
@@ -361,24 +374,24 @@ void Quorum::renew() {
   core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release);
 }
 
-bool Quorum::come_to(const wire::Council& council) {
+bool Quorum::come_to(const control::Council& council) {
   if (!control::is_council(council) || is_dead(council)) return false;
   const bool is_new = holder_.adopt(council);
   if (is_new && !fault::at(fault::Point::kVoterStays)) voter_->home_came_to(council);
   if (!is_new) return false;
-  OCM_DASSERT(holder_.council().id() == council.id());
+  OCM_DASSERT(holder_.council().id == council.id);
   memory_.keep(*voter_);
   memory_.home_came_to(council);
   leader_changed();
   return true;
 }
 
-void Quorum::saw(const wire::Council& council) {
+void Quorum::saw(const control::Council& council) {
   if (is_dead(council)) {
     // Of two on one chain each continues the other.
-    const bool later = council.number() > holder_.council().number();
+    const bool later = council.number > holder_.council().number;
     if (later && control::continues(council, holder_.council()) && !fault::at(fault::Point::kFormerStays))
-      before_own_ = holder_.council().id();
+      before_own_ = holder_.council().id;
     return;
   }
   if (come_to(council)) ask_round();
@@ -392,9 +405,9 @@ void Quorum::saw(const wire::Council& council) {
   constexpr size_t kStrangersMax = 256;
   const bool is_next = control::continues(council, stranger_);
   OCM_DASSERT(strangers_.size() <= kStrangersMax);
-  if (strangers_.size() < kStrangersMax && strangers_.insert(council.id()).second && !is_next)
+  if (strangers_.size() < kStrangersMax && strangers_.insert(council.id).second && !is_next)
     stranger_since_ns_ = 0;
-  if (std::exchange(stranger_, council).id() != council.id()) leader_changed();
+  if (std::exchange(stranger_, council).id != council.id) leader_changed();
   // The coordinator started anew and could not bring this node's council over: its voters are gone.
   constexpr uint64_t kPatienceDeadlines = 10;
   if (stranger_since_ns_ == 0) stranger_since_ns_ = now;
@@ -418,26 +431,26 @@ void Quorum::free_replicas(const char* why) {
 }
 
 void Quorum::free_if_over() {
-  const wire::Council& council = holder_.council();
+  const control::Council& council = holder_.council();
   const auto taken = static_cast<size_t>(
-      std::count_if(council.voters().begin(), council.voters().end(), [this](const wire::Voter& voter) {
-        const auto echo = echoes_.find(voter.name());
+      std::count_if(council.voters.begin(), council.voters.end(), [this](const control::VoterInfo& voter) {
+        const auto echo = echoes_.find(voter.name);
         return echo != echoes_.end() && echo->second.over;
       }));
-  OCM_DASSERT(taken <= static_cast<size_t>(council.voters_size()));
-  if (static_cast<size_t>(council.voters_size()) - taken >= control::majority(council)) return;
+  OCM_DASSERT(taken <= council.voters.size());
+  if (council.voters.size() - taken >= control::majority(council)) return;
   free_replicas("another run of this node's daemon was taken for the only one");
   replicas_freed_before_ = home_.next_generation();  // also where there was none
   taken_for_over_ns_ = core_.now_ns();               // answers on the way tell of what was here until now
   for (auto& [voter, echo] : echoes_) echo.over = false;
 }
 
-void Quorum::start_over(const wire::Council& council) {
+void Quorum::start_over(const control::Council& council) {
   free_replicas("the voters that knew which of them are old are gone");
   if (!control::continues(council, voter_->council())) voter_->leave();
   memory_.keep(*voter_);
   holder_.start_over(council);
-  stranger_.Clear();
+  stranger_ = {};
   strangers_.clear();
   stranger_since_ns_ = 0;
   renew();
@@ -445,40 +458,38 @@ void Quorum::start_over(const wire::Council& council) {
   ask_round();
 }
 
-const wire::Council& Quorum::newest() const {
+const control::Council& Quorum::newest() const {
   OCM_DASSERT(voter_.has_value());
-  const wire::Council& mine = holder_.council();
-  const wire::Council& voted = voter_->council();
+  const control::Council& mine = holder_.council();
+  const control::Council& voted = voter_->council();
   // Founded anew, and this node's home is of the council before; not where that has come to one which follows both.
-  const auto is_anew = [&](const wire::Council& council) {
+  const auto is_anew = [&](const control::Council& council) {
     return holder_.is_stranger(council) && !control::continues(mine, council);
   };
   if (core_.passes_on() && is_anew(voted)) return voted;
   if (!core_.passes_on() && convener_ && is_anew(convener_->council())) return convener_->council();
-  return voted.number() > mine.number() && control::continues(voted, mine) ? voted : mine;
+  return voted.number > mine.number && control::continues(voted, mine) ? voted : mine;
 }
 
-void Quorum::reported(const wire::Heartbeat& beat) {
+void Quorum::reported(const control::VoterReport& report) {
   OCM_DASSERT(convener_.has_value());
-  const wire::NodeView& node = beat.self();
-  presence_.heard(core_.now_ns(), node.name(), control::VoterRun::of(node.incarnation(), node.remembered()));
-  if (!cannot_be_sealed(beat.council()))
-    convener_->reported(beat.council());
-  else if (!convener_->is_continued(beat.council()))
-    tell_over(beat.council());
-  reported_[node.name()] = {node.incarnation(), beat.council()};
-  for (int i = 0; i < std::min(beat.remembered_size(), control::VoterRun::kRememberedMax); ++i)
-    remembered(beat.remembered(i));
+  presence_.heard(core_.now_ns(), report.node, report.run);
+  if (!cannot_be_sealed(report.council))
+    convener_->reported(report.council);
+  else if (!convener_->is_continued(report.council))
+    tell_over(report.council);
+  reported_[report.node] = {report.run.incarnation, report.council};
+  for (const control::Council& council : report.remembered) remembered(council);
   // Whoever knew it, or one that it followed, has come to this one since.
-  convener_->drop_foreign([this](const wire::Council& one) {
+  convener_->drop_foreign([this](const control::Council& one) {
     return std::none_of(reported_.begin(), reported_.end(), [&](const auto& last) {
-      const wire::Council& known = last.second.second;
-      return known.id() == one.id() || control::continues(one, known);
+      const control::Council& known = last.second.second;
+      return known.id == one.id || control::continues(one, known);
     });
   });
 }
 
-Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, size_t enough,
+Task<Quorum::Answers> Quorum::ask_all(control::Council council, Request request, size_t enough,
                                       bool (*counts)(const wire::Envelope&)) {
   struct Round {
     explicit Round(control::Env& env) : changed(env) {}
@@ -492,79 +503,78 @@ Task<Quorum::Answers> Quorum::ask_all(wire::Council council, Request request, si
   };
   // Answers that nobody waits for any more may still come.
   const auto round = std::make_shared<Round>(core_.env);
-  const auto one = [](Quorum& quorum, wire::Voter voter, wire::Envelope message,
+  const auto one = [](Quorum& quorum, control::VoterInfo voter, wire::Envelope message,
                       std::shared_ptr<Round> out) -> Task<void> {
     if (quorum.is_self(voter)) {
-      if (voter.incarnation() == quorum.self_.incarnation() ||
-          quorum.memory_.remembers(voter.incarnation())) {
+      if (voter.incarnation == quorum.self_.incarnation || quorum.memory_.remembers(voter.incarnation)) {
         Reply reply = quorum.answer(message);
         if (control::reply_status(reply.message).is_ok())
-          out->answers.emplace_back(voter.name(), std::move(reply.message));
+          out->answers.emplace_back(voter.name, std::move(reply.message));
       }
     } else {
       const uint64_t deadline_ns = quorum.core_.now_ns() + quorum.patience_ns();
-      auto reply = co_await quorum.peers_.call(voter.address(), std::move(message), deadline_ns);
-      if (reply.is_ok()) out->answers.emplace_back(voter.name(), std::move(reply).value());
+      auto reply = co_await quorum.peers_.call(voter.address, std::move(message), deadline_ns);
+      if (reply.is_ok()) out->answers.emplace_back(voter.name, std::move(reply).value());
     }
     OCM_DASSERT(out->left > 0);
     --out->left;
     out->changed.notify();
   };
-  round->left = static_cast<size_t>(council.voters_size());
-  for (const wire::Voter& voter : council.voters()) {
-    core_.env.spawn(one(*this, voter, request(voter.name()), round));
+  round->left = council.voters.size();
+  for (const control::VoterInfo& voter : council.voters) {
+    core_.env.spawn(one(*this, voter, request(voter.name), round));
   }
   while (round->left > 0 && count(round->answers) < enough) co_await round->changed.wait();
-  OCM_DASSERT(round->answers.size() + round->left <= static_cast<size_t>(council.voters_size()));
+  OCM_DASSERT(round->answers.size() + round->left <= council.voters.size());
   co_return round->answers;
 }
 
-Task<Quorum::Answers> Quorum::ask_all(wire::Council council, wire::Envelope same, size_t enough) {
+Task<Quorum::Answers> Quorum::ask_all(control::Council council, wire::Envelope same, size_t enough) {
   co_return co_await ask_all(
       std::move(council), [&same](const std::string&) { return same; }, enough);
 }
 
-std::vector<wire::Voter> Quorum::candidates(const std::vector<wire::Voter>& nodes,
-                                            const std::set<std::string>& leaving) const {
-  OCM_DASSERT(convener_.has_value() && self_.incarnation().size() == 16);
-  const wire::Council together = convener_->together();
+std::vector<control::VoterInfo> Quorum::candidates(const std::vector<control::VoterInfo>& nodes,
+                                                   const std::set<std::string>& leaving) const {
+  OCM_DASSERT(convener_.has_value() && self_.incarnation != control::Incarnation{});
+  const control::Council together = convener_->together();
   const uint64_t now = core_.now_ns();
-  std::vector<wire::Voter> out{self_};
-  const auto add = [&](const wire::Voter& node) {
+  std::vector<control::VoterInfo> out{self_};
+  const auto add = [&](const control::VoterInfo& node) {
     const bool is_in = std::any_of(out.begin(), out.end(),
-                                   [&](const wire::Voter& other) { return other.name() == node.name(); });
-    if (!is_in && !node.address().empty() && !leaving.contains(node.name())) out.push_back(node);
+                                   [&](const control::VoterInfo& other) { return other.name == node.name; });
+    if (!is_in && !node.address.empty() && !leaving.contains(node.name)) out.push_back(node);
   };
-  const auto add_reported = [&](const wire::Voter& node) {
-    const auto it = reported_.find(node.name());
-    if (it == reported_.end() || it->second.first != node.incarnation()) return;
+  const auto add_reported = [&](const control::VoterInfo& node) {
+    const auto it = reported_.find(node.name);
+    if (it == reported_.end() || it->second.first != node.incarnation) return;
     if (control::continues(together, it->second.second)) add(node);
   };
-  for (const wire::Voter& voter : convener_->council().voters()) {
+  for (const control::VoterInfo& voter : convener_->council().voters) {
     if (!presence_.misses(now, voter)) add_reported(voter);
   }
-  for (const wire::Voter& voter : convener_->promisers()) add(voter);
-  for (const wire::Voter& node : nodes) {
+  for (const control::VoterInfo& voter : convener_->promisers()) add(voter);
+  for (const control::VoterInfo& node : nodes) {
     if (presence_.heard_lately(now, node))
       add_reported(node);  // what was reported before this term may be over
   }
   return out;
 }
 
-Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving) {
+Task<void> Quorum::convene(std::vector<control::VoterInfo> nodes, std::set<std::string> leaving) {
   living_ = nodes.size() + leaving.size();
   if (!convener_) co_return;
   // Its council was chosen by another voter: seek_seat() takes it up.
-  const bool is_past = core_.passes_on() && !convening_ && convener_->council().id() != newest().id();
+  const bool is_past = core_.passes_on() && !convening_ && convener_->council().id != newest().id;
   if (is_past && !convener_->has_chosen()) co_return;
-  presence_.heard(core_.now_ns(), self_.name(), own_run());  // its former runs are over
-  for (const wire::Council& council : memory_.councils()) remembered(council);
-  const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name());
+  presence_.heard(core_.now_ns(), self_.name, own_run());  // its former runs are over
+  for (const control::Council& council : memory_.councils()) remembered(council);
+  const bool in_touch = presence_.look(core_.now_ns(), convener_->council(), self_.name);
   if (convening_) co_return;
   convening_ = true;
-  const wire::Council& mine = convener_->has_chosen() ? convener_->chosen().council() : convener_->council();
+  const control::Council& mine = convener_->has_chosen() ? convener_->chosen().council : convener_->council();
   if (!core_.passes_on() && presence_.is_over(mine)) found_anew(mine);  // else P3
-  convener_->drop_foreign([this](const wire::Council& council) { return cannot_be_sealed(council); });
+  convener_->drop_foreign([this](const control::Council& council) { return cannot_be_sealed(council); });
   saw(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
@@ -574,14 +584,14 @@ Task<void> Quorum::convene(std::vector<wire::Voter> nodes, std::set<std::string>
   convening_ = false;
 }
 
-bool Quorum::cannot_be_sealed(const wire::Council& council) const {
-  const bool alone = council.voters_size() == 1 && is_self(council.voters(0));
+bool Quorum::cannot_be_sealed(const control::Council& council) const {
+  const bool alone = council.voters.size() == 1 && is_self(council.voters.front());
   return !alone && presence_.is_over(council);
 }
 
-void Quorum::remembered(const wire::Council& council) {
-  const auto may_come = [&](const wire::Council& known) {
-    return known.id() != 0 && (known.id() == council.id() || control::continues(council, known));
+void Quorum::remembered(const control::Council& council) {
+  const auto may_come = [&](const control::Council& known) {
+    return known.id != 0 && (known.id == council.id || control::continues(council, known));
   };
   const bool is_needed = may_come(holder_.council()) ||
                          std::any_of(reported_.begin(), reported_.end(),
@@ -589,19 +599,20 @@ void Quorum::remembered(const wire::Council& council) {
   if (is_needed && control::is_council(council) && !cannot_be_sealed(council)) convener_->reported(council);
 }
 
-void Quorum::tell_over(const wire::Council& council) {
-  if (std::exchange(told_over_, council.id()) == council.id()) return;
+void Quorum::tell_over(const control::Council& council) {
+  if (std::exchange(told_over_, council.id) == council.id) return;
   log::warn("council_over",
             {{"why", "a majority of its voters restarted: what they knew of replicas is gone"}});
 }
 
-void Quorum::found_anew(const wire::Council& former) {
+void Quorum::found_anew(const control::Council& former) {
   tell_over(former);
   fault::reached(fault::State::kCouncilOver);
   found(core_.env.random_number() | 1);
 }
 
-Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving) {
+Task<void> Quorum::attempt(const std::vector<control::VoterInfo>& nodes,
+                           const std::set<std::string>& leaving) {
   const auto voters = [&] {
     return control::choose_voters(convener_->council(), candidates(nodes, leaving));
   };
@@ -617,10 +628,10 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   const auto seal_others = [&]() -> Task<void> {
     for (;;) {
       const auto bases = convener_->to_seal();
-      const auto next = std::find_if(bases.begin(), bases.end(), [&](const wire::Council& base) {
+      const auto next = std::find_if(bases.begin(), bases.end(), [&](const control::Council& base) {
         const bool may_answer =
             presence_.is_near(core_.now_ns(), base) || fault::at(fault::Point::kSealsUnreached);
-        return may_answer && asked.insert(base.id()).second;
+        return may_answer && asked.insert(base.id).second;
       });
       if (next == bases.end()) co_return;
       co_await seal(*next);
@@ -636,105 +647,104 @@ Task<void> Quorum::attempt(const std::vector<wire::Voter>& nodes, const std::set
   if (convener_->end()) co_await install();
 }
 
-wire::Council Quorum::without_self(wire::Council council) const {
-  auto& voters = *council.mutable_voters();
-  voters.erase(
-      std::remove_if(voters.begin(), voters.end(), [this](const auto& voter) { return is_self(voter); }),
-      voters.end());
+control::Council Quorum::without_self(control::Council council) const {
+  std::erase_if(council.voters, [this](const auto& voter) { return is_self(voter); });
   return council;
 }
 
-Task<bool> Quorum::others_agree(wire::Council base) {
+Task<bool> Quorum::others_agree(control::Council base) {
   OCM_DASSERT(convener_.has_value() && control::majority(base) > 0);
   const size_t needed = control::majority(base) - 1;
   wire::Envelope request;
-  *request.mutable_seal_council() = convener_->seal_request(base, false);
+  control::to_wire(convener_->seal_request(base, false), *request.mutable_seal_council());
   size_t agreed = 0;
   const Answers answers = co_await ask_all(without_self(base), std::move(request), needed);
   for (const auto& [voter, answer] : answers)
-    agreed += convener_->promised(base, voter, answer.council_promise()) ? 1 : 0;
+    agreed += convener_->promised(base, voter, control::from_wire(answer.council_promise())) ? 1 : 0;
   co_return agreed >= needed;
 }
 
-Task<void> Quorum::seal(wire::Council base) {
-  const auto ask = [&](bool tell, size_t enough) -> Task<wire::InstallCouncil> {
+Task<void> Quorum::seal(control::Council base) {
+  const auto ask = [&](bool tell, size_t enough) -> Task<std::optional<control::MadeCouncil>> {
     wire::Envelope request;
-    *request.mutable_seal_council() = convener_->seal_request(base, tell);
+    control::to_wire(convener_->seal_request(base, tell), *request.mutable_seal_council());
     const Answers answers = co_await ask_all(base, std::move(request), enough);
-    wire::InstallCouncil made_of;
+    std::optional<control::MadeCouncil> told;
     for (const auto& [voter, answer] : answers) {
-      if (!convener_->promised(base, voter, answer.council_promise())) continue;
-      if (answer.council_promise().made_of().council().id() == base.id())
-        made_of = answer.council_promise().made_of();
+      control::CouncilPromise promise = control::from_wire(answer.council_promise());
+      std::optional<control::MadeCouncil> made_of = std::move(promise.made_of);
+      if (!convener_->promised(base, voter, std::move(promise))) continue;
+      if (made_of && made_of->council.id == base.id) told = std::move(made_of);
     }
-    co_return made_of;
+    co_return told;
   };
   if (fault::at(fault::Point::kCouncilUnsealed)) {
-    wire::CouncilPromise unasked;
-    unasked.set_agreed(true);
-    for (const wire::Voter& voter : base.voters()) convener_->promised(base, voter.name(), unasked);
+    control::CouncilPromise unasked;
+    unasked.agreed = true;
+    for (const control::VoterInfo& voter : base.voters) convener_->promised(base, voter.name, unasked);
     co_return;
   }
   (void)co_await ask(false, control::majority(base));
   if (convener_->is_sealed(base)) co_return;
-  const wire::InstallCouncil made_of = co_await ask(true, 1);
-  if (made_of.council().id() == 0) co_return;
+  std::optional<control::MadeCouncil> made_of = co_await ask(true, 1);
+  if (!made_of) co_return;
   fault::reached(fault::State::kCouncilTaught);
-  co_await tell(base, made_of);  // the run that made it may have ended before all of its voters heard
+  // The run that made it may have ended before all of its voters heard.
+  co_await tell(base, std::move(*made_of));
   (void)co_await ask(false, control::majority(base));
 }
 
 Task<void> Quorum::accept() {
   while (const auto base = convener_->to_accept()) {
     if (fault::at(fault::Point::kCouncilUnsealed)) {
-      for (const wire::Voter& voter : base->voters()) convener_->accepted(*base, voter.name());
+      for (const control::VoterInfo& voter : base->voters) convener_->accepted(*base, voter.name);
       continue;
     }
     wire::Envelope request;
-    *request.mutable_propose_council() = convener_->accept_request(*base);
+    control::to_wire(convener_->accept_request(*base), *request.mutable_propose_council());
     const Answers answers = co_await ask_all(*base, std::move(request), control::majority(*base));
     for (const auto& [voter, answer] : answers) convener_->accepted(*base, voter);
     const auto next = convener_->to_accept();
-    if (next && next->id() == base->id()) co_return;
+    if (next && next->id == base->id) co_return;
   }
 }
 
 Task<void> Quorum::install() {
   OCM_DASSERT(convener_.has_value() && convening_);
   wire::Envelope request;
-  *request.mutable_install_council() = convener_->chosen();
-  const wire::Council next = convener_->chosen().council();
+  control::to_wire(convener_->chosen(), *request.mutable_install_council());
+  const control::Council next = convener_->chosen().council;
   // P4: nobody hears of it from here before others can go on with it.
-  const wire::Council others = without_self(next);
-  const size_t own = others.voters_size() == next.voters_size() ? 0 : 1;
-  OCM_DASSERT(own == 0 || others.voters_size() < next.voters_size());
+  const control::Council others = without_self(next);
+  const size_t own = others.voters.size() == next.voters.size() ? 0 : 1;
+  OCM_DASSERT(own == 0 || others.voters.size() < next.voters.size());
   const size_t needed = control::majority(next) - own;
   Answers answers = co_await ask_all(others, request, needed);
-  if (!convener_->has_chosen() || convener_->chosen().council().id() != next.id()) co_return;
+  if (!convener_->has_chosen() || convener_->chosen().council.id != next.id) co_return;
   if (own != 0 && answers.size() >= needed) {
     Reply mine = answer(request);
     if (control::reply_status(mine.message).is_ok())
       answers.emplace_back(core_.name, std::move(mine.message));
   }
-  if (convener_->chosen().bases_size() > 1) fault::reached(fault::State::kCouncilContinued);
+  if (convener_->chosen().follows.size() > 1) fault::reached(fault::State::kCouncilContinued);
   bool acts = false;
   for (const auto& [voter, answer] : answers) acts = convener_->installed(voter) || acts;
   if (!acts && core_.passes_on() && has_ended(next) && !fault::at(fault::Point::kGoneIsAwaited))
     (void)come_to(next);  // P6
   if (!acts) co_return;
-  if (convener_->council().id() != next.id()) co_return;  // of an earlier run: it is continued next
+  if (convener_->council().id != next.id) co_return;  // of an earlier run: it is continued next
   sealing_ = telling_ = false;
   std::string names;
-  for (const wire::Voter& voter : next.voters()) names += (names.empty() ? "" : " ") + voter.name();
-  log::info("council", {{"number", next.number()}, {"voters", names}});
+  for (const control::VoterInfo& voter : next.voters) names += (names.empty() ? "" : " ") + voter.name;
+  log::info("council", {{"number", next.number}, {"voters", names}});
   ask_round();
 }
 
-Task<void> Quorum::tell(wire::Council council, wire::InstallCouncil made_of) {
+Task<void> Quorum::tell(control::Council council, control::MadeCouncil made_of) {
   wire::Envelope request;
-  *request.mutable_install_council() = std::move(made_of);
+  control::to_wire(made_of, *request.mutable_install_council());
   const Answers answers = co_await ask_all(council, std::move(request));
-  if (convener_->council().id() != council.id()) co_return;
+  if (convener_->council().id != council.id) co_return;
   telling_ = false;
   for (const auto& [voter, answer] : answers) convener_->heard(voter);
 }

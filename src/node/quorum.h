@@ -51,18 +51,19 @@ class Quorum {
   bool acts() const;
   /// The newest council that this node knows, by which others find the coordinator; without an id if it knows none, or
   /// one that is over (P3).
-  wire::Council known() const;
+  control::Council known() const;
   /// What another daemon said it knows.
-  void told_of(const wire::Council& council);
+  void told_of(const control::Council& council);
   /// A former run of this daemon was its only voter.
-  bool was_alone(const wire::Council& council) const;
+  bool was_alone(const control::Council& council) const;
   /// A council of this node alone (P2), unless it knows one.
   void found_first();
   /// The run of a node's daemon, as heard.
   void heard_run(const std::string& node, control::VoterRun run);
   /// This run, and those that it remembers.
-  control::VoterRun own_run() const { return {self_.incarnation(), memory_.runs()}; }
-  std::vector<wire::Council> remembered_councils() const { return memory_.councils(); }
+  control::VoterRun own_run() const { return {self_.incarnation, memory_.runs()}; }
+  std::vector<control::RememberedRun> remembered_runs() const { return memory_.runs(); }
+  std::vector<control::Council> remembered_councils() const { return memory_.councils(); }
   /// This node stops: another voter may take the seat at once (E6 of control/seat.h).
   control::Task<void> resign();
   /// R11 of control/loss.h: the voters hear that this home is about to end. True: it knows all that they decided about the
@@ -86,17 +87,17 @@ class Quorum {
   void enter(PeerHandlers& handlers);
 
   /// A council that came with a view.
-  void saw(const wire::Council& council);
+  void saw(const control::Council& council);
   const control::Voter& voter() const { return *voter_; }
   const control::LeaseHolder& holder() const { return holder_; }
   /// For heartbeats and views: the newest that this node knows.
-  const wire::Council& newest() const;
+  const control::Council& newest() const;
 
   /// Of a heartbeat. The coordinator only, as the next.
-  void reported(const wire::Heartbeat& beat);
+  void reported(const control::VoterReport& report);
   /// Looks after the council; `nodes` are the living ones, this one among them; those that are `leaving`
   /// said so.
-  control::Task<void> convene(std::vector<wire::Voter> nodes, std::set<std::string> leaving);
+  control::Task<void> convene(std::vector<control::VoterInfo> nodes, std::set<std::string> leaving);
 
   /// Returns once nobody can read `replica` of `part` any more. Errors: kLost (it is the last one, for the
   /// others were given up), kRevoked (the part is over, and another follows), kLimit (R14), kDeadline.
@@ -132,86 +133,89 @@ class Quorum {
                                    Code no_room = Code::kDeadline);
   control::Task<void> keep_lease();
   void ask_round();
-  void ask_voter(const wire::Council& council, const wire::Voter& voter);
+  void ask_voter(const control::Council& council, const control::VoterInfo& voter);
   /// The votes for the seat are those of the newest council.
   void follow_seat();
   void leader_changed();
   control::Reply answer(const wire::Envelope& request);
   control::Reply answer_as_voter(const wire::Envelope& request);
-  void answer_more(const wire::LeaseVote& request, wire::LeaseGranted& out) const;
+  control::LeaseGrant grant(const control::LeaseVote& request);
+  Result<control::CouncilPromise> seal_own(const control::SealRequest& request);
+  Status accept_own(control::Proposal proposal);
+  Status install_own(control::MadeCouncil made);
   /// Stands for the seat if it is time to.
   void seek_seat();
   /// The convener goes on from the council that this node votes in.
   void take_up();
   control::Task<void> stand();
   /// Asked before this node itself promises, so that a candidate whom nobody follows goes on voting.
-  control::Task<bool> others_agree(wire::Council base);
-  bool is_dead(const wire::Council& council) const;  // P5
-  wire::Council without_self(wire::Council council) const;
+  control::Task<bool> others_agree(control::Council base);
+  bool is_dead(const control::Council& council) const;  // P5
+  control::Council without_self(control::Council council) const;
   /// No majority of its voters runs; nor runs or is remembered (Q9), where one that runs was heard lately.
-  bool has_ended(const wire::Council& council) const;
-  bool is_over(const wire::Council& council) const;  // P3
-  control::Task<void> ask(wire::Voter voter, wire::Envelope request);
-  void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns,
-               const wire::LeaseGranted& vote);
+  bool has_ended(const control::Council& council) const;
+  bool is_over(const control::Council& council) const;  // P3
+  control::Task<void> ask(control::VoterInfo voter, control::LeaseVote vote);
+  void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns, control::LeaseGrant grant);
+  using Watched = control::LossLedger::Vote::Watched;
   /// What a vote tells of a replica's part. False: the home does not have the replica.
-  bool note(const wire::LeaseGranted::Watched& watched);
+  bool note(const Watched& watched);
   void renew();
   /// R10 of control/loss.h.
-  void settle_doubt(const wire::LeaseGranted::Watched& watched);
+  void settle_doubt(Watched watched);
   /// This node is the only voter of its council, and others are to vote with it: they have not been heard yet.
   void free_replicas(const char* why);
   /// R8 of control/loss.h: frees them where those who take this run for over leave too few voters for a lease.
   void free_if_over();
-  void start_over(const wire::Council& council);
+  void start_over(const control::Council& council);
   /// True if this node's home knew another one.
-  bool come_to(const wire::Council& council);
+  bool come_to(const control::Council& council);
   /// A request to each voter of a council; gives the good answers.
   using Request = std::function<wire::Envelope(const std::string& voter)>;
   /// `enough`: goes on with so many good answers, of which `counts` is true; who is silent is not waited for.
   control::Task<Answers> ask_all(
-      wire::Council council, Request request, size_t enough = SIZE_MAX,
+      control::Council council, Request request, size_t enough = SIZE_MAX,
       bool (*counts)(const wire::Envelope&) = [](const wire::Envelope&) { return true; });
-  control::Task<Answers> ask_all(wire::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
+  control::Task<Answers> ask_all(control::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
   /// A council of this coordinator alone, the first of `run`.
   void found(uint64_t run);
   /// As a restarted coordinator would: what the voters before knew is gone.
-  void found_anew(const wire::Council& former);
+  void found_anew(const control::Council& former);
   /// By a former run of a daemon. Some home may know an older one only, which ended with that of its voters.
-  void remembered(const wire::Council& council);
+  void remembered(const control::Council& council);
   /// Too few of its voters live. Never one of this coordinator alone: Convener::begin() needs nobody's promise there.
-  bool cannot_be_sealed(const wire::Council& council) const;
-  void tell_over(const wire::Council& council);
-  control::Task<void> attempt(const std::vector<wire::Voter>& nodes, const std::set<std::string>& leaving);
-  control::Task<void> seal(wire::Council base);
+  bool cannot_be_sealed(const control::Council& council) const;
+  void tell_over(const control::Council& council);
+  control::Task<void> attempt(const std::vector<control::VoterInfo>& nodes,
+                              const std::set<std::string>& leaving);
+  control::Task<void> seal(control::Council base);
   control::Task<void> accept();
   control::Task<void> install();
-  control::Task<void> tell(wire::Council council, wire::InstallCouncil made_of);
+  control::Task<void> tell(control::Council council, control::MadeCouncil made_of);
   /// Whom the next council may have: this node, those of `nodes` that can come to it, and voters that nobody
   /// misses.
-  std::vector<wire::Voter> candidates(const std::vector<wire::Voter>& nodes,
-                                      const std::set<std::string>& leaving) const;
-  bool is_self(const wire::Voter& voter) const { return voter.name() == self_.name(); }
-  bool is_mine(const wire::Council& council) const {
-    return council.voters_size() != 0 &&
-           control::coordinator_of(council).incarnation() == self_.incarnation();
+  std::vector<control::VoterInfo> candidates(const std::vector<control::VoterInfo>& nodes,
+                                             const std::set<std::string>& leaving) const;
+  bool is_self(const control::VoterInfo& voter) const { return voter.name == self_.name; }
+  bool is_mine(const control::Council& council) const {
+    return !council.voters.empty() && control::coordinator_of(council).incarnation == self_.incarnation;
   }
   uint64_t patience_ns() const { return core_.config.failure_deadline_ns() / 3; }
 
   Core& core_;
   Home& home_;
   Peers& peers_;
-  wire::Voter self_;
+  control::VoterInfo self_;
   std::optional<control::Voter> voter_;
   control::LeaseHolder holder_;
   VoterMemory memory_;  // Q9
   control::HeldVotes seat_;
-  wire::Council seat_in_;  // the council that seat_ is of
+  control::Council seat_in_;  // the council that seat_ is of
   std::optional<control::Convener> convener_;
   std::set<std::pair<uint64_t, std::string>> asking_;  // by council's id: voters that have not answered yet
   /// By voter, to be echoed: what it told to free, and what it watches that is not here any more.
   struct Echo {
-    std::vector<wire::ExtentRef> freed, gone;
+    std::vector<ExtentId> freed, gone;
     bool over = false;  // R8
   };
   std::map<std::string, Echo> echoes_;
@@ -220,13 +224,13 @@ class Quorum {
   uint64_t unheard_since_ns_ = 0;       // by attempts to end: a voter
   uint64_t end_tried_ns_ = 0;           // last
   uint64_t end_again_ns_ = 0;           // after a doubt that could not be settled
-  wire::Council stranger_;              // that this node's home cannot come to, as told last
+  control::Council stranger_;           // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils
   std::set<uint64_t> strangers_;        // those of them that were told
   uint32_t replicas_freed_before_ = 0;  // wire::NodeView
   uint64_t taken_for_over_ns_ = 0;      // last: R8 of control/loss.h
   const uint64_t started_ns_ = core_.now_ns();
-  std::map<std::string, std::pair<std::string, wire::Council>> reported_;  // name -> incarnation, council
+  std::map<std::string, std::pair<control::Incarnation, control::Council>> reported_;  // by name
   control::Presence presence_;
   uint64_t told_over_ = 0;   // a council's id
   size_t living_ = 0;        // nodes, as the coordinator that this node is heard last

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "control/voting_wire.h"
 #include "node/quorum.h"
 
 namespace ocm::node {
@@ -11,22 +12,19 @@ namespace ocm::node {
 using control::Task;
 using Outcome = control::LossAsker::Outcome;
 
-bool Quorum::note(const wire::LeaseGranted::Watched& watched) {
-  std::optional<ExtentId> ended;
-  if (watched.has_ended()) ended = id_of(watched.ended());
-  return home_.note_lost(id_of(watched.replica()), wire::ids_in(watched.part()),
-                         wire::ids_in(watched.lost()), ended);
+bool Quorum::note(const Watched& watched) {
+  return home_.note_lost(watched.replica, watched.part, watched.lost, watched.ended);
 }
 
-void Quorum::settle_doubt(const wire::LeaseGranted::Watched& watched) {
-  const ExtentId replica = id_of(watched.in_doubt());
+void Quorum::settle_doubt(Watched watched) {
+  OCM_DASSERT(watched.in_doubt.has_value());
+  const ExtentId replica = *watched.in_doubt;
   constexpr size_t kAtOnceMax = 64;
   if (fault::at(fault::Point::kDoubtStays)) return;
   if (settling_.size() >= kAtOnceMax || !settling_.insert(replica).second) return;
   OCM_DASSERT(settling_.size() <= kAtOnceMax);
-  auto asker = std::make_shared<control::LossAsker>(
-      control::LossAsker::finishing(wire::ids_in(watched.part()), wire::ids_in(watched.lost()), replica,
-                                    core_.env.random_number() | 1));
+  auto asker = std::make_shared<control::LossAsker>(control::LossAsker::finishing(
+      std::move(watched.part), std::move(watched.lost), replica, core_.env.random_number() | 1));
   const auto settle = [](Quorum& self, std::shared_ptr<control::LossAsker> of, ExtentId which) -> Task<void> {
     const uint64_t deadline_ns = self.core_.config.failure_deadline_ns();
     (void)co_await self.decide(*of, self.core_.now_ns() + 3 * deadline_ns, true);
@@ -45,30 +43,30 @@ void Quorum::run_is_over(uint32_t partition) {
 
 bool Quorum::votes_alone_for_now() const {
   if (fault::at(fault::Point::kNeverStands)) return false;
-  const wire::Council& council = newest();
-  if (!core_.passes_on() || council.voters_size() != 1 || !is_mine(council)) return false;
+  const control::Council& council = newest();
+  if (!core_.passes_on() || council.voters.size() != 1 || !is_mine(council)) return false;
   const uint64_t deadline_ns = core_.config.failure_deadline_ns();
-  const uint64_t since_ns = voter_of_ == council.id() ? voter_since_ns_ : core_.now_ns();
+  const uint64_t since_ns = voter_of_ == council.id ? voter_since_ns_ : core_.now_ns();
   const bool is_first = since_ns < started_ns_ + deadline_ns;  // which it made for itself as it began
   const bool is_young = core_.now_ns() < since_ns + 2 * deadline_ns;
   return (is_young && !is_first) || control::voters_for(living_) > 1;
 }
 
 Task<bool> Quorum::begin_end() {
-  const wire::Council council = newest();
+  const control::Council council = newest();
   if (core_.now_ns() < end_again_ns_) co_return false;
   // Of attempts that follow one another. A look before and after each takes up to two deadlines.
   if (core_.now_ns() > end_tried_ns_ + 8 * core_.config.failure_deadline_ns()) unheard_since_ns_ = 0;
   end_tried_ns_ = core_.now_ns();
   ++end_.leaving;
   OCM_DASSERT(end_.is_near());  // R11 of control/loss.h
+  control::LeaseVote request;
+  request.council = council.id;
+  request.partition = core_.partition;
+  request.end = end_;
+  request.tell_all = true;
   wire::Envelope message;
-  auto& request = *message.mutable_lease_vote();
-  request.set_council_id(council.id());
-  request.set_partition(core_.partition);
-  request.set_leaving(end_.leaving);
-  request.set_stays(end_.stays);
-  request.set_tell_all(true);
+  control::to_wire(request, *message.mutable_lease_vote());
   const Answers answers = co_await ask_all(council, std::move(message));
   struct Doubted {
     size_t voters = 0;
@@ -77,20 +75,20 @@ Task<bool> Quorum::begin_end() {
   size_t heard = 0;
   std::map<ExtentId, Doubted> doubted;
   for (const auto& [voter, answer] : answers) {
-    const wire::LeaseGranted& vote = answer.lease_granted();
-    if (!vote.granted()) continue;
+    control::LeaseGrant vote = control::from_wire(answer.lease_granted());
+    if (!vote.granted) continue;
     ++heard;
-    for (const auto& watched : vote.watched()) {
-      if (!note(watched) || !watched.has_in_doubt()) continue;
-      Doubted& one = doubted[id_of(watched.replica())];
+    for (Watched& watched : vote.watched) {
+      if (!note(watched) || !watched.in_doubt) continue;
+      Doubted& one = doubted[watched.replica];
       ++one.voters;
-      one.part = wire::ids_in(watched.part());
+      one.part = std::move(watched.part);
     }
   }
-  if (council.id() == 0 || heard < control::majority(council)) co_return false;
+  if (council.id == 0 || heard < control::majority(council)) co_return false;
   // Who was not heard may accept a loss that nobody finds: the council changes soon where it is gone.
-  OCM_DASSERT(heard <= static_cast<size_t>(council.voters_size()));
-  const size_t unheard = static_cast<size_t>(council.voters_size()) - heard;
+  OCM_DASSERT(heard <= council.voters.size());
+  const size_t unheard = council.voters.size() - heard;
   if (unheard == 0)
     unheard_since_ns_ = 0;
   else if (unheard_since_ns_ == 0)
@@ -187,9 +185,9 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
   while (core_.now_ns() < give_up_ns) {
     // What could not be reached meanwhile may well be reached now.
     if (gives_up && is_cut_off()) co_return true;
-    const wire::Council council = newest();
-    if (council.id() != asked_council) asker.restart();
-    asked_council = council.id();
+    const control::Council council = newest();
+    if (council.id != asked_council) asker.restart();
+    asked_council = council.id;
     const bool witnessed = co_await is_witnessed(asker);
     if (!witnessed) {
       fault::reached(fault::State::kNoWitness);
@@ -201,7 +199,7 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     }
     const auto request = [&](const std::string& voter) {
       wire::Envelope out;
-      *out.mutable_lose_replica() = control::to_wire(asker.request(voter), council.id());
+      control::to_wire(asker.request(voter), council.id, *out.mutable_lose_replica());
       return out;
     };
     const uint64_t asked_ns = core_.now_ns();
@@ -213,7 +211,7 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     // A daemon that stood still reads answers that were true before (M12 of control/remake.h).
     if (asker.settles() && core_.now_ns() > asked_ns + patience_ns()) continue;
     control::LossAsker::Answers answers;
-    OCM_DASSERT(replies.size() <= static_cast<size_t>(council.voters_size()));
+    OCM_DASSERT(replies.size() <= council.voters.size());
     size_t without_room = 0;
     for (const auto& [voter, reply] : replies) {
       if (reply.replica_losing().no_room())
@@ -221,8 +219,7 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
       else
         answers.emplace_back(voter, control::from_wire(reply.replica_losing()));
     }
-    if (static_cast<size_t>(council.voters_size()) - without_room < control::majority(council))
-      co_return false;
+    if (council.voters.size() - without_room < control::majority(council)) co_return false;
     asker.answered(fault::at(fault::Point::kLostByOne) ? 1 : control::majority(council), answers);
     if (asker.outcome() != Outcome::kAsking) co_return true;
     // Attempts that were refused wait at random, so that one of two writers comes through.
@@ -230,7 +227,7 @@ Task<bool> Quorum::decide(control::LossAsker& asker, uint64_t give_up_ns, bool g
     const uint64_t rest_ns = deadline_ns / 16;
     if (asker.was_refused()) pause_ns = rest_ns / 2 + core_.env.random_number() % rest_ns;
     if (asker.wait_ns() != 0) pause_ns = std::min(rest_ns, asker.wait_ns());
-    if (pause_ns != 0 || council.id() == 0 || answers.empty())
+    if (pause_ns != 0 || council.id == 0 || answers.empty())
       co_await core_.env.sleep_ns(std::max<uint64_t>(pause_ns, 1'000'000));
   }
   co_return true;

@@ -286,7 +286,7 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   out.set_node(core_.name);
   out.set_coordinator(cluster_.is_coordinator());
   out.set_hands_over(cluster_.is_coordinator() && core_.passes_on() &&
-                     cluster_.quorum().newest().voters_size() > 1);
+                     cluster_.quorum().newest().voters.size() > 1);
   out.set_stopping(core_.stopping);
   out.set_sessions(sessions_.count());
   size_t held = 0;

@@ -4,24 +4,40 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
-#include "control/presence.h"
+#include "control/voting_wire.h"
 
 namespace ocm::node {
 
-using control::Reply;
 using control::Voter;
 
 namespace {
 
 /// What the last run saved, and appended.
-std::optional<wire::VoterMemory> last_of(const std::vector<std::string>& saved) {
-  wire::VoterMemory out;
-  if (saved.empty() || !out.ParseFromString(saved.front())) return std::nullopt;
-  std::vector<wire::VoterChange> changes(saved.size() - 1);
-  for (size_t i = 0; i < changes.size(); ++i) {
-    if (!changes[i].ParseFromString(saved[i + 1])) return std::nullopt;
+std::optional<control::VoterMemory> last_of(const std::vector<std::string>& saved) {
+  wire::VoterMemory first;
+  if (saved.empty() || !first.ParseFromString(saved.front())) return std::nullopt;
+  auto out = control::from_wire(first);
+  if (!out.is_ok()) return std::nullopt;
+  std::vector<control::VoterChange> changes;
+  changes.reserve(saved.size() - 1);
+  for (size_t i = 1; i < saved.size(); ++i) {
+    wire::VoterChange change;
+    if (!change.ParseFromString(saved[i])) return std::nullopt;
+    changes.push_back(control::from_wire(change));
   }
-  if (!fault::at(fault::Point::kChangesForgotten)) control::apply_changes(out, changes);
+  if (!fault::at(fault::Point::kChangesForgotten)) control::apply_changes(out.value(), std::move(changes));
+  return std::move(out).value();
+}
+
+/// What those before it left, the newest last.
+std::vector<control::VoterMemory> former_of(const std::vector<std::string>& saved) {
+  wire::VoterMemories left;
+  std::vector<control::VoterMemory> out;
+  if (saved.size() != 1 || !left.ParseFromString(saved.front())) return out;
+  for (const wire::VoterMemory& one : left.memories()) {
+    auto memory = control::from_wire(one);
+    if (memory.is_ok()) out.push_back(std::move(memory).value());
+  }
   return out;
 }
 
@@ -31,21 +47,20 @@ void VoterMemory::start(const Voter& voter) {
   OCM_DASSERT(former_.empty());
   started_ns_ = core_.now_ns();
   if (!core_.voter_store) return;
-  wire::VoterMemories left;
-  const auto former = core_.voter_store->load(VoterStore::Of::kFormerRuns);
-  if (former.size() != 1 || !left.ParseFromString(former.front())) left.Clear();
+  std::vector<control::VoterMemory> left = former_of(core_.voter_store->load(VoterStore::Of::kFormerRuns));
   if (auto last = last_of(core_.voter_store->load(VoterStore::Of::kThisRun)))
-    *left.add_memories() = std::move(*last);
-  for (const wire::VoterMemory& memory : left.memories()) {
-    auto known = Voter::remembered(core_.now_ns(), core_.name, memory, core_.config.failure_deadline_ns());
+    left.push_back(std::move(*last));
+  for (control::VoterMemory& memory : left) {
+    auto known =
+        Voter::remembered(core_.now_ns(), core_.name, std::move(memory), core_.config.failure_deadline_ns());
     if (!known || remembers(known->incarnation())) continue;
     former_.push_back(std::move(*known));
     fault::reached(fault::State::kVoterRemembered);
   }
   // Those that never voted first: there may be no council with them.
-  while (former_.size() > control::VoterRun::kRememberedMax) {
-    const auto blank = std::find_if(former_.begin(), former_.end(),
-                                    [](const Voter& one) { return one.council().id() == 0; });
+  while (former_.size() > control::kRememberedRunsMax) {
+    const auto blank =
+        std::find_if(former_.begin(), former_.end(), [](const Voter& one) { return one.council().id == 0; });
     former_.erase(blank == former_.end() ? former_.begin() : blank);
   }
   OCM_DASSERT(is_valid());
@@ -66,7 +81,9 @@ bool VoterMemory::append_changes(const Voter& voter) {
   if (appended_bytes_ >= std::max(saved_bytes_, kAppendedMin)) return false;
   const auto change = voter.memory_since(saved_);
   if (!change || fault::at(fault::Point::kVoterDiskFull)) return false;
-  const std::string bytes = change->SerializeAsString();
+  wire::VoterChange message;
+  control::to_wire(*change, message);
+  const std::string bytes = message.SerializeAsString();
   if (!core_.voter_store->append(VoterStore::Of::kThisRun, bytes)) return false;
   fault::reached(fault::State::kVoterAppended);
   appended_bytes_ += bytes.size();
@@ -75,7 +92,9 @@ bool VoterMemory::append_changes(const Voter& voter) {
 }
 
 void VoterMemory::save_all(const Voter& voter) {
-  const std::string bytes = voter.memory().SerializeAsString();
+  wire::VoterMemory message;
+  control::to_wire(voter.memory(), message);
+  const std::string bytes = message.SerializeAsString();
   unsaved_ = !save(VoterStore::Of::kThisRun, bytes);
   tried_ns_ = core_.now_ns();
   saved_ = voter.memory_key();
@@ -96,7 +115,7 @@ void VoterMemory::keep_former() {
   for (const Voter& one : former_) keys.push_back(one.memory_key());
   if (!core_.voter_store || keys == saved_former_) return;
   wire::VoterMemories memories;
-  for (const Voter& one : former_) *memories.add_memories() = one.memory();
+  for (const Voter& one : former_) control::to_wire(one.memory(), *memories.add_memories());
   if (save(VoterStore::Of::kFormerRuns, former_.empty() ? std::string() : memories.SerializeAsString()) ||
       former_.empty())
     saved_former_ = std::move(keys);
@@ -108,86 +127,85 @@ bool VoterMemory::is_valid() const {
       if (other->incarnation() == one->incarnation()) return false;
     }
   }
-  return former_.size() <= size_t{control::VoterRun::kRememberedMax};
+  return former_.size() <= control::kRememberedRunsMax;
 }
 
-std::vector<wire::RememberedRun> VoterMemory::runs() const {
-  std::vector<wire::RememberedRun> out;
-  for (const Voter& one : former_) {
-    out.emplace_back().set_incarnation(one.incarnation());
-    out.back().set_council(one.council().number());
-  }
+std::vector<control::RememberedRun> VoterMemory::runs() const {
+  std::vector<control::RememberedRun> out;
+  out.reserve(former_.size());
+  for (const Voter& one : former_) out.push_back({one.incarnation(), one.council().number});
   return out;
 }
 
-bool VoterMemory::remembers(const std::string& incarnation) const {
+bool VoterMemory::remembers(const control::Incarnation& run) const {
   return std::any_of(former_.begin(), former_.end(),
-                     [&](const Voter& one) { return one.incarnation() == incarnation; });
+                     [&](const Voter& one) { return one.incarnation() == run; });
 }
 
-std::vector<wire::Council> VoterMemory::councils() const {
-  std::vector<wire::Council> out;
+std::vector<control::Council> VoterMemory::councils() const {
+  std::vector<control::Council> out;
   for (const Voter& one : former_) {
-    if (one.council().id() != 0) out.push_back(one.council());
+    if (one.council().id != 0) out.push_back(one.council());
   }
   return out;
 }
 
-Voter* VoterMemory::asked(const wire::Envelope& request) {
-  const uint64_t id = request.has_seal_council()      ? request.seal_council().council_id()
-                      : request.has_propose_council() ? request.propose_council().council_id()
-                                                      : 0;
-  const auto it = std::find_if(former_.begin(), former_.end(), [&](const Voter& one) {
-    if (!request.has_install_council()) return id != 0 && one.council().id() == id;
-    const auto& voters = request.install_council().council().voters();
-    return std::any_of(voters.begin(), voters.end(), [&](const wire::Voter& voter) {
-      return voter.name() == core_.name && voter.incarnation() == one.incarnation();
-    });
-  });
+Voter* VoterMemory::voter_in(uint64_t council) {
+  const auto it = std::find_if(former_.begin(), former_.end(),
+                               [&](const Voter& one) { return council != 0 && one.council().id == council; });
   return it == former_.end() ? nullptr : &*it;
 }
 
-std::optional<Reply> VoterMemory::answer(const wire::Envelope& request) {
-  Voter* const former = asked(request);
-  if (former == nullptr) return std::nullopt;
-  const uint64_t now = core_.now_ns();
-  // A vote that the former run gave may run until then.
-  if (now < started_ns_ + core_.config.failure_deadline_ns())
+Status VoterMemory::may_answer() const {
+  if (core_.now_ns() < started_ns_ + core_.config.failure_deadline_ns())
     return Status(Code::kPeerLost, "it voted until a moment ago, in a former run");
-  wire::Envelope out;
-  if (request.has_seal_council()) {
-    auto promise = former->seal(now, request.seal_council());
-    if (!promise.is_ok()) return promise.status();
-    *out.mutable_council_promise() = std::move(promise).value();
-    out.mutable_council_promise()->set_remembered(true);
-    if (out.council_promise().agreed()) fault::reached(fault::State::kPromisedForFormer);
-  } else if (request.has_propose_council()) {
-    const Status accepted = former->accept(request.propose_council());
-    if (!accepted.is_ok()) return accepted;
-  } else {
-    OCM_DASSERT(request.has_install_council());
-    const Status installed = former->install(now, request.install_council());
-    if (!installed.is_ok()) return installed;
-    fault::reached(fault::State::kInstalledForFormer);
-  }
-  keep_former();
-  return out;
+  return {};
 }
 
-void VoterMemory::home_came_to(const wire::Council& council) {
-  const auto& voters = council.voters();
-  const bool votes_here = std::any_of(voters.begin(), voters.end(), [&](const wire::Voter& voter) {
-    return voter.name() == core_.name && voter.incarnation() == id_field(core_.incarnation);
+std::optional<Result<control::CouncilPromise>> VoterMemory::seal(const control::SealRequest& request) {
+  Voter* const former = voter_in(request.council);
+  if (former == nullptr) return std::nullopt;
+  if (const Status late = may_answer(); !late.is_ok()) return late;
+  auto promise = former->seal(core_.now_ns(), request);
+  if (!promise.is_ok()) return promise;
+  promise.value().remembered = true;
+  if (promise.value().agreed) fault::reached(fault::State::kPromisedForFormer);
+  keep_former();
+  return promise;
+}
+
+std::optional<Status> VoterMemory::accept(const control::Proposal& proposal) {
+  Voter* const former = voter_in(proposal.council);
+  if (former == nullptr) return std::nullopt;
+  OCM_TRY(may_answer());
+  OCM_TRY(former->accept(proposal));
+  keep_former();
+  return Status();
+}
+
+std::optional<Status> VoterMemory::install(const control::MadeCouncil& made) {
+  const auto former = std::find_if(former_.begin(), former_.end(), [&](const Voter& one) {
+    return made.council.has(core_.name, one.incarnation());
   });
+  if (former == former_.end()) return std::nullopt;
+  OCM_TRY(may_answer());
+  OCM_TRY(former->install(core_.now_ns(), made));
+  fault::reached(fault::State::kInstalledForFormer);
+  keep_former();
+  return Status();
+}
+
+void VoterMemory::home_came_to(const control::Council& council) {
+  const bool votes_here = council.has(core_.name, core_.incarnation);
   for (Voter& one : former_) {
-    const wire::Council was = one.council();
+    const control::Council was = one.council();
     one.home_came_to(council);
     // Its end was promised, and is known.
-    if (was.id() != 0 && council.number() > was.number() && control::continues(council, was)) one.leave();
+    if (was.id != 0 && council.number > was.number && control::continues(council, was)) one.leave();
   }
   // Who made this one knows this run, and takes no former one for it any more.
-  if (votes_here && voters.size() > 1)
-    std::erase_if(former_, [](const Voter& one) { return one.council().id() == 0; });
+  if (votes_here && council.voters.size() > 1)
+    std::erase_if(former_, [](const Voter& one) { return one.council().id == 0; });
   OCM_DASSERT(is_valid());
   keep_former();
 }

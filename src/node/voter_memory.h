@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "control/quorum.h"
-#include "control/rpc.h"
 #include "node/core.h"
 
 namespace ocm::node {
@@ -31,18 +30,22 @@ class VoterMemory {
   /// saved is tried again after a failure deadline.
   void keep(const control::Voter& voter);
   /// The former runs, the newest last.
-  std::vector<wire::RememberedRun> runs() const;
-  bool remembers(const std::string& incarnation) const;
+  std::vector<control::RememberedRun> runs() const;
+  bool remembers(const control::Incarnation& run) const;
   /// In which they vote.
-  std::vector<wire::Council> councils() const;
-  /// Nothing: it is for the voter of this run.
-  std::optional<control::Reply> answer(const wire::Envelope& request);
-  void home_came_to(const wire::Council& council);
+  std::vector<control::Council> councils() const;
+  /// As the voters of former runs answer, once all votes of theirs are over. Nothing: it is for the voter of this run.
+  std::optional<Result<control::CouncilPromise>> seal(const control::SealRequest& request);
+  std::optional<Status> accept(const control::Proposal& proposal);
+  std::optional<Status> install(const control::MadeCouncil& made);
+  void home_came_to(const control::Council& council);
   /// Each former run is there once, and there are not too many; O(runs * runs).
   bool is_valid() const;
 
  private:
-  control::Voter* asked(const wire::Envelope& request);
+  control::Voter* voter_in(uint64_t council);
+  /// Errors: kPeerLost (a vote of a former run may still run).
+  Status may_answer() const;
   void keep_former();
   /// True: it is there. False: nothing is.
   bool save(VoterStore::Of of, const std::string& bytes);

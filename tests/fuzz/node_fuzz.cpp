@@ -7,6 +7,7 @@
 // its names lead to is removed, no byte is used.
 #include <deque>
 
+#include "control/council_wire.h"
 #include "control/home_requests_wire.h"
 #include "daemon.h"
 #include "node_input.h"
@@ -139,7 +140,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string node = (next.who & 1) != 0 ? "b" : "c";
     Envelope message;
     const bool parsed = wire::parse_control(next.bytes, message).is_ok();
-    if (daemon.cluster().quorum().newest().id() != 0) known.learn(daemon.cluster().quorum().newest());
+    wire::Council newest;
+    control::to_wire(daemon.cluster().quorum().newest(), newest);
+    if (newest.id() != 0) known.learn(newest);
     known.resolve(message);
     if (message.has_session_hello()) daemon.sign_former(*message.mutable_session_hello());
     if (!parsed) {

@@ -34,6 +34,11 @@ constexpr uint64_t kTick = 20, kLease = 2 * kTick;
 constexpr uint8_t bit(uint8_t i) { return static_cast<uint8_t>(1u << i); }
 constexpr uint8_t kA = bit(0), kB = bit(1), kC = bit(2), kD = bit(3);
 std::string name_of(uint8_t node) { return std::string(1, static_cast<char>('a' + node)); }
+Incarnation run_of(uint8_t node) {
+  Incarnation out;
+  out.bytes[0] = static_cast<std::byte>('a' + node);
+  return out;
+}
 
 struct World {
   const char* name;
@@ -56,7 +61,7 @@ struct Value {
 };
 struct Council {
   uint8_t voters = 0, coordinator = 0, number = 0, follows = 0;
-  std::map<std::string, uint64_t> left;  // of votes for the seat, when it was made
+  SeatsLeft left;  // of votes for the seat, when it was made
   bool installed = false;
 };
 enum class Stage : uint8_t { kIdle, kSealing, kAccepting, kInstalling };
@@ -78,7 +83,7 @@ struct Node {
   Stage stage = Stage::kIdle;
   uint8_t base = 0, round = 0, installing = 0, installed = 0, learned = 0;
   std::vector<Succession<Value>> attempt;  // none or one
-  std::map<std::string, uint64_t> left;
+  SeatsLeft left;
 };
 struct State {
   uint64_t now = 1000;
@@ -140,8 +145,8 @@ class Checker : public Walk<State> {
     const auto put_left = [&](uint64_t until) { put(until > s.now ? until - s.now : 0); };
     const auto put_ballot = [&put](const Ballot& b) { put(b.round), put(b.by); };
     const auto put_value = [&put](const std::optional<Value>& v) { put(v ? v->id : 0); };
-    const auto put_map = [&](const std::map<std::string, uint64_t>& map) {
-      for (const auto& [holder, left] : map) out += holder, put(left);
+    const auto put_map = [&](const SeatsLeft& map) {
+      for (const auto& [holder, left] : map) out += static_cast<char>(holder.bytes[0]), put(left);
       out += ';';
     };
     for (const Council& c : s.councils) {
@@ -299,7 +304,7 @@ class Checker : public Walk<State> {
     const Mail mail = std::exchange(s.nodes[n].change().requests[v], Mail{});
     const Node& voter = *s.nodes[v];
     if (voter.dead || voter.council != mail.council || voter.end.is_sealed()) return true;
-    if (s.nodes[v].change().votes.grant(s.now, name_of(n))) s.nodes[n].change().answers[v] = mail;
+    if (s.nodes[v].change().votes.grant(s.now, run_of(n))) s.nodes[n].change().answers[v] = mail;
     return true;
   }
   bool heard(State& s, uint8_t n, uint8_t v) const {
@@ -339,7 +344,7 @@ class Checker : public Walk<State> {
   bool seal(State& s, uint8_t n, uint8_t v, bool is_heard) {
     const Node& asked = *s.nodes[v];
     if (s.nodes[n]->stage != Stage::kSealing || asked.dead || asked.council != s.nodes[n]->base) return false;
-    if (!asked.votes.allows_end(s.now, name_of(n))) return false;
+    if (!asked.votes.allows_end(s.now, run_of(n))) return false;
     Node &node = s.nodes[n].change(), &voter = s.nodes[v].change();
     const bool agreed = voter.end.promise(node.attempt.front().ballot());
     if (!is_heard) return true;
@@ -497,7 +502,7 @@ class Checker : public Walk<State> {
       then(s, [&](State& t) {
         const bool told = t.nodes[n]->resigned || OCM_MUTATION("release-before-the-end");
         if (!told || t.nodes[v]->dead || t.nodes[v]->council != t.nodes[n]->known) return false;
-        t.nodes[v].change().votes.release(t.now, name_of(n));
+        t.nodes[v].change().votes.release(t.now, run_of(n));
         return true;
       });
     }

@@ -13,10 +13,8 @@ bool has_lease(const Daemon& daemon) {
   return daemon.core->lease_until_ns->load(std::memory_order_relaxed) > daemon.env->now_ns();
 }
 
-bool is_of(const wire::Council& council, const node::Core& core) {
-  return std::any_of(council.voters().begin(), council.voters().end(), [&](const wire::Voter& voter) {
-    return voter.name() == core.name && voter.incarnation() == node::id_field(core.incarnation);
-  });
+bool is_of(const control::Council& council, const node::Core& core) {
+  return council.has(core.name, core.incarnation);
 }
 
 }  // namespace
@@ -67,14 +65,14 @@ void Invariants::leases_stand_on_votes() {
   for (size_t node = 0; node < world_.nodes(); ++node) {
     const auto home = world_.daemon(node);
     if (!home || !has_lease(*home)) continue;
-    const wire::Council& council = home->cluster->quorum().holder().council();
+    const control::Council& council = home->cluster->quorum().holder().council();
     size_t votes = 0;
-    for (const wire::Voter& voter : council.voters()) {
-      const auto daemon = world_.daemon(node_of_name(voter.name()));
+    for (const control::VoterInfo& voter : council.voters) {
+      const auto daemon = world_.daemon(node_of_name(voter.name));
       // Of another run nobody knows any more; one that has not heard of the council may have voted in the
       // former.
-      if (!daemon || node::id_field(daemon->core->incarnation) != voter.incarnation() ||
-          daemon->cluster->quorum().voter().council().id() != council.id()) {
+      if (!daemon || daemon->core->incarnation != voter.incarnation ||
+          daemon->cluster->quorum().voter().council().id != council.id) {
         ++votes;
         continue;
       }
@@ -87,11 +85,11 @@ void Invariants::leases_stand_on_votes() {
 }
 
 void Invariants::one_council_votes() {
-  std::map<uint64_t, std::pair<wire::Council, size_t>> voting;  // by id: how many vote in it
+  std::map<uint64_t, std::pair<control::Council, size_t>> voting;  // by id: how many vote in it
   for (size_t node = 0; node < world_.nodes(); ++node) {
     const auto daemon = world_.daemon(node);
     if (!daemon || !daemon->cluster->quorum().voter().votes()) continue;
-    auto& [council, votes] = voting[daemon->cluster->quorum().voter().council().id()];
+    auto& [council, votes] = voting[daemon->cluster->quorum().voter().council().id];
     council = daemon->cluster->quorum().voter().council();
     ++votes;
   }
@@ -114,16 +112,16 @@ void Invariants::voters_are_of_their_councils() {
     if (!voter.votes()) continue;
     if (!is_of(voter.council(), *daemon->core))
       violate("Q5: " + name_of(node) + " votes in a council of another run");
-    const wire::Council& home_in = daemon->cluster->quorum().holder().council();
-    if (home_in.voters_size() == 1 && !is_of(home_in, *daemon->core) &&
-        home_in.number() > voter.council().number() && control::continues(home_in, voter.council()))
+    const control::Council& home_in = daemon->cluster->quorum().holder().council();
+    if (home_in.voters.size() == 1 && !is_of(home_in, *daemon->core) &&
+        home_in.number > voter.council().number && control::continues(home_in, voter.council()))
       violate("Q7: " + name_of(node) + " votes in a council that its home has left for one of another voter");
     Followed& known = followed_[daemon->run()];
-    const uint64_t id = voter.council().id();
+    const uint64_t id = voter.council().id;
     if (known.votes_in == id) continue;
-    for (const wire::Council& before : known.voted_in) {
-      const bool is_later = before.number() > voter.council().number();
-      if (before.id() == id || (is_later && control::continues(before, voter.council())))
+    for (const control::Council& before : known.voted_in) {
+      const bool is_later = before.number > voter.council().number;
+      if (before.id == id || (is_later && control::continues(before, voter.council())))
         violate("Q3, Q8: " + name_of(node) + " votes in a council that it left, or in one before it");
     }
     known.voted_in.push_back(voter.council());
@@ -136,16 +134,16 @@ void Invariants::councils_continue() {
     const auto daemon = world_.daemon(node);
     if (!daemon) continue;
     Followed& before = followed_[daemon->run()];
-    const wire::Council& council = daemon->cluster->quorum().holder().council();
+    const control::Council& council = daemon->cluster->quorum().holder().council();
     const std::vector<ExtentId> replicas = daemon->home->directory().replicas();
-    const bool other = before.council.id() != 0 && council.id() != before.council.id() &&
+    const bool other = before.council.id != 0 && council.id != before.council.id &&
                        !control::continues(council, before.council);
     for (const ExtentId& id : replicas) {
       if (other && std::find(before.replicas.begin(), before.replicas.end(), id) != before.replicas.end())
         violate("Q6: " + name_of(node) +
                 " kept a replica and went to a council that does not continue its own");
     }
-    if (council.id() != before.council.id()) before.council = council;
+    if (council.id != before.council.id) before.council = council;
     before.replicas = replicas;
   }
 }
@@ -161,7 +159,7 @@ void Invariants::losses_agree() {
     if (!daemon) continue;
     const control::Voter& voter = daemon->cluster->quorum().voter();
     if (!voter.ledger().is_valid()) violate("R2: the ledger of " + name_of(node) + " is not valid");
-    if (voter.votes()) all.push_back({voter.council().id(), voter.ledger().state(daemon->env->now_ns())});
+    if (voter.votes()) all.push_back({voter.council().id, voter.ledger().state(daemon->env->now_ns())});
   }
   // R8: a voter that heard so of all of them has forgotten the part, and who asks late decides anew, about nothing.
   const auto lives = [this](const ExtentId& replica) {

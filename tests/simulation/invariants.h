@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "control.pb.h"
+#include "control/council.h"
 
 namespace ocm::simulation {
 
@@ -54,9 +54,9 @@ class Invariants {
   uint64_t round_ = 0;
   std::set<std::string> told_;
   struct Followed {
-    wire::Council council;
+    control::Council council;
     uint64_t votes_in = 0;
-    std::vector<wire::Council> voted_in;
+    std::vector<control::Council> voted_in;
     std::vector<ExtentId> replicas;
   };
   std::map<uint64_t, Followed> followed_;     // by the daemon's run

@@ -415,7 +415,7 @@ std::string coordinator_is_cut_off(uint64_t seed, const std::set<fault::Point>& 
   pair.world.restore_node(0);
   for (int ms = 0; ms < 2000; ++ms) {
     pair.run_for_ms(1);
-    if (pair.world.daemon(0)->cluster->quorum().newest().voters_size() == 1)
+    if (pair.world.daemon(0)->cluster->quorum().newest().voters.size() == 1)
       pair.world.violate("E1: the coordinator decides alone, though all others live");
   }
   pair.both_put();

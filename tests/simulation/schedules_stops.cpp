@@ -546,7 +546,7 @@ std::string only_voter_stops(uint64_t seed, const std::set<fault::Point>& broken
   bool one_ended = false, ended = false;
   const std::shared_ptr<Daemon> one = world.daemon(waits), last = world.daemon(leads);
   one->env->start(one->stopper->wait([&] { one_ended = true; }));
-  const auto votes_alone = [&] { return last->cluster->quorum().voter().council().voters_size() == 1; };
+  const auto votes_alone = [&] { return last->cluster->quorum().voter().council().voters.size() == 1; };
   for (int ms = 0; ms < 8000 && !votes_alone(); ++ms) script.run_for_ms(1);
   script.run_for_ms(400 * (seed % 8));
   last->env->start(last->stopper->wait([&] { ended = true; }));

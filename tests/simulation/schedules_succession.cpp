@@ -236,8 +236,8 @@ std::string told_of_a_past_council(uint64_t seed, const std::set<fault::Point>& 
   world.restore_link(0, 2);
   // Until all three vote again, and 2 may not have heard of it.
   const auto all_vote = [&] {
-    return world.daemon(0)->cluster->quorum().voter().council().voters_size() == 3 ||
-           world.daemon(1)->cluster->quorum().voter().council().voters_size() == 3;
+    return world.daemon(0)->cluster->quorum().voter().council().voters.size() == 3 ||
+           world.daemon(1)->cluster->quorum().voter().council().voters.size() == 3;
   };
   for (int i = 0; i < 50000 && !all_vote(); ++i) world.run_for(kMs / 10);
   if (seed % 2 == 1) world.ways().cut(2, 0);  // it hears, and is not heard to have
@@ -299,8 +299,8 @@ std::string two_voters_hear_nothing(uint64_t seed, const std::set<fault::Point>&
   remove_name(script, one, "x");
   for (size_t node = 0; node < 5; ++node) {
     const auto daemon = world.daemon(node);
-    if (daemon->cluster->quorum().voter().council().id() ==
-            world.coordinator()->cluster->quorum().newest().id() &&
+    if (daemon->cluster->quorum().voter().council().id ==
+            world.coordinator()->cluster->quorum().newest().id &&
         !daemon->cluster->quorum().voter().votes())
       world.violate("E5: " + name_of(node) + " votes no more in its council");
   }
@@ -317,7 +317,7 @@ std::string dies_as_it_makes_a_council(uint64_t seed, const std::set<fault::Poin
   const auto x = give_name(script, one, "x", on(2));
   const auto voters_of = [&](size_t node) {
     const auto daemon = world.daemon(node);
-    return daemon ? daemon->cluster->quorum().voter().council().voters_size() : 0;
+    return daemon ? daemon->cluster->quorum().voter().council().voters.size() : size_t{0};
   };
   world.kill(0, false);
   const auto until = [&](auto what, uint64_t most_ms) {
@@ -366,7 +366,7 @@ std::string lone_voter_is_told_of_itself(uint64_t seed, const std::set<fault::Po
   }
   const auto voters_of = [&](size_t node) {
     const auto daemon = world.daemon(node);
-    return daemon ? daemon->cluster->quorum().voter().council().voters_size() : 0;
+    return daemon ? daemon->cluster->quorum().voter().council().voters.size() : size_t{0};
   };
   const auto until = [&](auto what) {
     for (uint64_t ms = 0; ms < 8 * kDeadlineMs && !what(); ++ms) script.run_for_ms(1);
@@ -441,7 +441,7 @@ std::string only_voter_dies(uint64_t seed, const std::set<fault::Point>& broken,
   for (uint64_t us = 0; us < 8 * kDeadlineMs * 1000 && maker == 0; us += 20) {
     world.run_for(20'000);
     for (const size_t node : {1, 2}) {
-      if (world.daemon(node)->cluster->quorum().voter().council().voters_size() == 1) maker = node;
+      if (world.daemon(node)->cluster->quorum().voter().council().voters.size() == 1) maker = node;
     }
   }
   if (maker == 0) world.violate("no council was made");

@@ -62,9 +62,7 @@ struct Script {
   }
   /// In the council that node 0 knows, which runs.
   bool votes(size_t node) {
-    const wire::Council& council = world.daemon(0)->cluster->quorum().holder().council();
-    return std::any_of(council.voters().begin(), council.voters().end(),
-                       [&](const auto& voter) { return voter.name() == name_of(node); });
+    return world.daemon(0)->cluster->quorum().holder().council().has_node(name_of(node));
   }
   /// Replicated on `nodes`, its second cell written.
   std::shared_ptr<Handle> make_on(const std::shared_ptr<Program>& program, std::vector<size_t> nodes) {

@@ -534,7 +534,7 @@ void World::check_unused() {
     const auto lost = std::count_if(remembered.begin(), remembered.end(),
                                     [](const auto& part) { return !part.second.lost.empty(); });
     const bool is_newest =
-        coordinator() && voter.council().id() == coordinator()->cluster->quorum().newest().id();
+        coordinator() && voter.council().id == coordinator()->cluster->quorum().newest().id;
     if (is_newest && voter.votes() && lost != 0)
       violate("W7: the voter of " + name_of(node) + " remembers " + std::to_string(lost) +
               " parts, and every node runs again");

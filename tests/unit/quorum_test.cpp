@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -33,14 +34,14 @@ TEST(LossAsker, PausesWhereAMinorityAnswersWhatItTells) {
 }
 
 TEST(Councils, AreOfTwoClustersWhereNoneContinuesTheOther) {
-  wire::Council first, next, other;
-  first.set_id(1);
-  first.add_chains(11);
-  next.set_id(2);
-  next.add_chains(12);
-  next.add_after(1);
-  other.set_id(3);
-  other.add_chains(13);
+  Council first, next, other;
+  first.id = 1;
+  first.chains = {11};
+  next.id = 2;
+  next.chains = {12};
+  next.after = {1};
+  other.id = 3;
+  other.chains = {13};
   EXPECT_TRUE(are_of_one_cluster(first, first));
   EXPECT_TRUE(are_of_one_cluster(first, next));
   EXPECT_TRUE(are_of_one_cluster(next, first));
@@ -51,45 +52,45 @@ TEST(Councils, AreOfTwoClustersWhereNoneContinuesTheOther) {
 TEST(LeaseHolder, NeedsAMajorityAndCountsFromTheAsking) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a"), voter("b"), voter("c")});
-  ASSERT_TRUE(holder.adopt(in.council()));
-  holder.granted(in.council().id(), "a", kWorldStart, kWorldStart);
+  ASSERT_TRUE(holder.adopt(in.council));
+  holder.granted(in.council.id, "a", kWorldStart, kWorldStart);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "a", kWorldStart + 9, kWorldStart + 9);
+  holder.granted(in.council.id, "a", kWorldStart + 9, kWorldStart + 9);
   EXPECT_EQ(holder.until_ns(), 0u);
-  holder.granted(in.council().id(), "c", kWorldStart + 5, kWorldStart + 9);
+  holder.granted(in.council.id, "c", kWorldStart + 5, kWorldStart + 9);
   EXPECT_EQ(holder.until_ns(), kWorldStart + 5 + kLease - kLease / 20);
-  holder.granted(in.council().id() + 1, "b", kWorldStart + 9, kWorldStart + 9);
+  holder.granted(in.council.id + 1, "b", kWorldStart + 9, kWorldStart + 9);
   EXPECT_EQ(holder.until_ns(), kWorldStart + 5 + kLease - kLease / 20);
 }
 
 TEST(LeaseHolder, IsCutOffUntilALeaseLengthAfterOneThatLapsed) {
   LeaseHolder holder(kLease);
   const auto in = council(1, {voter("a")});
-  ASSERT_TRUE(holder.adopt(in.council()));
+  ASSERT_TRUE(holder.adopt(in.council));
   EXPECT_FALSE(holder.is_cut_off(kWorldStart)) << "it never had a lease";
-  holder.granted(in.council().id(), "a", kWorldStart, kWorldStart);
+  holder.granted(in.council.id, "a", kWorldStart, kWorldStart);
   EXPECT_FALSE(holder.is_cut_off(kWorldStart + 1));
   const uint64_t back = kWorldStart + 3 * kLease;
   EXPECT_TRUE(holder.is_cut_off(back));
   for (uint64_t now = back; now < back + kLease; now += kLease / 4) {
-    holder.granted(in.council().id(), "a", now, now);
+    holder.granted(in.council.id, "a", now, now);
     EXPECT_TRUE(holder.is_cut_off(now));
   }
-  holder.granted(in.council().id(), "a", back + kLease, back + kLease);
+  holder.granted(in.council.id, "a", back + kLease, back + kLease);
   EXPECT_FALSE(holder.is_cut_off(back + kLease));
 }
 
 TEST(LeaseHolder, ComesToAContinuedCouncilOnly) {
   LeaseHolder holder(kLease);
-  ASSERT_TRUE(holder.adopt(council(5, {voter("a")}).council()));
-  EXPECT_FALSE(holder.adopt(council(4, {voter("b")}).council()));
-  EXPECT_FALSE(holder.adopt(council(9, {voter("b")}, {2}).council()));
-  EXPECT_TRUE(holder.is_stranger(council(9, {voter("b")}, {2}).council()));
-  EXPECT_TRUE(holder.adopt(council(9, {voter("b")}, {1, 2}).council()));
+  ASSERT_TRUE(holder.adopt(council(5, {voter("a")}).council));
+  EXPECT_FALSE(holder.adopt(council(4, {voter("b")}).council));
+  EXPECT_FALSE(holder.adopt(council(9, {voter("b")}, {2}).council));
+  EXPECT_TRUE(holder.is_stranger(council(9, {voter("b")}, {2}).council));
+  EXPECT_TRUE(holder.adopt(council(9, {voter("b")}, {1, 2}).council));
 }
 
 TEST(Convener, ACouncilIsOddAndKeepsItsVoters) {
-  const auto now = council(1, {voter("a"), voter("c"), voter("d")}).council();
+  const auto now = council(1, {voter("a"), voter("c"), voter("d")}).council;
   EXPECT_TRUE(same_voters(now, choose_voters(now, {voter("a"), voter("b"), voter("c"), voter("d")})));
   EXPECT_EQ(choose_voters(now, {voter("a"), voter("c")}).size(), 1u);
   EXPECT_EQ(choose_voters(now, {voter("a"), voter("b"), voter("c"), voter("d"), voter("e")}).size(), 5u);
@@ -97,32 +98,31 @@ TEST(Convener, ACouncilIsOddAndKeepsItsVoters) {
 }
 
 TEST(Convener, AnEarlierRunThatIsRememberedPromisesItsEndWithWhatItKnew) {
-  const wire::Council alone = council(1, {voter("a", 'a')}).council();
-  Convener convener(2, voter("a", 'z'),
-                    [](const std::string& run) { return run == voter("a", 'a').incarnation(); });
+  const Council alone = council(1, {voter("a", 'a')}).council;
+  Convener convener(2, voter("a", 'z'), [](const Incarnation& run) { return run == run_of('a'); });
   convener.found(5);
   convener.reported(alone);
   convener.begin(true);
   EXPECT_FALSE(convener.is_sealed(alone)) << "it is asked";
-  wire::CouncilPromise promise;
-  promise.set_agreed(true);
-  promise.set_remembered(true);
-  promise.mutable_state()->add_votes()->set_partition(kHome);
+  CouncilPromise promise;
+  promise.agreed = true;
+  promise.remembered = true;
+  promise.state.losses.votes_ns[kHome] = 0;
   EXPECT_TRUE(convener.promised(alone, "a", promise));
   EXPECT_TRUE(convener.is_sealed(alone));
-  promise.clear_state();
+  promise.state = {};
   EXPECT_TRUE(convener.promised(convener.council(), "a", promise));
   ASSERT_TRUE(convener.propose(7, {voter("a", 'z')}));
   while (const auto base = convener.to_accept()) convener.accepted(*base, "a");
   ASSERT_TRUE(convener.end());
-  EXPECT_TRUE(continues(convener.chosen().council(), alone));
-  EXPECT_EQ(convener.chosen().state().votes_size(), 1) << "what it knew";
+  EXPECT_TRUE(continues(convener.chosen().council, alone));
+  EXPECT_EQ(convener.chosen().state.losses.votes_ns.size(), 1u) << "what it knew";
 }
 
 TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
   Convener convener(2, voter("a", 'b'));
   convener.found(77);
-  const wire::Council alone = council(1, {voter("a", 'a')}).council();
+  const Council alone = council(1, {voter("a", 'a')}).council;
   convener.reported(alone);
   convener.begin(false);
   EXPECT_FALSE(convener.is_sealed(alone)) << "it may not have been the last";
@@ -131,11 +131,11 @@ TEST(Convener, AnEarlierRunOfTheCoordinatorAloneIsOverWithIt) {
   EXPECT_TRUE(convener.is_sealed(alone));
   EXPECT_TRUE(convener.has_found());
   convener.end();
-  const wire::Council three = council(2, {voter("a", 'a'), voter("b"), voter("c")}).council();
+  const Council three = council(2, {voter("a", 'a'), voter("b"), voter("c")}).council;
   convener.reported(three);
   convener.begin(true);
-  wire::CouncilPromise promise;
-  promise.set_agreed(true);
+  CouncilPromise promise;
+  promise.agreed = true;
   EXPECT_TRUE(convener.promised(three, "b", promise));
   EXPECT_FALSE(convener.is_sealed(three));
   EXPECT_TRUE(convener.promised(three, "c", promise));
@@ -165,11 +165,11 @@ class World {
     uint32_t partition = 0;
     std::unique_ptr<Voter> voter;
     std::unique_ptr<LeaseHolder> holder;
-    std::map<std::string, std::vector<wire::ExtentRef>> freed;
+    std::map<std::string, std::vector<ExtentId>> freed;
     std::set<uint64_t> replicas;  // addresses that it would serve
     uint64_t stopped_until = 0, cut_until = 0, run = 0;
     bool started_over = false;
-    wire::Voter self;
+    VoterInfo self;
   };
   struct Late {
     uint64_t at;
@@ -192,8 +192,8 @@ class World {
     n.name = std::string(1, static_cast<char>('a' + i));
     n.partition = ++partitions_;
     n.self = voter(n.name, static_cast<char>('a' + run % 26));
-    n.self.set_incarnation(std::string(12, 'x') + std::to_string(1000 + run));
-    n.voter = std::make_unique<Voter>(n.name, n.self.incarnation(), kLease);
+    std::memcpy(n.self.incarnation.bytes.data() + 8, &run, sizeof(run));  // it comes once
+    n.voter = std::make_unique<Voter>(n.name, n.self.incarnation, kLease);
     n.holder = std::make_unique<LeaseHolder>(kLease);
     if (i != 0) return;
     convener_ = std::make_unique<Convener>(++runs_, n.self);
@@ -230,8 +230,8 @@ class World {
     if (what >= 6 && what < 12) n.cut_until = now_ + pick(3 * kLease);
     // A coordinator that votes alone takes what it knew with it: what follows is not promised.
     const bool alone =
-        i == 0 && (convener_->council().voters_size() == 1 ||
-                   (convener_->has_chosen() && convener_->chosen().council().voters_size() == 1));
+        i == 0 && (convener_->council().voters.size() == 1 ||
+                   (convener_->has_chosen() && convener_->chosen().council.voters.size() == 1));
     if (what >= 12 && what < 14 && !alone) restart(i);
     if (n.stopped_until > now_) return;
     if (what < 400) ask(n, i);
@@ -288,24 +288,23 @@ class World {
 
   void ask(Node& n, size_t i) {
     n.holder->adopt(n.voter->council());
-    const wire::Council in = n.holder->council();
-    for (const auto& v : in.voters()) {
-      Node& to = node(v.name());
+    const Council in = n.holder->council();
+    for (const auto& v : in.voters) {
+      Node& to = node(v.name);
       if (!reaches(n, to)) continue;
       auto request = vote(in, n.partition);
-      for (const auto& ref : n.freed[v.name()]) *request.add_freed() = ref;
+      request.freed = n.freed[v.name];
       const uint64_t sent = now_;
-      const auto answered = [this, i, in, name = v.name(), sent, run = n.run](Node& voting,
-                                                                              const wire::LeaseVote& r) {
-        wire::LeaseGranted out;
-        voting.voter->grant(now_, r, out);
+      const auto answered = [this, i, in, name = v.name, sent, run = n.run](Node& voting,
+                                                                            const LeaseVote& r) {
+        const LeaseGrant out = voting.voter->grant(now_, r);
         const auto take = [this, in, name, sent, out](Node& home) {
-          for (const auto& ref : out.dropped()) home.replicas.erase(ref.address());
-          home.freed[name].assign(out.dropped().begin(), out.dropped().end());
-          if (out.granted())
-            home.holder->granted(in.id(), name, sent, now_);
-          else if (out.has_council())
-            home.holder->adopt(out.council());
+          for (const ExtentId& id : out.dropped) home.replicas.erase(id.address.bits());
+          home.freed[name] = out.dropped;
+          if (out.granted)
+            home.holder->granted(in.id, name, sent, now_);
+          else if (out.council)
+            home.holder->adopt(*out.council);
         };
         if (nodes_[i].run != run) return;  // its connections ended with it
         if (voting.name == nodes_[i].name)
@@ -316,15 +315,15 @@ class World {
       if (to.name == n.name)
         answered(to, request);
       else
-        send(static_cast<size_t>(v.name()[0] - 'a'),
+        send(static_cast<size_t>(v.name[0] - 'a'),
              [answered, request](Node& voting) { answered(voting, request); });
     }
   }
 
-  static const wire::Council& newest(const Node& n) {
+  static const Council& newest(const Node& n) {
     const auto& mine = n.holder->council();
     const auto& voted = n.voter->council();
-    return voted.number() > mine.number() && continues(voted, mine) ? voted : mine;
+    return voted.number > mine.number && continues(voted, mine) ? voted : mine;
   }
 
   void heartbeat(Node& n, size_t i) {
@@ -346,24 +345,23 @@ class World {
     }
   }
 
-  void seal(const wire::Council& base) {
+  void seal(const Council& base) {
     bool teach = false;
     for (const bool again : {false, true}) {
-      for (const auto& v : base.voters()) {
-        Node& to = node(v.name());
-        if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
+      for (const auto& v : base.voters) {
+        Node& to = node(v.name);
+        if (to.self.incarnation != v.incarnation || !reaches(nodes_[0], to)) continue;
         const auto answer = to.voter->seal(now_, convener_->seal_request(base, true));
-        if (!answer.is_ok() || !reaches(to, nodes_[0]) ||
-            !convener_->promised(base, v.name(), answer.value()))
+        if (!answer.is_ok() || !reaches(to, nodes_[0]) || !convener_->promised(base, v.name, answer.value()))
           continue;
-        if (answer.value().made_of().council().id() != base.id()) continue;
+        if (!answer.value().made_of || answer.value().made_of->council.id != base.id) continue;
         teach = true;
-        made_of_ = answer.value().made_of();
+        made_of_ = *answer.value().made_of;
       }
       if (again || !teach || convener_->is_sealed(base)) return;
-      for (const auto& v : base.voters()) {
-        Node& to = node(v.name());
-        if (to.self.incarnation() == v.incarnation() && reaches(nodes_[0], to))
+      for (const auto& v : base.voters) {
+        Node& to = node(v.name);
+        if (to.self.incarnation == v.incarnation && reaches(nodes_[0], to))
           (void)to.voter->install(now_, made_of_);
       }
     }
@@ -371,31 +369,31 @@ class World {
 
   void accept() {
     while (const auto base = convener_->to_accept()) {
-      for (const auto& v : base->voters()) {
-        Node& to = node(v.name());
-        if (to.self.incarnation() != v.incarnation() || !reaches(nodes_[0], to)) continue;
+      for (const auto& v : base->voters) {
+        Node& to = node(v.name);
+        if (to.self.incarnation != v.incarnation || !reaches(nodes_[0], to)) continue;
         const auto request = convener_->accept_request(*base);
         if (chance(0.1)) {  // it arrives when nobody waits for it
-          send(static_cast<size_t>(v.name()[0] - 'a'),
+          send(static_cast<size_t>(v.name[0] - 'a'),
                [request](Node& late) { (void)late.voter->accept(request); });
           continue;
         }
-        if (to.voter->accept(request).is_ok() && reaches(to, nodes_[0])) convener_->accepted(*base, v.name());
+        if (to.voter->accept(request).is_ok() && reaches(to, nodes_[0])) convener_->accepted(*base, v.name);
       }
       const auto next = convener_->to_accept();
-      if (next && next->id() == base->id()) return;
+      if (next && next->id == base->id) return;
     }
   }
 
   void install() {
-    const wire::InstallCouncil next = convener_->chosen();
-    for (const auto& v : next.council().voters()) {
-      Node& to = node(v.name());
+    const MadeCouncil next = convener_->chosen();
+    for (const auto& v : next.council.voters) {
+      Node& to = node(v.name);
       if (!convener_->has_chosen() || !reaches(nodes_[0], to) || !to.voter->install(now_, next).is_ok())
         continue;
-      if (!reaches(to, nodes_[0]) || !convener_->installed(v.name())) continue;
+      if (!reaches(to, nodes_[0]) || !convener_->installed(v.name)) continue;
       ++councils;
-      if (convener_->council().id() == next.council().id()) sealing_ = false;
+      if (convener_->council().id == next.council.id) sealing_ = false;
     }
   }
 
@@ -403,8 +401,8 @@ class World {
     if (nodes_[0].stopped_until > now_) return;
     if (convener_->has_chosen()) return install();
     const auto voters = [this] {
-      const wire::Council together = convener_->together();
-      std::vector<wire::Voter> living{nodes_[0].self};
+      const Council together = convener_->together();
+      std::vector<VoterInfo> living{nodes_[0].self};
       for (const auto& [i, heard] : heard_) {
         if (heard.at + kLease > now_ && continues(together, heard.council)) living.push_back(heard.who);
       }
@@ -436,23 +434,23 @@ class World {
     }
     Attempt& attempt = attempts_[pick(attempts_.size())];
     if (attempt.node != asker.name || attempt.run != asker.run) return;
-    const wire::Council in = newest(asker);
-    if (in.id() != attempt.council) attempt.asker.restart();
-    attempt.council = in.id();
+    const Council in = newest(asker);
+    if (in.id != attempt.council) attempt.asker.restart();
+    attempt.council = in.id;
     LossAsker::Answers answers;
-    for (const auto& v : in.voters()) {
-      Node& to = node(v.name());
-      const auto request = to_wire(attempt.asker.request(v.name()), in.id());
+    for (const auto& v : in.voters) {
+      Node& to = node(v.name);
+      const LossRequest request = attempt.asker.request(v.name);
       if (chance(0.1)) {  // it arrives when nobody waits for it
-        send(static_cast<size_t>(v.name()[0] - 'a'),
-             [this, request](Node& late) { (void)late.voter->lose(now_, request); });
+        send(static_cast<size_t>(v.name[0] - 'a'),
+             [this, request, in](Node& late) { (void)late.voter->lose(now_, in.id, request); });
         continue;
       }
       if (!reaches(asker, to)) continue;
-      const auto answer = to.voter->lose(now_, request);
-      if (answer.is_ok() && reaches(to, asker)) answers.emplace_back(v.name(), from_wire(answer.value()));
+      const auto answer = to.voter->lose(now_, in.id, request);
+      if (answer.is_ok() && reaches(to, asker)) answers.emplace_back(v.name, answer.value());
     }
-    if (in.id() == 0) return;
+    if (in.id == 0) return;
     attempt.asker.answered(majority(in), answers);
     if (attempt.asker.outcome() == LossAsker::Outcome::kAsking) return;
     if (attempt.asker.outcome() == LossAsker::Outcome::kLost) {
@@ -472,8 +470,8 @@ class World {
   };
   struct Heard {
     uint64_t at;
-    wire::Voter who;
-    wire::Council council;
+    VoterInfo who;
+    Council council;
   };
   std::mt19937_64 random_;
   uint64_t now_ = kWorldStart;
@@ -482,7 +480,7 @@ class World {
   std::vector<std::vector<ExtentId>> parts_;
   std::vector<Attempt> attempts_;
   bool sealing_ = false;
-  wire::InstallCouncil made_of_;
+  MadeCouncil made_of_;
   std::vector<Late> late_;
   std::map<size_t, Heard> heard_;
   std::unique_ptr<Convener> convener_;

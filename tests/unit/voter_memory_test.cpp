@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "control/presence.h"
 #include "council_fixture.h"
 
 namespace ocm::node {
@@ -58,21 +57,16 @@ struct VoterMemoryTest : testing::Test {
       core.name = "a";
       core.incarnation = of.env.random_id<control::Incarnation>();
       core.voter_store = std::make_unique<Store>(of.files, of.full);
-      voter.emplace("a", id_field(core.incarnation), core.config.failure_deadline_ns());
+      voter.emplace("a", core.incarnation, core.config.failure_deadline_ns());
       memory.start(*voter);
     }
-    wire::Voter self() const {
-      wire::Voter out;
-      out.set_name("a");
-      out.set_incarnation(id_field(core.incarnation));
-      return out;
-    }
+    control::VoterInfo self() const { return {"a", core.incarnation, {}}; }
     /// The voter has a council of this run, b and c.
-    wire::Council install(uint64_t now_ns, uint64_t number) {
+    control::Council install(uint64_t now_ns, uint64_t number) {
       const auto next = council_of::council(number, {self(), council_of::voter("b"), council_of::voter("c")});
       EXPECT_TRUE(voter->install(now_ns, next).is_ok());
       memory.keep(*voter);
-      return next.council();
+      return next.council;
     }
     Core core;
     VoterMemory memory;
@@ -83,24 +77,29 @@ struct VoterMemoryTest : testing::Test {
     out.failure_deadline_ms = kDeadlineNs / 1'000'000;
     return out;
   }
-  static wire::Envelope sealing(const wire::Council& in, uint64_t number) {
-    wire::Envelope out;
-    *out.mutable_seal_council() = council_of::sealing(in, number);
-    return out;
+  /// kUnsupported: it is for the voter of this run.
+  static Code code_of(const std::optional<Status>& answer) {
+    return answer ? answer->code() : Code::kUnsupported;
   }
-  Code answer(Run& run, const wire::Envelope& request) {
-    const auto reply = run.memory.answer(request);
-    return reply ? control::reply_status(reply->message).code() : Code::kUnsupported;
+  static Code seal(Run& run, const control::Council& in, uint64_t number) {
+    const auto promise = run.memory.seal(council_of::sealing(in, number));
+    return promise ? promise->status().code() : Code::kUnsupported;
+  }
+  static control::CouncilPromise promise_of(Run& run, const control::Council& in, uint64_t number,
+                                            uint64_t by = 1) {
+    auto promise = run.memory.seal(council_of::sealing(in, number, by));
+    EXPECT_TRUE(promise && promise->is_ok());
+    return promise && promise->is_ok() ? std::move(*promise).value() : control::CouncilPromise();
   }
   /// Of a part of its own: the replica at kHome was decided lost.
-  void lose(Run& run, const wire::Council& in, uint64_t part) {
+  void lose(Run& run, const control::Council& in, uint64_t part) {
     control::LossRequest request;
     request.phase = control::LossRequest::Phase::kLearn;
     request.part = {council_of::replica(council_of::kHome, part << 12),
                     council_of::replica(council_of::kSibling, part << 12)};
     request.replica = request.part.front();
     request.lost = {request.replica};
-    EXPECT_TRUE(run.voter->lose(env.at_ns, control::to_wire(request, in.id())).is_ok());
+    EXPECT_TRUE(run.voter->lose(env.at_ns, in.id, request).is_ok());
     run.memory.keep(*run.voter);
   }
   bool is_kept() const { return !files.at(VoterStore::Of::kThisRun).empty(); }
@@ -116,35 +115,33 @@ TEST_F(VoterMemoryTest, TheNextRunPromisesOnceTheVotesAreOver) {
   const auto in = first.install(env.at_ns, 2);
   Run second(*this);
   ASSERT_EQ(second.memory.runs().size(), 1u);
-  EXPECT_EQ(second.memory.runs()[0].incarnation(), first.self().incarnation());
-  EXPECT_EQ(second.memory.runs()[0].council(), 2u);
-  EXPECT_EQ(second.memory.councils()[0].id(), in.id());
-  EXPECT_EQ(answer(second, sealing(in, 3)), Code::kPeerLost) << "a vote may run";
+  EXPECT_EQ(second.memory.runs()[0].incarnation, first.core.incarnation);
+  EXPECT_EQ(second.memory.runs()[0].council, 2u);
+  EXPECT_EQ(second.memory.councils()[0].id, in.id);
+  EXPECT_EQ(seal(second, in, 3), Code::kPeerLost) << "a vote may run";
   env.at_ns += kDeadlineNs;
-  const auto reply = second.memory.answer(sealing(in, 3));
-  ASSERT_TRUE(reply);
-  EXPECT_TRUE(reply->message.council_promise().agreed());
-  EXPECT_TRUE(reply->message.council_promise().remembered());
+  const auto promise = promise_of(second, in, 3);
+  EXPECT_TRUE(promise.agreed);
+  EXPECT_TRUE(promise.remembered);
   Run third(*this);  // which promised 3 at least
   env.at_ns += kDeadlineNs;
-  EXPECT_FALSE(third.memory.answer(sealing(in, 2))->message.council_promise().agreed());
+  EXPECT_NE(seal(third, in, 2), Code::kOk);
+  EXPECT_FALSE(promise_of(third, in, 3, 0).agreed);
 }
 
 TEST_F(VoterMemoryTest, ACouncilThatWasChosenWithAFormerRunIsInstalledForIt) {
   Run first(*this);
   const auto in = first.install(env.at_ns, 2);
   Run second(*this);  // is chosen for the next council, and does not hear of it
-  wire::Envelope chosen;
-  *chosen.mutable_install_council() =
-      council_of::council(3, {second.self(), council_of::voter("b"), council_of::voter("c")});
-  EXPECT_EQ(answer(second, chosen), Code::kUnsupported) << "for the voter of this run";
+  const auto chosen = council_of::council(3, {second.self(), council_of::voter("b"), council_of::voter("c")});
+  EXPECT_EQ(code_of(second.memory.install(chosen)), Code::kUnsupported) << "for the voter of this run";
   Run third(*this);
   ASSERT_EQ(third.memory.runs().size(), 2u);
   env.at_ns += kDeadlineNs;
-  EXPECT_EQ(answer(third, chosen), Code::kOk);
-  EXPECT_EQ(answer(third, sealing(chosen.install_council().council(), 4)), Code::kOk);
-  third.memory.home_came_to(chosen.install_council().council());
-  EXPECT_EQ(answer(third, sealing(in, 5)), Code::kUnsupported) << "it ended";
+  EXPECT_EQ(code_of(third.memory.install(chosen)), Code::kOk);
+  EXPECT_EQ(seal(third, chosen.council, 4), Code::kOk);
+  third.memory.home_came_to(chosen.council);
+  EXPECT_EQ(seal(third, in, 5), Code::kUnsupported) << "it ended";
 }
 
 TEST_F(VoterMemoryTest, AFormerRunThatLeftDoesNotComeBackThoughTheNextHomeHearsOfAnOlderCouncil) {
@@ -152,20 +149,18 @@ TEST_F(VoterMemoryTest, AFormerRunThatLeftDoesNotComeBackThoughTheNextHomeHearsO
   const auto in = council_of::council(2, {first.self(), council_of::voter("b"), council_of::voter("c")});
   (void)first.install(env.at_ns, 2);
   // It promised the end of its council, and its home came to the one that follows.
-  ASSERT_TRUE(first.voter->seal(env.at_ns, council_of::sealing(in.council(), 3)).value().agreed());
-  const wire::Council after = council_of::council(3, {council_of::voter("b")}).council();
+  ASSERT_TRUE(first.voter->seal(env.at_ns, council_of::sealing(in.council, 3)).value().agreed);
+  const control::Council after = council_of::council(3, {council_of::voter("b")}).council;
   first.voter->home_came_to(after);
   first.memory.keep(*first.voter);
-  wire::Envelope chosen;
-  *chosen.mutable_install_council() = in;
-  const wire::Council other = council_of::council(9, {council_of::voter("c")}, {7}).council();
+  const control::Council other = council_of::council(9, {council_of::voter("c")}, {7}).council;
   std::unique_ptr<Run> next;
-  for (const auto& heard : {in.council(), other, after}) {
+  for (const auto& heard : {in.council, other, after}) {
     next = std::make_unique<Run>(*this);
     next->memory.home_came_to(heard);  // of who was cut off; of one that was founded anew; of the newest
     env.at_ns += kDeadlineNs;
-    EXPECT_EQ(answer(*next, chosen), Code::kPeerLost) << "Q8, after it heard of " << heard.number();
-    EXPECT_EQ(answer(*next, sealing(in.council(), 4)), Code::kUnsupported);
+    EXPECT_EQ(code_of(next->memory.install(in)), Code::kPeerLost) << "Q8, after it heard of " << heard.number;
+    EXPECT_EQ(seal(*next, in.council, 4), Code::kUnsupported);
   }
 }
 
@@ -175,10 +170,10 @@ TEST_F(VoterMemoryTest, FormerRunsAreForgottenWhenACouncilKnowsThisOne) {
   Run second(*this);
   second.memory.home_came_to(
       council_of::council(3, {council_of::voter("b"), council_of::voter("c"), council_of::voter("d")})
-          .council());
+          .council);
   EXPECT_EQ(second.memory.runs().size(), 1u) << "who made it may not know this run";
   second.memory.home_came_to(
-      council_of::council(4, {second.self(), council_of::voter("b"), council_of::voter("c")}).council());
+      council_of::council(4, {second.self(), council_of::voter("b"), council_of::voter("c")}).council);
   EXPECT_TRUE(second.memory.runs().empty());
   EXPECT_TRUE(second.memory.is_valid());
   EXPECT_TRUE(files[VoterStore::Of::kFormerRuns].empty());
@@ -188,19 +183,19 @@ TEST_F(VoterMemoryTest, OfManyRunsThoseThatVotedAreKept) {
   Run first(*this);
   (void)first.install(env.at_ns, 2);
   std::unique_ptr<Run> last;
-  for (int i = 0; i < 2 * control::VoterRun::kRememberedMax; ++i) last = std::make_unique<Run>(*this);
-  ASSERT_EQ(last->memory.runs().size(), size_t{control::VoterRun::kRememberedMax});
+  for (int i = 0; i < 2 * static_cast<int>(control::kRememberedRunsMax); ++i)
+    last = std::make_unique<Run>(*this);
+  ASSERT_EQ(last->memory.runs().size(), control::kRememberedRunsMax);
   EXPECT_TRUE(last->memory.is_valid());
-  EXPECT_TRUE(last->memory.remembers(first.self().incarnation()));
+  EXPECT_TRUE(last->memory.remembers(first.core.incarnation));
 }
 
 TEST_F(VoterMemoryTest, EachOfManyDecisionsAtOnceIsKept) {
   constexpr uint64_t kMany = 3'000;
   Run run(*this);
   const auto in = run.install(env.at_ns, 2);
-  wire::LeaseGranted granted;
   for (const uint32_t home : {council_of::kHome, council_of::kSibling})
-    run.voter->grant(env.at_ns, council_of::vote(in, home), granted);
+    (void)run.voter->grant(env.at_ns, council_of::vote(in, home));
   size_t appended = 0, bytes = 0, all = 0;
   for (uint64_t part = 1; part <= kMany; ++part) {
     lose(run, in, part);
@@ -214,16 +209,14 @@ TEST_F(VoterMemoryTest, EachOfManyDecisionsAtOnceIsKept) {
   EXPECT_LE(bytes, 4 * all) << "all was saved again and again";
   Run next(*this);
   env.at_ns += kDeadlineNs;
-  EXPECT_EQ(next.memory.answer(sealing(in, 3))->message.council_promise().state().parts_size(),
-            static_cast<int>(kMany));
+  EXPECT_EQ(promise_of(next, in, 3).state.losses.parts.size(), kMany);
 }
 
 TEST_F(VoterMemoryTest, WhatCannotBeAppendedIsSavedWithAllElse) {
   Run run(*this);
   const auto in = run.install(env.at_ns, 2);
-  wire::LeaseGranted granted;
   for (const uint32_t home : {council_of::kHome, council_of::kSibling})
-    run.voter->grant(env.at_ns, council_of::vote(in, home), granted);
+    (void)run.voter->grant(env.at_ns, council_of::vote(in, home));
   lose(run, in, 1);
   full = true;
   lose(run, in, 2);
@@ -238,7 +231,7 @@ TEST_F(VoterMemoryTest, WhatCannotBeAppendedIsSavedWithAllElse) {
   EXPECT_EQ(files.at(VoterStore::Of::kThisRun).size(), 2u);
   Run next(*this);
   env.at_ns += kDeadlineNs;
-  EXPECT_EQ(next.memory.answer(sealing(in, 3))->message.council_promise().state().parts_size(), 4);
+  EXPECT_EQ(promise_of(next, in, 3).state.losses.parts.size(), 4u);
 }
 
 TEST_F(VoterMemoryTest, WhatCouldNotBeKeptIsTriedAgain) {
@@ -252,7 +245,7 @@ TEST_F(VoterMemoryTest, WhatCouldNotBeKeptIsTriedAgain) {
   env.at_ns += kDeadlineNs;
   run.memory.keep(*run.voter);
   EXPECT_TRUE(is_kept());
-  EXPECT_EQ(Run(*this).memory.councils()[0].id(), in.id());
+  EXPECT_EQ(Run(*this).memory.councils()[0].id, in.id);
 }
 
 }  // namespace
