@@ -72,10 +72,10 @@ struct Core {
   std::unique_ptr<VoterStore> voter_store;   // null: none
   std::string control_address;               // as others reach it; empty when embedded
   std::string http_address;
-  bool coordinates = false;                    // [cluster] coordinator stands for this node
-  std::vector<std::string> other_seeds;        // of [cluster] seeds, but this node's
-  bool founds = false;                         // the first of them is this node's
-  std::vector<wire::FabricAddress> addresses;  // of the data servers
+  bool coordinates = false;              // [cluster] coordinator stands for this node
+  std::vector<std::string> other_seeds;  // of [cluster] seeds, but this node's
+  bool founds = false;                   // the first of them is this node's
+  std::vector<FabricAddress> addresses;  // of the data servers
   /// Replicas are served until then: renewed by the council's votes (node/quorum.h).
   /// In the table that programs of this host map too.
   std::atomic<uint64_t>* lease_until_ns = nullptr;
@@ -106,8 +106,5 @@ static_assert(static_cast<uint32_t>(control::NodeState::kAlive) == uint32_t{OCM_
               static_cast<uint32_t>(control::NodeState::kSuspect) == uint32_t{OCM_NODE_SUSPECT} &&
               static_cast<uint32_t>(control::NodeState::kDead) == uint32_t{OCM_NODE_DEAD} &&
               static_cast<uint32_t>(control::NodeState::kDraining) == uint32_t{OCM_NODE_DRAINING});
-inline bool is_state(const wire::NodeView& node, control::NodeState state) {
-  return node.state() == static_cast<uint32_t>(state);
-}
 
 }  // namespace ocm::node

@@ -75,14 +75,16 @@ wire::ExtentDescriptor Home::describe(const memory::Extent& extent) const {
   out.set_unmapped(file_of(extent) == control::File::kShared);
   // What is on a device is reached through its home only. So is what shares a file: a late store of a fabric that writes
   // past the home would be in the bytes of who has the range by then.
-  const auto may_lead_to_it = [through_home = !extent.backing->has_file()](uint32_t number) {
+  const auto may_lead_to_it = [through_home = !extent.backing->has_file()](Fabric fabric) {
     if (!through_home) return true;
-    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(number));
+    const fabric::Entry* entry = fabric::find_entry(fabric);
     return entry != nullptr && entry->traits.home_checks;
   };
-  for (const auto& address : core_.addresses) {
-    if (may_lead_to_it(address.fabric())) *out.add_addresses() = address;
+  std::vector<FabricAddress> addresses;
+  for (const FabricAddress& address : core_.addresses) {
+    if (may_lead_to_it(address.fabric)) addresses.push_back(address);
   }
+  wire::addresses_to(addresses, *out.mutable_addresses());
   return out;
 }
 
@@ -653,21 +655,19 @@ std::optional<Kind> Home::kind_of(ExtentId id) const {
   return extent.is_ok() ? std::optional(extent.value()->kind) : std::nullopt;
 }
 
-std::vector<wire::PoolView> Home::pools() const {
-  std::vector<wire::PoolView> out;
+std::vector<control::PoolInfo> Home::pools() const {
+  std::vector<control::PoolInfo> out;
   for (const Kind kind : table_->kinds()) out.push_back(pool(kind));
   return out;
 }
 
-wire::PoolView Home::pool(Kind kind) const {
+control::PoolInfo Home::pool(Kind kind) const {
   const memory::PoolUse use = table_->use(kind);
-  wire::PoolView out;
-  out.set_kind(static_cast<uint32_t>(kind));
-  out.set_bytes_total(use.budget_bytes);
-  out.set_bytes_used(use.used_bytes + use.reclaiming_bytes);
-  out.set_bytes_reclaiming(use.reclaiming_bytes);
-  out.set_bytes_ready(use.ready_bytes);
-  return out;
+  return {.kind = kind,
+          .bytes_total = use.budget_bytes,
+          .bytes_used = use.used_bytes + use.reclaiming_bytes,
+          .bytes_reclaiming = use.reclaiming_bytes,
+          .bytes_ready = use.ready_bytes};
 }
 
 }  // namespace ocm::node

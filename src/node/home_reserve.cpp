@@ -68,8 +68,8 @@ control::File Home::file_of(const memory::Extent& extent) {
 }
 
 bool Home::may_share_file(const wire::ReserveRequest& r) const {
-  const auto leads_there = [](const wire::FabricAddress& address) {
-    const fabric::Entry* entry = fabric::find_entry(static_cast<Fabric>(address.fabric()));
+  const auto leads_there = [](const FabricAddress& address) {
+    const fabric::Entry* entry = fabric::find_entry(address.fabric);
     return entry != nullptr && entry->traits.home_checks;
   };
   return r.bytes_total() <= memory::kSharedFileBytesMax &&
@@ -145,7 +145,7 @@ control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes
   co_return co_await side_.run(std::move(work));
 }
 
-control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, wire::PoolView& view) {
+control::Task<Result<wire::ExtentDescriptor>> Home::reserve(wire::ReserveRequest r, control::PoolInfo& view) {
   // A daemon that has just started: its first put would find no lease, and have the replica given up.
   const uint64_t lease_by_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   const bool replica = r.layout() == static_cast<uint32_t>(Layout::kReplicated);

@@ -253,10 +253,10 @@ Status Node::Impl::listen() {
   };
   if (http_socket.is_open()) http = serve_http(std::move(http_socket));
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
-  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this](wire::NodeView& self) {
-    self.set_sessions(sessions->count());
-    remaker->tell_progress(self);
+  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->start([this](control::NodeInfo& self) {
+    self.sessions = sessions->count();
+    self.copies = remaker->progress();
   });
   remaker->start();
   return {};
@@ -274,10 +274,7 @@ Status Node::Impl::serve() {
   OCM_TRY(servers.start(options, home->directory()));
   for (const fabric::Servers::One& one : servers.all()) {
     if (one.server == nullptr) continue;
-    wire::FabricAddress address;
-    address.set_fabric(static_cast<uint32_t>(one.entry.fabric));
-    address.set_address(one.server->address());
-    core.addresses.push_back(address);
+    core.addresses.push_back({one.entry.fabric, one.server->address(), {}});
   }
   return {};
 }
@@ -337,7 +334,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config) {
                         {"version", kVersion},
                         {"socket", impl->socket_path},
                         {"control", impl->core.control_address},
-                        {"data", impl->core.addresses.empty() ? "" : impl->core.addresses.front().address()},
+                        {"data", impl->core.addresses.empty() ? "" : impl->core.addresses.front().address},
                         {"coordinator", impl->core.coordinates   ? "this node"
                                         : impl->core.passes_on() ? "of the seeds' council"
                                                                  : impl->core.config.coordinator},

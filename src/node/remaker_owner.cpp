@@ -307,8 +307,10 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
 }
 
 bool Remaker::is_of_former_run(const wire::GiveReplica& give, const Status& told) const {
-  const wire::NodeView* owner = cluster_.find(give.owner_node());
-  const bool same = owner != nullptr && owner->incarnation() == give.owner_incarnation();
+  const control::NodeInfo* owner = cluster_.find(give.owner_node());
+  control::Incarnation run;
+  const bool is_run = read_id(give.owner_incarnation(), run);
+  const bool same = owner != nullptr && is_run && owner->incarnation == run;
   return !same && told.code() != Code::kNotFound;
 }
 
@@ -348,8 +350,8 @@ Task<void> Remaker::correct_owner(wire::ExtentDescriptor replica, wire::PartMove
     if (since && owner_in(*since) != owner_in(give)) continue;  // what was told is old by now
     if (done.is_ok()) co_return;
     if (is_home_asked && (done.code() == Code::kNotFound || done.code() == Code::kRevoked)) {
-      core_.env.spawn(lose_what_is_gone(wire::ids_in(part.now()), home_.present(here), id_of(replica),
-                                        replica.node()));
+      core_.env.spawn(
+          lose_what_is_gone(wire::ids_in(part.now()), home_.present(here), id_of(replica), replica.node()));
       co_return;
     }
     if (done.code() == Code::kNotFound || done.code() == Code::kCancelled) {  // the session has ended

@@ -1,6 +1,8 @@
 // Who answers what: the requests of this host's programs, and those that other daemons have for a home.
 #include <utility>
 
+#include "control/stats_wire.h"
+#include "control/view_wire.h"
 #include "node/service.h"
 
 namespace ocm::node {
@@ -29,8 +31,10 @@ void Service::enter_programs() {
     reply.fds.push_back(std::move(fd).value());
     return reply;
   });
-  on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) {
-    return reply_with<wire::ClusterView>(cluster_.fresh_view(), &wire::Envelope::mutable_cluster_view);
+  on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) -> Reply {
+    wire::Envelope out;
+    to_wire(cluster_.fresh_view(), *out.mutable_cluster_view());
+    return out;
   });
   on.on(Body::kPublish, [this](Asker session, wire::Envelope request) {
     return publish(std::move(session), std::move(*request.mutable_publish()));
@@ -95,17 +99,21 @@ void Service::enter_peers() {
     return reply_with<wire::SessionExtents>(home_.resume(id, resume.owner_node(), incarnation),
                                             &wire::Envelope::mutable_session_extents);
   });
-  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) {
-    if (request.stats().pools_only()) {
-      wire::Stats pools;
-      for (wire::PoolView& pool : home_.pools()) *pools.add_pools() = std::move(pool);
-      return reply_with<wire::Stats>(std::move(pools), &wire::Envelope::mutable_stats_reply);
-    }
-    return reply_with<wire::Stats>(pages_.stats(request.stats().uid()), &wire::Envelope::mutable_stats_reply);
+  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    control::Stats stats;
+    if (request.stats().pools_only())
+      stats.pools = home_.pools();
+    else
+      stats = pages_.stats(request.stats().uid());
+    wire::Envelope out;
+    to_wire(stats, *out.mutable_stats_reply());
+    return out;
   });
   on.on(Body::kStopCheck, [this](std::string, wire::Envelope request) -> Task<Reply> {
-    co_return reply_with<wire::StopCheck>(co_await stopper_.check(request.stop_check().uid()),
-                                          &wire::Envelope::mutable_stop_check_reply);
+    const control::StopCheck found = co_await stopper_.check(request.stop_check().uid());
+    wire::Envelope out;
+    to_wire(found, *out.mutable_stop_check_reply());
+    co_return out;
   });
   on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) {
     return reply_with<wire::ReplicaAnswer>(stopper_.answer(request.replica_query()),
@@ -181,9 +189,9 @@ Reply Service::restore(const std::shared_ptr<Session>& session, const wire::Sess
 
 Task<Reply> Service::reserve(wire::ReserveRequest request) {
   wire::Envelope out;
-  wire::PoolView pool;
+  control::PoolInfo pool;
   auto made = co_await home_.reserve(std::move(request), pool);
-  *out.mutable_reserved()->mutable_pool() = pool;
+  to_wire(pool, *out.mutable_reserved()->mutable_pool());
   if (made.is_ok()) {
     *out.mutable_reserved()->mutable_extent() = std::move(made).value();
   } else {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
 constexpr size_t kOwnedAtOnceMax = 16384;  // with their sessions
-constexpr int kNamesMax = 64;              // that a check tells
+constexpr size_t kNamesMax = 64;           // that a check tells
 constexpr uint64_t kLogEveryNs = 60'000'000'000;
 static_assert(kOwnedAtOnceMax <= kAskedAtOnceMax, "each takes more");
 
@@ -143,8 +143,8 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
 }
 
 Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
-  const wire::NodeView* known = cluster_.find(node);
-  const bool seems_dead = known == nullptr || is_state(*known, control::NodeState::kDead);
+  const control::NodeInfo* known = cluster_.find(node);
+  const bool seems_dead = known == nullptr || known->state == control::NodeState::kDead;
   if (seems_dead && !homes_.is_here(node)) co_return;
   wire::Envelope message;
   *message.mutable_replica_query() = std::move(query);
@@ -285,29 +285,29 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   ++core_.metrics.stop_looks;
   const Found found = co_await look();
   const auto seen = std::make_shared<Seen>();
-  wire::StopCheck& out = seen->figures;
-  out.set_node(core_.name);
-  out.set_coordinator(cluster_.is_coordinator());
-  out.set_hands_over(cluster_.is_coordinator() && core_.passes_on() &&
-                     cluster_.quorum().newest().voters_size() > 1);
-  out.set_stopping(core_.stopping);
-  out.set_sessions(sessions_.count());
+  control::StopCheck& out = seen->figures;
+  out.node = core_.name;
+  out.coordinator = cluster_.is_coordinator();
+  out.hands_over =
+      cluster_.is_coordinator() && core_.passes_on() && cluster_.quorum().newest().voters_size() > 1;
+  out.stopping = core_.stopping;
+  out.sessions = sessions_.count();
   size_t held = 0;
   for (const ExtentId& id : found.last) {
     OCM_DASSERT(home_.lease(id) != nullptr);
     held += home_.lease(id)->name_ended ? 1 : 0;
     const uint64_t bytes = home_.lease(id)->bytes;
-    out.set_last_parts(out.last_parts() + 1);
-    out.set_last_bytes(out.last_bytes() + bytes);
+    ++out.last_parts;
+    out.last_bytes += bytes;
     const wire::Allocation* named = home_.published_with(id);
     if (named != nullptr) seen->named.push_back({named->name(), named->mode(), named->owner_uid(), bytes});
   }
   for (const ExtentId& id : found.unknown) {
     OCM_DASSERT(home_.lease(id) != nullptr);
-    out.set_unknown_parts(out.unknown_parts() + 1);
-    out.set_unknown_bytes(out.unknown_bytes() + home_.lease(id)->bytes);
+    ++out.unknown_parts;
+    out.unknown_bytes += home_.lease(id)->bytes;
   }
-  for (const std::string& node : found.unheard) out.add_unheard(node);
+  out.unheard.assign(found.unheard.begin(), found.unheard.end());
   uint64_t extents = 0, bytes = 0;  // replicas
   for (const ExtentId& id : home_.directory().replicas()) {
     const control::Lease* lease = home_.lease(id);
@@ -315,10 +315,10 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
     bytes += lease != nullptr ? lease->bytes : 0;
   }
   const Home::Owned owned = home_.owned();
-  out.set_single_extents(owned.extents - std::min(owned.extents, extents));
-  out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
-  OCM_DASSERT(held <= out.last_parts());
-  if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out, held));
+  out.single_extents = owned.extents - std::min(owned.extents, extents);
+  out.single_bytes = owned.bytes - std::min(owned.bytes, bytes);
+  OCM_DASSERT(held <= out.last_parts);
+  if (!out.takes_nothing()) out.waits_for = what_it_waits_for(out, held);
   co_return seen;
 }
 
@@ -340,35 +340,35 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
   co_return seen_;
 }
 
-Task<wire::StopCheck> Stopper::check(uint32_t uid) {
+Task<control::StopCheck> Stopper::check(uint32_t uid) {
   std::shared_ptr<const Seen> seen;
   if (is_privileged(uid))
     seen = co_await see();
   else
     seen = co_await see_for_all();
-  wire::StopCheck out = seen->figures;
-  std::map<std::string, wire::StopCheck::Name> names;
+  control::StopCheck out = seen->figures;
+  std::map<std::string, control::StopCheck::Name> names;
   for (const Seen::Named& one : seen->named) {
     if (!control::may_access(one.mode, one.owner_uid, uid, Access::kRead)) continue;
-    wire::StopCheck::Name& name = names[one.name];
-    name.set_parts(name.parts() + 1);
-    name.set_bytes(name.bytes() + one.bytes);
+    control::StopCheck::Name& name = names[one.name];
+    ++name.parts;
+    name.bytes += one.bytes;
   }
-  out.set_names_count(names.size());
+  out.names_count = names.size();
   for (auto& [text, name] : names) {
-    if (out.names_size() >= kNamesMax) break;
-    name.set_name(text);
-    *out.add_names() = std::move(name);
+    if (out.names.size() >= kNamesMax) break;
+    name.name = text;
+    out.names.push_back(std::move(name));
   }
   co_return out;
 }
 
-std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held) const {
-  if (found.last_parts() == 0) {
-    return found.unheard_size() != 0 ? "daemons that own replicas here do not answer"
-                                     : "daemons that restarted do not know yet what their programs have here";
+std::string Stopper::what_it_waits_for(const control::StopCheck& found, size_t held) const {
+  if (found.last_parts == 0) {
+    return !found.unheard.empty() ? "daemons that own replicas here do not answer"
+                                  : "daemons that restarted do not know yet what their programs have here";
   }
-  if (held == found.last_parts()) return "handles with a hold end: what has no name any more is not copied";
+  if (held == found.last_parts) return "handles with a hold end: what has no name any more is not copied";
   uint64_t most = 0;
   size_t others = 0;
   for (const control::NodeRoom& room : cluster_.rooms()) {
@@ -377,7 +377,7 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
     for (const memory::Entry* kind : core_.config.kinds) most = std::max(most, room.bytes_free(kind->kind));
   }
   if (others == 0) return "there is no other node that takes copies";
-  if (most < found.last_bytes() / found.last_parts()) return "no other node has room for a copy";
+  if (most < found.last_bytes / found.last_parts) return "no other node has room for a copy";
   if (home_.last_replicas().empty()) {
     return "copies are made when the other homes are gone for " +
            std::to_string(core_.config.replica_again_after_ms) + " ms";
@@ -385,49 +385,48 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
   return "copies are being made";
 }
 
-Task<bool> Stopper::may_end(wire::StopCheck& found) {
-  const auto takes_nothing = [&] { return found.last_parts() + found.unknown_parts() == 0; };
+Task<bool> Stopper::may_end(control::StopCheck& found) {
   found = co_await check(0);
-  if (!takes_nothing()) co_return false;
+  if (!found.takes_nothing()) co_return false;
   constexpr const char* kVotesAlone = "it votes alone: the other nodes could make no council without it";
   if (cluster_.quorum().votes_alone_for_now()) {  // S5
-    found.set_waits_for(kVotesAlone);
+    found.waits_for = kVotesAlone;
     co_return false;
   }
   if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
   const bool told = co_await cluster_.begin_end();
   found = co_await check(0);
   const bool votes_alone = cluster_.quorum().votes_alone_for_now();
-  if (told && takes_nothing() && !votes_alone) {
+  if (told && found.takes_nothing() && !votes_alone) {
     fault::reached(fault::State::kEndedSafely);
     co_return true;
   }
   cluster_.take_back_end();
-  if (takes_nothing())
-    found.set_waits_for(votes_alone ? kVotesAlone
-                                    : "too few of the council's voters answer, or a loss is being decided");
+  if (found.takes_nothing())
+    found.waits_for =
+        votes_alone ? kVotesAlone : "too few of the council's voters answer, or a loss is being decided";
   fault::reached(fault::State::kEndTakenBack);
   co_return false;
 }
 
-Task<void> Stopper::check_into(std::shared_ptr<std::optional<wire::StopCheck>> out) {
+Task<void> Stopper::check_into(std::shared_ptr<std::optional<control::StopCheck>> out) {
   *out = co_await check(0);
 }
 
 Task<void> Stopper::tell(std::function<void()> then) {
   constexpr uint64_t kLookNs = 5'000'000;
   const uint64_t give_up_ns = core_.now_ns() + core_.deadline_ns() / 2;
-  const auto found = std::make_shared<std::optional<wire::StopCheck>>();
+  const auto found = std::make_shared<std::optional<control::StopCheck>>();
   core_.env.spawn(check_into(found));
   while (!found->has_value() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(kLookNs);
   if (!found->has_value()) {
     log::warn("stop_takes", {{"why", "other homes did not say what copies they have"}});
-  } else if ((*found)->last_parts() + (*found)->unknown_parts() != 0) {
+  } else if (!(*found)->takes_nothing()) {
     log::warn("stop_takes",
               {{"why", "this node has the last copy of replicated bytes, and is told not to wait"},
-               {"parts", (*found)->last_parts()},
-               {"bytes", (*found)->last_bytes()},
-               {"parts_unknown", (*found)->unknown_parts()}});
+               {"parts", (*found)->last_parts},
+               {"bytes", (*found)->last_bytes},
+               {"parts_unknown", (*found)->unknown_parts}});
   }
   then();
 }
@@ -436,20 +435,20 @@ Task<void> Stopper::wait(std::function<void()> then) {
   core_.stopping = true;  // S1
   uint64_t log_next_ns = 0;
   while (!core_.draining) {
-    wire::StopCheck found;
+    control::StopCheck found;
     if (co_await may_end(found)) {
       then();
       co_return;
     }
     if (core_.now_ns() >= log_next_ns) {
       log_next_ns = core_.now_ns() + kLogEveryNs;
-      const bool has_last = found.last_parts() + found.unknown_parts() != 0;
+      const bool has_last = !found.takes_nothing();
       log::warn("stop_waits", {{"why", has_last ? "this node has the last copy of replicated bytes"
                                                 : "it could take the last copy, or the council"},
-                               {"parts", found.last_parts()},
-                               {"bytes", found.last_bytes()},
-                               {"parts_unknown", found.unknown_parts()},
-                               {"waits_for", found.waits_for()},
+                               {"parts", found.last_parts},
+                               {"bytes", found.last_bytes},
+                               {"parts_unknown", found.unknown_parts},
+                               {"waits_for", found.waits_for},
                                {"do", "wait, or send SIGTERM again to stop now and lose them"}});
     }
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "control/stats.h"
 #include "node/cluster.h"
 #include "node/home.h"
 #include "node/peers.h"
@@ -37,7 +38,7 @@ class Stopper {
 
   /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines. Users without
   /// privileges share one look in each heartbeat, for it walks all replicas and asks all of their homes.
-  control::Task<wire::StopCheck> check(uint32_t uid);
+  control::Task<control::StopCheck> check(uint32_t uid);
   /// Takes no new extents from now on, and calls `then` once a stop takes no last copy.
   control::Task<void> wait(std::function<void()> then);
   /// Calls `then` once it has logged what a stop takes, half a failure deadline later at most.
@@ -77,17 +78,17 @@ class Stopper {
       uint32_t mode = 0, owner_uid = 0;
       uint64_t bytes = 0;
     };
-    wire::StopCheck figures;  // without names
+    control::StopCheck figures;  // without names
     std::vector<Named> named;
   };
   control::Task<std::shared_ptr<const Seen>> see();
-  control::Task<void> check_into(std::shared_ptr<std::optional<wire::StopCheck>> out);
+  control::Task<void> check_into(std::shared_ptr<std::optional<control::StopCheck>> out);
   /// S3. `found`: of the last look. True: it may end now.
-  control::Task<bool> may_end(wire::StopCheck& found);
+  control::Task<bool> may_end(control::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();
   control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
   /// Why the copies are not made, or are not yet. `held`: so many of the last copies have no name any more.
-  std::string what_it_waits_for(const wire::StopCheck& found, size_t held) const;
+  std::string what_it_waits_for(const control::StopCheck& found, size_t held) const;
 
   Core& core_;
   Home& home_;

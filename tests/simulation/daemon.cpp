@@ -193,10 +193,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
     if (seed != options.node) core->other_seeds.push_back(address_of(seed));
   }
   core->host_id = core->name;
-  wire::FabricAddress address;
-  address.set_fabric(static_cast<uint32_t>(Fabric::kFake));
-  address.set_address(core->name);
-  core->addresses.push_back(address);
+  core->addresses.push_back({Fabric::kFake, core->name, {}});
 }
 
 Daemon::~Daemon() = default;
@@ -219,8 +216,8 @@ void Daemon::start() {
   pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, servers_);
   service = std::make_unique<node::Service>(*core, *home, *cluster, *sessions, *allocator, *holds, *copier,
                                             *remaker, *stopper, *pages);
-  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this](wire::NodeView& self) { self.set_sessions(sessions->count()); });
+  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->start([this](control::NodeInfo& self) { self.sessions = sessions->count(); });
   remaker->start();
   env->touch();
 }

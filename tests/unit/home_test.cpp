@@ -59,7 +59,7 @@ class HomeTest : public ::testing::Test {
     request.set_layout(static_cast<uint32_t>(layout));
     Result<wire::ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
     const auto run = [&]() -> control::Task<void> {
-      wire::PoolView pool;
+      control::PoolInfo pool;
       out = co_await home->reserve(request, pool);
     };
     loop.spawn(run());
