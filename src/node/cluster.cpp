@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/fault.h"
 #include "control/parts.h"
+#include "control/replica_query_wire.h"
 #include "control/sockets.h"
 #include "control/view_wire.h"
 #include "os/crypto.h"
@@ -683,16 +684,17 @@ Task<std::optional<bool>> Cluster::ask_its_home(ExtentId replica) {
   const control::NodeInfo* home = find_partition(replica.address.partition());
   if (home == nullptr) co_return std::nullopt;
   const auto run = home->incarnation;
+  control::ReplicaQuery query;
+  query.witness = true;
+  query.replicas.push_back(replica);
   wire::Envelope message;
-  message.mutable_replica_query()->set_witness(true);
-  *message.mutable_replica_query()->add_replicas() = ref_of(replica);
+  to_wire(query, *message.mutable_replica_query());
   const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 3;
   const auto reply = co_await homes_.ask(home->name, std::move(message), deadline_ns);
   if (!reply.is_ok()) co_return std::nullopt;
-  control::Incarnation answering;
-  if (!read_id(reply.value().replica_answer().incarnation(), answering) || answering != run)
-    co_return std::nullopt;
-  co_return reply.value().replica_answer().living_size() != 0;
+  const control::ReplicaAnswer answer = control::from_wire(reply.value().replica_answer());
+  if (!answer.incarnation || answer.incarnation != run) co_return std::nullopt;
+  co_return !answer.living.empty();
 }
 
 Task<bool> Cluster::is_unread(ExtentId replica) {

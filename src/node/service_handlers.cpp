@@ -1,6 +1,7 @@
 // Who answers what: the requests of this host's programs, and those that other daemons have for a home.
 #include <utility>
 
+#include "control/replica_query_wire.h"
 #include "control/stats_wire.h"
 #include "control/view_wire.h"
 #include "node/service.h"
@@ -115,9 +116,10 @@ void Service::enter_peers() {
     to_wire(found, *out.mutable_stop_check_reply());
     co_return out;
   });
-  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) {
-    return reply_with<wire::ReplicaAnswer>(stopper_.answer(request.replica_query()),
-                                           &wire::Envelope::mutable_replica_answer);
+  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    wire::Envelope out;
+    to_wire(stopper_.answer(control::from_wire(request.replica_query())), *out.mutable_replica_answer());
+    return out;
   });
   on.on(Body::kCopy, [this](const std::string&, wire::Envelope request) {
     return copier_.copy(std::move(*request.mutable_copy()));

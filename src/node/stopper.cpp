@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
+#include "control/replica_query_wire.h"
 
 namespace ocm::node {
 
@@ -51,68 +52,52 @@ void Stopper::add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, 
   }
 }
 
-wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
-  wire::ReplicaAnswer out;
-  for (const auto& replica : query.replicas()) {
-    const ExtentId id = id_of(replica);
-    const bool lives = query.witness() ? home_.knows(id) : !core_.stopping && home_.has(id);
-    if (lives && !core_.draining) *out.add_living() = replica;
+control::ReplicaAnswer Stopper::answer(const control::ReplicaQuery& query) const {
+  control::ReplicaAnswer out;
+  for (const ExtentId& id : query.replicas) {
+    const bool lives = query.witness ? home_.knows(id) : !core_.stopping && home_.has(id);
+    if (lives && !core_.draining) out.living.push_back(id);
   }
-  out.set_incarnation(id_field(core_.incarnation));
+  out.incarnation = core_.incarnation;
   answer_owned(query, out);
-  if (query.partition() == 0) return out;
-  std::vector<Part> parts;
-  bool incomplete = false;
-  add_parts_of_sessions(query.partition(), parts, incomplete);
-  if (parts.size() > kAskedAtOnceMax) {
-    parts.resize(kAskedAtOnceMax);
-    incomplete = true;
-  }
-  out.set_incomplete(incomplete);
-  for (const Part& part : parts) {
-    auto& told = *out.add_parts();
-    *told.mutable_here() = ref_of(part.here);
-    for (const Sibling& other : part.others) {
-      *told.add_others() = ref_of(other.id);
-      told.add_nodes(other.node);
-    }
+  if (query.partition == 0) return out;
+  add_parts_of_sessions(query.partition, out.parts, out.incomplete);
+  if (out.parts.size() > kAskedAtOnceMax) {
+    out.parts.resize(kAskedAtOnceMax);
+    out.incomplete = true;
   }
   return out;
 }
 
-void Stopper::answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const {
-  for (const auto& owned : query.owned()) {
-    SessionId id;
-    AllocationId allocation;
-    if (!read_id(owned.session_id(), id) || !read_id(owned.allocation_id(), allocation)) continue;
-    const auto session = sessions_.all().find(id);
+void Stopper::answer_owned(const control::ReplicaQuery& query, control::ReplicaAnswer& out) const {
+  for (const control::ReplicaQuery::Owned& owned : query.owned) {
+    const auto session = sessions_.all().find(owned.session);
     if (session == sessions_.all().end()) continue;  // a copy that another home has under way
     std::vector<ExtentId> unknown;
-    for (const auto& ref : owned.replicas()) {
-      if (session->second->outside.contains(id_of(ref))) continue;
-      *out.add_unsure() = ref;
-      unknown.push_back(id_of(ref));
+    for (const ExtentId& id : owned.replicas) {
+      if (!session->second->outside.contains(id)) unknown.push_back(id);
     }
-    if (!unknown.empty() && on_unknown_) on_unknown_(session->second, allocation, std::move(unknown));
+    out.unsure.insert(out.unsure.end(), unknown.begin(), unknown.end());
+    if (!unknown.empty() && on_unknown_) on_unknown_(session->second, owned.allocation, std::move(unknown));
   }
 }
 
 Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   struct Asked {
     std::string node;
-    std::string incarnation;  // that vouches
-    wire::ReplicaQuery query;
+    control::Incarnation incarnation;  // that vouches
+    control::ReplicaQuery query;
     std::vector<ExtentId> replicas;
-    Result<wire::ReplicaAnswer> answer = Status(Code::kPeerLost);
+    Result<control::ReplicaAnswer> answer = Status(Code::kPeerLost);
   };
   std::vector<Asked> asked;
-  std::map<std::pair<std::string, std::string>, size_t> open;  // where more fits
+  std::map<std::pair<std::string, control::Incarnation>, size_t> open;  // where more fits
   for (const ExtentId& id : owned) {
     const control::Lease* lease = home_.lease(id);
     OCM_DASSERT(lease != nullptr && lease->session);
     const auto owner = home_.vouching(*lease->session);
     if (!owner) continue;
-    const std::pair key(owner->node, id_field(owner->incarnation));
+    const std::pair key(owner->node, owner->incarnation);
     auto at = open.find(key);
     if (at == open.end() || asked[at->second].replicas.size() >= kOwnedAtOnceMax) {
       open[key] = asked.size();
@@ -120,10 +105,7 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
       asked.push_back({key.first, key.second, {}, {}});
     }
     Asked& one = asked[at->second];
-    auto& told = *one.query.add_owned();
-    told.set_session_id(id_field(*lease->session));
-    told.set_allocation_id(id_field(lease->allocation));
-    *told.add_replicas() = ref_of(id);
+    one.query.owned.push_back({*lease->session, lease->allocation, {id}});
     one.replicas.push_back(id);
   }
   std::vector<Task<void>> tasks;
@@ -134,22 +116,22 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   std::set<ExtentId> out;
   for (const Asked& one : asked) {
     // Another run of the daemon does not know the session until its program is back.
-    if (!one.answer.is_ok() || one.answer.value().incarnation() != one.incarnation)
+    if (!one.answer.is_ok() || one.answer.value().incarnation != one.incarnation)
       out.insert(one.replicas.begin(), one.replicas.end());
     else
-      for (const auto& ref : one.answer.value().unsure()) out.insert(id_of(ref));
+      out.insert(one.answer.value().unsure.begin(), one.answer.value().unsure.end());
   }
   co_return out;
 }
 
-Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
+Task<void> Stopper::ask(std::string node, control::ReplicaQuery query, Result<control::ReplicaAnswer>& out) {
   const control::NodeInfo* known = cluster_.find(node);
   const bool seems_dead = known == nullptr || known->state == control::NodeState::kDead;
   if (seems_dead && !homes_.is_here(node)) co_return;
   wire::Envelope message;
-  *message.mutable_replica_query() = std::move(query);
-  auto reply = co_await homes_.ask(node, std::move(message));
-  if (reply.is_ok()) out = std::move(*reply.value().mutable_replica_answer());
+  to_wire(query, *message.mutable_replica_query());
+  const auto reply = co_await homes_.ask(node, std::move(message));
+  if (reply.is_ok()) out = control::from_wire(reply.value().replica_answer());
 }
 
 Task<Stopper::Found> Stopper::look() {
@@ -176,7 +158,7 @@ Task<Stopper::Found> Stopper::look() {
     }
   }
   add_parts_of_sessions(core_.partition, parts, forgot);
-  std::map<std::string, Result<wire::ReplicaAnswer>> daemons;
+  std::map<std::string, Result<control::ReplicaAnswer>> daemons;
   std::map<ExtentId, std::set<std::string>> told_by;
   const auto holders = home_.holders_of_the_ended();  // no record of a name has that any more
   for (const ExtentId& id : left) {
@@ -195,8 +177,8 @@ Task<Stopper::Found> Stopper::look() {
   }
   std::vector<Task<void>> tasks;
   for (auto& [node, answer] : daemons) {
-    wire::ReplicaQuery query;
-    query.set_partition(core_.partition);
+    control::ReplicaQuery query;
+    query.partition = core_.partition;
     tasks.push_back(ask(node, std::move(query), answer));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
@@ -204,26 +186,21 @@ Task<Stopper::Found> Stopper::look() {
   if (forgot) unsure.insert(core_.name);
   for (const auto& [node, answer] : daemons) {
     if (!answer.is_ok()) found.unheard.insert(node);
-    if (!answer.is_ok() || answer.value().incomplete()) unsure.insert(node);
+    if (!answer.is_ok() || answer.value().incomplete) unsure.insert(node);
     if (!answer.is_ok()) continue;
-    for (const auto& told : answer.value().parts()) {
-      Part& part = parts.emplace_back(Part{id_of(told.here()), {}});
-      for (int i = 0; i < std::min(told.others_size(), told.nodes_size()); ++i)
-        part.others.push_back({id_of(told.others(i)), told.nodes(i)});
-    }
+    parts.insert(parts.end(), answer.value().parts.begin(), answer.value().parts.end());
   }
   // Which of the others live.
-  std::map<std::string, std::vector<wire::ReplicaQuery>> queries;
+  std::map<std::string, std::vector<control::ReplicaQuery>> queries;
   for (const Part& part : parts) {
     if (!left.contains(part.here)) continue;
     for (const Sibling& other : part.others) {
       auto& of_node = queries[other.node];
-      if (of_node.empty() || static_cast<size_t>(of_node.back().replicas_size()) >= kAskedAtOnceMax)
-        of_node.emplace_back();
-      *of_node.back().add_replicas() = ref_of(other.id);
+      if (of_node.empty() || of_node.back().replicas.size() >= kAskedAtOnceMax) of_node.emplace_back();
+      of_node.back().replicas.push_back(other.id);
     }
   }
-  std::vector<std::pair<std::string, Result<wire::ReplicaAnswer>>> homes;
+  std::vector<std::pair<std::string, Result<control::ReplicaAnswer>>> homes;
   for (const auto& [node, of_node] : queries) {
     for (size_t i = 0; i < of_node.size(); ++i) homes.emplace_back(node, Status(Code::kPeerLost));
   }
@@ -241,7 +218,7 @@ Task<Stopper::Found> Stopper::look() {
   for (const auto& [node, answer] : homes) {
     if (!answer.is_ok()) found.unheard.insert(node);
     if (!answer.is_ok()) continue;
-    for (const auto& replica : answer.value().living()) living.insert(id_of(replica));
+    living.insert(answer.value().living.begin(), answer.value().living.end());
   }
   std::set<ExtentId> known, safe;  // of two records of a part the older one knows less
   for (const Part& part : parts) {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "control/replica_query.h"
 #include "control/stats.h"
 #include "node/cluster.h"
 #include "node/home.h"
@@ -44,22 +45,15 @@ class Stopper {
   /// Calls `then` once it has logged what a stop takes, half a failure deadline later at most.
   control::Task<void> tell(std::function<void()> then);
   /// Of another daemon that looks at what its stop would take.
-  wire::ReplicaAnswer answer(const wire::ReplicaQuery& query) const;
+  control::ReplicaAnswer answer(const control::ReplicaQuery& query) const;
   /// A home has something for a session here that its records do not have.
   using Unknown =
       std::function<void(const std::shared_ptr<Session>&, const AllocationId&, std::vector<ExtentId>)>;
   void on_unknown(Unknown hook) { on_unknown_ = std::move(hook); }
 
  private:
-  struct Sibling {
-    ExtentId id;
-    std::string node;
-  };
-  /// A part with a replica on the node that asks; its others that were not given up.
-  struct Part {
-    ExtentId here;
-    std::vector<Sibling> others;
-  };
+  using Part = control::ReplicaAnswer::Part;
+  using Sibling = control::ReplicaAnswer::Sibling;
   struct Found {
     std::vector<ExtentId> last, unknown;
     std::set<std::string> unheard;  // nodes
@@ -67,7 +61,7 @@ class Stopper {
   /// Those of `allocation` with a living replica in `partition`.
   static void add_parts(const wire::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
   void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
-  void answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const;
+  void answer_owned(const control::ReplicaQuery& query, control::ReplicaAnswer& out) const;
   /// Of what sessions have here, and nobody's record: what their daemons cannot rule out.
   control::Task<std::set<ExtentId>> ask_owners(std::set<ExtentId> owned);
   control::Task<Found> look();
@@ -86,7 +80,7 @@ class Stopper {
   /// S3. `found`: of the last look. True: it may end now.
   control::Task<bool> may_end(control::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();
-  control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
+  control::Task<void> ask(std::string node, control::ReplicaQuery query, Result<control::ReplicaAnswer>& out);
   /// Why the copies are not made, or are not yet. `held`: so many of the last copies have no name any more.
   std::string what_it_waits_for(const control::StopCheck& found, size_t held) const;
 

@@ -1,7 +1,8 @@
-// control/view_wire and control/stats_wire: values and the messages that carry them.
+// control/view_wire, stats_wire and replica_query_wire: values and the messages that carry them.
 #include <gtest/gtest.h>
 
 #include "control/membership.h"
+#include "control/replica_query_wire.h"
 #include "control/rooms.h"
 #include "control/stats_wire.h"
 #include "control/view_wire.h"
@@ -9,11 +10,13 @@
 namespace ocm::control {
 namespace {
 
-Incarnation run(char byte) {
-  Incarnation out;
+template <class Id>
+Id id_full_of(char byte) {
+  Id out;
   out.bytes.fill(static_cast<std::byte>(byte));
   return out;
 }
+Incarnation run_named(char byte) { return id_full_of<Incarnation>(byte); }
 
 /// Every field another value.
 NodeInfo full_node() {
@@ -21,7 +24,7 @@ NodeInfo full_node() {
   out.name = "a";
   out.partition = 5;
   out.state = NodeState::kDraining;
-  out.incarnation = run('a');
+  out.incarnation = run_named('a');
   out.control_address = "a:1";
   out.addresses = {{Fabric::kTcp, "a:2", "k"}, {Fabric::kFake, std::string("\0\xff", 2), {}}};
   out.pools = {{Kind::kDram, 100, 60, 50, 7}, {Kind::kNvme, 8, 4, 2, 1}};
@@ -35,7 +38,7 @@ NodeInfo full_node() {
   out.failure_deadline_ms = 3000;
   out.passes_on = true;
   out.replicas_freed_before = 14;
-  out.remembered = {{run('b'), 15}, {run('c'), 0}};
+  out.remembered = {{run_named('b'), 15}, {run_named('c'), 0}};
   out.orphans_freed = 16;
   return out;
 }
@@ -103,7 +106,7 @@ TEST(ViewWire, AnIncarnationOfAnotherLengthIsNone) {
     message.set_incarnation(std::string(length, 'a'));
     const NodeInfo node = from_wire(message);
     EXPECT_FALSE(node.incarnation) << length;
-    EXPECT_NE(node.incarnation, run('a'));
+    EXPECT_NE(node.incarnation, run_named('a'));
     Membership table({.passes_on = true}, 7);
     EXPECT_EQ(table.heard(1, node).status().code(), Code::kInvalidArgument);
     View view;
@@ -210,6 +213,46 @@ TEST(StopCheckWire, ComesAsItWent) {
   EXPECT_FALSE(found.takes_nothing());
   found.unknown_parts = 0;
   EXPECT_TRUE(found.takes_nothing());
+}
+
+ExtentId replica_numbered(uint32_t generation) { return {GlobalAddress(7, 4096), generation}; }
+
+TEST(ReplicaQueryWire, ComesAsItWent) {
+  ReplicaQuery query;
+  query.partition = 7;
+  query.replicas = {replica_numbered(1), replica_numbered(2)};
+  query.witness = true;
+  query.owned = {
+      {id_full_of<SessionId>('s'), id_full_of<AllocationId>('a'), {replica_numbered(3), replica_numbered(4)}},
+      {id_full_of<SessionId>('t'), id_full_of<AllocationId>('b'), {}}};
+  wire::ReplicaQuery message;
+  to_wire(query, message);
+  EXPECT_EQ(from_wire(message), query);
+  for (const size_t length : {0, 15, 17}) {
+    message.mutable_owned(0)->set_session_id(std::string(length, 's'));
+    message.mutable_owned(1)->set_allocation_id(std::string(length, 'b'));
+    EXPECT_TRUE(from_wire(message).owned.empty()) << "nobody has such a session or allocation";
+  }
+}
+
+TEST(ReplicaQueryWire, AnAnswerComesAsItWent) {
+  ReplicaAnswer answer;
+  answer.parts = {{replica_numbered(1), {{replica_numbered(2), "b"}, {replica_numbered(3), "c"}}},
+                  {replica_numbered(4), {}}};
+  answer.incomplete = true;
+  answer.living = {replica_numbered(5)};
+  answer.incarnation = run_named('a');
+  answer.unsure = {replica_numbered(6), replica_numbered(7)};
+  wire::ReplicaAnswer message;
+  to_wire(answer, message);
+  EXPECT_EQ(from_wire(message), answer);
+  message.mutable_parts(0)->add_others();
+  message.mutable_parts(1)->add_nodes("d");
+  EXPECT_EQ(from_wire(message), answer) << "a replica without a node, and a node without one";
+  for (const size_t length : {0, 15, 17}) {
+    message.set_incarnation(std::string(length, 'a'));
+    EXPECT_FALSE(from_wire(message).incarnation);
+  }
 }
 
 }  // namespace
