@@ -21,16 +21,11 @@
 
 #include "base/assert.h"
 #include "base/ids.h"
-#include "control.pb.h"
+#include "control/view.h"
 
 namespace ocm::control {
 
-/// Same numbers as `ocm_node_state`.
-enum class NodeState : uint32_t { kAlive = 1, kSuspect = 2, kDead = 3, kDraining = 4 };
-const char* node_state_name(NodeState state);
-
 inline constexpr size_t kNodeNameBytesMax = 63;
-static_assert(sizeof(NodeState) == sizeof(uint32_t), "as in a message");
 /// Letters, digits, '.', '_' and '-'. Errors: kInvalidArgument.
 Status check_node_name(std::string_view name);
 
@@ -55,10 +50,10 @@ class Membership {
   };
   /// Takes the nodes of the view of the coordinator before, as if all that live had been heard just now; `silent`, that
   /// coordinator, half a failure deadline ago.
-  void start_from(uint64_t now_ns, const wire::ClusterView& view, const std::string& silent);
+  void start_from(uint64_t now_ns, const View& view, const std::string& silent);
   /// A heartbeat. Errors: kInvalidArgument (bad name or field), kExists (the name or partition is a living
   /// node's), kLimit (nodes).
-  Result<Heard> heard(uint64_t now_ns, const wire::NodeView& view);
+  Result<Heard> heard(uint64_t now_ns, NodeInfo told);
   void goodbye(const std::string& name);
   /// Moves states on; gives the names that died.
   std::vector<std::string> tick(uint64_t now_ns);
@@ -69,9 +64,14 @@ class Membership {
   /// True if the node said that it freed all replicas, and this one was one of them.
   bool freed_replica(const std::string& name, uint32_t generation) const;
 
-  const wire::NodeView* find(const std::string& name) const;
+  const NodeInfo* find(const std::string& name) const;
   /// The view for everyone.
-  void fill(wire::ClusterView& view, uint64_t now_ns) const;
+  View view(uint64_t now_ns) const;
+  /// Its nodes, each with the age of its heartbeat, for who would copy a view only to send it.
+  template <class Function>
+  void each(uint64_t now_ns, Function function) const {
+    for (const auto& [name, node] : nodes_) function(node.info, age_ns(node, now_ns));
+  }
   uint64_t epoch() const { return epoch_; }
   uint64_t run() const { return run_; }
   size_t nodes() const { return nodes_.size(); }
@@ -80,12 +80,14 @@ class Membership {
 
  private:
   struct Node {
-    wire::NodeView view;
-    NodeState state = NodeState::kAlive;
+    NodeInfo info;  // as it said last, but for its state, which is the table's
     uint64_t heard_ns = 0;
   };
 
-  Status admit(const wire::NodeView& view, uint64_t now_ns) const;
+  static uint64_t age_ns(const Node& node, uint64_t now_ns) {
+    return now_ns > node.heard_ns ? now_ns - node.heard_ns : 0;
+  }
+  Status admit(const NodeInfo& told, uint64_t now_ns) const;
   void evict(uint64_t now_ns);
 
   const Options options_;
@@ -99,10 +101,10 @@ class Member {
  public:
   explicit Member(uint64_t failure_deadline_ns) : deadline_ns_(failure_deadline_ns) {}
 
-  /// The reply to a heartbeat sent at `sent_ns`. True if the coordinator is another run than before: it then
-  /// wants everything that this node knows.
-  bool replied(uint64_t sent_ns, const wire::ClusterView& view) {
-    const bool other = follow(view.cluster_id());
+  /// The reply of a coordinator's run to a heartbeat sent at `sent_ns`. True if it is another run than before: it
+  /// then wants everything that this node knows.
+  bool replied(uint64_t sent_ns, uint64_t run) {
+    const bool other = follow(run);
     heard_ns_ = std::max(heard_ns_, sent_ns);
     return other;
   }

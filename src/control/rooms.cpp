@@ -3,37 +3,42 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "control/membership.h"
 
 namespace ocm::control {
 namespace {
 
-uint64_t coming_back(const wire::PoolView& pool) {
-  return std::min(pool.bytes_used(), pool.bytes_reclaiming());
+uint64_t coming_back(const PoolInfo& pool) { return std::min(pool.bytes_used, pool.bytes_reclaiming); }
+
+/// In NodeRoom, where this version knows it: a view may have another one.
+std::optional<size_t> place_of(Kind kind) {
+  const auto number = static_cast<size_t>(kind);
+  return is_kind(number) ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
 
-void Rooms::take(const wire::ClusterView& view) {
+void Rooms::take(const View& view) {
   rooms_.clear();
   index_.clear();
-  for (const auto& node : view.nodes()) {
+  for (const NodeInfo& node : view.nodes) {
     NodeRoom room;
-    room.name = node.name();
-    room.usable = node.state() == static_cast<uint32_t>(NodeState::kAlive);
-    for (const auto& address : node.addresses()) {
-      if (address.fabric() < 32) room.fabrics |= 1u << address.fabric();
+    room.name = node.name;
+    room.usable = node.state == NodeState::kAlive;
+    for (const FabricAddress& address : node.addresses) {
+      const auto number = static_cast<uint32_t>(address.fabric);
+      if (number < 32) room.fabrics |= 1u << number;
     }
-    for (const auto& pool : node.pools()) {
-      if (!is_kind(pool.kind())) continue;
-      room.bytes_total[pool.kind()] = pool.bytes_total();
-      room.bytes_used[pool.kind()] = pool.bytes_used() - coming_back(pool);
+    for (const PoolInfo& pool : node.pools) {
+      const auto kind = place_of(pool.kind);
+      if (!kind) continue;
+      room.bytes_total[*kind] = pool.bytes_total;
+      room.bytes_used[*kind] = pool.bytes_used - coming_back(pool);
     }
     index_[room.name] = rooms_.size();
     rooms_.push_back(std::move(room));
   }
   // The coordinator may say what it likes: a name that comes twice is found at its last place.
-  OCM_DASSERT(rooms_.size() == static_cast<size_t>(view.nodes_size()));
+  OCM_DASSERT(rooms_.size() == view.nodes.size());
   OCM_DASSERT(index_.size() <= rooms_.size());
 }
 
@@ -42,19 +47,21 @@ std::optional<size_t> Rooms::find(const std::string& node) const {
   return it == index_.end() ? std::nullopt : std::optional(it->second);
 }
 
-void Rooms::note_pool(const std::string& node, const wire::PoolView& pool, bool full) {
+void Rooms::note_pool(const std::string& node, const PoolInfo& pool, bool full) {
   const auto place = find(node);
-  if (!place || !is_kind(pool.kind()) || pool.bytes_total() == 0) return;
-  OCM_DASSERT(*place < rooms_.size() && pool.kind() < kKindsMax);
-  rooms_[*place].bytes_total[pool.kind()] = pool.bytes_total();
-  rooms_[*place].bytes_used[pool.kind()] = pool.bytes_used() - (full ? 0 : coming_back(pool));
+  const auto kind = place_of(pool.kind);
+  if (!place || !kind || pool.bytes_total == 0) return;
+  OCM_DASSERT(*place < rooms_.size() && *kind < kKindsMax);
+  rooms_[*place].bytes_total[*kind] = pool.bytes_total;
+  rooms_[*place].bytes_used[*kind] = pool.bytes_used - (full ? 0 : coming_back(pool));
 }
 
 void Rooms::note_freed(const std::string& node, Kind kind, uint64_t bytes) {
   const auto place = find(node);
-  if (!place || !is_kind(static_cast<uint32_t>(kind))) return;  // of a record that another daemon sent
+  const auto number = place_of(kind);
+  if (!place || !number) return;  // of a record that another daemon sent
   OCM_DASSERT(*place < rooms_.size() && rooms_[*place].name == node);
-  uint64_t& used = rooms_[*place].bytes_used[static_cast<size_t>(kind)];
+  uint64_t& used = rooms_[*place].bytes_used[*number];
   used -= std::min(used, bytes);
 }
 

@@ -9,6 +9,7 @@
 #include "control/allocation_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
+#include "control/view_wire.h"
 #include "fabric/registry/registry.h"
 #include "os/crypto.h"
 
@@ -52,9 +53,9 @@ Task<void> Allocator::reserve(std::shared_ptr<Session> session, std::string node
     auto made = control::made_extent(reply.value().reserved(), node);
     out.status = made.status();
     if (made.is_ok()) out.extent = std::move(made).value();
-    cluster_.note_pool(node, reply.value().reserved().pool());
+    cluster_.note_pool(node, control::from_wire(reply.value().reserved().pool()));
   } else if (refusal.has_reserved()) {
-    cluster_.note_pool(node, refusal.reserved().pool(), true);
+    cluster_.note_pool(node, control::from_wire(refusal.reserved().pool()), true);
   } else if (out.status.code() == Code::kDeadline || out.status.code() == Code::kPeerLost) {
     // It may have been made all the same.
     if (sent && !fault::at(fault::Point::kReserveNotUndone)) {
@@ -421,8 +422,8 @@ Task<void> Allocator::resume_later(std::shared_ptr<Session> session, std::string
   const uint32_t run = homes_.run_of(node);
   while (!session->ended && !core_.draining && !homes_.is_over(node, run, run)) {
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    const wire::NodeView* known = cluster_.find(node);
-    if (known == nullptr || is_state(*known, control::NodeState::kDead)) continue;
+    const control::NodeInfo* known = cluster_.find(node);
+    if (known == nullptr || known->state == control::NodeState::kDead) continue;
     core_.env.spawn(resume_at(std::move(session), std::move(node)));
     co_return;
   }
@@ -434,17 +435,17 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
   const uint64_t patience_ns = core_.now_ns() + core_.config.failure_deadline_ns();
   while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await core_.env.sleep_ns(5'000'000);
   std::vector<Task<void>> tasks;
-  for (const auto& node : cluster_.view().nodes()) {
-    if (!homes_.is_here(node.name())) tasks.push_back(resume_at(session, node.name()));
+  for (const control::NodeInfo& node : cluster_.view().nodes) {
+    if (!homes_.is_here(node.name)) tasks.push_back(resume_at(session, node.name));
   }
   co_await core_.env.join(std::move(tasks));
   session->resuming = false;
   session->goes_on.notify();
 }
 
-void Allocator::node_appeared(const wire::NodeView& node) {
+void Allocator::node_appeared(const control::NodeInfo& node) {
   for (const auto& [id, session] : sessions_.all()) {
-    if (session->resumed) core_.env.spawn(resume_at(session, node.name()));
+    if (session->resumed) core_.env.spawn(resume_at(session, node.name));
   }
 }
 

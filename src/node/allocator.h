@@ -45,7 +45,7 @@ class Allocator {
   /// A session that resumed: asks the homes what they hold for it, and ends its `resuming`.
   control::Task<void> resume(std::shared_ptr<Session> session);
   /// A home that was not known when sessions resumed may hold something for them.
-  void node_appeared(const wire::NodeView& node);
+  void node_appeared(const control::NodeInfo& node);
 
  private:
   struct Making {

@@ -10,7 +10,9 @@
 #include "control/council_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
+#include "control/replica_query_wire.h"
 #include "control/sockets.h"
+#include "control/view_wire.h"
 #include "os/crypto.h"
 
 namespace ocm::node {
@@ -34,7 +36,7 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
     coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
 
-void Cluster::start(std::function<void(wire::NodeView&)> fill) {
+void Cluster::start(std::function<void(control::NodeInfo&)> fill) {
   quorum_.on_dropped([this](const ExtentId& id) {
     if (home_.published_with(id) != nullptr) note_lost(id);
   });
@@ -46,39 +48,36 @@ void Cluster::start(std::function<void(wire::NodeView&)> fill) {
   if (is_coordinator()) {
     coordinator_->look();
   } else {  // usable before the coordinator answers: this node alone
-    wire::ClusterView alone;
-    *alone.add_nodes() = self_view();
+    control::View alone;
+    alone.nodes.push_back(self_view());
     apply(std::move(alone));
   }
   core_.env.spawn(beat());
 }
 
-wire::NodeView Cluster::self_view() const {
-  wire::NodeView out;
-  out.set_name(core_.name);
-  out.set_partition(core_.partition);
-  out.set_state(
-      static_cast<uint32_t>(core_.draining || core_.stopping ? NodeState::kDraining : NodeState::kAlive));
-  out.set_incarnation(id_field(core_.incarnation));
-  out.set_control_address(core_.control_address);
-  out.set_http_address(core_.http_address);
-  out.set_host_id(core_.host_id);
-  out.set_version(kVersion);
-  out.set_failure_deadline_ms(core_.config.failure_deadline_ms);
-  out.set_passes_on(core_.passes_on());
-  for (const control::RememberedRun& run : quorum_.remembered_runs())
-    control::to_wire(run, *out.add_remembered());
-  wire::addresses_to(core_.addresses, *out.mutable_addresses());
+control::NodeInfo Cluster::self_view() const {
+  control::NodeInfo out;
+  out.name = core_.name;
+  out.partition = core_.partition;
+  out.state = core_.draining || core_.stopping ? NodeState::kDraining : NodeState::kAlive;
+  out.incarnation = core_.incarnation;
+  out.control_address = core_.control_address;
+  out.http_address = core_.http_address;
+  out.host_id = core_.host_id;
+  out.version = kVersion;
+  out.failure_deadline_ms = core_.config.failure_deadline_ms;
+  out.passes_on = core_.passes_on();
+  out.remembered = quorum_.remembered_runs();
+  out.addresses = core_.addresses;
   add_figures(out);
   return out;
 }
 
-void Cluster::add_figures(wire::NodeView& self) const {
-  self.clear_pools();
-  for (wire::PoolView& pool : home_.pools()) *self.add_pools() = std::move(pool);
-  self.set_extents(home_.extents());
-  self.set_replicas_freed_before(quorum_.replicas_freed_before());
-  self.set_orphans_freed(home_.orphans_freed());
+void Cluster::add_figures(control::NodeInfo& self) const {
+  self.pools = home_.pools();
+  self.extents = home_.extents();
+  self.replicas_freed_before = quorum_.replicas_freed_before();
+  self.orphans_freed = home_.orphans_freed();
   if (fill_) fill_(self);
 }
 
@@ -109,8 +108,8 @@ void Cluster::look_for_runs_that_are_over() {
   runs_looked_at_ns_ = now;
   std::map<uint32_t, uint64_t> followed;
   for (const auto& [partition, name] : quorum_.voter().ledger().awaited(now)) {
-    const wire::NodeView* node = find(name);
-    if (node == nullptr || !is_state(*node, NodeState::kAlive) || node->partition() == partition) continue;
+    const control::NodeInfo* node = find(name);
+    if (node == nullptr || node->state != NodeState::kAlive || node->partition == partition) continue;
     const auto known = followed_since_ns_.find(partition);
     const uint64_t since_ns = known == followed_since_ns_.end() ? now : known->second;
     OCM_DASSERT(since_ns <= now);
@@ -167,7 +166,7 @@ Task<void> Cluster::leader_changed() {
 
 void Cluster::miss_council() {
   const uint64_t now = core_.now_ns();
-  if (!heard_of_.coordinator_reachable(now)) view_.clear_coordinator();
+  if (!heard_of_.coordinator_reachable(now)) view_.coordinator.clear();
   coordinator_error_ = quorum_.known().id != 0
                            ? "this node was the coordinator, and no majority of the voters answers it"
                        : core_.founds ? "not enough seeds answer to found the cluster"
@@ -212,9 +211,9 @@ void Cluster::take_office() {
   const auto tell = [](Cluster& self, std::string address) -> Task<void> {
     (void)co_await self.tell_leader(std::move(address));
   };
-  for (const auto& node : view_.nodes()) {
-    if (node.name() != core_.name && !is_state(node, NodeState::kDead))
-      core_.env.spawn(tell(*this, node.control_address()));
+  for (const control::NodeInfo& node : view_.nodes) {
+    if (node.name != core_.name && node.state != NodeState::kDead)
+      core_.env.spawn(tell(*this, node.control_address));
   }
   coordinator_->look();
 }
@@ -230,7 +229,7 @@ void Cluster::lay_down() {
   retired_.push_back(std::move(coordinator_));
   OCM_DASSERT(!is_coordinator() && retired_.back() != nullptr);
   (void)heard_of_.follow(0);
-  view_.clear_coordinator();
+  view_.coordinator.clear();
   send_names_ = true;
 }
 
@@ -309,8 +308,8 @@ Task<void> Cluster::beat_to(std::string leader) {
     const uint64_t sent_ns = core_.now_ns();
     wire::Envelope request;
     auto& beat = *request.mutable_heartbeat();
-    *beat.mutable_self() = self_view();
-    beat.set_epoch_known(view_.epoch());
+    to_wire(self_view(), *beat.mutable_self());
+    beat.set_epoch_known(view_.epoch);
     beat.set_coordinator_run(heard_of_.run());
     control::to_wire(quorum_.newest(), *beat.mutable_council());
     for (const control::Council& council : quorum_.remembered_councils())
@@ -328,16 +327,16 @@ Task<void> Cluster::beat_to(std::string leader) {
       missed_coordinator(leader, reply.status());
       break;
     }
-    wire::ClusterView view = std::move(*reply.value().mutable_cluster_view());
-    if (heard_of_.is_former(view.cluster_id())) break;  // M3
-    quorum_.saw(control::from_wire(view.council()));
-    if (heard_of_.replied(sent_ns, view)) {
-      log::info("joined", {{"coordinator", view.coordinator()}, {"nodes", view.nodes_size()}});
+    control::View view = control::from_wire(reply.value().cluster_view());
+    if (heard_of_.is_former(view.run)) break;  // M3
+    quorum_.saw(control::from_wire(reply.value().cluster_view().council()));
+    if (heard_of_.replied(sent_ns, view.run)) {
+      log::info("joined", {{"coordinator", view.coordinator}, {"nodes", view.nodes.size()}});
       send_names_ = more = true;
       report = Report();
       keep_until_ns_ = sent_ns + core_.config.failure_deadline_ns();
       kept_.clear();
-      for (const auto& node : view_.nodes()) kept_[node.name()] = node;
+      for (const control::NodeInfo& node : view_.nodes) kept_[node.name] = node;
     } else if (!more) {
       send_names_ = false;
     }
@@ -345,7 +344,7 @@ Task<void> Cluster::beat_to(std::string leader) {
       const auto known = changed_names_.find(id);
       if (known != changed_names_.end() && known->second == change) changed_names_.erase(known);
     }
-    followed_ = view.coordinator();
+    followed_ = view.coordinator;
     apply(std::move(view));
   } while (more);
   beating_.erase(leader);
@@ -355,15 +354,15 @@ void Cluster::missed_coordinator(const std::string& address, const Status& why) 
   ++core_.metrics.heartbeats_failed;
   coordinator_error_ = why.message();
   const uint64_t now = core_.now_ns();
-  if (!view_.coordinator().empty() && !heard_of_.coordinator_reachable(now)) {
-    view_.clear_coordinator();
+  if (!view_.coordinator.empty() && !heard_of_.coordinator_reachable(now)) {
+    view_.coordinator.clear();
     log::warn("coordinator_lost", {{"coordinator", address}, {"why", why.message()}});
   }
   if (why.code() == Code::kExists || why.code() == Code::kInvalidArgument) {
     if (const auto left_out = core_.limiter.admit("join_refused", address, now, why.message())) {
       log::error("join_refused", {{"coordinator", address}, {"why", why.message()}, {"left_out", *left_out}});
     }
-  } else if (view_.coordinator().empty()) {
+  } else if (view_.coordinator.empty()) {
     if (const auto left_out = core_.limiter.admit("coordinator_unreachable", address, now, why.message())) {
       log::warn("coordinator_unreachable",
                 {{"coordinator", address}, {"why", why.message()}, {"left_out", *left_out}});
@@ -387,7 +386,7 @@ bool Cluster::add_published(wire::Heartbeat& beat, Report& report) const {
     bytes += beat.published(beat.published_size() - 1).ByteSizeLong();
   }
   for (const auto& [name, node] : kept_) {
-    if (!is_state(node, NodeState::kDead)) beat.add_nodes_known(name);
+    if (node.state != NodeState::kDead) beat.add_nodes_known(name);
   }
   beat.set_names_included(true);
   return true;
@@ -408,23 +407,23 @@ std::vector<std::pair<AllocationId, uint64_t>> Cluster::add_changed(wire::Heartb
   return out;
 }
 
-wire::ClusterView Cluster::fresh_view() const {
-  wire::ClusterView view = view_;
+control::View Cluster::fresh_view() const {
+  control::View view;
   if (is_coordinator()) {
     view = coordinator_->view();
-    view.set_self(core_.name);
+    view.self = core_.name;
+  } else {
+    view = view_;
   }
   OCM_DASSERT(core_.now_ns() >= view_at_ns_);
   const uint64_t age_ns = is_coordinator() ? 0 : core_.now_ns() - view_at_ns_;
-  for (auto& node : *view.mutable_nodes()) {
-    if (node.name() == core_.name) {
+  for (control::NodeInfo& node : view.nodes) {
+    if (node.name == core_.name) {
       add_figures(node);
       continue;
     }
-    node.set_heartbeat_age_ns(node.heartbeat_age_ns() + age_ns);
-    if (!has_coordinator() && is_state(node, NodeState::kAlive)) {
-      node.set_state(static_cast<uint32_t>(NodeState::kSuspect));
-    }
+    node.heartbeat_age_ns += age_ns;
+    if (!has_coordinator() && node.state == NodeState::kAlive) node.state = NodeState::kSuspect;
   }
   return view;
 }
@@ -435,79 +434,77 @@ void Cluster::tell_of_leaving() const {
   std::vector<fabric::shm::NodeWord> leaving;
   for (const NodeState state :
        {NodeState::kDead, NodeState::kDraining}) {  // the dead first, should there be many
-    for (const auto& node : view_.nodes()) {
-      if (!is_state(node, state)) continue;
-      leaving.push_back({state == NodeState::kDead ? Kind::kDead : Kind::kDraining, node.partition()});
+    for (const control::NodeInfo& node : view_.nodes) {
+      if (node.state != state) continue;
+      leaving.push_back({state == NodeState::kDead ? Kind::kDead : Kind::kDraining, node.partition});
     }
   }
   on_leaving_(std::move(leaving));
 }
 
-void Cluster::apply(wire::ClusterView view) {
-  view.clear_council();
-  view.set_self(core_.name);
+void Cluster::apply(control::View view) {
+  view.self = core_.name;
   if (core_.now_ns() < keep_until_ns_) {
-    for (const auto& node : view.nodes()) kept_.erase(node.name());
-    for (const auto& [name, node] : kept_) *view.add_nodes() = node;
+    for (const control::NodeInfo& node : view.nodes) kept_.erase(node.name);
+    for (const auto& [name, node] : kept_) view.nodes.push_back(node);
   }
-  std::unordered_map<std::string, const wire::NodeView*> before;
+  std::unordered_map<std::string, const control::NodeInfo*> before;
   std::vector<std::string> appeared;
-  for (const auto& node : view_.nodes()) before[node.name()] = &node;
-  for (const auto& node : view.nodes()) {
-    const auto it = before.find(node.name());
-    const wire::NodeView* old = it == before.end() ? nullptr : it->second;
+  for (const control::NodeInfo& node : view_.nodes) before[node.name] = &node;
+  for (const control::NodeInfo& node : view.nodes) {
+    const auto it = before.find(node.name);
+    const control::NodeInfo* old = it == before.end() ? nullptr : it->second;
     if (it != before.end()) before.erase(it);
-    if (node.name() == core_.name) continue;
-    if (old == nullptr || old->incarnation() != node.incarnation()) appeared.push_back(node.name());
-    const bool restarted = old != nullptr && old->incarnation() != node.incarnation();
-    const bool dead = is_state(node, NodeState::kDead);
-    if (old != nullptr && !restarted && is_state(*old, NodeState::kDead) == dead) continue;
-    control::Incarnation alive;
-    const bool known = !dead && read_id(node.incarnation(), alive);
-    home_.owner_node(node.name(), known ? std::optional(alive) : std::nullopt);
+    if (node.name == core_.name) continue;
+    if (old == nullptr || old->incarnation != node.incarnation) appeared.push_back(node.name);
+    const bool restarted = old != nullptr && old->incarnation != node.incarnation;
+    const bool dead = node.state == NodeState::kDead;
+    if (old != nullptr && !restarted && (old->state == NodeState::kDead) == dead) continue;
+    const auto alive = dead ? std::nullopt : node.incarnation;
+    home_.owner_node(node.name, alive);
     // Also when it returned: a connection from before would wait for its next retransmission.
-    if (old != nullptr) peers_.forget(old->control_address(), known);
+    if (old != nullptr) peers_.forget(old->control_address, alive.has_value());
   }
   constexpr size_t kFormerMax = 4096;
   for (const auto& [name, node] : before) {
     if (name == core_.name) continue;
     home_.owner_node(name, std::nullopt);
-    if (former_.size() < kFormerMax) former_[name] = node->control_address();
+    if (former_.size() < kFormerMax) former_[name] = node->control_address;
   }
   OCM_DASSERT(former_.size() <= kFormerMax);
-  for (const auto& node : view.nodes()) former_.erase(node.name());
   view_ = std::move(view);
+  for (const control::NodeInfo& node : view_.nodes) former_.erase(node.name);
   view_at_ns_ = core_.now_ns();
   rooms_.take(view_);
-  OCM_DASSERT(rooms_.all().size() == static_cast<size_t>(view_.nodes_size()));
+  OCM_DASSERT(rooms_.all().size() == view_.nodes.size());
   note_own_pool();
   tell_of_leaving();
-  if (!view_.coordinator().empty())
+  if (!view_.coordinator.empty())
     home_.members([this](const std::string& node) { return find(node) != nullptr; });
   if (!on_node_) return;
   for (const std::string& name : appeared) {
-    if (const wire::NodeView* node = find(name)) on_node_(*node);
+    if (const control::NodeInfo* node = find(name)) on_node_(*node);
   }
 }
 
 std::string Cluster::address_of(const std::string& node) const {
-  const wire::NodeView* known = find(node);
-  if (known != nullptr) return known->control_address();
+  const control::NodeInfo* known = find(node);
+  if (known != nullptr) return known->control_address;
   const auto former = former_.find(node);
   return former == former_.end() ? std::string() : former->second;
 }
 
-const wire::NodeView* Cluster::find(const std::string& node) const {
+const control::NodeInfo* Cluster::find(const std::string& node) const {
   const auto place = rooms_.find(node);
-  OCM_DASSERT(!place || *place < static_cast<size_t>(view_.nodes_size()));
-  return place ? &view_.nodes(static_cast<int>(*place)) : nullptr;
+  OCM_DASSERT(!place || *place < view_.nodes.size());
+  return place ? &view_.nodes[*place] : nullptr;
 }
 
-const wire::NodeView* Cluster::find_partition(uint32_t partition) const {
+const control::NodeInfo* Cluster::find_partition(uint32_t partition) const {
   const auto it =
-      std::find_if(view_.nodes().begin(), view_.nodes().end(),
-                   [partition](const wire::NodeView& node) { return node.partition() == partition; });
-  return it == view_.nodes().end() ? nullptr : &*it;
+      std::find_if(view_.nodes.begin(), view_.nodes.end(),
+                   [partition](const control::NodeInfo& node) { return node.partition == partition; });
+  return it == view_.nodes.end() ? nullptr : &*it;
 }
 
 bool Cluster::settled() const {
@@ -596,7 +593,8 @@ Task<void> Cluster::ask_for_pools() {
   OCM_DASSERT(answers.size() == nodes.size());
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].is_ok()) continue;
-    for (const auto& pool : answers[i].value().stats_reply().pools()) note_pool(nodes[i], pool);
+    for (const auto& pool : answers[i].value().stats_reply().pools())
+      note_pool(nodes[i], control::from_wire(pool));
   }
 }
 
@@ -690,16 +688,20 @@ Task<Status> Cluster::lose_replica(std::vector<ExtentId> part, ExtentId replica,
 }
 
 Task<std::optional<bool>> Cluster::ask_its_home(ExtentId replica) {
-  const wire::NodeView* home = find_partition(replica.address.partition());
+  const control::NodeInfo* home = find_partition(replica.address.partition());
   if (home == nullptr) co_return std::nullopt;
-  const std::string run = home->incarnation();
+  const auto run = home->incarnation;
+  control::ReplicaQuery query;
+  query.witness = true;
+  query.replicas.push_back(replica);
   wire::Envelope message;
-  message.mutable_replica_query()->set_witness(true);
-  *message.mutable_replica_query()->add_replicas() = ref_of(replica);
+  to_wire(query, *message.mutable_replica_query());
   const uint64_t deadline_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 3;
-  const auto reply = co_await homes_.ask(home->name(), std::move(message), deadline_ns);
-  if (!reply.is_ok() || reply.value().replica_answer().incarnation() != run) co_return std::nullopt;
-  co_return reply.value().replica_answer().living_size() != 0;
+  const auto reply = co_await homes_.ask(home->name, std::move(message), deadline_ns);
+  if (!reply.is_ok()) co_return std::nullopt;
+  const control::ReplicaAnswer answer = control::from_wire(reply.value().replica_answer());
+  if (!answer.incarnation || answer.incarnation != run) co_return std::nullopt;
+  co_return !answer.living.empty();
 }
 
 Task<bool> Cluster::is_unread(ExtentId replica) {
@@ -725,8 +727,8 @@ Task<bool> Cluster::is_witnessed(std::vector<ExtentId> replicas) {
   };
   for (const ExtentId& id : replicas) {
     if (id.address.partition() == core_.partition && !core_.draining && home_.knows(id)) co_return true;
-    const wire::NodeView* home = find_partition(id.address.partition());
-    if (home == nullptr || home->name() == core_.name) continue;
+    const control::NodeInfo* home = find_partition(id.address.partition());
+    if (home == nullptr || home->name == core_.name) continue;
     ++asked->left;
     core_.env.spawn(ask(*this, id, asked));
   }

@@ -36,30 +36,30 @@ class Cluster {
 
   /// Joins: the coordinator knows itself at once, a member with its first heartbeat.
   /// `fill` puts into this node's view what others count.
-  void start(std::function<void(wire::NodeView&)> fill);
+  void start(std::function<void(control::NodeInfo&)> fill);
   /// Tells the coordinator that this node drains.
   control::Task<void> leave();
 
   bool is_coordinator() const { return coordinator_ != nullptr; }
-  const wire::ClusterView& view() const { return view_; }
+  const control::View& view() const { return view_; }
   /// For those who look: with this moment's ages, and this moment's figures of this node. Without a coordinator nothing is known of
   /// other nodes: who was alive is `suspect`.
-  wire::ClusterView fresh_view() const;
-  bool has_coordinator() const { return is_coordinator() || !view_.coordinator().empty(); }
+  control::View fresh_view() const;
+  bool has_coordinator() const { return is_coordinator() || !view_.coordinator.empty(); }
   /// Why none can be reached; empty if one can.
   std::string coordinator_error() const { return has_coordinator() ? "" : coordinator_error_; }
   std::span<const control::NodeRoom> rooms() const { return rooms_.all(); }
   /// Where the daemon of a node answers; empty if unknown. Also where it answered when the view showed it last: a new
   /// run of the coordinator knows no node that it cannot reach, and others may.
   std::string address_of(const std::string& node) const;
-  const wire::NodeView* find(const std::string& node) const;
-  const wire::NodeView* find_partition(uint32_t partition) const;
+  const control::NodeInfo* find(const std::string& node) const;
+  const control::NodeInfo* find_partition(uint32_t partition) const;
   /// The run of the coordinator that the view is of; 0: none yet.
   uint64_t coordinator_run() const;
   /// As far as this node hears; without a coordinator nothing is known to be.
   bool is_alive(const std::string& node) const {
-    const wire::NodeView* known = has_coordinator() ? find(node) : nullptr;
-    return known != nullptr && is_state(*known, control::NodeState::kAlive);
+    const control::NodeInfo* known = has_coordinator() ? find(node) : nullptr;
+    return known != nullptr && known->state == control::NodeState::kAlive;
   }
   /// LeaseHolder::is_cut_off() of control/quorum.h: whoever does not answer may be well.
   bool is_cut_off() const { return quorum_.is_cut_off(); }
@@ -68,7 +68,7 @@ class Cluster {
   /// This daemon, or the coordinator that it is, has started so lately that living nodes may be unknown yet.
   bool may_learn_of_nodes() const;
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
-  void on_node(std::function<void(const wire::NodeView&)> hook) { on_node_ = std::move(hook); }
+  void on_node(std::function<void(const control::NodeInfo&)> hook) { on_node_ = std::move(hook); }
   /// Called with the runs of daemons that are dead or drain, as each view shows them. Set before start().
   void on_leaving(std::function<void(std::vector<fabric::shm::NodeWord>)> hook) {
     on_leaving_ = std::move(hook);
@@ -78,7 +78,7 @@ class Cluster {
   /// The first names of the registry, for the status page; empty but at the coordinator.
   control::NameList list_names(uint32_t uid) const;
   /// Rooms::note_pool(), note_freed().
-  void note_pool(const std::string& node, const wire::PoolView& pool, bool full = false) {
+  void note_pool(const std::string& node, const control::PoolInfo& pool, bool full = false) {
     rooms_.note_pool(node, pool, full);
   }
   void note_freed(const std::string& node, Kind kind, uint64_t bytes) {
@@ -133,13 +133,13 @@ class Cluster {
   /// What is asked of the daemons of nodes.
   Homes& homes() { return homes_; }
   void note_own_pool() {
-    for (const wire::PoolView& pool : home_.pools()) rooms_.note_pool(core_.name, pool);
+    for (const control::PoolInfo& pool : home_.pools()) rooms_.note_pool(core_.name, pool);
   }
 
   // ---- for the coordinator of this node
-  wire::NodeView self_view() const;
+  control::NodeInfo self_view() const;
   /// A newer view.
-  void apply(wire::ClusterView view);
+  void apply(control::View view);
 
  private:
   /// Whether that run of a replica's home has it; nothing if it did not answer.
@@ -182,7 +182,7 @@ class Cluster {
   Status told(const control::NameChange& what);
   control::Task<void> ask_for(Home::Orphan orphan);
   /// What changes in it.
-  void add_figures(wire::NodeView& self) const;
+  void add_figures(control::NodeInfo& self) const;
   /// Appends published allocations from position `next` on; true when the last was added.
   /// What of this home's names is told, page by page. Names come and go between two pages; those that come are told by who
   /// gives them.
@@ -201,16 +201,17 @@ class Cluster {
   Peers& peers_;
   Homes homes_{core_, peers_, *this};
   Quorum quorum_;
-  std::function<void(wire::NodeView&)> fill_;
-  std::function<void(const wire::NodeView&)> on_node_;
+  std::function<void(control::NodeInfo&)> fill_;
+  std::function<void(const control::NodeInfo&)> on_node_;
   std::function<void(std::vector<fabric::shm::NodeWord>)> on_leaving_;
   std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
   control::Member heard_of_;  // the coordinator
-  wire::ClusterView view_;
+  control::View view_;
   uint64_t view_at_ns_ = 0;
   std::string coordinator_error_ = "no heartbeat was answered yet";  // the last failure's
-  std::unordered_map<std::string, wire::NodeView> kept_;  // of the former coordinator run, until they rejoin
+  std::unordered_map<std::string, control::NodeInfo>
+      kept_;  // of the former coordinator run, until they rejoin
   uint64_t keep_until_ns_ = 0;
   std::unordered_map<std::string, std::string>
       former_;                                // control addresses of nodes that are in the view no more

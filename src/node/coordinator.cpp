@@ -10,6 +10,7 @@
 #include "control/council_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
+#include "control/view_wire.h"
 #include "node/cluster.h"
 
 namespace ocm::node {
@@ -50,11 +51,21 @@ bool Coordinator::is_valid() const {
   return !awaited_.contains(core_.name);
 }
 
-wire::ClusterView Coordinator::view() const {
-  wire::ClusterView out;
-  membership_.fill(out, core_.now_ns());
-  out.set_coordinator(core_.name);
+control::View Coordinator::view() const {
+  control::View out = membership_.view(core_.now_ns());
+  out.coordinator = core_.name;
   return out;
+}
+
+void Coordinator::tell_view(wire::ClusterView& out) const {
+  out.set_epoch(membership_.epoch());
+  out.set_cluster_id(membership_.run());
+  out.set_coordinator(core_.name);
+  membership_.each(core_.now_ns(), [&out](const control::NodeInfo& node, uint64_t age_ns) {
+    wire::NodeView& told = *out.add_nodes();
+    to_wire(node, told);
+    told.set_heartbeat_age_ns(age_ns);
+  });
 }
 
 control::NameList Coordinator::list_names(uint32_t uid) const { return names_now({}, {}, uid); }
@@ -81,14 +92,14 @@ void Coordinator::look() {
       log::warn("not_heard", {{"why", heard.status().message()}, {"left_out", *left_out}});
   }
   for (const std::string& name : membership_.tick(now)) log::warn("node_dead", {{"node", name}});
-  wire::ClusterView all = view();
+  control::View all = view();
   std::vector<control::VoterInfo> living;
   std::set<std::string> leaving;
-  for (const auto& node : all.nodes()) {
-    if (is_state(node, NodeState::kDraining)) leaving.insert(node.name());
-    if (!is_state(node, NodeState::kAlive) && !is_state(node, NodeState::kSuspect)) continue;
-    living.push_back(
-        {node.name(), wire::id_from<control::Incarnation>(node.incarnation()), node.control_address()});
+  for (const control::NodeInfo& node : all.nodes) {
+    if (node.state == NodeState::kDraining) leaving.insert(node.name);
+    if (node.state != NodeState::kAlive && node.state != NodeState::kSuspect) continue;
+    OCM_DASSERT(node.incarnation.has_value());
+    living.push_back({node.name, *node.incarnation, node.control_address});
   }
   member_.apply(std::move(all));
   take_census();
@@ -154,12 +165,12 @@ Task<Status> Coordinator::tell_home(std::string node, wire::Envelope message, ui
   co_return told.status();
 }
 
-void Coordinator::take_over(const wire::ClusterView& before, const std::string& former) {
+void Coordinator::take_over(const control::View& before, const std::string& former) {
   membership_.start_from(core_.now_ns(), before, former);
   if (fault::at(fault::Point::kNamesNotAwaited)) return;
-  for (const auto& node : before.nodes()) {
-    if (node.name() != core_.name && node.name() != former && !is_state(node, NodeState::kDead))
-      awaited_.insert(node.name());
+  for (const control::NodeInfo& node : before.nodes) {
+    if (node.name != core_.name && node.name != former && node.state != NodeState::kDead)
+      awaited_.insert(node.name);
   }
   OCM_DASSERT(is_valid());
 }
@@ -196,7 +207,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
   // This node is heard by look() alone.
   if (beat.self().name() == core_.name)
     return Status::of_node(Code::kExists, core_.name, " is the coordinator's own name");
-  const auto heard = membership_.heard(now, beat.self());
+  const auto heard = membership_.heard(now, control::from_wire(beat.self()));
   if (!heard.is_ok()) return heard.status();
   quorum_.reported(control::voter_report_from(beat));
   const auto& what = heard.value();
@@ -217,7 +228,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
     }
   }
   wire::Envelope out;
-  *out.mutable_cluster_view() = view();
+  tell_view(*out.mutable_cluster_view());
   control::to_wire(quorum_.newest(), *out.mutable_cluster_view()->mutable_council());
   return out;
 }

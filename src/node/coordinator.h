@@ -43,7 +43,7 @@ class Coordinator {
   size_t nodes() const { return membership_.nodes(); }
   const control::Names& names() const { return names_; }
   /// The view for everyone, now.
-  wire::ClusterView view() const;
+  control::View view() const;
   /// Declares who died, looks at what names miss, and looks after the council. To be called often.
   void look();
   /// Of other daemons and of this one.
@@ -64,7 +64,7 @@ class Coordinator {
   /// As the home of `node` knows it. `all`: one of all that it has; what was given up of it, and it still has, is freed there.
   void merge_name(const std::string& node, const control::Allocation& allocation, bool all);
   /// From another node: all nodes of its view but itself, who was `former`, are waited for (C3).
-  void take_over(const wire::ClusterView& before, const std::string& former);
+  void take_over(const control::View& before, const std::string& former);
   /// Another node has the role: from here on nobody is told anything.
   void retire() { retired_ = true; }
   /// Nothing of it runs any more.
@@ -93,6 +93,8 @@ class Coordinator {
   /// Errors: kNoCoordinator (it is not this one any more), and those of Homes::ask().
   control::Task<Status> tell_home(std::string node, wire::Envelope message, uint64_t deadline_ns = 0);
   control::Reply heard(const wire::Heartbeat& beat);
+  /// view(), without a copy of it for each heartbeat.
+  void tell_view(wire::ClusterView& out) const;
   /// What is asked about names of a new run waits until `asker` has reported and all that it and others knew, but never
   /// longer than a node lives unheard.
   control::Task<void> wait_for_names(std::string asker);

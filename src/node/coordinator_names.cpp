@@ -78,8 +78,8 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
   const uint64_t patience_ns = core_.config.failure_deadline_ns() / 4 * 3;  // who asks waits for a whole one
   const uint64_t undone_by_ns = core_.now_ns() + patience_ns;
   for (std::string node; !(node = awaits_undo(allocation)).empty();) {  // C5
-    const wire::NodeView* home = membership_.find(node);
-    const bool may_hear = home != nullptr && membership_.may_live(node, home->partition());
+    const control::NodeInfo* home = membership_.find(node);
+    const bool may_hear = home != nullptr && membership_.may_live(node, home->partition);
     if (retired_) co_return Status(Code::kNoCoordinator, "another node leads");
     if (!may_hear || core_.now_ns() >= undone_by_ns) {
       fault::reached(fault::State::kUndoAwaited);
@@ -256,17 +256,17 @@ Task<void> Coordinator::tell_witnesses(AllocationId allocation) {
     (void)co_await self.tell_home(std::move(node), std::move(what), at_ns);
   };
   std::vector<Task<void>> tasks;
-  for (const auto& node : member_.view().nodes()) {
-    if (node.name() != core_.name && !is_state(node, NodeState::kDead))
-      tasks.push_back(tell(*this, node.name(), message, deadline_ns));
+  for (const control::NodeInfo& node : member_.view().nodes) {
+    if (node.name != core_.name && node.state != NodeState::kDead)
+      tasks.push_back(tell(*this, node.name, message, deadline_ns));
   }
   co_await core_.env.join(std::move(tasks));
 }
 
 Task<void> Coordinator::tell_until_heard(std::string node, control::NameChange what, bool* later,
                                          bool again) {
-  const wire::NodeView* known = membership_.find(node);
-  if (known == nullptr || membership_.may_live(node, known->partition())) {
+  const control::NodeInfo* known = membership_.find(node);
+  if (known == nullptr || membership_.may_live(node, known->partition)) {
     wire::Envelope message;
     control::to_wire(what, *message.mutable_publish_extents());
     const Status status = co_await tell_home(node, std::move(message));

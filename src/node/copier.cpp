@@ -48,12 +48,11 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
 }
 
 /// C3: the best of the node's fabrics whose homes check each operation; kAny: it serves none.
-FabricAddress source_address(const wire::NodeView& node) {
+FabricAddress source_address(const control::NodeInfo& node) {
   for (const fabric::Entry* entry : fabric::entries_by_rank()) {
     if (!entry->traits.home_checks || entry->connector == nullptr) continue;
-    for (const auto& address : node.addresses()) {
-      if (address.fabric() == static_cast<uint32_t>(entry->fabric))
-        return {entry->fabric, address.address(), {}};
+    for (const FabricAddress& address : node.addresses) {
+      if (address.fabric == entry->fabric) return {entry->fabric, address.address, {}};
     }
   }
   return {};
@@ -226,7 +225,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   }
   if (!in_range(job.source_offset, job.bytes, request.source().bytes())) return Code::kOutOfRange;
   if (!read_id(request.source().capability(), job.source_capability)) return Code::kInvalidArgument;
-  const wire::NodeView* from = cluster_.find(job.source_node);
+  const control::NodeInfo* from = cluster_.find(job.source_node);
   if (from == nullptr) return Status::of_node(Code::kPeerLost, job.source_node, " is not in the cluster");
   job.source_address = source_address(*from);
   if (job.source_address.fabric == Fabric::kAny)

@@ -106,8 +106,5 @@ static_assert(static_cast<uint32_t>(control::NodeState::kAlive) == uint32_t{OCM_
               static_cast<uint32_t>(control::NodeState::kSuspect) == uint32_t{OCM_NODE_SUSPECT} &&
               static_cast<uint32_t>(control::NodeState::kDead) == uint32_t{OCM_NODE_DEAD} &&
               static_cast<uint32_t>(control::NodeState::kDraining) == uint32_t{OCM_NODE_DRAINING});
-inline bool is_state(const wire::NodeView& node, control::NodeState state) {
-  return node.state() == static_cast<uint32_t>(state);
-}
 
 }  // namespace ocm::node

@@ -20,9 +20,9 @@ constexpr size_t kGivenUpMax = 65536;
 bool GoneReplicas::gone_for_long(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const {
   if (extent.lost) return false;
   const uint32_t partition = extent.id.address.partition();
-  const wire::NodeView* node = cluster_.find(extent.node);
-  const bool same = node != nullptr && node->partition() == partition;
-  if (same && !is_state(*node, control::NodeState::kDead)) return false;
+  const control::NodeInfo* node = cluster_.find(extent.node);
+  const bool same = node != nullptr && node->partition == partition;
+  if (same && node->state != control::NodeState::kDead) return false;
   const uint64_t now = core_.now_ns();
   const auto known = gone_since_ns_.find(partition);
   const uint64_t since_ns =
@@ -34,15 +34,15 @@ bool GoneReplicas::gone_for_long(const control::PlacedExtent& extent, GoneSince&
 }
 
 bool GoneReplicas::is_over(const control::PlacedExtent& extent, GoneSince& gone_since_ns) const {
-  const wire::NodeView* node = cluster_.find(extent.node);
-  const bool runs_again = node != nullptr && is_state(*node, control::NodeState::kAlive) &&
-                          node->partition() != extent.id.address.partition();
+  const control::NodeInfo* node = cluster_.find(extent.node);
+  const bool runs_again = node != nullptr && node->state == control::NodeState::kAlive &&
+                          node->partition != extent.id.address.partition();
   return runs_again && (extent.lost || gone_for_long(extent, gone_since_ns));
 }
 
 bool GoneReplicas::seems_to_live(ExtentId replica) const {
-  const wire::NodeView* node = cluster_.find_partition(replica.address.partition());
-  return node != nullptr && !is_state(*node, control::NodeState::kDead);
+  const control::NodeInfo* node = cluster_.find_partition(replica.address.partition());
+  return node != nullptr && node->state != control::NodeState::kDead;
 }
 
 Task<void> GoneReplicas::run() {
@@ -58,7 +58,7 @@ void GoneReplicas::look() {
   if (!cluster_.has_coordinator() || !cluster_.settled()) return;
   // Each run of the coordinator counts its epochs anew.
   const uint64_t run = fault::at(fault::Point::kEpochOfAnotherRun) ? 0 : cluster_.coordinator_run();
-  const std::pair view(run, cluster_.view().epoch());
+  const std::pair view(run, cluster_.view().epoch);
   Look at{.freed = freed_some()};
   const bool is_calm = gone_since_ns_.empty() && !misses_ && !again_ && !asks_lost_ && at.freed.empty();
   if (view == looked_at_ && is_calm) return;
@@ -252,9 +252,9 @@ Task<void> GoneReplicas::until_it_answers(ExtentId extent) {
   const uint32_t home = extent.address.partition();
   bool was_silent = false;
   while (!core_.draining && seems_to_live(extent)) {
-    const wire::NodeView* node = cluster_.find_partition(home);
+    const control::NodeInfo* node = cluster_.find_partition(home);
     OCM_DASSERT(node != nullptr);
-    const Status there = co_await is_there_(node->name(), extent);
+    const Status there = co_await is_there_(node->name, extent);
     if (there.is_ok() || there.code() == Code::kRevoked) break;
     was_silent = true;
     co_await core_.env.sleep_ns(core_.until_next_ns(core_.config.heartbeat_ns()));
@@ -266,11 +266,11 @@ Task<void> GoneReplicas::until_it_answers(ExtentId extent) {
 
 std::map<uint32_t, GoneReplicas::Freed> GoneReplicas::freed_some() const {
   std::map<uint32_t, Freed> out;
-  for (const auto& node : cluster_.view().nodes()) {
-    const auto seen = freed_seen_.find(node.partition());
-    const Freed freed{node.replicas_freed_before(), node.orphans_freed()};
+  for (const control::NodeInfo& node : cluster_.view().nodes) {
+    const auto seen = freed_seen_.find(node.partition);
+    const Freed freed{node.replicas_freed_before, node.orphans_freed};
     const bool more = freed != (seen == freed_seen_.end() ? Freed{} : seen->second);
-    if (more && is_state(node, control::NodeState::kAlive)) out[node.partition()] = freed;
+    if (more && node.state == control::NodeState::kAlive) out[node.partition] = freed;
   }
   return out;
 }

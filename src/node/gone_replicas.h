@@ -52,7 +52,7 @@ class GoneReplicas {
     bool was_lost = false;      // as its owner knows
   };
   using GoneSince = std::map<uint32_t, uint64_t>;  // runs of daemons, by partition
-  /// Of a node: NodeView's replicas_freed_before and orphans_freed.
+  /// Of a node: NodeInfo's replicas_freed_before and orphans_freed.
   using Freed = std::pair<uint32_t, uint32_t>;
   struct Look {
     std::map<uint32_t, Freed> freed;  // freed_some()

@@ -64,8 +64,8 @@ Holds::Requests Holds::requests_of(const Session& session, control::HoldId id,
                                    const control::Allocation& allocation) const {
   Requests out;
   for (const auto& extent : allocation.extents) {
-    const wire::NodeView* home = cluster_.find(extent.node);
-    const bool other_run = home != nullptr && home->partition() != extent.id.address.partition();
+    const control::NodeInfo* home = cluster_.find(extent.node);
+    const bool other_run = home != nullptr && home->partition != extent.id.address.partition();
     auto& some = other_run ? out.gone : seems_dead(extent.node) ? out.later : out.now;
     const auto [request, is_first] = some.try_emplace(extent.node);
     if (is_first) request->second = request_of(session, id);
@@ -106,8 +106,8 @@ Task<void> Holds::resume(std::shared_ptr<Session> session) {
 }
 
 bool Holds::seems_dead(const std::string& node) const {
-  const wire::NodeView* known = cluster_.find(node);
-  return known != nullptr && is_state(*known, control::NodeState::kDead);
+  const control::NodeInfo* known = cluster_.find(node);
+  return known != nullptr && known->state == control::NodeState::kDead;
 }
 
 std::optional<wire::Envelope> Holds::message_to(const Session& session, control::HoldId id,

@@ -602,21 +602,19 @@ std::optional<Kind> Home::kind_of(ExtentId id) const {
   return extent.is_ok() ? std::optional(extent.value()->kind) : std::nullopt;
 }
 
-std::vector<wire::PoolView> Home::pools() const {
-  std::vector<wire::PoolView> out;
+std::vector<control::PoolInfo> Home::pools() const {
+  std::vector<control::PoolInfo> out;
   for (const Kind kind : table_->kinds()) out.push_back(pool(kind));
   return out;
 }
 
-wire::PoolView Home::pool(Kind kind) const {
+control::PoolInfo Home::pool(Kind kind) const {
   const memory::PoolUse use = table_->use(kind);
-  wire::PoolView out;
-  out.set_kind(static_cast<uint32_t>(kind));
-  out.set_bytes_total(use.budget_bytes);
-  out.set_bytes_used(use.used_bytes + use.reclaiming_bytes);
-  out.set_bytes_reclaiming(use.reclaiming_bytes);
-  out.set_bytes_ready(use.ready_bytes);
-  return out;
+  return {.kind = kind,
+          .bytes_total = use.budget_bytes,
+          .bytes_used = use.used_bytes + use.reclaiming_bytes,
+          .bytes_reclaiming = use.reclaiming_bytes,
+          .bytes_ready = use.ready_bytes};
 }
 
 }  // namespace ocm::node

@@ -33,7 +33,7 @@ class Home {
 
   /// Makes an extent for the session. On failure `pool` still gets the home's view.
   /// Errors: kPoolFull, kQuota, kLimit, kUnsupported, kNoMemory, kNoFds, kInvalidArgument.
-  control::Task<Result<ExtentDescriptor>> reserve(control::ReserveRequest request, wire::PoolView& pool);
+  control::Task<Result<ExtentDescriptor>> reserve(control::ReserveRequest request, control::PoolInfo& pool);
   /// The holder of the capability or the owning session gives it back; of what is held as drop() says.
   /// Errors: kRevoked, kNotFound, kPermission.
   Status release(const control::ReleaseRequest& request);
@@ -213,9 +213,9 @@ class Home {
   const std::unordered_map<AllocationId, control::Allocation>& published() const { return published_; }
   Result<os::Fd> share_generations() const;
   uint32_t slots() const { return slots_; }
-  wire::PoolView pool(Kind kind) const;
+  control::PoolInfo pool(Kind kind) const;
   /// Of every kind that it can offer.
-  std::vector<wire::PoolView> pools() const;
+  std::vector<control::PoolInfo> pools() const;
   uint64_t extents() const { return table_->extents(); }
   uint64_t extents_sharing_file() const { return leases_.all().sharing; }
   uint32_t next_generation() const { return table_->next_generation(); }

@@ -141,7 +141,7 @@ control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes
   co_return co_await side_.run(std::move(work));
 }
 
-control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r, wire::PoolView& view) {
+control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r, control::PoolInfo& view) {
   // A daemon that has just started: its first put would find no lease, and have the replica given up.
   const uint64_t lease_by_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (r.replicated && core_.now_ns() >= core_.lease_until_ns->load(std::memory_order_acquire)) {

@@ -55,8 +55,8 @@ Task<std::vector<Result<wire::Envelope>>> Homes::ask_all(Requests requests, uint
 }
 
 uint32_t Homes::run_of(const std::string& node) const {
-  const wire::NodeView* known = cluster_.find(node);
-  return known == nullptr ? kAnyRun : known->partition();
+  const control::NodeInfo* known = cluster_.find(node);
+  return known == nullptr ? kAnyRun : known->partition;
 }
 
 bool Homes::is_over(const std::string& node, uint32_t run, uint32_t shown) const {

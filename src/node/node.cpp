@@ -253,10 +253,10 @@ Status Node::Impl::listen() {
   };
   if (http_socket.is_open()) http = serve_http(std::move(http_socket));
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
-  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this](wire::NodeView& self) {
-    self.set_sessions(sessions->count());
-    remaker->tell_progress(self);
+  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->start([this](control::NodeInfo& self) {
+    self.sessions = sessions->count();
+    self.copies = remaker->progress();
   });
   remaker->start();
   return {};

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "control/stats_wire.h"
 #include "os/fd_reserve.h"
 #include "wire/control.h"
 
@@ -16,23 +17,22 @@ using control::Task;
 
 namespace {
 
-wire::FabricStats fabric_stats(const fabric::Servers::One& one) {
+control::FabricStats fabric_stats(const fabric::Servers::One& one) {
   const fabric::ServerStats& from = one.stats;
-  wire::FabricStats out;
-  out.set_fabric(static_cast<uint32_t>(one.entry.fabric));
-  out.set_served(one.server != nullptr);
-  const std::string_view why_not = utf8_prefix(one.why_not, wire::kDetailBytesMax);
-  OCM_DASSERT(why_not.size() <= wire::kDetailBytesMax && is_utf8(why_not));
-  out.set_why_not(why_not.data(), why_not.size());
-  out.set_put_bytes(from.put_bytes.load(std::memory_order_relaxed));
-  out.set_get_bytes(from.get_bytes.load(std::memory_order_relaxed));
-  out.set_put_ops(from.put_ops.load(std::memory_order_relaxed));
-  out.set_get_ops(from.get_ops.load(std::memory_order_relaxed));
-  out.set_atomic_ops(from.atomic_ops.load(std::memory_order_relaxed));
-  out.set_errors(from.errors.load(std::memory_order_relaxed));
-  out.set_connections(from.connections.load(std::memory_order_relaxed));
-  out.set_connections_total(from.connections_total.load(std::memory_order_relaxed));
-  out.set_refused(from.refused.load(std::memory_order_relaxed));
+  control::FabricStats out;
+  out.fabric = one.entry.fabric;
+  out.served = one.server != nullptr;
+  out.why_not = utf8_prefix(one.why_not, wire::kDetailBytesMax);
+  OCM_DASSERT(out.why_not.size() <= wire::kDetailBytesMax && is_utf8(out.why_not));
+  out.put_bytes = from.put_bytes.load(std::memory_order_relaxed);
+  out.get_bytes = from.get_bytes.load(std::memory_order_relaxed);
+  out.put_ops = from.put_ops.load(std::memory_order_relaxed);
+  out.get_ops = from.get_ops.load(std::memory_order_relaxed);
+  out.atomic_ops = from.atomic_ops.load(std::memory_order_relaxed);
+  out.errors = from.errors.load(std::memory_order_relaxed);
+  out.connections = from.connections.load(std::memory_order_relaxed);
+  out.connections_total = from.connections_total.load(std::memory_order_relaxed);
+  out.refused = from.refused.load(std::memory_order_relaxed);
   return out;
 }
 
@@ -40,32 +40,31 @@ wire::FabricStats fabric_stats(const fabric::Servers::One& one) {
 
 uint32_t Pages::viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
 
-wire::Stats Pages::stats(uint32_t uid) const {
-  wire::Stats out;
-  out.set_node(core_.name);
-  out.set_at_ns(core_.now_ns());
-  for (const auto& one : servers_.all()) *out.add_fabrics() = fabric_stats(one);
-  for (wire::PoolView& pool : home_.pools()) *out.add_pools() = std::move(pool);
-  out.set_extents(home_.extents());
-  out.set_extents_sharing_file(home_.extents_sharing_file());
-  remaker_.tell_progress(out);
-  constexpr int kSessionsMax = 4096;
+control::Stats Pages::stats(uint32_t uid) const {
+  control::Stats out;
+  out.node = core_.name;
+  out.at_ns = core_.now_ns();
+  for (const auto& one : servers_.all()) out.fabrics.push_back(fabric_stats(one));
+  out.pools = home_.pools();
+  out.extents = home_.extents();
+  out.extents_sharing_file = home_.extents_sharing_file();
+  out.copies = remaker_.progress();
+  constexpr size_t kSessionsMax = 4096;
   (void)sessions_.moved();
-  out.set_session_count(sessions_.count());
+  out.session_count = sessions_.count();
   for (const auto& [id, session] : sessions_.all()) {
-    if (out.sessions_size() >= kSessionsMax) break;
+    if (out.sessions.size() >= kSessionsMax) break;
     if (uid != 0 && session->uid != uid) continue;
-    auto& s = *out.add_sessions();
-    s.set_session(to_hex(id).substr(0, 8));
-    s.set_program(session->program);
-    s.set_pid(session->pid);
-    s.set_uid(session->uid);
-    s.set_bytes_held(session->bytes_held);
-    s.set_allocations(session->allocations.size());
-    s.set_put_bytes(session->moved.put_bytes);
-    s.set_get_bytes(session->moved.get_bytes);
+    out.sessions.push_back({.session = to_hex(id).substr(0, 8),
+                            .program = session->program,
+                            .pid = session->pid,
+                            .uid = session->uid,
+                            .bytes_held = session->bytes_held,
+                            .allocations = session->allocations.size(),
+                            .put_bytes = session->moved.put_bytes,
+                            .get_bytes = session->moved.get_bytes});
   }
-  OCM_DASSERT(out.sessions_size() <= kSessionsMax);
+  OCM_DASSERT(out.sessions.size() <= kSessionsMax);
   return out;
 }
 
@@ -110,8 +109,8 @@ Task<HttpServer::Answer> Pages::status(std::string node, std::optional<uint32_t>
   if (!status.is_ok()) co_return Answer{503, "text/plain", std::string(status.message()) + "\n"};
   const control::NameList names = cluster_.list_names(viewer(*uid));
   co_return Answer{200, "application/json",
-                   status_json(reply.message.stats_reply(), cluster_.fresh_view(), cluster_.names(), &names,
-                               cluster_.coordinator_error(), limits)};
+                   status_json(control::from_wire(reply.message.stats_reply()), cluster_.fresh_view(),
+                               cluster_.names(), &names, cluster_.coordinator_error(), limits)};
 }
 
 Task<HttpServer::Answer> Pages::stop_check(std::string node, std::optional<uint32_t> uid) {
@@ -125,7 +124,8 @@ Task<HttpServer::Answer> Pages::stop_check(std::string node, std::optional<uint3
   const uint64_t deadline_ns = core_.now_ns() + 3 * core_.config.failure_deadline_ns();
   const auto reply = co_await cluster_.homes().ask(node, std::move(message), deadline_ns);
   if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
-  co_return Answer{200, "application/json", stop_check_json(reply.value().stop_check_reply())};
+  co_return Answer{200, "application/json",
+                   stop_check_json(control::from_wire(reply.value().stop_check_reply()))};
 }
 
 Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {

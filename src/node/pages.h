@@ -32,7 +32,7 @@ class Pages {
   /// Whose things a user may see: 0 for everybody's.
   static uint32_t viewer(uint32_t uid);
   /// With the sessions of `uid`, of 0 all.
-  wire::Stats stats(uint32_t uid) const;
+  control::Stats stats(uint32_t uid) const;
   /// The same of any node (empty: this one). Errors: kUnknownNode, kPeerLost, kDeadline.
   control::Task<control::Reply> stats_of(std::string node, uint32_t uid);
   control::Task<HttpServer::Answer> http(HttpServer::Request request);

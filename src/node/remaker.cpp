@@ -12,6 +12,7 @@
 #include "control/allocation_wire.h"
 #include "control/home_requests_wire.h"
 #include "control/parts.h"
+#include "control/view_wire.h"
 
 namespace ocm::node {
 
@@ -97,16 +98,19 @@ void Remaker::start() {
   core_.env.spawn(run());
 }
 
-Remaker::Progress Remaker::progress() const {
-  Progress out{gone_.away().parts, gone_.away().left, gone_.away().made};
+control::CopyProgress Remaker::progress() const {
+  control::CopyProgress out;
+  out.replicas_waiting = gone_.away().parts;
+  out.replicas_left = static_cast<uint32_t>(gone_.away().left);
+  out.replicas_wanted = static_cast<uint32_t>(gone_.away().made);
   for (const Home::ShortPart& one : home_.led_parts()) {
-    if (out.waiting++ != 0 && one.living() >= out.left) continue;
-    out.left = one.living();
-    out.wanted = one.wanted;
+    if (out.replicas_waiting++ != 0 && one.living() >= out.replicas_left) continue;
+    out.replicas_left = static_cast<uint32_t>(one.living());
+    out.replicas_wanted = static_cast<uint32_t>(one.wanted);
   }
   if (jobs_.empty()) return out;
-  out.bytes = jobs_.back()->bytes * jobs_.back()->spares.size();
-  out.copied_bytes = jobs_.back()->copied_bytes;
+  out.replica_bytes = jobs_.back()->bytes * jobs_.back()->spares.size();
+  out.replica_bytes_copied = jobs_.back()->copied_bytes;
   return out;
 }
 
@@ -296,16 +300,16 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
   std::erase_if(avoided_until_ns_, is_past);
   std::vector<std::pair<std::tuple<bool, bool, uint64_t>, Spare>> rooms;
   for (const control::NodeRoom& room : cluster_.rooms()) {
-    const wire::NodeView* node = cluster_.find(room.name);
+    const control::NodeInfo* node = cluster_.find(room.name);
     const uint64_t free_bytes = room.bytes_free(job.kind);
     if (!room.usable || node == nullptr || free_bytes < job.bytes) continue;
     const bool has_one = std::any_of(job.part.begin(), job.part.end(), [&](ExtentId id) {
-      return id.address.partition() == node->partition() && !is_in(job.lost, id);
+      return id.address.partition() == node->partition && !is_in(job.lost, id);
     });
     if (has_one || room.name == core_.name) continue;
-    const bool is_avoided = avoided_until_ns_.contains({job.uid, node->partition()});
+    const bool is_avoided = avoided_until_ns_.contains({job.uid, node->partition});
     rooms.push_back({{failed_until_ns_.contains(room.name), is_avoided, ~free_bytes},
-                     {room.name, node->partition(), node->partition(), {}, {}}});
+                     {room.name, node->partition, node->partition, {}, {}}});
   }
   std::sort(rooms.begin(), rooms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Spare> out;
@@ -363,9 +367,9 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
 Task<bool> Remaker::share_at_peers(std::shared_ptr<Job> job) {
   for (const ExtentId& id : job->part) {
     if (is_in(job->lost, id) || id == job->was) continue;
-    const wire::NodeView* node = cluster_.find_partition(id.address.partition());
+    const control::NodeInfo* node = cluster_.find_partition(id.address.partition());
     if (node == nullptr) co_return false;
-    job->peers.push_back({node->name(), node->partition(), node->partition(), {}, id, false, true});
+    job->peers.push_back({node->name, node->partition, node->partition, {}, id, false, true});
     const Status shared = co_await share_at(job->peers.back());
     if (shared.code() == Code::kRevoked || shared.code() == Code::kNotFound)
       (void)co_await lose_if_gone(job->part, id, job->peers.back().node);
@@ -456,7 +460,7 @@ Task<bool> Remaker::reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t 
                    *message.mutable_reserve());
   auto reply = co_await homes_.ask(spare.node, std::move(message));
   if (!reply.is_ok()) co_return false;
-  cluster_.note_pool(spare.node, reply.value().reserved().pool());
+  cluster_.note_pool(spare.node, control::from_wire(reply.value().reserved().pool()));
   auto made = control::made_extent(reply.value().reserved(), spare.node);
   if (!made.is_ok()) co_return false;
   spare.extent = std::move(made).value();

@@ -82,22 +82,7 @@ class Remaker {
 
   /// For status: parts that wait, and the one under way. Of sessions here those, too, whose replicas are on nodes that
   /// are gone and not given up yet.
-  struct Progress {
-    size_t waiting = 0;
-    size_t left = 0, wanted = 0;           // replicas of the one of them that has the fewest
-    uint64_t bytes = 0, copied_bytes = 0;  // of the one under way
-  };
-  Progress progress() const;
-  /// Into the figures of a node, as others see it or as it says itself.
-  template <class Message>
-  void tell_progress(Message& out) const {
-    const Progress copies = progress();
-    out.set_replicas_waiting(copies.waiting);
-    out.set_replicas_left(static_cast<uint32_t>(copies.left));
-    out.set_replicas_wanted(static_cast<uint32_t>(copies.wanted));
-    out.set_replica_bytes(copies.bytes);
-    out.set_replica_bytes_copied(copies.copied_bytes);
-  }
+  control::CopyProgress progress() const;
 
  private:
   static constexpr uint64_t kDigestBytesMax = uint64_t{256} << 20;  // of one request to compare

@@ -89,8 +89,8 @@ void Remaker::settle_plans() {
   std::map<ExtentId, control::PlannedPart> over;
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
-      const wire::NodeView* leads = cluster_.find_partition(plan.give.part.was.address.partition());
-      if (leads == nullptr || is_state(*leads, control::NodeState::kDead) || is_in_force(plan))
+      const control::NodeInfo* leads = cluster_.find_partition(plan.give.part.was.address.partition());
+      if (leads == nullptr || leads->state == control::NodeState::kDead || is_in_force(plan))
         over[id] = plan;
     }
   }
@@ -120,8 +120,8 @@ Task<void> Remaker::settle(control::PlannedPart plan) {
     const uint64_t silent_since_ns = leader_silent_ns_.try_emplace(id, core_.now_ns()).first->second;
     known = co_await cluster_.settle_part(plan.of, plan.lost, follows.was, follows.now[0].id);
     // It may only stand still, and have the end decided when it goes on. Another run of it does not, and the voters forget.
-    const wire::NodeView* leads = cluster_.find(follows.now[0].node);
-    const bool is_over = leads != nullptr && leads->partition() != follows.now[0].id.address.partition();
+    const control::NodeInfo* leads = cluster_.find(follows.now[0].node);
+    const bool is_over = leads != nullptr && leads->partition != follows.now[0].id.address.partition();
     const bool is_patient =
         !is_over && core_.now_ns() < silent_since_ns + 3 * core_.config.failure_deadline_ns();
     if (known.code() == Code::kLost && is_patient && !fault::at(fault::Point::kPlanThrownAway))
@@ -152,10 +152,10 @@ Task<Status> Remaker::hear_of_plan(control::PlannedPart plan) {
   Answers leader, others;
   std::vector<Task<void>> tasks;
   for (size_t i = 0; i < 1 + follows.peers.size() && i < follows.now.size(); ++i) {
-    const wire::NodeView* view = cluster_.find(follows.now[i].node);
-    const bool same = view != nullptr && view->partition() == follows.now[i].id.address.partition();
-    if (same && view->name() != core_.name)
-      tasks.push_back(ask(view->name(), plan.of, i == 0 ? leader : others, i == 0));
+    const control::NodeInfo* view = cluster_.find(follows.now[i].node);
+    const bool same = view != nullptr && view->partition == follows.now[i].id.address.partition();
+    if (same && view->name != core_.name)
+      tasks.push_back(ask(view->name, plan.of, i == 0 ? leader : others, i == 0));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
   const auto& remade = leader.remade ? leader.remade : others.remade;
@@ -184,13 +184,13 @@ void Remaker::look_at_leaders() {
     at_ns = now;
     const std::optional<ExtentId> leads = one.leader();
     if (!leads) continue;
-    const wire::NodeView* node = cluster_.find_partition(leads->address.partition());
+    const control::NodeInfo* node = cluster_.find_partition(leads->address.partition());
     if (node == nullptr) continue;
     const auto look = [](Remaker& self, std::vector<ExtentId> part, ExtentId leader,
                          std::string at) -> Task<void> {
       (void)co_await self.lose_if_gone(std::move(part), leader, std::move(at));
     };
-    core_.env.spawn(look(*this, one.part, *leads, node->name()));
+    core_.env.spawn(look(*this, one.part, *leads, node->name));
   }
   asked_leader_ns_ = std::move(asked);
 }
@@ -220,8 +220,8 @@ Task<Reply> Remaker::what_became_of(std::vector<ExtentId> part) {
 }
 
 Task<void> Remaker::ask(std::string node, std::vector<ExtentId> part, Answers& out, bool dead_too) {
-  const wire::NodeView* view = cluster_.find(node);
-  const bool alive = view != nullptr && (!is_state(*view, control::NodeState::kDead) ||
+  const control::NodeInfo* view = cluster_.find(node);
+  const bool alive = view != nullptr && (view->state != control::NodeState::kDead ||
                                          (dead_too && !fault::at(fault::Point::kPlanThrownAway)));
   if (!alive && !homes_.is_here(node)) {
     out.unheard = Status::of_node(Code::kPeerLost, node, " does not answer");
@@ -251,16 +251,15 @@ Task<Result<bool>> Remaker::look(std::vector<control::PlacedExtent> part) {
     ids.push_back(extent.id);
     if (extent.lost) continue;
     // Another run of that daemon has nothing of it.
-    const wire::NodeView* view = cluster_.find(extent.node);
-    const bool same = view != nullptr && view->partition() == extent.id.address.partition();
+    const control::NodeInfo* view = cluster_.find(extent.node);
+    const bool same = view != nullptr && view->partition == extent.id.address.partition();
     if (same) homes.insert(extent.node);
     // A daemon that has not joined yet, or whose coordinator has just started, knows few nodes.
     if (view == nullptr)
       answers.unheard = Status::of_node(Code::kPeerLost, extent.node, " is not known here");
   }
-  for (const auto& view : cluster_.view().nodes()) {
-    if (!homes.contains(view.name()) && !is_state(view, control::NodeState::kDead))
-      others.insert(view.name());
+  for (const control::NodeInfo& node : cluster_.view().nodes) {
+    if (!homes.contains(node.name) && node.state != control::NodeState::kDead) others.insert(node.name);
   }
   // The homes know best; where they are gone, one of the new ones does.
   for (const auto* nodes : {&homes, &others}) {
@@ -280,8 +279,8 @@ Task<Result<bool>> Remaker::look(std::vector<control::PlacedExtent> part) {
 }
 
 Task<Status> Remaker::check_revoked(control::Allocation allocation, ExtentId replica, std::string node) {
-  const wire::NodeView* view = cluster_.find(node);
-  if (view == nullptr || view->partition() != replica.address.partition()) co_return Status();
+  const control::NodeInfo* view = cluster_.find(node);
+  if (view == nullptr || view->partition != replica.address.partition()) co_return Status();
   const std::vector<ExtentId> part = control::part_of(allocation, replica);
   Answers answers;
   const uint64_t patience_ns = core_.deadline_ns();
@@ -302,9 +301,9 @@ Task<Status> Remaker::check_given_up(std::vector<ExtentId> part, std::vector<con
   answers.unheard = Status(Code::kPeerLost, "no node with another replica answers: try again");
   std::vector<Task<void>> tasks;
   for (const auto& extent : others) {
-    const wire::NodeView* view = cluster_.find(extent.node);
+    const control::NodeInfo* view = cluster_.find(extent.node);
     // Another run of that daemon has nothing of it.
-    if (view != nullptr && view->partition() == extent.id.address.partition())
+    if (view != nullptr && view->partition == extent.id.address.partition())
       tasks.push_back(ask(extent.node, part, answers));
   }
   co_await core_.env.join(std::move(tasks));
@@ -316,9 +315,9 @@ Task<Status> Remaker::check_given_up(std::vector<ExtentId> part, std::vector<con
 }
 
 bool Remaker::seems_to_live(const ExtentDescriptor& extent) const {
-  const wire::NodeView* home = cluster_.find(extent.node);
-  return home != nullptr && home->partition() == extent.id.address.partition() &&
-         !is_state(*home, control::NodeState::kDead);
+  const control::NodeInfo* home = cluster_.find(extent.node);
+  return home != nullptr && home->partition == extent.id.address.partition() &&
+         home->state != control::NodeState::kDead;
 }
 
 Task<Result<control::Allocation>> Remaker::resolve(std::shared_ptr<Session> session, AllocationId id,

@@ -291,8 +291,8 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
 }
 
 bool Remaker::is_of_former_run(const control::GivenReplica& give, const Status& told) const {
-  const wire::NodeView* owner = cluster_.find(give.owner_node);
-  const bool same = owner != nullptr && owner->incarnation() == id_field(give.owner_incarnation);
+  const control::NodeInfo* owner = cluster_.find(give.owner_node);
+  const bool same = owner != nullptr && owner->incarnation == give.owner_incarnation;
   return !same && told.code() != Code::kNotFound;
 }
 

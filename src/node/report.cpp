@@ -4,7 +4,6 @@
 
 #include "base/assert.h"
 #include "base/ids.h"
-#include "control/membership.h"
 
 namespace ocm::node {
 namespace {
@@ -29,10 +28,6 @@ std::string quote(std::string_view text) {
   }
   OCM_DASSERT(out.size() >= text.size() + 1);
   return out + "\"";
-}
-
-const char* state_of(const wire::NodeView& node) {
-  return control::node_state_name(static_cast<control::NodeState>(node.state()));
 }
 
 class Text {
@@ -75,62 +70,62 @@ std::string list(const Items& items, Function format) {
   return "[" + out + "]";
 }
 
-std::string pool_json(const wire::PoolView& p) {
+std::string pool_json(const control::PoolInfo& p) {
   return Object()
-      .text("kind", kind_name(static_cast<Kind>(p.kind())))
-      .number("bytes_total", p.bytes_total())
-      .number("bytes_used", p.bytes_used())
-      .number("bytes_ready", p.bytes_ready())
+      .text("kind", kind_name(p.kind))
+      .number("bytes_total", p.bytes_total)
+      .number("bytes_used", p.bytes_used)
+      .number("bytes_ready", p.bytes_ready)
       .done();
 }
 
-std::string node_json(const wire::NodeView& n) {
+std::string node_json(const control::NodeInfo& n) {
   return Object()
-      .text("name", n.name())
-      .text("state", state_of(n))
-      .text("version", n.version())
-      .number("partition", n.partition())
-      .text("control_address", n.control_address())
-      .text("http_address", n.http_address())
-      .number("heartbeat_age_ns", n.heartbeat_age_ns())
-      .number("sessions", n.sessions())
-      .number("extents", n.extents())
-      .number("replicas_waiting", n.replicas_waiting())
-      .number("replicas_left", n.replicas_left())
-      .number("replicas_wanted", n.replicas_wanted())
-      .number("replica_copy_bytes", n.replica_bytes())
-      .number("replica_copy_bytes_done", n.replica_bytes_copied())
-      .raw("pools", list(n.pools(), pool_json))
+      .text("name", n.name)
+      .text("state", control::node_state_name(n.state))
+      .text("version", n.version)
+      .number("partition", n.partition)
+      .text("control_address", n.control_address)
+      .text("http_address", n.http_address)
+      .number("heartbeat_age_ns", n.heartbeat_age_ns)
+      .number("sessions", n.sessions)
+      .number("extents", n.extents)
+      .number("replicas_waiting", n.copies.replicas_waiting)
+      .number("replicas_left", n.copies.replicas_left)
+      .number("replicas_wanted", n.copies.replicas_wanted)
+      .number("replica_copy_bytes", n.copies.replica_bytes)
+      .number("replica_copy_bytes_done", n.copies.replica_bytes_copied)
+      .raw("pools", list(n.pools, pool_json))
       .done();
 }
 
-std::string fabric_json(const wire::FabricStats& f) {
+std::string fabric_json(const control::FabricStats& f) {
   return Object()
-      .text("fabric", fabric_name(static_cast<Fabric>(f.fabric())))
-      .raw("served", f.served() ? "true" : "false")
-      .text("why_not", f.why_not())
-      .number("put_bytes", f.put_bytes())
-      .number("get_bytes", f.get_bytes())
-      .number("put_ops", f.put_ops())
-      .number("get_ops", f.get_ops())
-      .number("atomic_ops", f.atomic_ops())
-      .number("errors", f.errors())
-      .number("connections", f.connections())
-      .number("connections_total", f.connections_total())
-      .number("refused", f.refused())
+      .text("fabric", fabric_name(f.fabric))
+      .raw("served", f.served ? "true" : "false")
+      .text("why_not", f.why_not)
+      .number("put_bytes", f.put_bytes)
+      .number("get_bytes", f.get_bytes)
+      .number("put_ops", f.put_ops)
+      .number("get_ops", f.get_ops)
+      .number("atomic_ops", f.atomic_ops)
+      .number("errors", f.errors)
+      .number("connections", f.connections)
+      .number("connections_total", f.connections_total)
+      .number("refused", f.refused)
       .done();
 }
 
-std::string session_json(const wire::SessionStats& s) {
+std::string session_json(const control::SessionStats& s) {
   return Object()
-      .text("session", s.session())
-      .text("program", s.program())
-      .number("pid", s.pid())
-      .number("uid", s.uid())
-      .number("bytes_held", s.bytes_held())
-      .number("allocations", s.allocations())
-      .number("put_bytes", s.put_bytes())
-      .number("get_bytes", s.get_bytes())
+      .text("session", s.session)
+      .text("program", s.program)
+      .number("pid", s.pid)
+      .number("uid", s.uid)
+      .number("bytes_held", s.bytes_held)
+      .number("allocations", s.allocations)
+      .number("put_bytes", s.put_bytes)
+      .number("get_bytes", s.get_bytes)
       .done();
 }
 
@@ -147,32 +142,32 @@ std::string name_json(const control::NameList::Entry& name) {
       .done();
 }
 
-void print_fabrics(Text& t, const wire::Stats& stats) {
+void print_fabrics(Text& t, const control::Stats& stats) {
   t.type("oncilla_fabric_bytes_total", "counter", "Payload bytes served, by fabric and direction.");
-  for (const auto& f : stats.fabrics()) {
-    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
-    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"put\"", f.put_bytes());
-    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"get\"", f.get_bytes());
+  for (const auto& f : stats.fabrics) {
+    const std::string fabric = std::string("fabric=\"") + fabric_name(f.fabric) + "\"";
+    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"put\"", f.put_bytes);
+    t.value("oncilla_fabric_bytes_total", fabric + ",direction=\"get\"", f.get_bytes);
   }
   t.type("oncilla_fabric_operations_total", "counter", "Operations served, by fabric and direction.");
-  for (const auto& f : stats.fabrics()) {
-    const std::string fabric = std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"";
-    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"put\"", f.put_ops());
-    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"get\"", f.get_ops());
-    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"atomic\"", f.atomic_ops());
+  for (const auto& f : stats.fabrics) {
+    const std::string fabric = std::string("fabric=\"") + fabric_name(f.fabric) + "\"";
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"put\"", f.put_ops);
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"get\"", f.get_ops);
+    t.value("oncilla_fabric_operations_total", fabric + ",direction=\"atomic\"", f.atomic_ops);
   }
   const auto each = [&](const char* name, const char* type, const char* help, auto value) {
     t.type(name, type, help);
-    for (const auto& f : stats.fabrics()) {
-      t.value(name, std::string("fabric=\"") + fabric_name(static_cast<Fabric>(f.fabric())) + "\"", value(f));
+    for (const auto& f : stats.fabrics) {
+      t.value(name, std::string("fabric=\"") + fabric_name(f.fabric) + "\"", value(f));
     }
   };
   each("oncilla_fabric_connections", "gauge", "Data connections open.",
-       [](auto& f) { return f.connections(); });
+       [](auto& f) { return f.connections; });
   each("oncilla_fabric_connections_total", "counter", "Data connections accepted.",
-       [](auto& f) { return f.connections_total(); });
+       [](auto& f) { return f.connections_total; });
   each("oncilla_fabric_connections_refused_total", "counter", "Data connections refused.",
-       [](auto& f) { return f.refused(); });
+       [](auto& f) { return f.refused; });
 }
 
 void print_errors(Text& t, Fabric fabric, const fabric::ServerStats& served) {
@@ -218,7 +213,7 @@ void print_programs(Text& t, const Moved& moved) {
 }  // namespace
 
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const wire::Stats& stats, const wire::ClusterView& view, size_t names) {
+                            const control::Stats& stats, const control::View& view, size_t names) {
   Text t;
   print_fabrics(t, stats);
   t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
@@ -230,26 +225,26 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
   }
   print_programs(t, moved);
   t.type("oncilla_pool_bytes", "gauge", "Bytes of the pools of this node.");
-  for (const auto& p : stats.pools()) {
-    const std::string kind = std::string("kind=\"") + kind_name(static_cast<Kind>(p.kind())) + "\"";
-    t.value("oncilla_pool_bytes", kind + ",state=\"offered\"", p.bytes_total());
-    t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used());
-    t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready());
+  for (const auto& p : stats.pools) {
+    const std::string kind = std::string("kind=\"") + kind_name(p.kind) + "\"";
+    t.value("oncilla_pool_bytes", kind + ",state=\"offered\"", p.bytes_total);
+    t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used);
+    t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready);
   }
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
-  t.value("oncilla_extents", "", stats.extents());
+  t.value("oncilla_extents", "", stats.extents);
   t.type("oncilla_extents_sharing_file", "gauge",
          "Of these, small ones without a file of their own, which programs of this node do not map.");
-  t.value("oncilla_extents_sharing_file", "", stats.extents_sharing_file());
+  t.value("oncilla_extents_sharing_file", "", stats.extents_sharing_file);
   t.type("oncilla_replicas_waiting", "gauge",
          "Parts whose lost copies this node makes again, the one being copied among them.");
-  t.value("oncilla_replicas_waiting", "", stats.replicas_waiting());
+  t.value("oncilla_replicas_waiting", "", stats.copies.replicas_waiting);
   t.type("oncilla_replica_copy_bytes", "gauge", "Bytes to be copied of the part that is made again now.");
-  t.value("oncilla_replica_copy_bytes", "", stats.replica_bytes());
+  t.value("oncilla_replica_copy_bytes", "", stats.copies.replica_bytes);
   t.type("oncilla_replica_copy_bytes_done", "gauge", "Of these, bytes copied.");
-  t.value("oncilla_replica_copy_bytes_done", "", stats.replica_bytes_copied());
+  t.value("oncilla_replica_copy_bytes_done", "", stats.copies.replica_bytes_copied);
   t.type("oncilla_sessions", "gauge", "Sessions open.");
-  t.value("oncilla_sessions", "", stats.session_count());
+  t.value("oncilla_sessions", "", stats.session_count);
   t.type("oncilla_sessions_total", "counter", "Sessions opened.");
   t.value("oncilla_sessions_total", "", metrics.sessions_total);
   t.type("oncilla_names", "gauge", "Published names, at the coordinator.");
@@ -276,7 +271,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
     t.value("oncilla_certificate_ends_seconds", "", static_cast<uint64_t>(metrics.certificate_ends));
   }
   t.type("oncilla_has_coordinator", "gauge", "1 while this node is, or reaches, the coordinator.");
-  t.value("oncilla_has_coordinator", "", view.coordinator().empty() ? 0 : 1);
+  t.value("oncilla_has_coordinator", "", view.coordinator.empty() ? 0 : 1);
   t.type("oncilla_stop_looks_total", "counter",
          "Looks at what a stop of this node would take; each asks other homes.");
   t.value("oncilla_stop_looks_total", "", metrics.stop_looks);
@@ -287,8 +282,9 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
   t.value("oncilla_heartbeats_total", "what=\"failed\"", metrics.heartbeats_failed);
   t.value("oncilla_heartbeats_total", "what=\"received\"", metrics.heartbeats_received);
   t.type("oncilla_node_state", "gauge", "1 for the state that a node is in.");
-  for (const auto& n : view.nodes()) {
-    t.value("oncilla_node_state", "node=" + quote(n.name()) + ",state=\"" + state_of(n) + "\"", 1);
+  for (const auto& n : view.nodes) {
+    t.value("oncilla_node_state",
+            "node=" + quote(n.name) + ",state=\"" + control::node_state_name(n.state) + "\"", 1);
   }
   t.type("oncilla_errors_total", "counter", "Control requests that failed, by code.");
   for (const auto& [code, count] : metrics.errors) {
@@ -301,55 +297,56 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
   return std::move(t.out());
 }
 
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
+std::string status_json(const control::Stats& stats, const control::View& view, size_t name_count,
                         const control::NameList* names, const std::string& coordinator_error,
                         const Limits& limits) {
   Object out;
-  out.text("node", stats.node())
-      .text("coordinator", view.coordinator())
+  out.text("node", stats.node)
+      .text("coordinator", view.coordinator)
       .text("coordinator_error", coordinator_error)
       .number("descriptors_max", limits.descriptors)
       .number("descriptors_wanted", limits.wanted)
-      .number("epoch", view.epoch())
-      .number("extents", stats.extents())
-      .number("extents_sharing_file", stats.extents_sharing_file())
-      .number("session_count", stats.session_count())
-      .number("replicas_waiting", stats.replicas_waiting())
-      .number("replicas_left", stats.replicas_left())
-      .number("replicas_wanted", stats.replicas_wanted())
-      .number("replica_copy_bytes", stats.replica_bytes())
-      .number("replica_copy_bytes_done", stats.replica_bytes_copied())
+      .number("epoch", view.epoch)
+      .number("extents", stats.extents)
+      .number("extents_sharing_file", stats.extents_sharing_file)
+      .number("session_count", stats.session_count)
+      .number("replicas_waiting", stats.copies.replicas_waiting)
+      .number("replicas_left", stats.copies.replicas_left)
+      .number("replicas_wanted", stats.copies.replicas_wanted)
+      .number("replica_copy_bytes", stats.copies.replica_bytes)
+      .number("replica_copy_bytes_done", stats.copies.replica_bytes_copied)
       .number("name_count", name_count)
-      .raw("pools", list(stats.pools(), pool_json))
-      .raw("nodes", list(view.nodes(), node_json))
-      .raw("fabrics", list(stats.fabrics(), fabric_json));
+      .raw("pools", list(stats.pools, pool_json))
+      .raw("nodes", list(view.nodes, node_json))
+      .raw("fabrics", list(stats.fabrics, fabric_json));
   if (names != nullptr) {
-    out.raw("sessions", list(stats.sessions(), session_json)).raw("names", list(names->entries, name_json));
+    out.raw("sessions", list(stats.sessions, session_json))
+        .raw("names", list(names->entries, name_json));
   }
   return out.done() + "\n";
 }
 
-std::string stop_check_json(const wire::StopCheck& found) {
-  const auto name = [](const wire::StopCheck::Name& one) {
-    return Object().text("name", one.name()).number("parts", one.parts()).number("bytes", one.bytes()).done();
+std::string stop_check_json(const control::StopCheck& found) {
+  const auto name = [](const control::StopCheck::Name& one) {
+    return Object().text("name", one.name).number("parts", one.parts).number("bytes", one.bytes).done();
   };
   return Object()
-             .text("node", found.node())
-             .raw("safe", found.last_parts() + found.unknown_parts() == 0 ? "true" : "false")
-             .raw("stopping", found.stopping() ? "true" : "false")
-             .raw("coordinator", found.coordinator() ? "true" : "false")
-             .raw("hands_over", found.hands_over() ? "true" : "false")
-             .number("sessions", found.sessions())
-             .number("last_parts", found.last_parts())
-             .number("last_bytes", found.last_bytes())
-             .number("unknown_parts", found.unknown_parts())
-             .number("unknown_bytes", found.unknown_bytes())
-             .number("unreplicated_extents", found.single_extents())
-             .number("unreplicated_bytes", found.single_bytes())
-             .number("name_count", found.names_count())
-             .raw("names", list(found.names(), name))
-             .raw("not_heard", list(found.unheard(), quote))
-             .text("waits_for", found.waits_for())
+             .text("node", found.node)
+             .raw("safe", found.takes_nothing() ? "true" : "false")
+             .raw("stopping", found.stopping ? "true" : "false")
+             .raw("coordinator", found.coordinator ? "true" : "false")
+             .raw("hands_over", found.hands_over ? "true" : "false")
+             .number("sessions", found.sessions)
+             .number("last_parts", found.last_parts)
+             .number("last_bytes", found.last_bytes)
+             .number("unknown_parts", found.unknown_parts)
+             .number("unknown_bytes", found.unknown_bytes)
+             .number("unreplicated_extents", found.single_extents)
+             .number("unreplicated_bytes", found.single_bytes)
+             .number("name_count", found.names_count)
+             .raw("names", list(found.names, name))
+             .raw("not_heard", list(found.unheard, quote))
+             .text("waits_for", found.waits_for)
              .done() +
          "\n";
 }

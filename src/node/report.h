@@ -5,6 +5,7 @@
 
 #include "control.pb.h"
 #include "control/names.h"
+#include "control/stats.h"
 #include "fabric/registry/servers.h"
 #include "node/metrics.h"
 
@@ -18,15 +19,15 @@ struct Limits {
 
 /// Prometheus text format 0.0.4.
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const wire::Stats& stats, const wire::ClusterView& view, size_t names);
+                            const control::Stats& stats, const control::View& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "session_count", "name_count"}, and, if `names`
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.
-std::string status_json(const wire::Stats& stats, const wire::ClusterView& view, size_t name_count,
+std::string status_json(const control::Stats& stats, const control::View& view, size_t name_count,
                         const control::NameList* names, const std::string& coordinator_error,
                         const Limits& limits);
 
 /// What a stop would take, as `ocm stop-check --json` prints it.
-std::string stop_check_json(const wire::StopCheck& found);
+std::string stop_check_json(const control::StopCheck& found);
 
 }  // namespace ocm::node

@@ -287,17 +287,17 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
   const auto held = session->allocations.find(id);
   if (held == session->allocations.end() || !control::has_replicas(held->second.allocation)) co_return false;
   const auto node_of = [this](const ExtentDescriptor& extent) {
-    const wire::NodeView* node = cluster_.find(extent.node);
+    const control::NodeInfo* node = cluster_.find(extent.node);
     return node;
   };
-  const auto is_other_run = [](const wire::NodeView& node, const ExtentDescriptor& extent) {
-    return node.partition() != extent.id.address.partition();
+  const auto is_other_run = [](const control::NodeInfo& node, const ExtentDescriptor& extent) {
+    return node.partition != extent.id.address.partition();
   };
   std::map<uint32_t, size_t> living;  // by part
   for (const auto& extent : held->second.allocation.extents) {
-    const wire::NodeView* node = node_of(extent);
+    const control::NodeInfo* node = node_of(extent);
     if (!extent.lost && node != nullptr && !is_other_run(*node, extent) &&
-        !is_state(*node, control::NodeState::kDead))
+        node->state != control::NodeState::kDead)
       ++living[extent.part];
   }
   struct MayBeGone {
@@ -308,10 +308,10 @@ Task<bool> Service::give_up_gone(std::shared_ptr<Session> session, AllocationId 
   };
   std::vector<MayBeGone> gone;
   for (const auto& extent : held->second.allocation.extents) {
-    const wire::NodeView* node = node_of(extent);
+    const control::NodeInfo* node = node_of(extent);
     if (extent.lost || node == nullptr || !living.contains(extent.part)) continue;
     const bool other_run = is_other_run(*node, extent);
-    const bool dead = !other_run && is_state(*node, control::NodeState::kDead);
+    const bool dead = !other_run && node->state == control::NodeState::kDead;
     const bool is_asked = asked == Asked::kAll || (asked == Asked::kOtherRuns && other_run);
     if (!dead && !is_asked) continue;
     MayBeGone& one = gone.emplace_back();

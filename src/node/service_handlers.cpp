@@ -3,6 +3,9 @@
 
 #include "control/allocation_wire.h"
 #include "control/home_requests_wire.h"
+#include "control/replica_query_wire.h"
+#include "control/stats_wire.h"
+#include "control/view_wire.h"
 #include "fabric/registry/registry.h"
 #include "node/service.h"
 
@@ -65,8 +68,10 @@ void Service::enter_programs() {
     reply.fds.push_back(std::move(fd).value());
     return reply;
   });
-  on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) {
-    return reply_with<wire::ClusterView>(cluster_.fresh_view(), &wire::Envelope::mutable_cluster_view);
+  on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) -> Reply {
+    wire::Envelope out;
+    to_wire(cluster_.fresh_view(), *out.mutable_cluster_view());
+    return out;
   });
   on.on(Body::kPublish, [this](Asker session, wire::Envelope request) {
     return publish(std::move(session), std::move(*request.mutable_publish()));
@@ -144,21 +149,26 @@ void Service::enter_peers() {
     control::to_wire(home_.resume(id, resume.owner_node(), incarnation), *out.mutable_session_extents());
     return out;
   });
-  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) {
-    if (request.stats().pools_only()) {
-      wire::Stats pools;
-      for (wire::PoolView& pool : home_.pools()) *pools.add_pools() = std::move(pool);
-      return reply_with<wire::Stats>(std::move(pools), &wire::Envelope::mutable_stats_reply);
-    }
-    return reply_with<wire::Stats>(pages_.stats(request.stats().uid()), &wire::Envelope::mutable_stats_reply);
+  on.on_now(Body::kStats, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    control::Stats stats;
+    if (request.stats().pools_only())
+      stats.pools = home_.pools();
+    else
+      stats = pages_.stats(request.stats().uid());
+    wire::Envelope out;
+    to_wire(stats, *out.mutable_stats_reply());
+    return out;
   });
   on.on(Body::kStopCheck, [this](std::string, wire::Envelope request) -> Task<Reply> {
-    co_return reply_with<wire::StopCheck>(co_await stopper_.check(request.stop_check().uid()),
-                                          &wire::Envelope::mutable_stop_check_reply);
+    const control::StopCheck found = co_await stopper_.check(request.stop_check().uid());
+    wire::Envelope out;
+    to_wire(found, *out.mutable_stop_check_reply());
+    co_return out;
   });
-  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) {
-    return reply_with<wire::ReplicaAnswer>(stopper_.answer(request.replica_query()),
-                                           &wire::Envelope::mutable_replica_answer);
+  on.on_now(Body::kReplicaQuery, [this](const std::string&, const wire::Envelope& request) -> Reply {
+    wire::Envelope out;
+    to_wire(stopper_.answer(control::from_wire(request.replica_query())), *out.mutable_replica_answer());
+    return out;
   });
   on.on(Body::kCopy, [this](const std::string&, wire::Envelope request) {
     return copier_.copy(std::move(*request.mutable_copy()));
@@ -240,9 +250,9 @@ Reply Service::restore(const std::shared_ptr<Session>& session, const wire::Sess
 
 Task<Reply> Service::reserve(wire::ReserveRequest request) {
   wire::Envelope out;
-  wire::PoolView pool;
+  control::PoolInfo pool;
   auto made = co_await home_.reserve(control::from_wire(request), pool);
-  *out.mutable_reserved()->mutable_pool() = pool;
+  to_wire(pool, *out.mutable_reserved()->mutable_pool());
   if (made.is_ok()) {
     wire::descriptor_to(made.value(), *out.mutable_reserved()->mutable_extent());
   } else {

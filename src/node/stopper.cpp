@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "control/names.h"
 #include "control/parts.h"
+#include "control/replica_query_wire.h"
 
 namespace ocm::node {
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr size_t kAskedAtOnceMax = 65536;  // replicas in one message
 constexpr size_t kOwnedAtOnceMax = 16384;  // with their sessions
-constexpr int kNamesMax = 64;              // that a check tells
+constexpr size_t kNamesMax = 64;           // that a check tells
 constexpr uint64_t kLogEveryNs = 60'000'000'000;
 static_assert(kOwnedAtOnceMax <= kAskedAtOnceMax, "each takes more");
 
@@ -48,68 +49,52 @@ void Stopper::add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, 
   }
 }
 
-wire::ReplicaAnswer Stopper::answer(const wire::ReplicaQuery& query) const {
-  wire::ReplicaAnswer out;
-  for (const auto& replica : query.replicas()) {
-    const ExtentId id = id_of(replica);
-    const bool lives = query.witness() ? home_.knows(id) : !core_.stopping && home_.has(id);
-    if (lives && !core_.draining) *out.add_living() = replica;
+control::ReplicaAnswer Stopper::answer(const control::ReplicaQuery& query) const {
+  control::ReplicaAnswer out;
+  for (const ExtentId& id : query.replicas) {
+    const bool lives = query.witness ? home_.knows(id) : !core_.stopping && home_.has(id);
+    if (lives && !core_.draining) out.living.push_back(id);
   }
-  out.set_incarnation(id_field(core_.incarnation));
+  out.incarnation = core_.incarnation;
   answer_owned(query, out);
-  if (query.partition() == 0) return out;
-  std::vector<Part> parts;
-  bool incomplete = false;
-  add_parts_of_sessions(query.partition(), parts, incomplete);
-  if (parts.size() > kAskedAtOnceMax) {
-    parts.resize(kAskedAtOnceMax);
-    incomplete = true;
-  }
-  out.set_incomplete(incomplete);
-  for (const Part& part : parts) {
-    auto& told = *out.add_parts();
-    *told.mutable_here() = ref_of(part.here);
-    for (const Sibling& other : part.others) {
-      *told.add_others() = ref_of(other.id);
-      told.add_nodes(other.node);
-    }
+  if (query.partition == 0) return out;
+  add_parts_of_sessions(query.partition, out.parts, out.incomplete);
+  if (out.parts.size() > kAskedAtOnceMax) {
+    out.parts.resize(kAskedAtOnceMax);
+    out.incomplete = true;
   }
   return out;
 }
 
-void Stopper::answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const {
-  for (const auto& owned : query.owned()) {
-    SessionId id;
-    AllocationId allocation;
-    if (!read_id(owned.session_id(), id) || !read_id(owned.allocation_id(), allocation)) continue;
-    const auto session = sessions_.all().find(id);
+void Stopper::answer_owned(const control::ReplicaQuery& query, control::ReplicaAnswer& out) const {
+  for (const control::ReplicaQuery::Owned& owned : query.owned) {
+    const auto session = sessions_.all().find(owned.session);
     if (session == sessions_.all().end()) continue;  // a copy that another home has under way
     std::vector<ExtentId> unknown;
-    for (const auto& ref : owned.replicas()) {
-      if (session->second->outside.contains(id_of(ref))) continue;
-      *out.add_unsure() = ref;
-      unknown.push_back(id_of(ref));
+    for (const ExtentId& id : owned.replicas) {
+      if (!session->second->outside.contains(id)) unknown.push_back(id);
     }
-    if (!unknown.empty() && on_unknown_) on_unknown_(session->second, allocation, std::move(unknown));
+    out.unsure.insert(out.unsure.end(), unknown.begin(), unknown.end());
+    if (!unknown.empty() && on_unknown_) on_unknown_(session->second, owned.allocation, std::move(unknown));
   }
 }
 
 Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   struct Asked {
     std::string node;
-    std::string incarnation;  // that vouches
-    wire::ReplicaQuery query;
+    control::Incarnation incarnation;  // that vouches
+    control::ReplicaQuery query;
     std::vector<ExtentId> replicas;
-    Result<wire::ReplicaAnswer> answer = Status(Code::kPeerLost);
+    Result<control::ReplicaAnswer> answer = Status(Code::kPeerLost);
   };
   std::vector<Asked> asked;
-  std::map<std::pair<std::string, std::string>, size_t> open;  // where more fits
+  std::map<std::pair<std::string, control::Incarnation>, size_t> open;  // where more fits
   for (const ExtentId& id : owned) {
     const control::Lease* lease = home_.lease(id);
     OCM_DASSERT(lease != nullptr && lease->session);
     const auto owner = home_.vouching(*lease->session);
     if (!owner) continue;
-    const std::pair key(owner->node, id_field(owner->incarnation));
+    const std::pair key(owner->node, owner->incarnation);
     auto at = open.find(key);
     if (at == open.end() || asked[at->second].replicas.size() >= kOwnedAtOnceMax) {
       open[key] = asked.size();
@@ -117,10 +102,7 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
       asked.push_back({key.first, key.second, {}, {}});
     }
     Asked& one = asked[at->second];
-    auto& told = *one.query.add_owned();
-    told.set_session_id(id_field(*lease->session));
-    told.set_allocation_id(id_field(lease->allocation));
-    *told.add_replicas() = ref_of(id);
+    one.query.owned.push_back({*lease->session, lease->allocation, {id}});
     one.replicas.push_back(id);
   }
   std::vector<Task<void>> tasks;
@@ -131,22 +113,22 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   std::set<ExtentId> out;
   for (const Asked& one : asked) {
     // Another run of the daemon does not know the session until its program is back.
-    if (!one.answer.is_ok() || one.answer.value().incarnation() != one.incarnation)
+    if (!one.answer.is_ok() || one.answer.value().incarnation != one.incarnation)
       out.insert(one.replicas.begin(), one.replicas.end());
     else
-      for (const auto& ref : one.answer.value().unsure()) out.insert(id_of(ref));
+      out.insert(one.answer.value().unsure.begin(), one.answer.value().unsure.end());
   }
   co_return out;
 }
 
-Task<void> Stopper::ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out) {
-  const wire::NodeView* known = cluster_.find(node);
-  const bool seems_dead = known == nullptr || is_state(*known, control::NodeState::kDead);
+Task<void> Stopper::ask(std::string node, control::ReplicaQuery query, Result<control::ReplicaAnswer>& out) {
+  const control::NodeInfo* known = cluster_.find(node);
+  const bool seems_dead = known == nullptr || known->state == control::NodeState::kDead;
   if (seems_dead && !homes_.is_here(node)) co_return;
   wire::Envelope message;
-  *message.mutable_replica_query() = std::move(query);
-  auto reply = co_await homes_.ask(node, std::move(message));
-  if (reply.is_ok()) out = std::move(*reply.value().mutable_replica_answer());
+  to_wire(query, *message.mutable_replica_query());
+  const auto reply = co_await homes_.ask(node, std::move(message));
+  if (reply.is_ok()) out = control::from_wire(reply.value().replica_answer());
 }
 
 Task<Stopper::Found> Stopper::look() {
@@ -173,7 +155,7 @@ Task<Stopper::Found> Stopper::look() {
     }
   }
   add_parts_of_sessions(core_.partition, parts, forgot);
-  std::map<std::string, Result<wire::ReplicaAnswer>> daemons;
+  std::map<std::string, Result<control::ReplicaAnswer>> daemons;
   std::map<ExtentId, std::set<std::string>> told_by;
   const auto holders = home_.holders_of_the_ended();  // no record of a name has that any more
   for (const ExtentId& id : left) {
@@ -192,8 +174,8 @@ Task<Stopper::Found> Stopper::look() {
   }
   std::vector<Task<void>> tasks;
   for (auto& [node, answer] : daemons) {
-    wire::ReplicaQuery query;
-    query.set_partition(core_.partition);
+    control::ReplicaQuery query;
+    query.partition = core_.partition;
     tasks.push_back(ask(node, std::move(query), answer));
   }
   if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
@@ -201,26 +183,21 @@ Task<Stopper::Found> Stopper::look() {
   if (forgot) unsure.insert(core_.name);
   for (const auto& [node, answer] : daemons) {
     if (!answer.is_ok()) found.unheard.insert(node);
-    if (!answer.is_ok() || answer.value().incomplete()) unsure.insert(node);
+    if (!answer.is_ok() || answer.value().incomplete) unsure.insert(node);
     if (!answer.is_ok()) continue;
-    for (const auto& told : answer.value().parts()) {
-      Part& part = parts.emplace_back(Part{id_of(told.here()), {}});
-      for (int i = 0; i < std::min(told.others_size(), told.nodes_size()); ++i)
-        part.others.push_back({id_of(told.others(i)), told.nodes(i)});
-    }
+    parts.insert(parts.end(), answer.value().parts.begin(), answer.value().parts.end());
   }
   // Which of the others live.
-  std::map<std::string, std::vector<wire::ReplicaQuery>> queries;
+  std::map<std::string, std::vector<control::ReplicaQuery>> queries;
   for (const Part& part : parts) {
     if (!left.contains(part.here)) continue;
     for (const Sibling& other : part.others) {
       auto& of_node = queries[other.node];
-      if (of_node.empty() || static_cast<size_t>(of_node.back().replicas_size()) >= kAskedAtOnceMax)
-        of_node.emplace_back();
-      *of_node.back().add_replicas() = ref_of(other.id);
+      if (of_node.empty() || of_node.back().replicas.size() >= kAskedAtOnceMax) of_node.emplace_back();
+      of_node.back().replicas.push_back(other.id);
     }
   }
-  std::vector<std::pair<std::string, Result<wire::ReplicaAnswer>>> homes;
+  std::vector<std::pair<std::string, Result<control::ReplicaAnswer>>> homes;
   for (const auto& [node, of_node] : queries) {
     for (size_t i = 0; i < of_node.size(); ++i) homes.emplace_back(node, Status(Code::kPeerLost));
   }
@@ -238,7 +215,7 @@ Task<Stopper::Found> Stopper::look() {
   for (const auto& [node, answer] : homes) {
     if (!answer.is_ok()) found.unheard.insert(node);
     if (!answer.is_ok()) continue;
-    for (const auto& replica : answer.value().living()) living.insert(id_of(replica));
+    living.insert(answer.value().living.begin(), answer.value().living.end());
   }
   std::set<ExtentId> known, safe;  // of two records of a part the older one knows less
   for (const Part& part : parts) {
@@ -282,29 +259,29 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   ++core_.metrics.stop_looks;
   const Found found = co_await look();
   const auto seen = std::make_shared<Seen>();
-  wire::StopCheck& out = seen->figures;
-  out.set_node(core_.name);
-  out.set_coordinator(cluster_.is_coordinator());
-  out.set_hands_over(cluster_.is_coordinator() && core_.passes_on() &&
-                     cluster_.quorum().newest().voters.size() > 1);
-  out.set_stopping(core_.stopping);
-  out.set_sessions(sessions_.count());
+  control::StopCheck& out = seen->figures;
+  out.node = core_.name;
+  out.coordinator = cluster_.is_coordinator();
+  out.hands_over =
+      cluster_.is_coordinator() && core_.passes_on() && cluster_.quorum().newest().voters.size() > 1;
+  out.stopping = core_.stopping;
+  out.sessions = sessions_.count();
   size_t held = 0;
   for (const ExtentId& id : found.last) {
     OCM_DASSERT(home_.lease(id) != nullptr);
     held += home_.lease(id)->name_ended ? 1 : 0;
     const uint64_t bytes = home_.lease(id)->bytes;
-    out.set_last_parts(out.last_parts() + 1);
-    out.set_last_bytes(out.last_bytes() + bytes);
+    ++out.last_parts;
+    out.last_bytes += bytes;
     const control::Allocation* named = home_.published_with(id);
     if (named != nullptr) seen->named.push_back({named->name, named->mode, named->owner_uid, bytes});
   }
   for (const ExtentId& id : found.unknown) {
     OCM_DASSERT(home_.lease(id) != nullptr);
-    out.set_unknown_parts(out.unknown_parts() + 1);
-    out.set_unknown_bytes(out.unknown_bytes() + home_.lease(id)->bytes);
+    ++out.unknown_parts;
+    out.unknown_bytes += home_.lease(id)->bytes;
   }
-  for (const std::string& node : found.unheard) out.add_unheard(node);
+  out.unheard.assign(found.unheard.begin(), found.unheard.end());
   uint64_t extents = 0, bytes = 0;  // replicas
   for (const ExtentId& id : home_.directory().replicas()) {
     const control::Lease* lease = home_.lease(id);
@@ -312,10 +289,10 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
     bytes += lease != nullptr ? lease->bytes : 0;
   }
   const Home::Owned owned = home_.owned();
-  out.set_single_extents(owned.extents - std::min(owned.extents, extents));
-  out.set_single_bytes(owned.bytes - std::min(owned.bytes, bytes));
-  OCM_DASSERT(held <= out.last_parts());
-  if (out.last_parts() + out.unknown_parts() != 0) out.set_waits_for(what_it_waits_for(out, held));
+  out.single_extents = owned.extents - std::min(owned.extents, extents);
+  out.single_bytes = owned.bytes - std::min(owned.bytes, bytes);
+  OCM_DASSERT(held <= out.last_parts);
+  if (!out.takes_nothing()) out.waits_for = what_it_waits_for(out, held);
   co_return seen;
 }
 
@@ -337,35 +314,35 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
   co_return seen_;
 }
 
-Task<wire::StopCheck> Stopper::check(uint32_t uid) {
+Task<control::StopCheck> Stopper::check(uint32_t uid) {
   std::shared_ptr<const Seen> seen;
   if (is_privileged(uid))
     seen = co_await see();
   else
     seen = co_await see_for_all();
-  wire::StopCheck out = seen->figures;
-  std::map<std::string, wire::StopCheck::Name> names;
+  control::StopCheck out = seen->figures;
+  std::map<std::string, control::StopCheck::Name> names;
   for (const Seen::Named& one : seen->named) {
     if (!control::may_access(one.mode, one.owner_uid, uid, Access::kRead)) continue;
-    wire::StopCheck::Name& name = names[one.name];
-    name.set_parts(name.parts() + 1);
-    name.set_bytes(name.bytes() + one.bytes);
+    control::StopCheck::Name& name = names[one.name];
+    ++name.parts;
+    name.bytes += one.bytes;
   }
-  out.set_names_count(names.size());
+  out.names_count = names.size();
   for (auto& [text, name] : names) {
-    if (out.names_size() >= kNamesMax) break;
-    name.set_name(text);
-    *out.add_names() = std::move(name);
+    if (out.names.size() >= kNamesMax) break;
+    name.name = text;
+    out.names.push_back(std::move(name));
   }
   co_return out;
 }
 
-std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held) const {
-  if (found.last_parts() == 0) {
-    return found.unheard_size() != 0 ? "daemons that own replicas here do not answer"
-                                     : "daemons that restarted do not know yet what their programs have here";
+std::string Stopper::what_it_waits_for(const control::StopCheck& found, size_t held) const {
+  if (found.last_parts == 0) {
+    return !found.unheard.empty() ? "daemons that own replicas here do not answer"
+                                  : "daemons that restarted do not know yet what their programs have here";
   }
-  if (held == found.last_parts()) return "handles with a hold end: what has no name any more is not copied";
+  if (held == found.last_parts) return "handles with a hold end: what has no name any more is not copied";
   uint64_t most = 0;
   size_t others = 0;
   for (const control::NodeRoom& room : cluster_.rooms()) {
@@ -374,7 +351,7 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
     for (const memory::Entry* kind : core_.config.kinds) most = std::max(most, room.bytes_free(kind->kind));
   }
   if (others == 0) return "there is no other node that takes copies";
-  if (most < found.last_bytes() / found.last_parts()) return "no other node has room for a copy";
+  if (most < found.last_bytes / found.last_parts) return "no other node has room for a copy";
   if (home_.last_replicas().empty()) {
     return "copies are made when the other homes are gone for " +
            std::to_string(core_.config.replica_again_after_ms) + " ms";
@@ -382,49 +359,48 @@ std::string Stopper::what_it_waits_for(const wire::StopCheck& found, size_t held
   return "copies are being made";
 }
 
-Task<bool> Stopper::may_end(wire::StopCheck& found) {
-  const auto takes_nothing = [&] { return found.last_parts() + found.unknown_parts() == 0; };
+Task<bool> Stopper::may_end(control::StopCheck& found) {
   found = co_await check(0);
-  if (!takes_nothing()) co_return false;
+  if (!found.takes_nothing()) co_return false;
   constexpr const char* kVotesAlone = "it votes alone: the other nodes could make no council without it";
   if (cluster_.quorum().votes_alone_for_now()) {  // S5
-    found.set_waits_for(kVotesAlone);
+    found.waits_for = kVotesAlone;
     co_return false;
   }
   if (home_.directory().replicas().empty() || fault::at(fault::Point::kEndNotTold)) co_return true;
   const bool told = co_await cluster_.begin_end();
   found = co_await check(0);
   const bool votes_alone = cluster_.quorum().votes_alone_for_now();
-  if (told && takes_nothing() && !votes_alone) {
+  if (told && found.takes_nothing() && !votes_alone) {
     fault::reached(fault::State::kEndedSafely);
     co_return true;
   }
   cluster_.take_back_end();
-  if (takes_nothing())
-    found.set_waits_for(votes_alone ? kVotesAlone
-                                    : "too few of the council's voters answer, or a loss is being decided");
+  if (found.takes_nothing())
+    found.waits_for =
+        votes_alone ? kVotesAlone : "too few of the council's voters answer, or a loss is being decided";
   fault::reached(fault::State::kEndTakenBack);
   co_return false;
 }
 
-Task<void> Stopper::check_into(std::shared_ptr<std::optional<wire::StopCheck>> out) {
+Task<void> Stopper::check_into(std::shared_ptr<std::optional<control::StopCheck>> out) {
   *out = co_await check(0);
 }
 
 Task<void> Stopper::tell(std::function<void()> then) {
   constexpr uint64_t kLookNs = 5'000'000;
   const uint64_t give_up_ns = core_.now_ns() + core_.deadline_ns() / 2;
-  const auto found = std::make_shared<std::optional<wire::StopCheck>>();
+  const auto found = std::make_shared<std::optional<control::StopCheck>>();
   core_.env.spawn(check_into(found));
   while (!found->has_value() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(kLookNs);
   if (!found->has_value()) {
     log::warn("stop_takes", {{"why", "other homes did not say what copies they have"}});
-  } else if ((*found)->last_parts() + (*found)->unknown_parts() != 0) {
+  } else if (!(*found)->takes_nothing()) {
     log::warn("stop_takes",
               {{"why", "this node has the last copy of replicated bytes, and is told not to wait"},
-               {"parts", (*found)->last_parts()},
-               {"bytes", (*found)->last_bytes()},
-               {"parts_unknown", (*found)->unknown_parts()}});
+               {"parts", (*found)->last_parts},
+               {"bytes", (*found)->last_bytes},
+               {"parts_unknown", (*found)->unknown_parts}});
   }
   then();
 }
@@ -433,20 +409,20 @@ Task<void> Stopper::wait(std::function<void()> then) {
   core_.stopping = true;  // S1
   uint64_t log_next_ns = 0;
   while (!core_.draining) {
-    wire::StopCheck found;
+    control::StopCheck found;
     if (co_await may_end(found)) {
       then();
       co_return;
     }
     if (core_.now_ns() >= log_next_ns) {
       log_next_ns = core_.now_ns() + kLogEveryNs;
-      const bool has_last = found.last_parts() + found.unknown_parts() != 0;
+      const bool has_last = !found.takes_nothing();
       log::warn("stop_waits", {{"why", has_last ? "this node has the last copy of replicated bytes"
                                                 : "it could take the last copy, or the council"},
-                               {"parts", found.last_parts()},
-                               {"bytes", found.last_bytes()},
-                               {"parts_unknown", found.unknown_parts()},
-                               {"waits_for", found.waits_for()},
+                               {"parts", found.last_parts},
+                               {"bytes", found.last_bytes},
+                               {"parts_unknown", found.unknown_parts},
+                               {"waits_for", found.waits_for},
                                {"do", "wait, or send SIGTERM again to stop now and lose them"}});
     }
     co_await core_.env.sleep_ns(core_.config.heartbeat_ns());

@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "control/replica_query.h"
+#include "control/stats.h"
 #include "node/cluster.h"
 #include "node/home.h"
 #include "node/peers.h"
@@ -37,28 +39,21 @@ class Stopper {
 
   /// Of this node, with the names that `uid` may read, of 0 all. Takes up to two failure deadlines. Users without
   /// privileges share one look in each heartbeat, for it walks all replicas and asks all of their homes.
-  control::Task<wire::StopCheck> check(uint32_t uid);
+  control::Task<control::StopCheck> check(uint32_t uid);
   /// Takes no new extents from now on, and calls `then` once a stop takes no last copy.
   control::Task<void> wait(std::function<void()> then);
   /// Calls `then` once it has logged what a stop takes, half a failure deadline later at most.
   control::Task<void> tell(std::function<void()> then);
   /// Of another daemon that looks at what its stop would take.
-  wire::ReplicaAnswer answer(const wire::ReplicaQuery& query) const;
+  control::ReplicaAnswer answer(const control::ReplicaQuery& query) const;
   /// A home has something for a session here that its records do not have.
   using Unknown =
       std::function<void(const std::shared_ptr<Session>&, const AllocationId&, std::vector<ExtentId>)>;
   void on_unknown(Unknown hook) { on_unknown_ = std::move(hook); }
 
  private:
-  struct Sibling {
-    ExtentId id;
-    std::string node;
-  };
-  /// A part with a replica on the node that asks; its others that were not given up.
-  struct Part {
-    ExtentId here;
-    std::vector<Sibling> others;
-  };
+  using Part = control::ReplicaAnswer::Part;
+  using Sibling = control::ReplicaAnswer::Sibling;
   struct Found {
     std::vector<ExtentId> last, unknown;
     std::set<std::string> unheard;  // nodes
@@ -66,7 +61,7 @@ class Stopper {
   /// Those of `allocation` with a living replica in `partition`.
   static void add_parts(const control::Allocation& allocation, uint32_t partition, std::vector<Part>& out);
   void add_parts_of_sessions(uint32_t partition, std::vector<Part>& out, bool& incomplete) const;
-  void answer_owned(const wire::ReplicaQuery& query, wire::ReplicaAnswer& out) const;
+  void answer_owned(const control::ReplicaQuery& query, control::ReplicaAnswer& out) const;
   /// Of what sessions have here, and nobody's record: what their daemons cannot rule out.
   control::Task<std::set<ExtentId>> ask_owners(std::set<ExtentId> owned);
   control::Task<Found> look();
@@ -77,17 +72,17 @@ class Stopper {
       uint32_t mode = 0, owner_uid = 0;
       uint64_t bytes = 0;
     };
-    wire::StopCheck figures;  // without names
+    control::StopCheck figures;  // without names
     std::vector<Named> named;
   };
   control::Task<std::shared_ptr<const Seen>> see();
-  control::Task<void> check_into(std::shared_ptr<std::optional<wire::StopCheck>> out);
+  control::Task<void> check_into(std::shared_ptr<std::optional<control::StopCheck>> out);
   /// S3. `found`: of the last look. True: it may end now.
-  control::Task<bool> may_end(wire::StopCheck& found);
+  control::Task<bool> may_end(control::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();
-  control::Task<void> ask(std::string node, wire::ReplicaQuery query, Result<wire::ReplicaAnswer>& out);
+  control::Task<void> ask(std::string node, control::ReplicaQuery query, Result<control::ReplicaAnswer>& out);
   /// Why the copies are not made, or are not yet. `held`: so many of the last copies have no name any more.
-  std::string what_it_waits_for(const wire::StopCheck& found, size_t held) const;
+  std::string what_it_waits_for(const control::StopCheck& found, size_t held) const;
 
   Core& core_;
   Home& home_;

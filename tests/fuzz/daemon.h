@@ -64,10 +64,10 @@ class Daemon {
         std::make_unique<node::Pages>(core_, *home_, *cluster_, *sessions_, *remaker_, *stopper_, servers_);
     service_ = std::make_unique<node::Service>(core_, *home_, *cluster_, *sessions_, *allocator_, *holds_,
                                                *copier_, *remaker_, *stopper_, *pages_);
-    cluster_->on_node([this](const wire::NodeView& node) { allocator_->node_appeared(node); });
-    cluster_->start([this](wire::NodeView& self) {
-      self.set_sessions(sessions_->count());
-      remaker_->tell_progress(self);
+    cluster_->on_node([this](const control::NodeInfo& node) { allocator_->node_appeared(node); });
+    cluster_->start([this](control::NodeInfo& self) {
+      self.sessions = sessions_->count();
+      self.copies = remaker_->progress();
     });
     remaker_->start();
   }
@@ -126,7 +126,7 @@ class Daemon {
     OCM_ASSERT(sessions_->count() == 0);
     OCM_ASSERT(cluster_->names() == 0);
     OCM_ASSERT(home_->extents() == 0);
-    OCM_ASSERT(home_->pool(Kind::kDram).bytes_used() == 0);
+    OCM_ASSERT(home_->pool(Kind::kDram).bytes_used == 0);
   }
 
   node::Home& home() { return *home_; }

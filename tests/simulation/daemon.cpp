@@ -216,8 +216,8 @@ void Daemon::start() {
   pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, servers_);
   service = std::make_unique<node::Service>(*core, *home, *cluster, *sessions, *allocator, *holds, *copier,
                                             *remaker, *stopper, *pages);
-  cluster->on_node([this](const wire::NodeView& node) { allocator->node_appeared(node); });
-  cluster->start([this](wire::NodeView& self) { self.set_sessions(sessions->count()); });
+  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->start([this](control::NodeInfo& self) { self.sessions = sessions->count(); });
   remaker->start();
   env->touch();
 }

@@ -13,7 +13,7 @@ namespace {
 /// its stop safe, it may be killed, and the bytes are there.
 std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   bool frozen = false, is_safe = false;
-  std::optional<wire::StopCheck> answer;
+  std::optional<control::StopCheck> answer;
   Script script(seed, broken, 6);
   World& world = script.world;
   world.on_state = [&](fault::State state) { frozen = frozen || state == fault::State::kReplicaFrozen; };
@@ -40,15 +40,15 @@ std::string frozen_is_the_last(uint64_t seed, const std::set<fault::Point>& brok
   const size_t dies = seed % 2 == 0 ? 5 : 2, stays = dies == 5 ? 2 : 5;
   world.kill(dies, true);
   const std::shared_ptr<Daemon> last = world.daemon(stays);
-  const auto ask = [](node::Stopper& stopper, std::optional<wire::StopCheck>& out) -> Task<void> {
+  const auto ask = [](node::Stopper& stopper, std::optional<control::StopCheck>& out) -> Task<void> {
     out = co_await stopper.check(0);
   };
   for (int i = 0; i < 400 && !is_safe; ++i) {
     last->env->start(ask(*last->stopper, answer));
     for (int ms = 0; ms < 8000 && !answer; ++ms) script.run_for_ms(1);
     if (!answer) return "it does not say whether it may stop\n";
-    if (answer->single_extents() != 0) world.violate("a replica is taken for something that has none");
-    is_safe = answer->last_parts() + answer->unknown_parts() == 0;
+    if (answer->single_extents != 0) world.violate("a replica is taken for something that has none");
+    is_safe = answer->takes_nothing();
     answer.reset();
     if (!is_safe) script.run_for_ms(10);
   }

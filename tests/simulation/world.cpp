@@ -526,7 +526,7 @@ void World::check_replicas(const control::Allocation& allocation) {
 
 void World::check_unused() {
   for (size_t node = 0; node < nodes_.size(); ++node) {
-    const uint64_t used = nodes_[node].daemon->home->pool(Kind::kDram).bytes_used();
+    const uint64_t used = nodes_[node].daemon->home->pool(Kind::kDram).bytes_used;
     if (used != 0) violate("W7: " + std::to_string(used) + " bytes are used on " + name_of(node));
     if (used != 0 && trace) tell_of_what_is_left(node);
     const control::Voter& voter = nodes_[node].daemon->cluster->quorum().voter();

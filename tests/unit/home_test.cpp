@@ -58,7 +58,7 @@ class HomeTest : public ::testing::Test {
                                           .replicated = layout == Layout::kReplicated};
     Result<ExtentDescriptor> out = Status(Code::kInternal, "it did not end at once");
     const auto run = [&]() -> control::Task<void> {
-      wire::PoolView pool;
+      control::PoolInfo pool;
       out = co_await home->reserve(request, pool);
     };
     loop.spawn(run());

@@ -9,24 +9,22 @@ namespace {
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kStart = 100 * kSecond;
 
-wire::NodeView node(const std::string& name, uint32_t partition, char incarnation = 'a') {
-  wire::NodeView out;
-  out.set_name(name);
-  out.set_partition(partition);
-  out.set_incarnation(std::string(16, incarnation));
-  out.set_control_address(name + ":1");
+NodeInfo node(const std::string& name, uint32_t partition, char incarnation = 'a') {
+  NodeInfo out;
+  out.name = name;
+  out.partition = partition;
+  out.incarnation.emplace().bytes.fill(static_cast<std::byte>(incarnation));
+  out.control_address = name + ":1";
   return out;
 }
 
 Membership table() { return Membership({}, 7); }
 
-uint32_t state_of(const Membership& m, const std::string& name, uint64_t now) {
-  wire::ClusterView view;
-  m.fill(view, now);
-  for (const auto& n : view.nodes()) {
-    if (n.name() == name) return n.state();
+NodeState state_of(const Membership& m, const std::string& name, uint64_t now) {
+  for (const NodeInfo& n : m.view(now).nodes) {
+    if (n.name == name) return n.state;
   }
-  return 0;
+  return {};
 }
 
 TEST(Membership, FirstHeartbeatJoins) {
@@ -34,31 +32,31 @@ TEST(Membership, FirstHeartbeatJoins) {
   const auto heard = m.heard(kStart, node("a", 5));
   ASSERT_TRUE(heard.is_ok());
   EXPECT_TRUE(heard.value().joined);
-  EXPECT_EQ(state_of(m, "a", kStart), 1u);
+  EXPECT_EQ(state_of(m, "a", kStart), NodeState::kAlive);
 }
 
 TEST(Membership, NodesOfOneClusterHaveOneFailureDeadline) {
   Membership m = table();
-  wire::NodeView other = node("b", 5);
-  other.set_failure_deadline_ms(15'000);
+  NodeInfo other = node("b", 5);
+  other.failure_deadline_ms = 15'000;
   const Status refused = m.heard(kStart, other).status();
   EXPECT_EQ(refused.code(), Code::kInvalidArgument);
   for (const char* told : {"b", "15000 ms", "3000 ms", "failure_deadline_ms"})
     EXPECT_NE(refused.message().find(told), std::string_view::npos) << refused.message();
-  other.set_failure_deadline_ms(3'000);
+  other.failure_deadline_ms = 3'000;
   EXPECT_TRUE(m.heard(kStart, other).is_ok());
 }
 
 TEST(Membership, SeedsAndACoordinatorDoNotMix) {
   for (const bool passes_on : {false, true}) {
     Membership m({.passes_on = passes_on}, 7);
-    wire::NodeView view = node("b", 5);
-    view.set_failure_deadline_ms(3'000);
-    view.set_passes_on(!passes_on);
+    NodeInfo view = node("b", 5);
+    view.failure_deadline_ms = 3'000;
+    view.passes_on = !passes_on;
     const Status refused = m.heard(kStart, view).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_NE(refused.message().find("seeds"), std::string_view::npos) << refused.message();
-    view.set_passes_on(passes_on);
+    view.passes_on = passes_on;
     EXPECT_TRUE(m.heard(kStart, view).is_ok());
   }
 }
@@ -67,9 +65,9 @@ TEST(Membership, SilenceMakesSuspectThenDead) {
   Membership m = table();
   ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
   EXPECT_TRUE(m.tick(kStart + 2 * kSecond).empty());
-  EXPECT_EQ(state_of(m, "a", kStart), 2u);
+  EXPECT_EQ(state_of(m, "a", kStart), NodeState::kSuspect);
   EXPECT_EQ(m.tick(kStart + 3 * kSecond), std::vector<std::string>{"a"});
-  EXPECT_EQ(state_of(m, "a", kStart), 3u);
+  EXPECT_EQ(state_of(m, "a", kStart), NodeState::kDead);
   EXPECT_TRUE(m.tick(kStart + 4 * kSecond).empty());
 }
 
@@ -105,8 +103,8 @@ TEST(Membership, ANewIncarnationEndsTheOldPartition) {
 TEST(Membership, TwoLivingNodesCannotShareAName) {
   Membership m = table();
   ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
-  wire::NodeView other = node("a", 6, 'b');
-  other.set_control_address("elsewhere:1");
+  NodeInfo other = node("a", 6, 'b');
+  other.control_address = "elsewhere:1";
   EXPECT_EQ(m.heard(kStart + 1, other).status().code(), Code::kExists);
   m.tick(kStart + 3 * kSecond);
   EXPECT_TRUE(m.heard(kStart + 3 * kSecond, other).is_ok());
@@ -130,19 +128,59 @@ TEST(Membership, MalformedViewsAreRefused) {
   EXPECT_EQ(m.heard(kStart, node("", 5)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(m.heard(kStart, node("a", 0)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(m.heard(kStart, node("a", 1u << 24)).status().code(), Code::kInvalidArgument);
-  wire::NodeView view = node("a", 5);
-  view.set_incarnation("short");
+  NodeInfo view = node("a", 5);
+  view.incarnation.reset();
   EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
+  view = node("a", 5);
+  view.addresses.resize(9);
+  EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
+  view = node("a", 5);
+  view.pools.resize(kKindsMax + 1);
+  EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
+  view = node("a", 5);
+  view.host_id.assign(129, 'x');
+  EXPECT_EQ(m.heard(kStart, view).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(m.nodes(), 0u);
+}
+
+TEST(Membership, AStateOfALaterVersionIsAlive) {
+  Membership m = table();
+  NodeInfo told = node("a", 5);
+  told.state = static_cast<NodeState>(9);
+  ASSERT_TRUE(m.heard(kStart, told).is_ok());
+  EXPECT_EQ(state_of(m, "a", kStart), NodeState::kAlive);
+  View view = m.view(kStart);
+  view.nodes[0].state = static_cast<NodeState>(9);
+  Membership next = table();
+  next.start_from(kStart, view, "");
+  EXPECT_EQ(state_of(next, "a", kStart), NodeState::kAlive);
+}
+
+TEST(Membership, ShowsAgesAndItsOwnStates) {
+  Membership m = table();
+  ASSERT_TRUE(m.heard(kStart, node("a", 5)).is_ok());
+  m.goodbye("a");
+  const View view = m.view(kStart + kSecond);
+  ASSERT_EQ(view.nodes.size(), 1u);
+  EXPECT_EQ(view.nodes[0].heartbeat_age_ns, kSecond);
+  EXPECT_EQ(view.nodes[0].state, NodeState::kDraining);
+  EXPECT_EQ(view.epoch, m.epoch());
+  EXPECT_EQ(view.run, 7u);
+  EXPECT_EQ(m.find("a")->state, NodeState::kDraining);
+  size_t nodes = 0;
+  m.each(kStart + kSecond, [&](const NodeInfo& node, uint64_t age_ns) {
+    ++nodes;
+    EXPECT_EQ(node.state, NodeState::kDraining);
+    EXPECT_EQ(age_ns, kSecond);
+  });
+  EXPECT_EQ(nodes, 1u);
 }
 
 TEST(Member, ANewCoordinatorRunWantsEverything) {
   Member member(3 * kSecond);
-  wire::ClusterView view;
-  view.set_cluster_id(7);
-  EXPECT_TRUE(member.replied(kStart, view));
-  EXPECT_FALSE(member.replied(kStart + 1, view));
-  view.set_cluster_id(8);
-  EXPECT_TRUE(member.replied(kStart + 2, view));
+  EXPECT_TRUE(member.replied(kStart, 7));
+  EXPECT_FALSE(member.replied(kStart + 1, 7));
+  EXPECT_TRUE(member.replied(kStart + 2, 8));
 }
 
 TEST(Member, TakesNothingFromARunThatItLeft) {
@@ -166,8 +204,7 @@ TEST(Membership, StartsFromTheViewOfTheCoordinatorBefore) {
   Membership before = table();
   for (const auto& [name, partition] : {std::pair("a", 5u), std::pair("b", 6u), std::pair("c", 7u)})
     ASSERT_TRUE(before.heard(kStart, node(name, partition)).is_ok());
-  wire::ClusterView view;
-  before.fill(view, kStart);
+  const View view = before.view(kStart);
   Membership m = table();
   const uint64_t now = 900 * kSecond;  // another clock
   m.start_from(now, view, "a");

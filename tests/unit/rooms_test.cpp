@@ -3,34 +3,24 @@
 
 #include <gtest/gtest.h>
 
-#include "control/membership.h"
-
 namespace ocm::control {
 namespace {
 
-void add_node(wire::ClusterView& view, const std::string& name, NodeState state, uint64_t total,
-              uint64_t used, uint64_t reclaiming = 0) {
-  auto& node = *view.add_nodes();
-  node.set_name(name);
-  node.set_state(static_cast<uint32_t>(state));
-  node.add_addresses()->set_fabric(1);
-  auto& pool = *node.add_pools();
-  pool.set_kind(0);
-  pool.set_bytes_total(total);
-  pool.set_bytes_used(used);
-  pool.set_bytes_reclaiming(reclaiming);
+PoolInfo pool(uint64_t total, uint64_t used, uint64_t reclaiming = 0) {
+  return {.bytes_total = total, .bytes_used = used, .bytes_reclaiming = reclaiming};
 }
 
-wire::PoolView pool(uint64_t total, uint64_t used, uint64_t reclaiming = 0) {
-  wire::PoolView out;
-  out.set_bytes_total(total);
-  out.set_bytes_used(used);
-  out.set_bytes_reclaiming(reclaiming);
-  return out;
+void add_node(View& view, const std::string& name, NodeState state, uint64_t total, uint64_t used,
+              uint64_t reclaiming = 0) {
+  NodeInfo& node = view.nodes.emplace_back();
+  node.name = name;
+  node.state = state;
+  node.addresses.push_back({static_cast<Fabric>(1), {}, {}});
+  node.pools.push_back(pool(total, used, reclaiming));
 }
 
 TEST(Rooms, AreThoseOfTheViewInItsOrder) {
-  wire::ClusterView view;
+  View view;
   add_node(view, "b", NodeState::kAlive, 100, 30, 10);
   add_node(view, "a", NodeState::kDead, 50, 0);
   Rooms rooms;
@@ -44,7 +34,7 @@ TEST(Rooms, AreThoseOfTheViewInItsOrder) {
   EXPECT_EQ(rooms.find("a"), 1u);
   EXPECT_FALSE(rooms.find("c"));
   EXPECT_TRUE(rooms.is_valid());
-  view.mutable_nodes()->DeleteSubrange(0, 1);
+  view.nodes.erase(view.nodes.begin());
   rooms.take(view);
   EXPECT_EQ(rooms.find("a"), 0u);
   EXPECT_FALSE(rooms.find("b"));
@@ -52,7 +42,7 @@ TEST(Rooms, AreThoseOfTheViewInItsOrder) {
 }
 
 TEST(Rooms, KnowWhatHomesSaidSince) {
-  wire::ClusterView view;
+  View view;
   add_node(view, "a", NodeState::kAlive, 100, 0);
   Rooms rooms;
   rooms.take(view);
@@ -69,10 +59,25 @@ TEST(Rooms, KnowWhatHomesSaidSince) {
   rooms.note_pool("gone", pool(100, 1));
   rooms.note_freed("gone", Kind::kDram, 1);
   rooms.note_freed("a", static_cast<Kind>(1u << 20), 1);  // of another daemon's record
-  wire::PoolView unknown = pool(5, 5);
-  unknown.set_kind(99);
+  PoolInfo unknown = pool(5, 5);
+  unknown.kind = static_cast<Kind>(99);
   rooms.note_pool("a", unknown);
   EXPECT_EQ(rooms.all()[0].bytes_total[0], 100u);
+}
+
+TEST(Rooms, OverlookWhatALaterVersionHas) {
+  View view;
+  add_node(view, "a", static_cast<NodeState>(9), 100, 0);
+  view.nodes[0].addresses.push_back({static_cast<Fabric>(200), {}, {}});
+  view.nodes[0].addresses.push_back({static_cast<Fabric>(31), {}, {}});
+  view.nodes[0].pools.push_back(pool(7, 7));
+  view.nodes[0].pools.back().kind = static_cast<Kind>(0xff);
+  Rooms rooms;
+  rooms.take(view);
+  EXPECT_FALSE(rooms.all()[0].usable) << "nobody knows whether it takes extents";
+  EXPECT_EQ(rooms.all()[0].fabrics, 2u | 1u << 31) << "a bit for each number that has one";
+  EXPECT_EQ(rooms.all()[0].bytes_total[0], 100u);
+  EXPECT_EQ(rooms.all()[0].bytes_used[0], 0u);
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+// Views in messages. What comes from outside is read here once, and says what it said: whether a node may be what it claims
+// is for Membership::heard().
+//
+// Threads: any. Pure.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "control.pb.h"
+#include "control/view.h"
+#include "wire/convert.h"
+
+namespace ocm::control {
+
+/// A number of a message as one of an enum of one byte. One that does not fit is of no version, and becomes 255, which none
+/// has either.
+template <class Enum>
+Enum enum_from(uint32_t number) {
+  static_assert(std::is_same_v<std::underlying_type_t<Enum>, uint8_t>);
+  return static_cast<Enum>(std::min<uint32_t>(number, 0xff));
+}
+static_assert(!is_kind(0xff) && !is_fabric(0xff));
+
+PoolInfo from_wire(const wire::PoolView& message);
+void to_wire(const PoolInfo& pool, wire::PoolView& out);
+
+/// Of a NodeView or Stats.
+template <class Message>
+CopyProgress copies_from(const Message& message) {
+  return {.replicas_waiting = message.replicas_waiting(),
+          .replica_bytes = message.replica_bytes(),
+          .replica_bytes_copied = message.replica_bytes_copied(),
+          .replicas_left = message.replicas_left(),
+          .replicas_wanted = message.replicas_wanted()};
+}
+template <class Message>
+void copies_to(const CopyProgress& copies, Message& out) {
+  out.set_replicas_waiting(copies.replicas_waiting);
+  out.set_replica_bytes(copies.replica_bytes);
+  out.set_replica_bytes_copied(copies.replica_bytes_copied);
+  out.set_replicas_left(copies.replicas_left);
+  out.set_replicas_wanted(copies.replicas_wanted);
+}
+
+/// Former runs whose incarnation has another length than 16 bytes are left out: they are no voter's.
+template <class Runs>
+std::vector<RememberedRun> remembered_from(const Runs& messages) {
+  std::vector<RememberedRun> out;
+  out.reserve(static_cast<size_t>(messages.size()));
+  for (const wire::RememberedRun& one : messages) {
+    RememberedRun run{{}, one.council()};
+    if (wire::read_id(one.incarnation(), run.incarnation)) out.push_back(run);
+  }
+  return out;
+}
+
+/// An incarnation of another length than 16 bytes is none.
+NodeInfo from_wire(const wire::NodeView& message);
+/// `out` is empty.
+void to_wire(const NodeInfo& node, wire::NodeView& out);
+
+/// The council that travels with it is no part of it.
+View from_wire(const wire::ClusterView& message);
+/// `out` is empty.
+void to_wire(const View& view, wire::ClusterView& out);
+
+}  // namespace ocm::control
