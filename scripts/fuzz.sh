@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 what=${1:-60}
 shift || true
 scripts/need.sh clang libclang-rt-14-dev
-if [ $# -eq 0 ]; then set -- frame control units catalogue config connection program node; fi
+if [ $# -eq 0 ]; then set -- frame control values units catalogue config connection program node; fi
 scripts/build.sh fuzz "${@/%/_fuzz}"
 folder=build/fuzz/tests/fuzz
 found=${OCM_FUZZ_CORPUS:-.cache/fuzz}
