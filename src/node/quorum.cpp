@@ -64,7 +64,7 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
   wire::Envelope out;
   switch (request.body_case()) {
     case wire::Envelope::kLeaseVote:
-      control::to_wire(grant(control::from_wire(request.lease_vote())), *out.mutable_lease_granted());
+      control::to_wire(answer_vote(control::from_wire(request.lease_vote())), *out.mutable_lease_granted());
       return out;
     case wire::Envelope::kLoseReplica: {
       const auto step = control::from_wire(request.lose_replica());
@@ -79,18 +79,20 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
       return out;
     }
     case wire::Envelope::kSealCouncil: {
-      const auto promise = seal_own(control::from_wire(request.seal_council()));
-      if (!promise.is_ok()) return promise.status();
-      control::to_wire(promise.value(), *out.mutable_council_promise());
+      const auto promised = answer_seal(control::from_wire(request.seal_council()));
+      if (!promised.is_ok()) return promised.status();
+      control::to_wire(promised.value(), *out.mutable_council_promise());
       return out;
     }
-    case wire::Envelope::kProposeCouncil: return accept_own(control::from_wire(request.propose_council()));
-    case wire::Envelope::kInstallCouncil: return install_own(control::from_wire(request.install_council()));
+    case wire::Envelope::kProposeCouncil:
+      return answer_proposal(control::from_wire(request.propose_council()));
+    case wire::Envelope::kInstallCouncil:
+      return answer_install(control::from_wire(request.install_council()));
     default: return Status(Code::kProtocol, "not a request to a voter");
   }
 }
 
-control::LeaseGrant Quorum::grant(const control::LeaseVote& request) {
+control::LeaseGrant Quorum::answer_vote(const control::LeaseVote& request) {
   control::LeaseGrant out = voter_->grant(core_.now_ns(), request);
   if (!core_.passes_on()) return out;
   out.run = own_run();
@@ -101,17 +103,17 @@ control::LeaseGrant Quorum::grant(const control::LeaseVote& request) {
   return out;
 }
 
-Result<control::CouncilPromise> Quorum::seal_own(const control::SealRequest& request) {
+Result<control::CouncilPromise> Quorum::answer_seal(const control::SealRequest& request) {
   if (auto former = memory_.seal(request)) return std::move(*former);
   return voter_->seal(core_.now_ns(), request);
 }
 
-Status Quorum::accept_own(control::Proposal proposal) {
+Status Quorum::answer_proposal(control::Proposal proposal) {
   if (const auto former = memory_.accept(proposal)) return *former;
   return voter_->accept(std::move(proposal));
 }
 
-Status Quorum::install_own(control::MadeCouncil made) {
+Status Quorum::answer_install(control::MadeCouncil made) {
   if (const auto former = memory_.install(made)) return *former;
   const Status status = voter_->install(core_.now_ns(), std::move(made));
   if (!status.is_ok()) return status;

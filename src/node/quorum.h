@@ -139,10 +139,11 @@ class Quorum {
   void leader_changed();
   control::Reply answer(const wire::Envelope& request);
   control::Reply answer_as_voter(const wire::Envelope& request);
-  control::LeaseGrant grant(const control::LeaseVote& request);
-  Result<control::CouncilPromise> seal_own(const control::SealRequest& request);
-  Status accept_own(control::Proposal proposal);
-  Status install_own(control::MadeCouncil made);
+  control::LeaseGrant answer_vote(const control::LeaseVote& request);
+  /// As the voter of a former run if it is for that (Q9), else of this one.
+  Result<control::CouncilPromise> answer_seal(const control::SealRequest& request);
+  Status answer_proposal(control::Proposal proposal);
+  Status answer_install(control::MadeCouncil made);
   /// Stands for the seat if it is time to.
   void seek_seat();
   /// The convener goes on from the council that this node votes in.
