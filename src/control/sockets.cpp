@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "os/address.h"
 #include "os/lookup.h"
 #include "os/rights.h"

@@ -90,8 +90,7 @@ void Remaker::settle_plans() {
   for (const auto* plans : {&home_.plans(), &std::as_const(spare_plans_)}) {
     for (const auto& [id, plan] : *plans) {
       const control::NodeInfo* leads = cluster_.find_partition(plan.give.part.was.address.partition());
-      if (leads == nullptr || leads->state == control::NodeState::kDead || is_in_force(plan))
-        over[id] = plan;
+      if (leads == nullptr || leads->state == control::NodeState::kDead || is_in_force(plan)) over[id] = plan;
     }
   }
   for (size_t i = 0; i < over.size() && settling_.size() < kAtOnceMax; ++i) {

@@ -320,8 +320,7 @@ std::string status_json(const control::Stats& stats, const control::View& view, 
       .raw("nodes", list(view.nodes, node_json))
       .raw("fabrics", list(stats.fabrics, fabric_json));
   if (names != nullptr) {
-    out.raw("sessions", list(stats.sessions, session_json))
-        .raw("names", list(names->entries, name_json));
+    out.raw("sessions", list(stats.sessions, session_json)).raw("names", list(names->entries, name_json));
   }
   return out.done() + "\n";
 }
