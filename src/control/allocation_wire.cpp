@@ -66,11 +66,15 @@ Result<Allocation> from_wire(const wire::Allocation& message) {
   if (message.kind() > UINT8_MAX) return Status(Code::kInvalidArgument, "unknown kind");
   if (message.layout() > static_cast<uint32_t>(Layout::kSequence))
     return Status(Code::kInvalidArgument, "unknown layout");
+  return extents_of(message);
+}
+
+Allocation extents_of(const wire::Allocation& message) {
   Allocation out;
   out.id = id_from<AllocationId>(message.allocation_id());
   out.bytes_total = message.bytes_total();
-  out.kind = static_cast<Kind>(message.kind());
-  out.layout = static_cast<Layout>(message.layout());
+  out.kind = wire::enum_from<Kind>(message.kind());
+  out.layout = wire::enum_from<Layout>(message.layout());
   out.chunk_bytes = message.chunk_bytes();
   read_extents(message.extents(), out.extents);
   out.access = access_from(message.access());
@@ -150,10 +154,9 @@ Result<GivenReplica> from_wire(const wire::GiveReplica& message) {
   out.part = from_wire(message.part());
   SessionId session;
   Incarnation incarnation;
-  if (wire::read_id(message.session_id(), session) &&
-      wire::read_id(message.owner_incarnation(), incarnation) &&
+  if (wire::read_id(message.session_id(), session)) out.session = session;
+  if (out.session != SessionId() && wire::read_id(message.owner_incarnation(), incarnation) &&
       check_node_name(message.owner_node()).is_ok()) {
-    out.session = session;
     out.owner_node = message.owner_node();
     out.owner_incarnation = incarnation;
   }

@@ -16,6 +16,8 @@ void to_wire(const Allocation& allocation, wire::Allocation& out);
 /// An id of another length than 16 bytes is read as none; what must hold of a sequence is check_parts()'s.
 /// Errors: kInvalidArgument (an unknown kind or layout).
 Result<Allocation> from_wire(const wire::Allocation& message);
+/// The same of one that is only taken back, whatever its kind and layout are.
+Allocation extents_of(const wire::Allocation& message);
 void to_wire(const NameList& list, wire::NameList& out);
 
 void to_wire(const PartMoved& part, wire::PartMoved& out);

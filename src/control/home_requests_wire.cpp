@@ -145,9 +145,9 @@ Result<PublishRequest> from_wire(const wire::PublishRequest& message) {
   out.name = message.name();
   out.mode = message.mode();
   OCM_TRY_ASSIGN(out.allocation, from_wire(message.allocation()));
-  (void)read_id(message.session_id(), out.session);
-  out.owner_node = message.owner_node();
-  (void)read_id(message.owner_incarnation(), out.owner_incarnation);
+  if (read_id(message.session_id(), out.session) &&
+      read_id(message.owner_incarnation(), out.owner_incarnation))
+    out.owner_node = message.owner_node();
   out.order = message.order();
   return out;
 }
@@ -168,14 +168,18 @@ void to_wire(const NameChange& change, wire::PublishExtents& out) {
 
 Result<NameChange> from_wire(const wire::PublishExtents& message) {
   NameChange out;
-  OCM_TRY_ASSIGN(out.allocation, from_wire(message.allocation()));
   out.remove = message.remove();
   out.undo = message.undo();
+  out.former = message.former();
+  if (out.remove || out.undo || out.former) {
+    out.allocation = extents_of(message.allocation());
+  } else {
+    OCM_TRY_ASSIGN(out.allocation, from_wire(message.allocation()));
+  }
   if (read_id(message.session_id(), out.session) &&
       read_id(message.owner_incarnation(), out.owner_incarnation))
     out.owner_node = message.owner_node();
   out.attempt = message.attempt();
-  out.former = message.former();
   out.coordinator_run = message.coordinator_run();
   return out;
 }

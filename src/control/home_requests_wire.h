@@ -27,7 +27,7 @@ void to_wire(const PublishRequest& request, wire::PublishRequest& out);
 /// Errors: those of its allocation.
 Result<PublishRequest> from_wire(const wire::PublishRequest& message);
 void to_wire(const NameChange& change, wire::PublishExtents& out);
-/// Errors: those of its allocation.
+/// Errors: those of its allocation, where a name is given.
 Result<NameChange> from_wire(const wire::PublishExtents& message);
 
 }  // namespace ocm::control

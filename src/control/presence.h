@@ -63,7 +63,7 @@ class Presence {
           return it != heard_.end() && !it->second.run.may_promise(voter, council);
         }));
     OCM_DASSERT(ended <= council.voters.size());
-    return council.voters.size() > 0 && 2 * (council.voters.size() - ended) <= council.voters.size();
+    return !council.voters.empty() && 2 * (council.voters.size() - ended) <= council.voters.size();
   }
   bool heard_lately(uint64_t now_ns, const VoterInfo& node) const {
     const auto it = heard_.find(node.name);

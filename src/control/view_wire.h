@@ -14,14 +14,7 @@
 
 namespace ocm::control {
 
-/// A number of a message as one of an enum of one byte. One that does not fit is of no version, and becomes 255, which none
-/// has either.
-template <class Enum>
-Enum enum_from(uint32_t number) {
-  static_assert(std::is_same_v<std::underlying_type_t<Enum>, uint8_t>);
-  return static_cast<Enum>(std::min<uint32_t>(number, 0xff));
-}
-static_assert(!is_kind(0xff) && !is_fabric(0xff));
+using wire::enum_from;
 
 PoolInfo from_wire(const wire::PoolView& message);
 void to_wire(const PoolInfo& pool, wire::PoolView& out);

@@ -389,6 +389,7 @@ bool Quorum::come_to(const control::Council& council) {
 }
 
 void Quorum::saw(const control::Council& council) {
+  if (council.id != 0 && !control::is_council(council)) return;
   if (is_dead(council)) {
     // Of two on one chain each continues the other.
     const bool later = council.number > holder_.council().number;

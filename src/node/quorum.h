@@ -228,7 +228,7 @@ class Quorum {
   control::Council stranger_;           // that this node's home cannot come to, as told last
   uint64_t stranger_since_ns_ = 0;      // since when nobody began another chain of councils
   std::set<uint64_t> strangers_;        // those of them that were told
-  uint32_t replicas_freed_before_ = 0;  // wire::NodeView
+  uint32_t replicas_freed_before_ = 0;  // control::NodeInfo
   uint64_t taken_for_over_ns_ = 0;      // last: R8 of control/loss.h
   const uint64_t started_ns_ = core_.now_ns();
   std::map<std::string, std::pair<control::Incarnation, control::Council>> reported_;  // by name

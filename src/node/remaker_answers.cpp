@@ -27,7 +27,8 @@ void Remaker::enter(PeerHandlers& handlers) {
   });
   handlers.on_now(Body::kPlanPart, [this](const std::string&, const wire::Envelope& request) -> Reply {
     auto read = control::from_wire(request.plan_part());
-    return read.is_ok() ? plan(std::move(read).value()) : read.status();
+    if (!read.is_ok()) return read.status();
+    return plan(std::move(read).value());
   });
   handlers.on_now(Body::kSessionAt, [this](const std::string&, const wire::Envelope& request) {
     return note_home(request.session_at());

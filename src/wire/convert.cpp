@@ -5,10 +5,8 @@ namespace ocm::wire {
 std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message) {
   std::vector<ocm::FabricAddress> out;
   out.reserve(static_cast<size_t>(message.size()));
-  for (const FabricAddress& address : message) {
-    if (!is_fabric(address.fabric())) continue;  // of a later version
-    out.push_back({static_cast<Fabric>(address.fabric()), address.address(), address.key()});
-  }
+  for (const FabricAddress& address : message)
+    out.push_back({enum_from<Fabric>(address.fabric()), address.address(), address.key()});
   return out;
 }
 
@@ -28,7 +26,7 @@ ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message) {
   out.bytes = message.bytes();
   (void)read_id(message.capability(), out.capability);
   out.node = message.node();
-  out.kind = static_cast<Kind>(message.kind());
+  out.kind = enum_from<Kind>(message.kind());
   out.slot = message.slot();
   out.unmapped = message.unmapped();
   out.addresses = addresses_from(message.addresses());

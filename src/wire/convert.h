@@ -4,6 +4,7 @@
 // Threads: any. Pure.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -62,12 +63,21 @@ void add_refs(const Ids& ids, google::protobuf::RepeatedPtrField<ExtentRef>& out
   for (const ExtentId& id : ids) set_ref(id, *out.Add());
 }
 
+/// A number of a message as one of an enum of one byte. One that does not fit is of no version, and becomes 255, which is
+/// no kind and no fabric either.
+template <class Enum>
+Enum enum_from(uint32_t number) {
+  static_assert(std::is_same_v<std::underlying_type_t<Enum>, uint8_t>);
+  return static_cast<Enum>(std::min<uint32_t>(number, 0xff));
+}
+static_assert(!is_kind(0xff) && !is_fabric(0xff));
+
 using FabricAddressFields = google::protobuf::RepeatedPtrField<FabricAddress>;
-/// Without those of fabrics that this version does not know.
+/// Those of fabrics that this version does not know, too: others may.
 std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message);
 void addresses_to(const std::vector<ocm::FabricAddress>& addresses, FabricAddressFields& message);
 
-/// A capability of another length than 16 bytes is read as zeros, which opens nothing; a kind is not checked here.
+/// A capability of another length than 16 bytes is read as zeros, which opens nothing; a kind may be unknown.
 ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message);
 void descriptor_to(const ocm::ExtentDescriptor& descriptor, ExtentDescriptor& message);
 

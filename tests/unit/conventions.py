@@ -8,6 +8,7 @@
 - A header, or a source without one, opens with its idea; a file has at most 800 lines.
 - Where daemons think, time, randomness and threads come from their environment (control/env.h): else no simulation
   could run them.
+- Messages live at the doors: what decides in src/control knows none, and no header of a daemon keeps one.
 - No co_await inside ?: - GCC 12 destroys its operands twice.
 - A fabric is named in its folder and its line of include/oncilla/fabrics.h, and nowhere else: it joins by these alone.
 - So is a kind of memory, in src/memory and include/oncilla/kinds.h; but dram is what is meant where nothing is said.
@@ -60,6 +61,10 @@ REAL_FILES = {f"src/{name}" for name in (
     "control/asio.cpp", "control/loop.h", "control/loop.cpp", "control/rpc.h", "control/rpc.cpp", "control/sockets.h",
     "control/sockets.cpp", "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h", "node/http.cpp",
     "node/node.cpp", "node/proof.h", "node/proof.cpp", "node/side_threads.h")}
+# What may know messages in src/control: converters, and what carries them. And how a header would keep one.
+MESSAGES = re.compile(r"\bwire::|\bcontrol\.pb\.h")
+DOORS_OF_CONTROL = re.compile(r"src/control/(\w+_wire\.(h|cpp)|rpc\.(h|cpp)|link\.h)")
+KEPT_MESSAGE = re.compile(r"^\s*(?:[\w:]+<[^()]*)?wire::\w+[^()]*\s\w+_(?:\{.*\})?;")
 # One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
 # programs of its host, and loads and stores in it, to which an interface would cost more than they do.
 LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.M)
@@ -237,6 +242,10 @@ def main() -> int:
                 faults.append(f"{where}:{number}: co_await inside ?: (GCC 12); write if/else")
             if room in {"control", "node"} and where not in REAL_FILES and REAL.search(line):
                 faults.append(f"{where}:{number}: take it from the environment (control/env.h)")
+            if room == "control" and MESSAGES.search(COMMENT.sub("", line)) and not DOORS_OF_CONTROL.fullmatch(where):
+                faults.append(f"{where}:{number}: messages are read and written in src/control/*_wire.*")
+            if where.startswith("src/node/") and path.suffix == ".h" and KEPT_MESSAGE.match(line):
+                faults.append(f"{where}:{number}: keep a value of src/control, not the message")
             match = INCLUDE.match(line)
             if not match:
                 continue
