@@ -364,7 +364,8 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
   }
   // One record serves all handles: each has its own access, the record the highest of them.
   const auto known = session->allocations.find(id);
-  if (known == session->allocations.end()) {
+  const bool is_new = known == session->allocations.end();
+  if (is_new) {
     HeldAllocation fresh{found, false, 0, 1, {}};
     fresh.record = std::move(charged).value();
     session->allocations.put(id, std::move(fresh));
@@ -373,7 +374,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     const bool whole = session->allocations.take_grant(known, found);
     if (!whole) (void)co_await remaker_.follow(session, id);
   }
-  Reply out = allocation_reply(*session, found, false);
+  Reply out = allocation_reply(*session, found, is_new);
   if (hold) out.message.mutable_allocation()->set_hold_id(id_field(held));
   co_return out;
 }
