@@ -1,5 +1,6 @@
 #include "control/allocation_wire.h"
 
+#include "base/assert.h"
 #include "control/membership.h"
 
 namespace ocm::control {
@@ -41,7 +42,13 @@ PlacedExtent from_wire(const wire::ExtentDescriptor& message) {
   return out;
 }
 
+static_assert(static_cast<uint32_t>(Access::kRead) == 1 && static_cast<uint32_t>(Access::kReadWrite) == 3);
+static_assert(static_cast<uint32_t>(Layout::kSequence) == 3, "the last that a message may say");
+
+// Each writes into an empty message: what repeats is added to it.
+
 void to_wire(const Allocation& allocation, wire::Allocation& out) {
+  OCM_DASSERT(out.extents().empty() && out.homes().empty() && out.part_bytes().empty());
   if (allocation.has_id()) out.set_allocation_id(id_field(allocation.id));
   out.set_bytes_total(allocation.bytes_total);
   out.set_kind(static_cast<uint32_t>(allocation.kind));
@@ -90,6 +97,7 @@ Allocation extents_of(const wire::Allocation& message) {
 }
 
 void to_wire(const NameList& list, wire::NameList& out) {
+  OCM_DASSERT(out.allocations().empty() && list.entries.size() <= kNamesListedMax);
   for (const NameList::Entry& entry : list.entries) {
     wire::Allocation& told = *out.add_allocations();
     told.set_name(entry.name);
@@ -107,6 +115,7 @@ void to_wire(const NameList& list, wire::NameList& out) {
 }
 
 void to_wire(const PartMoved& part, wire::PartMoved& out) {
+  OCM_DASSERT(out.now().empty() && out.former().empty() && out.peers().empty());
   wire::set_ref(part.was, *out.mutable_was());
   for (const PlacedExtent& extent : part.now) to_wire(extent, *out.add_now());
   out.set_epoch(part.epoch);
@@ -129,6 +138,7 @@ PartMoved from_wire(const wire::PartMoved& message) {
 }
 
 void to_wire(const GivenReplica& give, wire::GiveReplica& out) {
+  OCM_DASSERT(out.holds().empty() && out.instead_of().empty());
   wire::set_ref(give.replica, *out.mutable_replica());
   to_wire(give.part, *out.mutable_part());
   if (give.session != SessionId()) {
@@ -175,6 +185,8 @@ Result<GivenReplica> from_wire(const wire::GiveReplica& message) {
 }
 
 void to_wire(const PlannedPart& plan, wire::PlanPart& out) {
+  OCM_DASSERT(out.of().empty() && out.lost().empty());
+  OCM_DASSERT(plan.lost.size() <= plan.of.size());
   wire::set_ref(plan.replica, *out.mutable_replica());
   to_wire(plan.give, *out.mutable_give());
   add_refs(plan.of, *out.mutable_of());

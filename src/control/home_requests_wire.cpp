@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/limits.h"
 #include "control/allocation_wire.h"
 #include "control/membership.h"
@@ -14,6 +15,8 @@ using wire::id_from;
 using wire::read_id;
 
 void to_wire(const ReserveRequest& request, wire::ReserveRequest& out) {
+  OCM_DASSERT(check_node_name(request.owner_node).is_ok());
+  OCM_DASSERT(request.session != SessionId() && request.allocation != AllocationId());
   out.set_session_id(id_field(request.session));
   out.set_owner_node(request.owner_node);
   out.set_owner_incarnation(id_field(request.owner_incarnation));
@@ -48,6 +51,8 @@ Result<ExtentDescriptor> made_extent(const wire::Reserved& reply, const std::str
 }
 
 void to_wire(const ReleaseRequest& request, wire::ReleaseRequest& out) {
+  OCM_DASSERT(out.more().empty() && out.parts().empty() && out.instead_of().empty());
+  OCM_DASSERT(request.extent != ExtentId() || request.allocation != AllocationId());
   if (request.session != SessionId()) out.set_session_id(id_field(request.session));
   wire::set_ref(request.extent, out);
   if (request.extent != ExtentId()) out.set_capability(id_field(request.capability));
@@ -76,6 +81,7 @@ Result<ReleaseRequest> from_wire(const wire::ReleaseRequest& message) {
 }
 
 void to_wire(const HoldRequest& request, wire::HoldRequest& out) {
+  OCM_DASSERT(out.extents().empty() && check_node_name(request.by.node).is_ok());
   out.set_session_id(id_field(request.by.session));
   out.set_owner_node(request.by.node);
   out.set_owner_incarnation(id_field(request.by.incarnation));
@@ -105,6 +111,7 @@ void end_to_wire(const SessionId& session, const HoldId& hold, wire::HoldRequest
 }
 
 void to_wire(const SessionExtents& held, wire::SessionExtents& out) {
+  OCM_DASSERT(out.extents().empty() && out.hold_ids().empty());
   for (const SessionExtents::Owned& one : held.extents) {
     wire::SessionExtents::Owned& told = *out.add_extents();
     told.set_allocation_id(id_field(one.allocation));
@@ -126,10 +133,12 @@ SessionExtents from_wire(const wire::SessionExtents& message) {
   for (const std::string& field : message.hold_ids()) {
     if (HoldId hold; read_id(field, hold)) out.holds.push_back(hold);
   }
+  OCM_DASSERT(out.extents.size() <= static_cast<size_t>(message.extents_size()));
   return out;
 }
 
 void to_wire(const PublishRequest& request, wire::PublishRequest& out) {
+  OCM_DASSERT(request.allocation.has_id());
   out.set_name(request.name);
   out.set_mode(request.mode);
   out.set_allocation_id(id_field(request.allocation.id));
@@ -153,6 +162,7 @@ Result<PublishRequest> from_wire(const wire::PublishRequest& message) {
 }
 
 void to_wire(const NameChange& change, wire::PublishExtents& out) {
+  OCM_DASSERT(!(change.remove && change.undo) && !(change.former && (change.remove || change.undo)));
   to_wire(change.allocation, *out.mutable_allocation());
   out.set_remove(change.remove);
   out.set_undo(change.undo);

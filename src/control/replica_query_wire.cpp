@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "wire/convert.h"
 
 namespace ocm::control {
@@ -22,6 +23,7 @@ ReplicaQuery from_wire(const wire::ReplicaQuery& message) {
 }
 
 void to_wire(const ReplicaQuery& query, wire::ReplicaQuery& out) {
+  OCM_DASSERT(out.replicas().empty() && out.owned().empty());
   out.set_partition(query.partition);
   wire::add_refs(query.replicas, *out.mutable_replicas());
   out.set_witness(query.witness);
@@ -48,6 +50,7 @@ ReplicaAnswer from_wire(const wire::ReplicaAnswer& message) {
 }
 
 void to_wire(const ReplicaAnswer& answer, wire::ReplicaAnswer& out) {
+  OCM_DASSERT(out.parts().empty() && out.living().empty() && out.unsure().empty());
   for (const ReplicaAnswer::Part& part : answer.parts) {
     wire::ReplicaAnswer::Part& told = *out.add_parts();
     wire::set_ref(part.here, *told.mutable_here());

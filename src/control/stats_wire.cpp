@@ -1,5 +1,6 @@
 #include "control/stats_wire.h"
 
+#include "base/assert.h"
 #include "control/view_wire.h"
 
 namespace ocm::control {
@@ -78,6 +79,7 @@ Stats from_wire(const wire::Stats& message) {
 }
 
 void to_wire(const Stats& stats, wire::Stats& out) {
+  OCM_DASSERT(out.fabrics().empty() && out.sessions().empty() && out.pools().empty());
   out.set_node(stats.node);
   out.set_at_ns(stats.at_ns);
   out.set_extents(stats.extents);

@@ -1,5 +1,7 @@
 #include "control/view_wire.h"
 
+#include "base/assert.h"
+
 namespace ocm::control {
 
 PoolInfo from_wire(const wire::PoolView& message) {
@@ -46,6 +48,7 @@ NodeInfo from_wire(const wire::NodeView& message) {
 }
 
 void to_wire(const NodeInfo& node, wire::NodeView& out) {
+  OCM_DASSERT(out.pools().empty() && out.remembered().empty());  // what repeats is added
   out.set_name(node.name);
   out.set_partition(node.partition);
   out.set_state(static_cast<uint32_t>(node.state));
@@ -83,6 +86,7 @@ View from_wire(const wire::ClusterView& message) {
 }
 
 void to_wire(const View& view, wire::ClusterView& out) {
+  OCM_DASSERT(out.nodes().empty());
   out.set_epoch(view.epoch);
   out.set_coordinator(view.coordinator);
   out.set_self(view.self);

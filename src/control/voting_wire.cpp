@@ -44,6 +44,7 @@ void councils_to(const std::vector<Council>& councils,
 }
 
 void losses_to(const LossState& losses, wire::VoterState& out) {
+  OCM_DASSERT(out.votes().empty() && out.parts().empty());
   for (const auto& [partition, left_ns] : losses.votes_ns) {
     auto& vote = *out.add_votes();
     vote.set_partition(partition);
@@ -94,6 +95,7 @@ LossState losses_from(const wire::VoterState& message) {
     added.accepted_at = ballot_from(part.accepted_at());
     added.accepted = id_of(part.accepted());
     added.uid = part.uid();
+    OCM_DASSERT(added.lost.size() < added.replicas.size());  // R2 of loss.h
   }
   return out;
 }
@@ -112,6 +114,7 @@ SeatsLeft seats_from(const wire::VoterState& message) {
 }  // namespace
 
 void to_wire(const LossRequest& request, uint64_t council, wire::LoseReplica& out) {
+  OCM_DASSERT(out.part().empty() && out.lost().empty() && out.over().empty());
   out.set_council_id(council);
   out.set_phase(static_cast<uint32_t>(request.phase));
   add_refs(request.part, *out.mutable_part());

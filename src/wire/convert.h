@@ -72,6 +72,8 @@ Enum enum_from(uint32_t number) {
 }
 static_assert(!is_kind(0xff) && !is_fabric(0xff));
 
+static_assert(sizeof(Capability) == 16 && sizeof(Incarnation) == 16, "as read_id() takes them");
+
 using FabricAddressFields = google::protobuf::RepeatedPtrField<FabricAddress>;
 /// Those of fabrics that this version does not know, too: others may.
 std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message);

@@ -176,14 +176,15 @@ TEST(RequestsToHomes, ComeBackWhole) {
   publish.order = 5;
   expect_whole<wire::PublishRequest>(publish);
   expect_whole<wire::PublishExtents>(NameChange{.allocation = full_allocation(),
-                                                .remove = true,
                                                 .undo = true,
                                                 .session = filled<SessionId>('s'),
                                                 .owner_node = "n1",
                                                 .owner_incarnation = filled<Incarnation>('i'),
                                                 .attempt = 9,
-                                                .former = true,
                                                 .coordinator_run = 11});
+  for (const bool remove : {true, false})
+    expect_whole<wire::PublishExtents>(
+        NameChange{.allocation = full_allocation(), .remove = remove, .former = !remove});
   SessionExtents held;
   held.extents.push_back({filled<AllocationId>('a'), placed(4096)});
   held.holds.push_back(filled<HoldId>('h'));
