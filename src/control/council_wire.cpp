@@ -37,17 +37,20 @@ void to_wire(const RememberedRun& run, wire::RememberedRun& out) {
   out.set_council(run.council);
 }
 
-VoterRun voter_run_from(const std::string& incarnation,
-                        const google::protobuf::RepeatedPtrField<wire::RememberedRun>& remembered) {
-  VoterRun out;
-  (void)wire::read_id(incarnation, out.incarnation);
-  const int count = std::min(remembered.size(), static_cast<int>(kRememberedRunsMax));
-  out.remembered.reserve(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    RememberedRun run{{}, remembered.Get(i).council()};
-    if (wire::read_id(remembered.Get(i).incarnation(), run.incarnation)) out.remembered.push_back(run);
+std::vector<RememberedRun> remembered_from(const RememberedRuns& messages, size_t most) {
+  std::vector<RememberedRun> out;
+  const size_t count = std::min(static_cast<size_t>(messages.size()), most);
+  out.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const wire::RememberedRun& one = messages.Get(static_cast<int>(i));
+    RememberedRun run{{}, one.council()};
+    if (wire::read_id(one.incarnation(), run.incarnation)) out.push_back(run);
   }
   return out;
+}
+
+VoterRun voter_run_from(const std::string& incarnation, const RememberedRuns& remembered) {
+  return {wire::id_from<Incarnation>(incarnation), remembered_from(remembered, kRememberedRunsMax)};
 }
 
 void to_wire(const Leader& leader, wire::Leader& out) {

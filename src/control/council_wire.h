@@ -4,6 +4,8 @@
 // Threads: any. Pure.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,11 @@ void to_wire(const Council& council, wire::Council& out);
 Council from_wire(const wire::Council& message);
 
 void to_wire(const RememberedRun& run, wire::RememberedRun& out);
-/// Of the runs that it remembers the first kRememberedRunsMax, without those that are no run.
-VoterRun voter_run_from(const std::string& incarnation,
-                        const google::protobuf::RepeatedPtrField<wire::RememberedRun>& remembered);
+/// The first `most` of them, without those whose incarnation has another length than 16 bytes: they are no voter's.
+using RememberedRuns = google::protobuf::RepeatedPtrField<wire::RememberedRun>;
+std::vector<RememberedRun> remembered_from(const RememberedRuns& messages, size_t most = SIZE_MAX);
+/// Of the runs that it remembers the first kRememberedRunsMax.
+VoterRun voter_run_from(const std::string& incarnation, const RememberedRuns& remembered);
 
 void to_wire(const Leader& leader, wire::Leader& out);
 Leader from_wire(const wire::Leader& message);

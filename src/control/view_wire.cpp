@@ -1,6 +1,7 @@
 #include "control/view_wire.h"
 
 #include "base/assert.h"
+#include "control/council_wire.h"
 
 namespace ocm::control {
 
@@ -27,9 +28,7 @@ NodeInfo from_wire(const wire::NodeView& message) {
   out.state = static_cast<NodeState>(message.state());
   if (Incarnation run; wire::read_id(message.incarnation(), run)) out.incarnation = run;
   out.control_address = message.control_address();
-  out.addresses.reserve(static_cast<size_t>(message.addresses_size()));
-  for (const wire::FabricAddress& one : message.addresses())
-    out.addresses.push_back({enum_from<Fabric>(one.fabric()), one.address(), one.key()});
+  out.addresses = wire::addresses_from(message.addresses());
   out.pools.reserve(static_cast<size_t>(message.pools_size()));
   for (const wire::PoolView& pool : message.pools()) out.pools.push_back(from_wire(pool));
   out.sessions = message.sessions();
@@ -66,11 +65,7 @@ void to_wire(const NodeInfo& node, wire::NodeView& out) {
   out.set_failure_deadline_ms(node.failure_deadline_ms);
   out.set_passes_on(node.passes_on);
   out.set_replicas_freed_before(node.replicas_freed_before);
-  for (const RememberedRun& run : node.remembered) {
-    wire::RememberedRun& told = *out.add_remembered();
-    told.set_incarnation(wire::id_field(run.incarnation));
-    told.set_council(run.council);
-  }
+  for (const RememberedRun& run : node.remembered) to_wire(run, *out.add_remembered());
   out.set_orphans_freed(node.orphans_freed);
 }
 

@@ -37,18 +37,6 @@ void copies_to(const CopyProgress& copies, Message& out) {
   out.set_replicas_wanted(copies.replicas_wanted);
 }
 
-/// Former runs whose incarnation has another length than 16 bytes are left out: they are no voter's.
-template <class Runs>
-std::vector<RememberedRun> remembered_from(const Runs& messages) {
-  std::vector<RememberedRun> out;
-  out.reserve(static_cast<size_t>(messages.size()));
-  for (const wire::RememberedRun& one : messages) {
-    RememberedRun run{{}, one.council()};
-    if (wire::read_id(one.incarnation(), run.incarnation)) out.push_back(run);
-  }
-  return out;
-}
-
 /// An incarnation of another length than 16 bytes is none.
 NodeInfo from_wire(const wire::NodeView& message);
 /// `out` is empty.

@@ -16,15 +16,6 @@
 
 namespace ocm::node {
 
-/// A reply with what `from` gave in the field of `mutable_field`, or its status.
-template <class Value>
-control::Reply reply_with(Result<Value> from, Value* (wire::Envelope::*mutable_field)()) {
-  if (!from.is_ok()) return from.status();
-  wire::Envelope out;
-  *(out.*mutable_field)() = std::move(from).value();
-  return out;
-}
-
 /// `From`: who asks.
 template <class From>
 class Handlers {
