@@ -65,6 +65,8 @@ namespace ocm::fault {
   X(kReplicaNotFrozen, "mutation.freeze")     /* M1: programs write while the last is copied */              \
   X(kFrozenNotCompared, "mutation.compare")   /* M2: what was written meanwhile is missed */                 \
   X(kHoldsStay, "mutation.holds_stay")        /* L4: what is made again is held by nobody there */           \
+  X(kNobodysServed, "mutation.served")        /* L7: what nobody has any more is served until it is freed */ \
+  X(kNobodysStay, "mutation.nobodys")         /* L7: nor is it freed */                                      \
   X(kOldPartServed, "mutation.old_part")      /* M3: the former part goes on beside the new one */           \
   X(kVoterComesBack, "mutation.comes_back")   /* Q8: a voter votes again where it forgot what it promised */ \
   X(kSeatStolen, "mutation.seat")             /* E2 of seat.h: a vote is given while another's runs */       \
@@ -155,6 +157,7 @@ namespace ocm::fault {
   X(kGoneAtHome, "a home that lives had not a replica that it should have")                      \
   X(kGivenLater, "a part was made again while a home of it was silent")                          \
   X(kVacancyFilled, "a part that had too few replicas got more, and had lost none")              \
+  X(kFreedInTurns, "a home answered others while it freed what an ended session had")            \
   X(kHoldFollowed, "a home heard of a hold with a part that was made again")                     \
   X(kReplicaRemade, "a part was made again")                                                     \
   X(kPartPlanned, "a spare home heard of a part that may follow")                                \

@@ -2,6 +2,7 @@
 //
 //   session's --to_name--> name's --end_name, held--> its holders' --the last hold ends--> to be freed
 //       ^----to_session-----/  \-----end_name, not held------------------------------------^
+//   what a session has as it ends, and what its last hold leaves, is nobody's until it is freed (L7)
 //
 // Invariants
 //   L1 an extent is owned by one session, by one name, or, once its name has ended, by its holders. What a
@@ -18,6 +19,7 @@
 //   L4 `held_` has the holds that list the extent, each once. A hold belongs to a session and ends with it.
 //   L5 the holds of one uid take at most `held_bytes_max` here; those of root and of the privileged user are
 //      bounded for each session only.
+//   L7 nobody's again is nobody's for good: it is as if it were freed, but counts as its user's until remove().
 //   L6 what a name owns at a home is in a record of that name there, or in a plan of a part (M10 of remake.h): else its end
 //      would not be known there.
 #pragma once
@@ -67,12 +69,14 @@ struct Lease : Taken {
   AllocationId allocation;
   std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
   bool name_ended = false;           // freed with the last hold
+  bool nobodys = false;              // L7
   uint64_t attempt = 0;              // of a name's: that published it
   /// As messages name it: a session, or an attempt to publish, for a name may be ended and given again.
   std::string owner() const {
     return session ? std::string(reinterpret_cast<const char*>(session->bytes.data()), session->bytes.size())
                    : owner_by(attempt);
   }
+  bool is_named() const { return !session && !name_ended && !nobodys; }
   /// One of `owners` has it.
   template <class Owners>
   bool is_of(const Owners& owners) const {
@@ -95,9 +99,10 @@ class Leases {
     users_[taken.uid].add(taken);
   }
 
+  /// Null if nobody owns it.
   const Lease* find(ExtentId id) const {
     const auto it = leases_.find(id);
-    return it == leases_.end() ? nullptr : &it->second;
+    return it == leases_.end() || it->second.nobodys ? nullptr : &it->second;
   }
 
   bool remove(ExtentId id) {
@@ -110,14 +115,28 @@ class Leases {
     user->second.remove(it->second);
     if (user->second.extents == 0) users_.erase(user);
     held_.erase(id);
+    nobodys_ -= it->second.nobodys ? 1 : 0;
     leases_.erase(it);
     return true;
   }
 
+  /// What it owned is nobody's from now on (L7). Its holds have ended before.
+  std::vector<ExtentId> end_session(const SessionId& session) {
+    const auto owner = owners_.find(session);
+    if (owner == owners_.end()) return {};
+    OCM_DASSERT(owner->second.holds.empty());
+    std::vector<ExtentId> out(owner->second.extents.begin(), owner->second.extents.end());
+    owners_.erase(owner);
+    for (const ExtentId& id : out) make_nobodys(leases_.at(id));
+    return out;
+  }
+  /// So many are still to be freed.
+  size_t nobodys() const { return nobodys_; }
+
   /// The same bytes, their owner and holders, under another id. False if nobody owns `was`.
   bool rename(ExtentId was, ExtentId now) {
     const auto it = leases_.find(was);
-    if (it == leases_.end() || leases_.contains(now)) return false;
+    if (it == leases_.end() || it->second.nobodys || leases_.contains(now)) return false;
     const Lease lease = it->second;
     leases_.erase(it);
     leases_.emplace(now, lease);
@@ -166,7 +185,7 @@ class Leases {
   /// From the session to the name of its allocation.
   bool to_name(ExtentId id, uint64_t attempt) {
     const auto it = leases_.find(id);
-    if (it == leases_.end()) return false;
+    if (it == leases_.end() || it->second.nobodys) return false;
     if (it->second.session) disown(*it->second.session, id);
     it->second.session.reset();
     it->second.attempt = attempt;
@@ -176,7 +195,7 @@ class Leases {
   bool to_session(ExtentId id, const SessionId& session, const std::string& node,
                   const Incarnation& incarnation) {
     const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.session) return false;
+    if (it == leases_.end() || it->second.session || it->second.nobodys) return false;
     it->second.session = session;
     it->second.name_ended = false;
     owner_of(session, node, incarnation).extents.insert(id);
@@ -187,7 +206,7 @@ class Leases {
   /// hold will say so.
   bool end_name(ExtentId id) {
     const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.session || !held_.contains(id)) return true;
+    if (it == leases_.end() || it->second.session || it->second.nobodys || !held_.contains(id)) return true;
     if (fault::at(fault::Point::kHoldIgnored)) return true;
     it->second.name_ended = true;
     return false;
@@ -216,7 +235,7 @@ class Leases {
     std::vector<ExtentId> held, missing;
     for (const ExtentId& extent : extents) {
       const auto it = leases_.find(extent);
-      const bool named = it != leases_.end() && !it->second.session && !it->second.name_ended;
+      const bool named = it != leases_.end() && it->second.is_named();
       (named ? held : missing).push_back(extent);
     }
     if (known != owners_.end() && known->second.holds.contains(id)) {
@@ -236,7 +255,7 @@ class Leases {
     std::sort(listed.begin(), listed.end());
     return missing;
   }
-  /// Gives the extents that are to be freed: the hold was the last on what no name has any more.
+  /// Gives what is nobody's from now on (L7): the hold was the last on what no name has any more.
   std::vector<ExtentId> end_hold(const SessionId& session, const HoldId& id) {
     const auto owner = owners_.find(session);
     if (owner == owners_.end()) return {};
@@ -249,7 +268,10 @@ class Leases {
       it->second.erase({id, session});
       if (!it->second.empty()) continue;
       held_.erase(it);
-      if (leases_.at(extent).name_ended) free.push_back(extent);
+      Lease& lease = leases_.at(extent);
+      if (!lease.name_ended) continue;
+      make_nobodys(lease);
+      free.push_back(extent);
     }
     OCM_DASSERT(owner->second.held >= hold->second.size());
     owner->second.held -= hold->second.size();
@@ -300,7 +322,7 @@ class Leases {
   /// holds take too much (L5).
   bool add_to_hold(const HeldBy& by, ExtentId extent) {
     const auto lease = leases_.find(extent);
-    if (lease == leases_.end() || lease->second.session || lease->second.name_ended) return false;
+    if (lease == leases_.end() || !lease->second.is_named()) return false;
     const uint32_t uid = uid_of(by.session);
     const auto known = owners_.find(by.session);
     const std::vector<ExtentId>* there = nullptr;
@@ -340,7 +362,7 @@ class Leases {
   std::vector<ExtentId> of_names() const {
     std::vector<ExtentId> out;
     for (const auto& [id, lease] : leases_) {
-      if (!lease.session && !lease.name_ended) out.push_back(id);
+      if (lease.is_named()) out.push_back(id);
     }
     return out;
   }
@@ -482,7 +504,7 @@ class Leases {
       }
       owned += owner.extents.size();
     }
-    size_t with_session = 0;
+    size_t with_session = 0, nobodys = 0;
     User all;
     std::unordered_map<uint32_t, User> kept;
     for (const auto& [id, lease] : leases_) {
@@ -490,12 +512,14 @@ class Leases {
       kept[lease.uid].add(lease);
       all.add(lease);
       if (lease.name_ended && (lease.session || !holders.contains(id))) return false;
+      if (lease.nobodys && (lease.session || lease.name_ended)) return false;
+      nobodys += lease.nobodys ? 1 : 0;
     }
     const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
       return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
     });
     return bounded && owned == with_session && bytes_held == uid_held_bytes_ && kept == users_ &&
-           all == all_ && holders == held_;
+           all == all_ && holders == held_ && nobodys == nobodys_;
   }
 
  private:
@@ -517,6 +541,13 @@ class Leases {
     OrphanTimer orphan;
   };
 
+  void make_nobodys(Lease& lease) {
+    OCM_DASSERT(!lease.nobodys);
+    lease.session.reset();
+    lease.name_ended = false;
+    lease.nobodys = true;
+    ++nobodys_;
+  }
   static bool lists(const std::vector<ExtentId>& sorted, ExtentId id) {
     return std::binary_search(sorted.begin(), sorted.end(), id);
   }
@@ -552,6 +583,7 @@ class Leases {
   std::unordered_map<uint32_t, User> users_;
   User all_;
   std::unordered_map<uint32_t, size_t> uid_held_bytes_;
+  size_t nobodys_ = 0;
 };
 
 }  // namespace ocm::control

@@ -213,8 +213,13 @@ void Home::end_session(const SessionId& session, const control::Incarnation& inc
     if (making.session == session && making.incarnation == incarnation) making.cancelled = true;
   }
   if (!leases_.is_ended_by(session, incarnation)) return;
+  std::vector<ExtentId> planned;
+  for (const auto& [id, plan] : planned_) {
+    const control::Lease* lease = leases_.find(id);
+    if (lease != nullptr && lease->session == session) planned.push_back(id);
+  }
   // The home that leads may have given them to a name since.
-  for (const ExtentId& id : leases_.of_session(session)) tell_part_freed(nullptr, id, {id_field(session)});
+  for (const ExtentId& id : planned) tell_part_freed(nullptr, id, {id_field(session)});
   free_session(session);
 }
 
@@ -235,10 +240,67 @@ void Home::members(const std::function<bool(const std::string&)>& is_member) {
 }
 
 void Home::free_session(const SessionId& session) {
-  for (const control::HoldId& hold : leases_.holds_of(session)) {
-    for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
+  for (const control::HoldId& hold : leases_.holds_of(session)) free_all(leases_.end_hold(session, hold));
+  free_all(leases_.end_session(session));
+}
+
+void Home::free_all(const std::vector<ExtentId>& ids) {
+  const bool is_freeing = !to_free_.empty();
+  for (const ExtentId& id : ids) {
+    // What is being made again has others that wait for its end; it is little, as what is retired.
+    const bool is_made_again = frozen_.contains(id) || shared_.contains(id) || planned_.contains(id);
+    auto extent = table_->find(id);
+    if (is_made_again || !extent.is_ok()) {
+      (void)remove(id);
+      continue;
+    }
+    if (!fault::at(fault::Point::kNobodysServed)) {
+      (void)table_->suspend(id);
+      directory_->revoke(id);
+    }
+    forget_replica(id);
+    to_free_bytes_[static_cast<size_t>(extent.value()->kind)] += extent.value()->span_bytes;
+    to_free_.push_back(std::move(extent).value());
   }
-  for (const ExtentId& id : leases_.of_session(session)) (void)remove(id);
+  if (is_freeing || to_free_.empty() || fault::at(fault::Point::kNobodysStay)) return;
+  free_some();
+  if (!to_free_.empty()) core_.env.spawn(free_in_turns());
+}
+
+void Home::free_some() {
+  const size_t at_once = core_.env.has_threads() ? 64 : 1;  // a simulation has few
+  for (size_t i = 0; i < at_once && !to_free_.empty(); ++i) {
+    const std::shared_ptr<memory::Extent> extent = std::move(to_free_.front());
+    to_free_.pop_front();
+    to_free_bytes_[static_cast<size_t>(extent->kind)] -= extent->span_bytes;
+    (void)remove(extent->id);
+  }
+  freed_.notify();
+}
+
+control::Task<void> Home::free_in_turns() {
+  fault::reached(fault::State::kFreedInTurns);
+  while (!to_free_.empty()) {
+    if (core_.env.has_threads())
+      co_await core_.env.next_pass();
+    else
+      co_await core_.env.sleep_ns(
+          1'000'000);  // a simulation's passes take no time, and others are to come between
+    free_some();
+  }
+  OCM_DASSERT(leases_.nobodys() == 0);  // L7
+}
+
+bool Home::may_be_freed_soon(Code refused) const {
+  return leases_.nobodys() != 0 && (refused == Code::kPoolFull || refused == Code::kLimit ||
+                                    refused == Code::kQuota || refused == Code::kNoFds);
+}
+
+bool Home::is_valid() const {
+  const auto is_reached = [this](const auto& extent) { return table_->is_live(extent->id); };
+  return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_) &&
+         leases_.nobodys() <= to_free_.size() &&
+         std::none_of(to_free_.begin(), to_free_.end(), is_reached);  // L7
 }
 
 control::SessionExtents Home::resume(const SessionId& session, const std::string& node,
@@ -367,7 +429,7 @@ Result<std::vector<ExtentId>> Home::hold(const control::HoldRequest& request) {
 
 void Home::end_hold(const SessionId& session, const control::HoldId& hold) {
   over_.insert(id_field(hold));
-  for (const ExtentId& id : leases_.end_hold(session, hold)) (void)remove(id);
+  free_all(leases_.end_hold(session, hold));
 }
 
 std::vector<control::Leases::HeldBy> Home::take_holds(const control::GivenReplica& request) {
@@ -610,10 +672,11 @@ std::vector<control::PoolInfo> Home::pools() const {
 
 control::PoolInfo Home::pool(Kind kind) const {
   const memory::PoolUse use = table_->use(kind);
+  const uint64_t freed_bytes = std::min(use.used_bytes, to_free_bytes_[static_cast<size_t>(kind)]);
   return {.kind = kind,
           .bytes_total = use.budget_bytes,
           .bytes_used = use.used_bytes + use.reclaiming_bytes,
-          .bytes_reclaiming = use.reclaiming_bytes,
+          .bytes_reclaiming = use.reclaiming_bytes + freed_bytes,
           .bytes_ready = use.ready_bytes};
 }
 

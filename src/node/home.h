@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <list>
@@ -225,11 +226,12 @@ class Home {
   };
   Owned owned() const { return {leases_.all().extents, leases_.all().bytes}; }
   Directory& directory() { return *directory_; }
-  /// The invariants of the table (T1 to T3) and of the leases; O(extents).
-  bool is_valid() const { return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_); }
+  /// The invariants of the table (T1 to T3) and of the leases, and that nobody reaches what is nobody's; O(extents).
+  bool is_valid() const;
 
  private:
-  explicit Home(Core& core) : core_(core), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
+  explicit Home(Core& core)
+      : core_(core), freed_(core.env), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
   Status init();
   Status check_reserve(const control::ReserveRequest& request) const;
   Status check_share(const control::ReserveRequest& request) const;
@@ -271,6 +273,13 @@ class Home {
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
   Status leave_out(ExtentId id);
+  /// What is nobody's any more (L7 of control/leases.h): nobody reaches it from now on, and it is freed in turns, for its
+  /// home has others to answer.
+  void free_all(const std::vector<ExtentId>& ids);
+  void free_some();
+  control::Task<void> free_in_turns();
+  /// What refused an extent may be what is still to be freed.
+  bool may_be_freed_soon(Code refused) const;
   /// Its node was away when it was given up, and the voters that did so have forgotten it: the newest record of the name
   /// tells.
   void drop_former(const ExtentDescriptor& extent);
@@ -341,6 +350,9 @@ class Home {
   std::unordered_map<AllocationId, size_t> published_living_;
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
+  std::deque<std::shared_ptr<memory::Extent>> to_free_;  // suspended, or removed meanwhile
+  std::array<uint64_t, kKindsMax> to_free_bytes_{};
+  control::Signal freed_;  // one turn of them
   /// Of each user one extent is populated at a time, and those of others beside it: a large one takes seconds.
   static constexpr size_t kPopulatingUsersMax = 8;
   control::Turns populating_;

@@ -150,7 +150,11 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
                                 " has no majority behind it and serves no replicas");
     co_await core_.env.sleep_ns(2'000'000);
   }
-  const Status good = check_reserve(r);
+  const uint64_t freed_by_ns =
+      core_.now_ns() + 2 * core_.config.failure_deadline_ns();  // as who asks waits at most
+  Status good = check_reserve(r);
+  for (; may_be_freed_soon(good.code()) && core_.now_ns() < freed_by_ns; good = check_reserve(r))
+    co_await freed_.wait_until(freed_by_ns);
   if (!good.is_ok()) {
     if (is_kind(static_cast<uint64_t>(r.kind))) view = pool(r.kind);
     co_return good;
@@ -160,7 +164,6 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
   options.hugepages = (r.flags & control::kFlagHugepages) != 0;
   options.populate = (r.flags & control::kFlagPopulate) != 0;
   options = table_->completed(kind, options);
-  const uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
   const auto making = making_.insert(making_.end(), {r.session, r.owner_incarnation, r.allocation, r.uid});
   uint64_t reclaimed = table_->reclaimed(kind);
   const bool may_share = may_share_file(r), huge = options.hugepages;
@@ -183,9 +186,17 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
     else
       made = co_await make_extent(*making, r.bytes_total, kind, options);
   }
-  while (!made.is_ok() && core_.now_ns() < give_up_ns &&
-         table_->may_fit_soon(made.status().code(), r.bytes_total, kind, reclaimed)) {
-    co_await core_.env.sleep_ns(200'000);
+  uint64_t give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
+  while (!made.is_ok()) {
+    if (may_be_freed_soon(made.status().code()) && core_.now_ns() < freed_by_ns) {
+      co_await freed_.wait_until(freed_by_ns);
+      give_up_ns = core_.now_ns() + memory::ExtentTable::kReclaimWaitNs;
+    } else if (core_.now_ns() < give_up_ns &&
+               table_->may_fit_soon(made.status().code(), r.bytes_total, kind, reclaimed)) {
+      co_await core_.env.sleep_ns(200'000);
+    } else {
+      break;
+    }
     reclaimed = table_->reclaimed(kind);
     made = co_await make_extent(*making, r.bytes_total, kind, options);
   }

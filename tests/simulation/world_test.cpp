@@ -187,6 +187,8 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kReplicaNotFrozen, "a part is made again"},
     {fault::Point::kFrozenNotCompared, "a part is made again"},
     {fault::Point::kHoldsStay, "held through restarts"},
+    {fault::Point::kNobodysServed, "a resumption comes late"},
+    {fault::Point::kNobodysStay, "a resumption comes late"},
     {fault::Point::kOldPartServed, "one link is cut"},
     {fault::Point::kVoterComesBack, "told of a past council"},
     {fault::Point::kSeatStolen, "two voters hear nothing"},

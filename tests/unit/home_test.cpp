@@ -35,6 +35,7 @@ Config config() {
 
 class HomeTest : public ::testing::Test {
  protected:
+  explicit HomeTest(const Config& with = config()) : core{with, loop} {}
   void SetUp() override {
     core.name = core.config.name;
     core.partition = 7;
@@ -96,7 +97,7 @@ class HomeTest : public ::testing::Test {
     return found.value();
   }
   control::Loop loop{0};
-  Core core{config(), loop};
+  Core core;
   std::unique_ptr<Home> home;
   SessionId session = with_uid(id<SessionId>('s'), 1000);
   AllocationId allocation_id = kAllocation;
@@ -202,6 +203,49 @@ TEST_F(HomeTest, AVoteThatNoVoterGivesChangesNothing) {
   EXPECT_TRUE(home->is_valid());
   EXPECT_TRUE(home->note_lost(here, {here, sibling}, {sibling}, std::nullopt));
   EXPECT_EQ(home->lost_of(here), std::vector{sibling}) << "the real one is heard";
+}
+
+/// One program may have had all the extents of a node: others are answered while they are freed.
+TEST_F(HomeTest, WhatAnEndedSessionHadIsGoneAtOnceAndFreedInTurns) {
+  constexpr size_t kCount = 1000;
+  std::vector<ExtentDescriptor> extents;
+  for (size_t i = 0; i < kCount; ++i) extents.push_back(reserve(kFirst).value());
+  const uint64_t used_bytes = home->pool(Kind::kDram).bytes_used;
+  home->end_session(session, kFirst);
+  EXPECT_GT(home->extents(), kCount / 2);
+  EXPECT_TRUE(home->is_valid());
+  for (const ExtentDescriptor& extent : extents) {
+    ASSERT_EQ(home->find(extent, Access::kRead).status().code(), Code::kRevoked);
+    ASSERT_EQ(home->lease(extent.id), nullptr);
+  }
+  EXPECT_GT(home->pool(Kind::kDram).bytes_reclaiming, used_bytes / 2) << "who places extents counts on it";
+  EXPECT_TRUE(home->resume(session, "owner", kSecond).extents.empty());
+  EXPECT_FALSE(publish({extents.back()}).is_ok());
+  home->drop(extents.back().id);
+  EXPECT_TRUE(home->is_valid());
+  loop.drain();
+  EXPECT_EQ(home->extents(), 0u);
+  EXPECT_EQ(home->owned().extents, 0u);
+}
+
+struct HomeWithQuotaTest : HomeTest {
+  static constexpr size_t kMost = 512;
+  static Config with_quota() {
+    Config out = config();
+    out.failure_deadline_ms = 3000;
+    out.user_bytes = kMost * kExtentBytes;
+    return out;
+  }
+  HomeWithQuotaTest() : HomeTest(with_quota()) {}
+};
+
+TEST_F(HomeWithQuotaTest, AnAllocationWaitsForWhatAnEndedSessionHad) {
+  for (size_t i = 0; i < kMost; ++i) ASSERT_TRUE(reserve(kFirst).is_ok());
+  EXPECT_EQ(reserve(kFirst).status().code(), Code::kQuota);
+  home->end_session(session, kFirst);
+  EXPECT_GT(home->extents(), 0u);
+  session = with_uid(id<SessionId>('t'), 1000);
+  for (size_t i = 0; i < kMost; ++i) ASSERT_TRUE(reserve(kFirst).is_ok());
 }
 
 /// A home that starts over drops all of its replicas on the thread that its heartbeats come from.

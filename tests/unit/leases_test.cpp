@@ -90,6 +90,36 @@ TEST(Leases, ANamedExtentOutlivesItsSession) {
   EXPECT_TRUE(leases.is_valid());
 }
 
+/// It is freed later, for there may be many: until then nobody gets it, and its user pays.
+TEST(Leases, WhatASessionHasAsItEndsIsNobodysForGood) {
+  Leases leases = two();
+  const auto ended = leases.end_session(kSession);
+  EXPECT_EQ(ended.size(), 2u);
+  EXPECT_TRUE(leases.end_session(kSession).empty());
+  EXPECT_EQ(leases.nobodys(), 2u);
+  EXPECT_EQ(leases.find(extent(0)), nullptr);
+  EXPECT_TRUE(leases.of_session(kSession).empty());
+  EXPECT_TRUE(leases.of_names().empty());
+  EXPECT_FALSE(leases.vouching(kSession).has_value());
+  EXPECT_FALSE(leases.resume(kSession, "n", kSecondRun));
+  EXPECT_FALSE(leases.to_name(extent(0), 1));
+  EXPECT_FALSE(leases.to_session(extent(0), kSession, "n", kSecondRun));
+  EXPECT_FALSE(leases.give(extent(0), kAllocation, kSession, "n", kSecondRun));
+  EXPECT_FALSE(leases.give_to_name(extent(0), kAllocation, 1));
+  EXPECT_FALSE(leases.rename(extent(0), extent(8192)));
+  EXPECT_EQ(leases.hold(id<SessionId>('r'), "m", kFirstRun, id<HoldId>('h'), {extent(0)}).value().size(), 1u);
+  EXPECT_FALSE(leases.add_to_hold({id<SessionId>('r'), "m", kFirstRun, id<HoldId>('h')}, extent(0)));
+  EXPECT_TRUE(leases.end_name(extent(0))) << "it is to be freed";
+  EXPECT_EQ(leases.of_user(7).bytes, 150u);
+  EXPECT_TRUE(leases.is_valid());
+  leases.add(extent(16384), kSession, "n", kSecondRun, kAllocation, {7, 1});  // a later run of its daemon
+  EXPECT_EQ(leases.of_session(kSession).size(), 1u);
+  for (const ExtentId& one : ended) EXPECT_TRUE(leases.remove(one));
+  EXPECT_EQ(leases.nobodys(), 0u);
+  EXPECT_EQ(leases.of_user(7).bytes, 1u);
+  EXPECT_TRUE(leases.is_valid());
+}
+
 TEST(Leases, FailedPublishingGivesTheExtentBack) {
   Leases leases = two();
   leases.to_name(extent(0), 1);
