@@ -119,7 +119,7 @@ Task<Result<control::Allocation>> Allocator::allocate(std::shared_ptr<Session> s
     auto planned = control::place(wanted, cluster_.rooms(), core_.name, excluded);
     if (!planned.is_ok()) {
       if (planned.status().code() == Code::kUnknownNode && cluster_.may_learn_of_nodes() && !session->ended) {
-        co_await core_.env.sleep_ns(5'000'000);
+        co_await cluster_.next_news(core_.deadline_ns());
         --attempt;
         continue;
       }
@@ -433,7 +433,7 @@ Task<void> Allocator::resume(std::shared_ptr<Session> session) {
   (void)home_.resume(session->id, core_.name, core_.incarnation);
   // A daemon that has just started does not know its cluster yet.
   const uint64_t patience_ns = core_.now_ns() + core_.config.failure_deadline_ns();
-  while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await core_.env.sleep_ns(5'000'000);
+  while (!cluster_.settled() && core_.now_ns() < patience_ns) co_await cluster_.next_news(patience_ns);
   std::vector<Task<void>> tasks;
   for (const control::NodeInfo& node : cluster_.view().nodes) {
     if (!homes_.is_here(node.name)) tasks.push_back(resume_at(session, node.name));

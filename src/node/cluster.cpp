@@ -31,7 +31,8 @@ Cluster::Cluster(Core& core, Home& home, Peers& peers)
                 core.now_ns()),
       founding_again_(core.other_seeds.size(), core.config.heartbeat_ns(),
                       2 * core.config.failure_deadline_ns(), core.now_ns()),
-      pools_heard_(core.env) {
+      pools_heard_(core.env),
+      news_(core.env) {
   if (core.coordinates)
     coordinator_ = std::make_unique<Coordinator>(core, quorum_, *this, core.env.random_number() | 1);
 }
@@ -479,6 +480,7 @@ void Cluster::apply(control::View view) {
   OCM_DASSERT(rooms_.all().size() == view_.nodes.size());
   note_own_pool();
   tell_of_leaving();
+  news_.notify();
   if (!view_.coordinator.empty())
     home_.members([this](const std::string& node) { return find(node) != nullptr; });
   if (!on_node_) return;
@@ -509,14 +511,21 @@ const control::NodeInfo* Cluster::find_partition(uint32_t partition) const {
 
 bool Cluster::settled() const {
   if (!is_coordinator()) return heard_of_.run() != 0;
-  return core_.config.embedded || core_.now_ns() > started_ns_ + 2 * core_.config.heartbeat_ns();
+  return core_.config.embedded || core_.now_ns() >= settled_from_ns();
 }
 
 uint64_t Cluster::coordinator_run() const { return is_coordinator() ? coordinator_->run() : heard_of_.run(); }
 
 bool Cluster::may_learn_of_nodes() const {
-  const bool is_new = core_.now_ns() < started_ns_ + core_.config.failure_deadline_ns();
+  const bool is_new = core_.now_ns() < is_new_until_ns();
   return !core_.config.embedded && is_new && (is_coordinator() || !settled());
+}
+
+Task<void> Cluster::next_news(uint64_t deadline_ns) {
+  for (const uint64_t at_ns : {settled_from_ns(), is_new_until_ns()}) {
+    if (core_.now_ns() < at_ns) deadline_ns = std::min(deadline_ns, at_ns);
+  }
+  return news_.wait_until(deadline_ns);
 }
 
 control::NameList Cluster::list_names(uint32_t uid) const {

@@ -67,6 +67,8 @@ class Cluster {
   bool settled() const;
   /// This daemon, or the coordinator that it is, has started so lately that living nodes may be unknown yet.
   bool may_learn_of_nodes() const;
+  /// Until the view, or one of these two, may be another, until `deadline_ns` at most.
+  control::Task<void> next_news(uint64_t deadline_ns);
   /// Called for each node, or new incarnation of one, that enters the view. Set before start().
   void on_node(std::function<void(const control::NodeInfo&)> hook) { on_node_ = std::move(hook); }
   /// Called with the runs of daemons that are dead or drain, as each view shows them. Set before start().
@@ -140,6 +142,8 @@ class Cluster {
   control::NodeInfo self_view() const;
   /// A newer view.
   void apply(control::View view);
+  /// A node has told its names.
+  void notify_news() { news_.notify(); }
 
  private:
   /// Whether that run of a replica's home has it; nothing if it did not answer.
@@ -172,6 +176,9 @@ class Cluster {
   uint64_t patience_ns() const {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
   }
+  /// settled() as the coordinator.
+  uint64_t settled_from_ns() const { return started_ns_ + 2 * core_.config.heartbeat_ns(); }
+  uint64_t is_new_until_ns() const { return started_ns_ + core_.config.failure_deadline_ns(); }
   void tell_of_leaving() const;
   /// Of what this node's voter remembers: runs of homes that others have followed.
   void look_for_runs_that_are_over();
@@ -229,7 +236,7 @@ class Cluster {
   uint64_t name_changes_ = 0;
   uint64_t runs_looked_at_ns_ = 0;
   bool asks_pools_ = false;
-  control::Signal pools_heard_;
+  control::Signal pools_heard_, news_;
   std::map<uint32_t, uint64_t> followed_since_ns_;  // by partition
   std::deque<ExtentId> lost_;                       // that the coordinator has not heard of
   bool telling_lost_ = false;

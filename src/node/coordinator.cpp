@@ -91,7 +91,10 @@ void Coordinator::look() {
     if (const auto left_out = core_.limiter.admit("not_heard", core_.name, now, heard.status().message()))
       log::warn("not_heard", {{"why", heard.status().message()}, {"left_out", *left_out}});
   }
-  for (const std::string& name : membership_.tick(now)) log::warn("node_dead", {{"node", name}});
+  for (const std::string& name : membership_.tick(now)) {
+    log::warn("node_dead", {{"node", name}});
+    told_.notify();
+  }
   control::View all = view();
   std::vector<control::VoterInfo> living;
   std::set<std::string> leaving;
@@ -226,6 +229,7 @@ Reply Coordinator::heard(const wire::Heartbeat& beat) {
     for (auto& [key, told] : waited) {
       if (!what.restarted) spawn(tell_what_waited(name, std::move(told)));  // another run has nothing of it
     }
+    told_.notify();
   }
   wire::Envelope out;
   tell_view(*out.mutable_cluster_view());
@@ -308,18 +312,19 @@ void Coordinator::note_report(const wire::Heartbeat& beat) {
   await(name);
   for (const std::string& node : beat.nodes_known()) await(node);
   OCM_DASSERT(is_valid());  // C3
+  member_.notify_news();
 }
 
 /// Whoever was there is heard by then.
-bool Coordinator::knows_all_names() const {
-  return core_.now_ns() >= started_ns_ + core_.config.failure_deadline_ns();
-}
+uint64_t Coordinator::all_known_ns() const { return started_ns_ + core_.config.failure_deadline_ns(); }
+
+bool Coordinator::knows_all_names() const { return core_.now_ns() >= all_known_ns(); }
 
 Task<void> Coordinator::wait_for_names(std::string asker) {
   const auto all_told = [&] {
     return member_.settled() && awaited_.empty() && (asker == core_.name || reported_.contains(asker));
   };
-  while (!knows_all_names() && !all_told()) co_await core_.env.sleep_ns(5'000'000);
+  while (!knows_all_names() && !all_told()) co_await member_.next_news(all_known_ns());
 }
 
 Task<void> Coordinator::wait_until_published(std::string name) {
@@ -327,7 +332,7 @@ Task<void> Coordinator::wait_until_published(std::string name) {
   const AllocationId id = named == nullptr ? AllocationId() : named->id;
   if (publishing_.contains(id)) fault::reached(fault::State::kAttachedMeanwhile);
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns();
-  while (publishing_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(2'000'000);
+  while (publishing_.contains(id) && core_.now_ns() < give_up_ns) co_await told_.wait_until(give_up_ns);
 }
 
 bool Coordinator::gone(const control::PlacedExtent& extent, bool replica) const {

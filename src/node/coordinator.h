@@ -66,7 +66,10 @@ class Coordinator {
   /// From another node: all nodes of its view but itself, who was `former`, are waited for (C3).
   void take_over(const control::View& before, const std::string& former);
   /// Another node has the role: from here on nobody is told anything.
-  void retire() { retired_ = true; }
+  void retire() {
+    retired_ = true;
+    told_.notify();
+  }
   /// Nothing of it runs any more.
   bool is_idle() const { return *running_ == 0; }
   /// What waits for nodes is counted, and nobody is waited for who has reported (C3); O(nodes).
@@ -101,10 +104,13 @@ class Coordinator {
   /// A publish that fails takes the memory back, also from who attached the name meanwhile: nobody does.
   control::Task<void> wait_until_published(std::string name);
   void note_report(const wire::Heartbeat& beat);
+  uint64_t all_known_ns() const;
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(Result<control::PublishRequest> read);
   control::Task<control::Reply> publish_once(control::PublishRequest request);
   void note_heard_by_all(const AllocationId& allocation);
+  /// The homes of an allocation of `telling_` have been told.
+  void end_telling(const AllocationId& allocation);
   control::Reply is_published(const control::Allocation& allocation) const;
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
   control::Task<void> remove_unknown(AllocationId allocation);
@@ -184,6 +190,8 @@ class Coordinator {
   std::multiset<AllocationId> being_told_;  // allocations: of unheard_, whose homes are told just now
   std::multiset<std::pair<std::string, AllocationId>>
       being_undone_;  // of these: a node, and what it hears the undo of
+  /// When telling_, publishing_, being_undone_ or unheard_ has less, when a node has died, and by retire().
+  control::Signal told_{core_.env};
   const std::shared_ptr<size_t> running_ = std::make_shared<size_t>(0);
   bool retired_ = false;
 };

@@ -38,16 +38,21 @@ Task<Reply> Coordinator::publish(Result<control::PublishRequest> read) {
   if (!read.is_ok()) co_return read.status();
   control::PublishRequest request = std::move(read).value();
   const AllocationId id = request.allocation.id;
-  while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);  // asked before, without an answer
+  while (telling_.contains(id)) co_await told_.wait();  // asked before, without an answer
   if (!is_newest(request)) {
     fault::reached(fault::State::kPublishOvertaken);
     co_return Status(Code::kCancelled, "a later request to publish it was taken");
   }
   telling_.insert(id);
   Reply reply = co_await publish_once(std::move(request));
-  telling_.erase(telling_.find(id));
   publishing_.erase(id);
+  end_telling(id);
   co_return reply;
+}
+
+void Coordinator::end_telling(const AllocationId& allocation) {
+  telling_.erase(telling_.find(allocation));
+  told_.notify();
 }
 
 bool Coordinator::is_newest(const control::PublishRequest& request) {
@@ -86,7 +91,7 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
       co_return Status::of_node(Code::kPeerLost, node,
                                 " has a part of it and has not heard yet that publishing it before failed");
     }
-    co_await core_.env.sleep_ns(5'000'000);
+    co_await told_.wait_until(undone_by_ns);
   }
   const control::Allocation* known = names_.find_id(allocation.id);
   const uint32_t mode = known == nullptr ? 0 : known->mode;
@@ -201,7 +206,7 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
     reply.message.mutable_allocation()->set_allocation_id(id_field(of));
   };
   if (request.again()) {
-    while (telling_.contains(id)) co_await core_.env.sleep_ns(5'000'000);
+    while (telling_.contains(id)) co_await told_.wait();
     const control::Allocation* named = names_.find_id(id);
     if (named == nullptr) {
       if (!names_.was_removed(id)) co_await remove_unknown(id);
@@ -232,7 +237,7 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
     tasks.push_back(tell_until_heard(node, removal(gone), &later));
   co_await core_.env.join(std::move(tasks));
   if (later) co_await tell_witnesses(gone.id);
-  telling_.erase(telling_.find(id));
+  end_telling(id);
   co_return reply;
 }
 
@@ -242,7 +247,7 @@ Task<void> Coordinator::remove_unknown(AllocationId allocation) {
   // Its homes report it when they are back, maybe to another run of the coordinator.
   telling_.insert(allocation);
   co_await tell_witnesses(allocation);
-  telling_.erase(telling_.find(allocation));
+  end_telling(allocation);
 }
 
 Task<void> Coordinator::tell_witnesses(AllocationId allocation) {
@@ -293,6 +298,7 @@ Task<void> Coordinator::tell_what_waited(std::string node, Waiting waited) {
   co_await tell_until_heard(node, std::move(waited.what), nullptr, true);
   if (undo) being_undone_.erase(being_undone_.find({node, id}));
   being_told_.erase(told);
+  told_.notify();
 }
 
 void Coordinator::tell_of_former(const AllocationId& allocation,
