@@ -65,6 +65,7 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
     } else {
       home_.unshare(id);
     }
+    thawed_.notify();
   });
   home_.on_dropped([this](ExtentId id) {
     for (const auto& job : jobs_) job->given_up = job->given_up || job->now.id == id;
@@ -229,6 +230,7 @@ Task<void> Remaker::make_again(std::shared_ptr<Job> job) {
         if (job->steps.next() == now) co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
       }
     }
+    thawed_.notify();
   }
   if (job->steps.next() == Remake::Step::kOver && home_.has(job->was) && !job->no_room)
     tell_failed(job->was, failed);
@@ -589,7 +591,7 @@ Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   while (!frozen.value().expired()) {  // operations that began before
     if (core_.now_ns() >= give_up_ns || job->steps.next() != Remake::Step::kFreeze) co_return false;
-    co_await core_.env.sleep_ns(1'000'000);
+    co_await core_.env.sleep_ns(1'000'000);  // threads that use it yet tell nobody
   }
   co_return true;
 }

@@ -277,9 +277,10 @@ class Remaker {
   /// By user and partition: a replica there was given up, and lives perhaps; a writer may still not reach it.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> avoided_until_ns_;
   std::map<ExtentId, control::PlannedPart>
-      spare_plans_;               // of homes that lead, by spare replica here; the others: Home::plans()
-  std::set<ExtentId> following_;  // replicas here that are frozen for a plan
-  std::set<ExtentId> settling_;   // by replica here, as the plans
+      spare_plans_;                    // of homes that lead, by spare replica here; the others: Home::plans()
+  std::set<ExtentId> following_;       // replicas here that are frozen for a plan
+  std::set<ExtentId> settling_;        // by replica here, as the plans
+  control::Signal thawed_{core_.env};  // a replica here may be frozen no more
   struct HeldLate {
     control::PartMoved part;
     std::deque<control::Leases::HeldBy> holds;  // to be told

@@ -66,6 +66,7 @@ Reply Remaker::share(const wire::ShareReplica& request) {
   const ExtentId id = id_of(request.replica());
   if (request.has_end()) {
     home_.unshare(id, id_of(request.end()));
+    thawed_.notify();
     return Status();
   }
   if (job_of(id) != nullptr) return Status(Code::kExists, "this home makes the part again");
@@ -73,6 +74,7 @@ Reply Remaker::share(const wire::ShareReplica& request) {
   if (const auto plan = spare_plans_.find(id); plan != spare_plans_.end())
     follow_as_spare(control::PlannedPart(plan->second));
   auto second = home_.share_closed(id);
+  thawed_.notify();
   if (!second.is_ok()) return second.status();
   wire::Envelope out;
   wire::descriptor_to(second.value(), *out.mutable_reserved()->mutable_extent());

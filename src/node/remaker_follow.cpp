@@ -49,14 +49,16 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   const auto is_planned = [this, id] { return home_.plan_of(id) != nullptr; };
   if (!following_.insert(id).second) {  // another message says so, too
     const uint64_t give_up_ns = core_.deadline_ns();
-    while (following_.contains(id) && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);
+    while (following_.contains(id) && core_.now_ns() < give_up_ns) co_await thawed_.wait_until(give_up_ns);
     if (following_.contains(id)) co_return Status(Code::kDeadline, "writes that began before have not ended");
     co_return home_.remade(id) != nullptr ? Status() : Status(Code::kRevoked, "the replica was freed");
   }
   fault::reached(fault::State::kPlanFollowed);
   auto frozen = home_.freeze(id);
-  while (frozen.is_ok() && is_planned() && !frozen.value().expired()) co_await core_.env.sleep_ns(1'000'000);
+  while (frozen.is_ok() && is_planned() && !frozen.value().expired())
+    co_await core_.env.sleep_ns(1'000'000);  // threads that use it yet tell nobody
   following_.erase(id);
+  thawed_.notify();
   if (!is_planned()) {
     if (home_.is_here(id)) home_.thaw(id);  // the plan was taken back
     co_return Status(Code::kRevoked, "the replica was freed");
@@ -142,6 +144,7 @@ Task<void> Remaker::settle(control::PlannedPart plan) {
     }
   }
   settling_.erase(id);
+  thawed_.notify();
 }
 
 /// Voters may have forgotten the part, and know it anew from who had slept through all that; a home of it that lives knows what
@@ -200,7 +203,7 @@ Task<Reply> Remaker::what_became_of(std::vector<ExtentId> part) {
                        [&](ExtentId id) { return is_frozen(id) || (home_.is_second(id) && !home_.has(id)); });
   };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  while (frozen() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);  // A2
+  while (frozen() && core_.now_ns() < give_up_ns) co_await thawed_.wait_until(give_up_ns);  // A2
   const bool still_frozen = frozen();
   wire::Envelope out;
   for (const ExtentId& id : part) {
