@@ -221,6 +221,7 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
   if (it->second.named && may_be_named) it->second.may_be_named = true;
   if (--it->second.handles > 0) co_return Status();
   HeldAllocation held = session->allocations.take(it);
+  if (held.publishing) session->goes_on.notify();
   OCM_DASSERT(held.is_valid());
   unname_if_in_doubt(*session, id, held);
   if (!held.owned && !held.claimed_quota_bytes) co_return Status();

@@ -79,6 +79,7 @@ struct Core {
   /// Replicas are served until then: renewed by the council's votes (node/quorum.h).
   /// In the table that programs of this host map too.
   std::atomic<uint64_t>* lease_until_ns = nullptr;
+  control::Signal lease_renewed{env};  // the loop's
   bool draining = false;
   bool stopping = false;  // told to stop, and waits (node/stopper.h): takes nothing new
   Metrics metrics;

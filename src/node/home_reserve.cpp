@@ -148,7 +148,7 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
     if (core_.now_ns() >= lease_by_ns)
       co_return Status::of_node(Code::kPeerLost, core_.name,
                                 " has no majority behind it and serves no replicas");
-    co_await core_.env.sleep_ns(2'000'000);
+    co_await core_.lease_renewed.wait_until(lease_by_ns);
   }
   const uint64_t freed_by_ns =
       core_.now_ns() + 2 * core_.config.failure_deadline_ns();  // as who asks waits at most

@@ -374,6 +374,7 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
 void Quorum::renew() {
   OCM_DASSERT(core_.lease_until_ns != nullptr);
   core_.lease_until_ns->store(holder_.until_ns(), std::memory_order_release);
+  core_.lease_renewed.notify();
 }
 
 bool Quorum::come_to(const control::Council& council) {

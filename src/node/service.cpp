@@ -95,7 +95,7 @@ Task<void> Service::drain(std::function<void()> close_doors) {
   co_await cluster_.leave();
   close_doors();
   const uint64_t give_up_ns = core_.now_ns() + 500'000'000;
-  while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(1'000'000);
+  while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await sessions_.next_end(give_up_ns);
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
@@ -184,7 +184,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   for (const uint64_t give_up_ns = core_.deadline_ns();
        it != session->allocations.end() && it->second.publishing && core_.now_ns() < give_up_ns;
        it = session->allocations.find(id)) {
-    co_await core_.env.sleep_ns(5'000'000);
+    co_await session->goes_on.wait_until(give_up_ns);
   }
   if (it == session->allocations.end())
     co_return Status(Code::kNotFound, "the session holds no such allocation");
@@ -255,6 +255,7 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
   const auto again = session->allocations.find(id);
   if (again == session->allocations.end()) co_return reply.status();
   again->second.publishing = false;
+  session->goes_on.notify();
   again->second.may_be_named = !reply.is_ok() && (in_doubt || unanswered || refused);
   const bool is_told =
       reply.status().code() == Code::kPeerLost || reply.status().code() == Code::kNoCoordinator;

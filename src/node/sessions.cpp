@@ -155,6 +155,7 @@ void Sessions::end(const std::shared_ptr<Session>& session) {
   session->restored = control::Charge();
   look_at_page(*session);
   if (sessions_.erase(session->id) == 0) return;
+  ended_.notify();
   const auto mine = uid_sessions_.find(session->uid);
   OCM_DASSERT(mine != uid_sessions_.end() && mine->second > 0);
   if (--mine->second == 0) uid_sessions_.erase(mine);

@@ -50,7 +50,7 @@ struct Session {
   bool ended = false;
   bool resumed = false;     // its daemon restarted under it
   bool resuming = false;    // the homes have not been told of that yet
-  control::Signal goes_on;  // it is not resuming any more, or has ended
+  control::Signal goes_on;  // it is not resuming any more, has ended, or a request to publish has
   bool heard = false;       // its program had the answer to its hello, has shown what it has, and said more
   bool waiting = false;     // for its program, which closed the connection before it was heard
   size_t hellos = 0;
@@ -134,6 +134,8 @@ class Sessions {
   Moved moved();
 
   size_t count() const { return sessions_.size(); }
+  /// Until one ends, until `deadline_ns` at most.
+  control::Task<void> next_end(uint64_t deadline_ns) { return ended_.wait_until(deadline_ns); }
   const std::unordered_map<SessionId, std::shared_ptr<Session>>& all() const { return sessions_; }
   std::string resume_key(const SessionId& id) const;
   /// P1, P3, P4, P8, what an ended one has left, and what is charged; O(allocations).
@@ -179,6 +181,7 @@ class Sessions {
   Moved moved_;
   std::vector<fabric::shm::NodeWord> nodes_;  // as told last
   std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;
+  control::Signal ended_{core_.env};  // one of them
   control::Recent<SessionId> over_{control::kOverMax};
   std::unordered_map<uint32_t, uint64_t> uid_bytes_;
   std::unordered_map<uint32_t, size_t> uid_sessions_;

@@ -297,18 +297,20 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
 }
 
 Task<std::shared_ptr<const Stopper::Seen>> Stopper::see_for_all() {
-  while (seeing_) co_await core_.env.sleep_ns(2'000'000);
+  while (seeing_) co_await seeing_ended_.wait();
   if (seen_ == nullptr || core_.now_ns() >= seen_ns_ + core_.config.heartbeat_ns()) {
     seeing_ = true;
     try {
       seen_ = co_await see();
     } catch (...) {
       seeing_ = false;  // the next one looks itself
+      seeing_ended_.notify();
       throw;
     }
     seen_ns_ = core_.now_ns();
     OCM_DASSERT(seeing_);
     seeing_ = false;
+    seeing_ended_.notify();
   }
   OCM_DASSERT(seen_ != nullptr);
   co_return seen_;
@@ -383,24 +385,24 @@ Task<bool> Stopper::may_end(control::StopCheck& found) {
   co_return false;
 }
 
-Task<void> Stopper::check_into(std::shared_ptr<std::optional<control::StopCheck>> out) {
-  *out = co_await check(0);
+Task<void> Stopper::check_into(std::shared_ptr<Checked> out) {
+  out->found = co_await check(0);
+  out->done.notify();
 }
 
 Task<void> Stopper::tell(std::function<void()> then) {
-  constexpr uint64_t kLookNs = 5'000'000;
   const uint64_t give_up_ns = core_.now_ns() + core_.deadline_ns() / 2;
-  const auto found = std::make_shared<std::optional<control::StopCheck>>();
-  core_.env.spawn(check_into(found));
-  while (!found->has_value() && core_.now_ns() < give_up_ns) co_await core_.env.sleep_ns(kLookNs);
-  if (!found->has_value()) {
+  const auto checked = std::make_shared<Checked>(core_.env);
+  core_.env.spawn(check_into(checked));
+  while (!checked->found && core_.now_ns() < give_up_ns) co_await checked->done.wait_until(give_up_ns);
+  if (!checked->found) {
     log::warn("stop_takes", {{"why", "other homes did not say what copies they have"}});
-  } else if (!(*found)->takes_nothing()) {
+  } else if (!checked->found->takes_nothing()) {
     log::warn("stop_takes",
               {{"why", "this node has the last copy of replicated bytes, and is told not to wait"},
-               {"parts", (*found)->last_parts},
-               {"bytes", (*found)->last_bytes},
-               {"parts_unknown", (*found)->unknown_parts}});
+               {"parts", checked->found->last_parts},
+               {"bytes", checked->found->last_bytes},
+               {"parts_unknown", checked->found->unknown_parts}});
   }
   then();
 }

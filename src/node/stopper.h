@@ -76,7 +76,12 @@ class Stopper {
     std::vector<Named> named;
   };
   control::Task<std::shared_ptr<const Seen>> see();
-  control::Task<void> check_into(std::shared_ptr<std::optional<control::StopCheck>> out);
+  struct Checked {
+    explicit Checked(control::Env& env) : done(env) {}
+    control::Signal done;
+    std::optional<control::StopCheck> found;
+  };
+  control::Task<void> check_into(std::shared_ptr<Checked> out);
   /// S3. `found`: of the last look. True: it may end now.
   control::Task<bool> may_end(control::StopCheck& found);
   control::Task<std::shared_ptr<const Seen>> see_for_all();
@@ -93,6 +98,7 @@ class Stopper {
   std::shared_ptr<const Seen> seen_;
   uint64_t seen_ns_ = 0;
   bool seeing_ = false;
+  control::Signal seeing_ended_{core_.env};
 };
 
 }  // namespace ocm::node
