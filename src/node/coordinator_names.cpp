@@ -44,7 +44,14 @@ Task<Reply> Coordinator::publish(Result<control::PublishRequest> read) {
     co_return Status(Code::kCancelled, "a later request to publish it was taken");
   }
   telling_.insert(id);
-  Reply reply = co_await publish_once(std::move(request));
+  Reply reply = Status(Code::kInternal);
+  try {
+    reply = co_await publish_once(std::move(request));
+  } catch (...) {
+    publishing_.erase(id);
+    end_telling(id);
+    throw;
+  }
   publishing_.erase(id);
   end_telling(id);
   co_return reply;

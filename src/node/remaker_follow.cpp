@@ -203,7 +203,10 @@ Task<Reply> Remaker::what_became_of(std::vector<ExtentId> part) {
                        [&](ExtentId id) { return is_frozen(id) || (home_.is_second(id) && !home_.has(id)); });
   };
   const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
-  while (frozen() && core_.now_ns() < give_up_ns) co_await thawed_.wait_until(give_up_ns);  // A2
+  while (frozen() && core_.now_ns() < give_up_ns) {                         // A2
+    const uint64_t look_ns = core_.now_ns() + core_.config.heartbeat_ns();  // a vote may have ended a plan
+    co_await thawed_.wait_until(std::min(give_up_ns, look_ns));
+  }
   const bool still_frozen = frozen();
   wire::Envelope out;
   for (const ExtentId& id : part) {

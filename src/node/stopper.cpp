@@ -391,7 +391,7 @@ Task<void> Stopper::check_into(std::shared_ptr<Checked> out) {
 }
 
 Task<void> Stopper::tell(std::function<void()> then) {
-  const uint64_t give_up_ns = core_.now_ns() + core_.deadline_ns() / 2;
+  const uint64_t give_up_ns = core_.now_ns() + core_.config.failure_deadline_ns() / 2;
   const auto checked = std::make_shared<Checked>(core_.env);
   core_.env.spawn(check_into(checked));
   while (!checked->found && core_.now_ns() < give_up_ns) co_await checked->done.wait_until(give_up_ns);
