@@ -19,6 +19,7 @@ class Row:
     goal: float | None = None
     at_least: bool = False
     note: str = ""  # the two sides, or why there is no number
+    limit: float | None = None  # the ratio that the raw socket loop would leave for the bytes that were moved
 
     @property
     def met(self) -> bool | None:
@@ -46,14 +47,15 @@ def digits(value: float) -> str:
 
 def text(rows: Sequence[Row]) -> str:
     """The table. A row without a goal is shown, a goal without a number is said to be missing."""
-    lines = [("what", "ratio [min-max]", "goal", "met", "")]
+    lines = [("what", "ratio [min-max]", "goal", "met", "limit", "")]
     for row in rows:
         ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
         if row.ratio is not None and row.least is not None:
             ratio += f" [{row.least:.3f}-{row.most:.3f}]"
         goal = "" if row.goal is None else f"{'>=' if row.at_least else '<='} {row.goal:g}"
         met = {True: "met", False: "MISSED", None: "-" if row.goal is not None else ""}[row.met]
-        lines.append((row.what, ratio, goal, met, row.note))
+        limit = "" if row.limit is None else f"{row.limit:.2f}"
+        lines.append((row.what, ratio, goal, met, limit, row.note))
     return aligned(lines)
 
 

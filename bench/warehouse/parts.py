@@ -22,8 +22,31 @@ from oncilla_bench import install, network, programs, subjects
 RAW_BYTES = 64 << 20
 
 
+class RawLoop:
+    """The raw socket loop over this machine's loopback: what any transport here can move."""
+
+    def __init__(self) -> None:
+        self.place = network.Loopback()
+        reasons: dict[str, str] = {}
+        install.build("tcp_raw", *install.BUILT["tcp_raw"], reasons)
+        self.limits = [subject for subject in subjects.limits(reasons)
+                       if subject.fabric == "tcp" and not subject.missing]
+        self.missing = reasons.get("tcp_raw", "")
+
+    def rate(self, seconds: float) -> float:
+        """GB/s of gets by the best variant of the loop. Errors: programs.Failed."""
+        rates = []
+        for subject in self.limits:
+            for found in subject.run(self.place, [RAW_BYTES], seconds):
+                if found["op"] == "get":
+                    rates.append(found["bytes"] / found["us"] / 1e3)
+        if not rates:
+            raise programs.Failed(self.missing or "the raw loop gave no rate")
+        return max(rates)
+
+
 class Transfer:
-    """All columns that the queries read of lineitem, moved and not looked at; and the raw socket loop.
+    """All columns that the queries read of lineitem, moved and not looked at.
 
     Not packed, and a batch for each row group: what takes time is to move, not to widen or to make objects of Python.
     """
@@ -31,12 +54,6 @@ class Transfer:
     def __init__(self, pool: oncilla.Session, nodes: Sequence[str], rows_max: int) -> None:
         self.pool, self.nodes, self.rows_max = pool, nodes, rows_max
         self.table = pool.table("wire.lineitem")
-        self.place = network.Loopback()
-        reasons: dict[str, str] = {}
-        install.build("tcp_raw", *install.BUILT["tcp_raw"], reasons)
-        self.limits = [subject for subject in subjects.limits(reasons)
-                       if subject.fabric == "tcp" and not subject.missing]
-        self.missing = reasons.get("tcp_raw", "")
 
     def __enter__(self) -> Transfer:
         self.table.put(self.pool.table("lineitem").select(queries.columns_read()["lineitem"]), nodes=self.nodes,
@@ -55,17 +72,6 @@ class Transfer:
                 del batch
             took_s = time.perf_counter() - start
             return snapshot.bytes_moved / took_s / 1e9
-
-    def raw(self, seconds: float) -> float:
-        """GB/s of the best variant of the loop. Errors: programs.Failed."""
-        rates = []
-        for subject in self.limits:
-            for found in subject.run(self.place, [RAW_BYTES], seconds):
-                if found["op"] == "get":
-                    rates.append(found["bytes"] / found["us"] / 1e3)
-        if not rates:
-            raise programs.Failed("the raw loop gave no rate")
-        return max(rates)
 
 
 def load_ours(pool: oncilla.Session, dataset: Dataset, nodes: Sequence[str]) -> float:
