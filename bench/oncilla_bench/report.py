@@ -9,6 +9,15 @@ import subprocess
 from . import paths
 
 
+def shared_huge_pages():
+    """What the kernel gives to shared memory that is touched for the first time: "never", "advise", ..."""
+    try:
+        modes = pathlib.Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled").read_text()
+    except OSError:
+        return "unknown"
+    return modes.split("[", 1)[-1].split("]", 1)[0]
+
+
 def environment():
     """What a number means nothing without."""
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -20,6 +29,7 @@ def environment():
 
     return {"commit": git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else ""),
             "kernel": platform.release(), "cpu": model, "cores": os.cpu_count(),
+            "shared_huge_pages": shared_huge_pages(),
             "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
 
 

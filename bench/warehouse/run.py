@@ -64,7 +64,8 @@ class Run:
     def prepare(self) -> None:
         scale = self.options.sf
         paths.WORK.mkdir(parents=True, exist_ok=True)
-        print(f"TPC-H at scale factor {scale:g}", flush=True)
+        print(f"TPC-H at scale factor {scale:g}; huge pages for shared memory: {report.shared_huge_pages()}",
+              flush=True)
         self.dataset = tpch.prepare(scale, ROOT / "build" / "demo" / "data")
         self.cluster = Cluster(3, max(256 << 20, int(BUDGET_BYTES_PER_SCALE * scale)))
         self.pool = oncilla.connect(self.cluster.socket)

@@ -55,6 +55,7 @@ Status Extent::adopt(os::Fd fd) {
   std::lock_guard lock(mutex_);
   if (mapping_.is_mapped()) return {};
   OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd.get(), descriptor_.bytes, access_ == Access::kReadWrite));
+  mapping_.prefer_huge_pages();
   data_.store(mapping_.data(), std::memory_order_release);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <fstream>
 #include <string>
 
 namespace ocm::os {
@@ -39,10 +40,26 @@ Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& opti
       return Status::from_errno(errno, "mbind to NUMA node " + std::to_string(options.numa_node));
     }
   }
+  if (options.populate && !options.hugepages && shared_huge_pages() == "advise") {
+    // fallocate() has no mapping that asks for huge pages; it takes what is missing afterwards.
+    OCM_TRY_ASSIGN(Mapping mapping, Mapping::map(fd.get(), bytes, true));
+    mapping.prefer_huge_pages();
+    (void)::madvise(mapping.data(), bytes, MADV_POPULATE_WRITE);
+  }
   if (options.populate && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
     return Status::from_errno(errno == ENOSPC ? ENOMEM : errno, "populating a memfd");
   }
   return fd;
+}
+
+std::string shared_huge_pages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  std::string line;
+  std::getline(file, line);
+  const size_t begin = line.find('['), end = line.find(']');
+  return begin == std::string::npos || end == std::string::npos || end < begin
+             ? std::string()
+             : line.substr(begin + 1, end - begin - 1);
 }
 
 Status seal_writes(int fd) {
@@ -83,6 +100,11 @@ Result<Mapping> Mapping::anonymous(uint64_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return Status::from_errno(errno, "mmap");
   return Mapping(static_cast<std::byte*>(data), bytes, bytes);
+}
+
+void Mapping::prefer_huge_pages() {
+  OCM_DASSERT(is_mapped());
+  (void)::madvise(data_, mapped_bytes_, MADV_HUGEPAGE);
 }
 
 void Mapping::keep_from_core_dumps() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -22,6 +23,10 @@ struct MemfdOptions {
 /// and readable and writable by its owner only.
 /// Errors: kNoMemory, kNoFds, kIo.
 Result<Fd> make_memfd(const char* name, uint64_t bytes, const MemfdOptions& options);
+
+/// What the kernel does for shared memory by itself or for who asks: as /sys/kernel/mm/transparent_hugepage/shmem_enabled
+/// says, such as "never"; empty where it knows none.
+std::string shared_huge_pages();
 
 /// From here on nobody can map or write the memfd (made with seal_later) anew for writing, nor seal it;
 /// writable mappings that exist stay.
@@ -60,6 +65,9 @@ class Mapping {
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
   bool is_mapped() const { return data_ != nullptr; }
+  /// The first touch takes 2 MiB at once where the kernel gives huge pages for shared memory to who asks (shmem_enabled
+  /// is `advise`), which costs a twentieth; elsewhere it changes nothing. Nobody gives a part of such an extent back.
+  void prefer_huge_pages();
   /// A core dump of this process does not contain the bytes.
   void keep_from_core_dumps();
 

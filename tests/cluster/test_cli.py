@@ -523,8 +523,8 @@ def test_doctor_finds_a_sound_cluster(ocm):
     seen = ocm.json("doctor")
     assert seen["ok"], seen
     verdicts = {check["check"]: check["verdict"] for check in seen["checks"]}
-    assert {"open files", "huge pages", "NUMA", "socket", "token", "nodes", "coordinator", "ports", "clock",
-            "versions", "/dev/shm", "fabrics"} <= verdicts.keys()
+    assert {"open files", "huge pages", "shared huge pages", "NUMA", "socket", "token", "nodes", "coordinator", "ports",
+            "clock", "versions", "/dev/shm", "fabrics"} <= verdicts.keys()
     for name in ("socket", "token", "daemon", "nodes", "coordinator", "heartbeats", "ports", "versions", "fabrics"):
         assert verdicts[name] == "OK", seen
 

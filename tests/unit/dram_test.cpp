@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,12 +96,34 @@ TEST(Dram, AReadOnlyTableStaysWritableForItsMakerOnly) {
 }
 
 TEST(Dram, PopulateTakesThePagesNow) {
-  const auto backing = make(kMiB, {.populate = true});
-  auto fd = backing->share(Access::kReadWrite);
-  ASSERT_TRUE(fd.is_ok());
-  struct stat file {};
-  ASSERT_EQ(::fstat(fd->get(), &file), 0);
-  EXPECT_GE(static_cast<uint64_t>(file.st_blocks) * 512, kMiB);
+  for (const uint64_t bytes : {kMiB, 9 * kMiB}) {
+    const auto backing = make(bytes, {.populate = true});
+    auto fd = backing->share(Access::kReadWrite);
+    ASSERT_TRUE(fd.is_ok());
+    struct stat file {};
+    ASSERT_EQ(::fstat(fd->get(), &file), 0);
+    EXPECT_EQ(static_cast<uint64_t>(file.st_blocks) * 512, bytes);
+  }
+}
+
+/// The flags of the mapping that has the address, as /proc/self/smaps has them.
+std::string flags_of(const std::byte* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  bool is_it = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) is_it = begin <= wanted && wanted < end;
+    if (is_it && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return {};
+}
+
+TEST(Dram, ALargeExtentAsksForHugePagesAndASharedFileDoesNot) {
+  if (os::shared_huge_pages().empty()) GTEST_SKIP() << "this kernel has no huge pages for shared memory";
+  const auto large = make(4 * kMiB), small = make(4 * kKiB, {.own_file = false});
+  EXPECT_NE(flags_of(large->data().value()).find(" hg "), std::string::npos);
+  EXPECT_EQ(flags_of(small->data().value()).find(" hg "), std::string::npos);
 }
 
 TEST(SharedFile, ExtentsInItAreApartAndNobodyGetsIt) {

@@ -20,6 +20,7 @@ Result<uint32_t> ShmChannel::attach(const ExtentDescriptor& extent, Access acces
   }
   Attached attached;
   OCM_TRY_ASSIGN(attached.mapping, os::Mapping::map(fd.get(), extent.bytes, access == Access::kReadWrite));
+  attached.mapping.prefer_huge_pages();
   attached.bytes = extent.bytes;
   attached.access = access;
   attached.local =

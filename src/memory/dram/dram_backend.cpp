@@ -39,6 +39,7 @@ class DramBacking final : public Backing {
     if (std::byte* mapped = data_.load(std::memory_order_relaxed)) return mapped;
     if (!mapping_.is_mapped()) {
       OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd_.get(), bytes_, true));
+      mapping_.prefer_huge_pages();
       if (!core_dump_) mapping_.keep_from_core_dumps();
     }
     data_.store(mapping_.data(), std::memory_order_release);
