@@ -166,6 +166,8 @@ class Checker {
     uint32_t made = 1;  // the extent that pages go to
     uint32_t next_generation = 2;
     bool committing = false;
+    std::optional<Store::Group> group = {};  // that began
+    Expected in_group = {};
 
     ExtentId id() const { return {GlobalAddress(5, uint64_t{made} << 16), made}; }
     bool act(char op) {
@@ -189,7 +191,24 @@ class Checker {
           const ExtentId gone{GlobalAddress(5, uint64_t{first} << 16), first};
           return store.add(freed(gone)).is_ok();
         }
+        case 'b':
+          if (group) return false;
+          group = store.begin_commit();
+          in_group = now;
+          return true;
+        case 'e': {
+          if (!group) return false;
+          committing = true;
+          const Status written = store.write(*group);
+          const bool good = store.end_commit(std::move(*group), written).is_ok();
+          committing = false;
+          group.reset();
+          if (good) promised = in_group;
+          return good;
+        }
         default: {
+          if (group) return false;
+          in_group = now;
           committing = true;
           const bool good = store.commit().is_ok();
           committing = false;
@@ -250,7 +269,7 @@ class Checker {
           crashed = true;
         }
         promised = actor.promised;
-        under_way = actor.committing ? actor.now : actor.promised;
+        under_way = actor.committing ? actor.in_group : actor.promised;
       } catch (const CrashDevice::Crash&) {
         crashed = true;  // while it was opened
       }
@@ -318,7 +337,7 @@ class Checker {
       } catch (const CrashDevice::Crash&) {
         crashed = true;
       }
-      const Expected before = actor.promised, after = actor.committing ? actor.now : before;
+      const Expected before = actor.promised, after = actor.committing ? actor.in_group : before;
       each_outcome(second.image, false,
                    [&](Image image_after) { recover(image_after, before, after, false); });
       if (!crashed) return;
@@ -367,6 +386,8 @@ const std::vector<World> kGate = {
     {.name = "crashes in recovery and after it", .length = 3, .alphabet = "pCmM", .twice = true},
     {.name = "at the journal's end", .length = 4, .alphabet = "pqC", .begin = 7},
     {.name = "at the journal's end, twice", .length = 3, .alphabet = "pCM", .twice = true, .begin = 6},
+    {.name = "changes while a group is written", .length = 6, .alphabet = "pbe"},
+    {.name = "all changes while a group is written", .length = 4, .alphabet = "pfmMbe"},
     {.name = "damage", .length = 4, .alphabet = "pC", .damage = true, .begin = 3},
 };
 const std::vector<World> kDeep = {
@@ -378,6 +399,7 @@ constexpr model::Mutation kMutations[] = {
     {"write-over-the-newest-checkpoint", "all changes"},
     {"promise-before-the-journal-is-flushed", "all changes"},
     {"a-slot-is-free-before-the-promise", "all changes"},
+    {"the-slots-of-the-next-group-are-free", "changes while a group is written"},
     {"journal-before-the-pages-are-flushed", "all changes"},
     {"go-round-over-what-is-needed", "at the journal's end"},
     {"a-checkpoint-of-two", "crashes in recovery and after it"},

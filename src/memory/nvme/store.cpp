@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/mutation.h"
 #include "base/units.h"
@@ -58,16 +59,19 @@ Status Store::format(Device& device, const Identity& identity, uint64_t slot_byt
     return Status(Code::kInvalidArgument, "the cluster's name has more than 255 bytes");
   OCM_TRY_ASSIGN(const Geometry geometry, Geometry::of(device.bytes(), slot_bytes));
   Store store(device, identity, geometry);
-  OCM_TRY(store.write_checkpoint());
+  OCM_TRY(store.write_checkpoint(store.checkpoint().stream));
   for (uint64_t which = 0; which < kPlaces; ++which) OCM_TRY(store.write_superblock(which));
   return device.flush();
 }
 
-Status Store::write_checkpoint() {
+Store::Group Store::checkpoint() const {
+  std::string stream(reinterpret_cast<const char*>(&next_), sizeof(next_));
+  return {BlockKind::kCheckpoint, stream + contents_.encoded(), {}};
+}
+
+Status Store::write_checkpoint(const std::string& stream) const {
   // The place of the older one; the newer counts until this one is whole.
   const uint64_t which = OCM_MUTATION("write-over-the-newest-checkpoint") ? 0 : (checkpoint_ + 1) % kPlaces;
-  std::string stream(reinterpret_cast<const char*>(&next_), sizeof(next_));
-  stream += contents_.encoded();
   Block block;
   block.kind = BlockKind::kCheckpoint, block.pool = identity_.pool, block.sequence = checkpoint_ + 1;
   block.blocks = blocks_for(stream.size());
@@ -79,25 +83,29 @@ Status Store::write_checkpoint() {
     OCM_TRY(write_block(block, geometry_.checkpoint_at(which, i)));
   }
   OCM_DASSERT(part_of(stream, block.blocks).empty());  // all of it is written
-  OCM_TRY(device_.flush());
-  ++checkpoint_;
-  tail_ = next_;
-  return {};
+  return device_.flush();
 }
 
-Status Store::write_journal() {
+Status Store::write_journal(const std::string& stream) const {
   Block block;
   block.kind = BlockKind::kJournal, block.pool = identity_.pool, block.first = next_;
-  block.blocks = blocks_for(group_.size());
+  block.blocks = blocks_for(stream.size());
   OCM_DASSERT(block.blocks <= geometry_.journal_blocks - (next_ - tail_));  // D3
   for (uint32_t i = 0; i < block.blocks; ++i) {
     block.sequence = next_ + i;
-    block.payload = os::bytes_of(part_of(group_, i));
+    block.payload = os::bytes_of(part_of(stream, i));
     OCM_TRY(write_block(block, geometry_.journal_at(block.sequence)));
   }
-  if (!OCM_MUTATION("promise-before-the-journal-is-flushed")) OCM_TRY(device_.flush());
-  next_ += block.blocks;
-  return {};
+  return OCM_MUTATION("promise-before-the-journal-is-flushed") ? Status() : device_.flush();
+}
+
+void Store::is_on_device(const Group& group) {
+  if (group.kind == BlockKind::kCheckpoint) {
+    ++checkpoint_;
+    tail_ = next_;
+  } else {
+    next_ += blocks_for(group.stream.size());
+  }
 }
 
 std::optional<uint32_t> Store::take_slot() {
@@ -131,22 +139,46 @@ Status Store::add(const Record& record) {
 }
 
 Status Store::commit() {
-  OCM_TRY(broken_);
-  if (group_.empty()) return {};
-  const auto write = [&]() -> Status {
-    if (!OCM_MUTATION("journal-before-the-pages-are-flushed")) OCM_TRY(device_.flush());
-    const uint64_t used = next_ - tail_;
-    OCM_DASSERT(used <= geometry_.journal_blocks);
-    const bool has_room = blocks_for(group_.size()) <= geometry_.journal_blocks - used;
-    return has_room || OCM_MUTATION("go-round-over-what-is-needed") ? write_journal() : write_checkpoint();
-  };
-  broken_ = write();
-  OCM_TRY(broken_);
-  OCM_DASSERT(std::none_of(freed_.begin(), freed_.end(),
-                           [&](uint32_t slot) { return contents_.is_taken(slot); }));  // D2
+  Group group = begin_commit();
+  const Status written = write(group);
+  return end_commit(std::move(group), written);
+}
+
+Store::Group Store::begin_commit() {
+  if (!broken_.is_ok() || group_.empty()) return {};
+  const uint64_t used = next_ - tail_;
+  OCM_DASSERT(used <= geometry_.journal_blocks);
+  const bool has_room = blocks_for(group_.size()) <= geometry_.journal_blocks - used;
+  Group out;
+  if (has_room || OCM_MUTATION("go-round-over-what-is-needed")) {
+    out.stream = std::move(group_);
+  } else {
+    out = checkpoint();
+  }
   group_.clear();
-  free_.insert(free_.end(), freed_.begin(), freed_.end());
-  freed_.clear();
+  out.freed = std::exchange(freed_, {});
+  return out;
+}
+
+Status Store::write(const Group& group) const {
+  if (group.stream.empty()) return {};
+  if (!OCM_MUTATION("journal-before-the-pages-are-flushed")) OCM_TRY(device_.flush());
+  return group.kind == BlockKind::kJournal ? write_journal(group.stream) : write_checkpoint(group.stream);
+}
+
+Status Store::end_commit(Group group, const Status& written) {
+  OCM_TRY(broken_);
+  broken_ = written;
+  OCM_TRY(broken_);
+  if (group.stream.empty()) return {};
+  is_on_device(group);
+  OCM_DASSERT(std::none_of(group.freed.begin(), group.freed.end(),
+                           [&](uint32_t slot) { return contents_.is_taken(slot); }));  // D2
+  free_.insert(free_.end(), group.freed.begin(), group.freed.end());
+  if (OCM_MUTATION("the-slots-of-the-next-group-are-free")) {
+    free_.insert(free_.begin(), freed_.begin(), freed_.end());
+    freed_.clear();
+  }
   return {};
 }
 
@@ -294,8 +326,11 @@ Status Store::recover() {
   }
   ++starts_;
   OCM_TRY(write_superblock(starts_ % kPlaces));
-  if (!OCM_MUTATION("no-checkpoint-after-recovery")) return write_checkpoint();  // D3
-  return device_.flush();
+  if (OCM_MUTATION("no-checkpoint-after-recovery")) return device_.flush();
+  const Group all = checkpoint();
+  OCM_TRY(write_checkpoint(all.stream));  // D3
+  is_on_device(all);
+  return {};
 }
 
 }  // namespace ocm::memory::nvme

@@ -68,6 +68,20 @@ class Store {
   Status add(const Record& record);
   /// Promises the group. Errors: kIo, for good (D5).
   Status commit();
+  /// The same in three, one group at a time. What is added after begin_commit() is of the next; write() may run beside the
+  /// other calls, and the slots that the group freed are free when it ended.
+  struct Group {
+    BlockKind kind = BlockKind::kJournal;  // or a checkpoint
+    std::string stream;                    // empty: nothing to write
+    std::vector<uint32_t> freed;
+  };
+  Group begin_commit();
+  Status write(const Group& group) const;
+  Status end_commit(Group group, const Status& written);
+  bool has_changes() const { return !group_.empty(); }
+  uint64_t slots_free() const { return free_.size(); }
+  /// Free when the next group ends.
+  uint64_t slots_freed() const { return freed_.size(); }
   bool is_valid() const;
 
  private:
@@ -78,8 +92,10 @@ class Store {
         contents_(geometry.slots, geometry.slot_bytes) {}
   Status write_block(const Block& block, uint64_t offset) const;
   Status write_superblock(uint64_t which) const;
-  Status write_journal();
-  Status write_checkpoint();
+  Group checkpoint() const;
+  Status write_journal(const std::string& stream) const;
+  Status write_checkpoint(const std::string& stream) const;
+  void is_on_device(const Group& group);
   /// Reads those of one place; kNotFound: none that is whole.
   Status read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const;
   Status recover();
