@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/log.h"
 
 namespace ocm::memory::nvme {
 
@@ -303,6 +304,17 @@ Result<std::unique_ptr<Backing>> PagePool::make_pages(const ExtentId& extent, ui
     entries[page].set(at.slot, at.crc);
   }
   return std::unique_ptr<Backing>(std::make_unique<Pages>(*this, extent, bytes, count, std::move(entries)));
+}
+
+Status PagePool::read_only(const Status& why) {
+  Status out(Code::kIo, "the pool takes no more writes: " + std::string(why.message()));
+  log::error("nvme_read_only", {{"why", out.message()}});
+  return out;
+}
+
+void PagePool::tell_lost(uint64_t pages, uint64_t bad_slots) {
+  // The first, and each time that they have doubled.
+  if (std::has_single_bit(pages)) log::error("nvme_pages_lost", {{"pages", pages}, {"bad_slots", bad_slots}});
 }
 
 }  // namespace ocm::memory::nvme

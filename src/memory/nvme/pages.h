@@ -59,6 +59,10 @@ class PagePool {
   Result<std::unique_ptr<Backing>> make_pages(const ExtentId& extent, uint64_t bytes,
                                               const std::unordered_map<uint64_t, PageAt>& pages);
   uint64_t count_of(uint64_t bytes) const { return (bytes + page_bytes_ - 1) / page_bytes_; }
+  /// What a pool says from now on that takes no more writes.
+  static Status read_only(const Status& why);
+  /// So many so far.
+  static void tell_lost(uint64_t pages, uint64_t bad_slots);
   bool buffers_are_valid() const { return buffers_.is_valid(); }
 
  private:

@@ -1,9 +1,5 @@
 #include "memory/nvme/scratch.h"
 
-#include <bit>
-#include <string>
-
-#include "base/log.h"
 #include "base/units.h"
 
 namespace ocm::memory::nvme {
@@ -64,8 +60,7 @@ void ScratchPool::lost(uint32_t) {
   OCM_DASSERT(free_.size() + bad_ < fresh_);  // X1
   const uint64_t lost = ++lost_, bad = ++bad_;
   lock.unlock();
-  // The first, and each time that they have doubled.
-  if (std::has_single_bit(lost)) log::error("nvme_pages_lost", {{"pages", lost}, {"bad_slots", bad}});
+  tell_lost(lost, bad);
 }
 
 void ScratchPool::gone(uint32_t slot) {
@@ -81,13 +76,9 @@ void ScratchPool::slot_is_bad() {
 }
 
 Status ScratchPool::stop_writes(const Status& why) {
-  std::unique_lock lock(mutex_);
-  const bool first = writable_.is_ok();
-  if (first) writable_ = Status(Code::kIo, "the pool takes no more writes: " + std::string(why.message()));
-  const Status out = writable_;
-  lock.unlock();
-  if (first) log::error("nvme_read_only", {{"why", out.message()}});
-  return out;
+  std::lock_guard lock(mutex_);
+  if (writable_.is_ok()) writable_ = read_only(why);
+  return writable_;
 }
 
 }  // namespace ocm::memory::nvme

@@ -14,7 +14,7 @@
 //   D4 damage that is no crash, a group that is missing before one that is there, is told and changes nothing.
 //   D5 after a write or flush that failed nothing is promised any more.
 //
-// Threads: one at a time.
+// Threads: one at a time, and write() beside it.
 #pragma once
 
 #include <cstdint>
