@@ -90,7 +90,8 @@ Status Names::publish(Allocation allocation) {
     return {};
   }
   if (removed_.contains(allocation.id))
-    return Status(Code::kRevoked, "the allocation was published before, and removed");
+    return Status(Code::kRevoked, "the allocation was published before, and removed")
+        .with_subject(Subject::kAllocation, allocation.name);
   const std::string whole = allocation.name.substr(0, allocation.name.find('~'));
   const Allocation* known = whole != allocation.name ? find(whole) : nullptr;
   if (known != nullptr) {

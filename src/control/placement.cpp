@@ -193,7 +193,7 @@ Result<Plan> place_striped(const PlaceRequest& r, std::span<const NodeRoom> room
 }
 
 Result<Plan> place_replicated(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
-  const size_t count = !r.nodes.empty() ? r.nodes.size() : r.extents != 0 ? r.extents : 2;
+  const size_t count = replicas_of(r);
   Plan plan{Layout::kReplicated, 0, {}};
   for (const size_t node : candidates.nodes) {
     if (plan.shares.size() == count) break;

@@ -62,6 +62,11 @@ struct PlaceRequest {
   uint32_t flags = 0;
 };
 
+/// That a replicated one asks for.
+inline size_t replicas_of(const PlaceRequest& r) {
+  return !r.nodes.empty() ? r.nodes.size() : r.extents != 0 ? r.extents : 2;
+}
+
 struct Share {
   size_t node = 0;  // index into the rooms given
   uint64_t bytes = 0;

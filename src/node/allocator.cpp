@@ -118,7 +118,11 @@ Task<Result<control::Allocation>> Allocator::allocate(std::shared_ptr<Session> s
     }
     auto planned = control::place(wanted, cluster_.rooms(), core_.name, excluded);
     if (!planned.is_ok()) {
-      if (planned.status().code() == Code::kUnknownNode && cluster_.may_learn_of_nodes() && !session->ended) {
+      // Replicas need a node each.
+      const size_t known = cluster_.rooms().size();
+      const bool is_short = planned.status().code() == Code::kUnknownNode ||
+                            (wanted.layout == Layout::kReplicated && known < control::replicas_of(wanted));
+      if (is_short && cluster_.may_learn_of_nodes() && !session->ended) {
         co_await cluster_.next_news(core_.deadline_ns());
         --attempt;
         continue;

@@ -474,6 +474,7 @@ void Cluster::apply(control::View view) {
   }
   OCM_DASSERT(former_.size() <= kFormerMax);
   view_ = std::move(view);
+  if (joined_ns_ == 0 && heard_of_.run() != 0) joined_ns_ = core_.now_ns();
   for (const control::NodeInfo& node : view_.nodes) former_.erase(node.name);
   view_at_ns_ = core_.now_ns();
   rooms_.take(view_);
@@ -517,8 +518,15 @@ bool Cluster::settled() const {
 uint64_t Cluster::coordinator_run() const { return is_coordinator() ? coordinator_->run() : heard_of_.run(); }
 
 bool Cluster::may_learn_of_nodes() const {
-  const bool is_new = core_.now_ns() < is_new_until_ns();
-  return !core_.config.embedded && is_new && (is_coordinator() || !settled());
+  return !core_.config.embedded && core_.now_ns() < is_new_until_ns();
+}
+
+/// A member that has its first view hears of others that join at the same time by the next ones. A coordinator that was
+/// killed and started again is let in by the next one a little after the failure deadline.
+uint64_t Cluster::is_new_until_ns() const {
+  const uint64_t until_ns = started_ns_ + core_.config.failure_deadline_ns() / 2 * 3;
+  if (is_coordinator() || joined_ns_ == 0) return until_ns;
+  return std::min(until_ns, joined_ns_ + 2 * core_.config.heartbeat_ns());
 }
 
 Task<void> Cluster::next_news(uint64_t deadline_ns) {

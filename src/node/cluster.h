@@ -178,7 +178,7 @@ class Cluster {
   }
   /// settled() as the coordinator.
   uint64_t settled_from_ns() const { return started_ns_ + 2 * core_.config.heartbeat_ns(); }
-  uint64_t is_new_until_ns() const { return started_ns_ + core_.config.failure_deadline_ns(); }
+  uint64_t is_new_until_ns() const;
   void tell_of_leaving() const;
   /// Of what this node's voter remembers: runs of homes that others have followed.
   void look_for_runs_that_are_over();
@@ -213,6 +213,7 @@ class Cluster {
   std::function<void(std::vector<fabric::shm::NodeWord>)> on_leaving_;
   std::function<bool(const SessionId&)> has_session_;
   const uint64_t started_ns_ = core_.now_ns();
+  uint64_t joined_ns_ = 0;    // a coordinator's first view; 0: none yet
   control::Member heard_of_;  // the coordinator
   control::View view_;
   uint64_t view_at_ns_ = 0;

@@ -237,7 +237,8 @@ Task<Reply> Service::publish(std::shared_ptr<Session> session, wire::PublishRequ
     // A home that restarted does not even know the number of its former run.
     const bool moved = code == Code::kRevoked || code == Code::kNotFound;
     refused = refused || moved;
-    if (!moved && code != Code::kPeerLost) break;
+    const bool is_removed = code == Code::kRevoked && reply.status().subject_kind() == Subject::kAllocation;
+    if ((!moved && code != Code::kPeerLost) || is_removed) break;
     bool changed = false;
     // Parts are made again one after another, and each is frozen for a while.
     const bool may_be_frozen = replicas && code == Code::kRevoked && core_.now_ns() < lose_until_ns;

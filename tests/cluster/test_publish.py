@@ -6,6 +6,7 @@ import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, used, wait_for
 from ocmlib import DEDICATED, OcmError
+from rawprogram import RawProgram, done
 
 MIB = 1 << 20
 
@@ -51,6 +52,24 @@ def test_what_a_program_publishes_twice_at_once_is_published(make_cluster):
     if isinstance(second, str):
         wait_for("it is published", lambda: outcome(lambda: a.publish("twice")) is None)
     assert "twice" in program.session("names")
+
+
+@pytest.mark.parametrize("nodes", [["n3"], ["n2", "n3"]])
+def test_what_was_removed_is_not_published_again_and_says_so_at_once(make_cluster, nodes):
+    """Also while a reader holds it: nothing of it is on its way."""
+    cluster = make_cluster(extra=("--failure-deadline-ms", "20000"))
+    program = RawProgram(cluster["n1"])
+    program.hello()
+    layout = {"layout": 2, "extents": 2} if len(nodes) == 2 else {}
+    made = program.call("allocate", bytes_total=MIB, nodes=nodes, flags=DEDICATED, **layout)["allocation"]
+    done(program.call("publish", allocation_id=made["allocation_id"], name="x", mode=0o606))
+    reader = cluster.program(cluster["n2"])
+    reader.attach("x", "r+hold")
+    reader.session("remove", "x")
+    begun_s = time.monotonic()
+    again = program.call("publish", allocation_id=made["allocation_id"], name="x", mode=0o606)
+    assert again["code"] == -23 and "removed" in again["detail"]
+    assert time.monotonic() - begun_s < 20
 
 
 def test_a_name_that_another_program_took_stays_when_the_first_publish_fails(make_cluster):

@@ -241,3 +241,26 @@ def test_without_the_seed_that_founds_the_others_wait_and_say_so(make_cluster):
     cluster["n1"].start().wait_ready()
     cluster.wait_members(at=cluster["n2"])
     assert outcome(lambda: program.session("names")) == {}
+
+
+@pytest.mark.parametrize("where", [{"nodes": ["OTHER"]}, {"layout": "replicated", "extents": 2}])
+def test_a_coordinator_that_is_started_again_at_once_knows_its_neighbours_again(cluster, where):
+    leader = cluster[all_follow(cluster, cluster.nodes)]
+    [other, _] = others(cluster, leader)
+    wanted = {key: [other.name] if key == "nodes" else value for key, value in where.items()}
+    leader.kill()
+    leader.start().wait_ready()
+    assert isinstance(cluster.program(leader).alloc(MIB, flags=DEDICATED, **wanted).extents(), list)
+
+
+def test_who_asks_while_all_start_waits_for_the_others_to_join(make_cluster):
+    cluster = make_cluster(seeds=True, start=False)
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        node.wait_ready()
+    for node in cluster.nodes:
+        program = cluster.program(node)
+        for other in others(cluster, node):
+            program.alloc(MIB, nodes=[other.name], flags=DEDICATED).free()
+        program.alloc(MIB, layout="replicated", extents=2).free()
