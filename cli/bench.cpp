@@ -161,9 +161,13 @@ Status write_plot(const std::vector<Rate>& rates, const std::string& path) {
 
 int run_bench(const Globals& globals, BenchOptions& options) {
   catch_interrupts();
+  ocm_interrupt_check([] { return interrupted() ? 1 : 0; });
   std::sort(options.sizes.begin(), options.sizes.end());
   Result<Report> report = bench(globals, options);
-  if (!report.is_ok()) return fail(report.status());
+  if (!report.is_ok()) {
+    const Status interrupt = check_interrupt();
+    return fail(interrupt.is_ok() ? report.status() : interrupt);
+  }
   if (options.json) {
     print_json(report.value());
   } else {

@@ -258,12 +258,15 @@ bool pause(double seconds, bool keys) {
 
 Status top(const Globals& globals, const TopOptions& options) {
   OCM_TRY_ASSIGN(const std::string http, http_address(globals, options.http));
-  OCM_TRY_ASSIGN(Sample before, take_sample(http));
+  Result<Sample> first = take_sample(http);
+  OCM_TRY(check_interrupt());
+  OCM_TRY_ASSIGN(Sample before, std::move(first));
   const bool live = !options.once && !options.json && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   std::optional<Screen> screen;
   if (live) screen.emplace();
   while (pause(options.interval_seconds, live)) {
     Result<Sample> now = take_sample(http);
+    if (interrupted()) break;
     if (!now.is_ok()) return now.status();
     const View view = compare(before, now.value());
     if (live) {

@@ -28,7 +28,7 @@ void create(Allocation* self, const Session& session, uint64_t bytes, int kind, 
   options.flags = flags;
   std::shared_ptr<SessionHandle> handle = session.handle();
   ocm_allocation* allocation = nullptr;
-  check(without_gil([&] { return ocm_allocation_create(handle->get(), bytes, &options, &allocation); }));
+  check_interruptible([&] { return ocm_allocation_create(handle->get(), bytes, &options, &allocation); });
   auto made = std::make_shared<AllocationHandle>(std::move(handle), allocation);
   check_interrupts(nullptr);
   new (self) Allocation(session.state(), std::move(made));
@@ -38,8 +38,8 @@ void attach(Allocation* self, const Session& session, const Text& text, int acce
   const char* name = text.c_str();
   std::shared_ptr<SessionHandle> handle = session.handle();
   ocm_allocation* allocation = nullptr;
-  check(without_gil(
-      [&] { return ocm_attach(handle->get(), name, static_cast<ocm_access>(access), &allocation); }));
+  check_interruptible(
+      [&] { return ocm_attach(handle->get(), name, static_cast<ocm_access>(access), &allocation); });
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
 }
 
@@ -94,13 +94,13 @@ nb::list extent_list(const Allocation& self) {
   ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
   check(ocm_allocation_query(handle->get(), &info));
   std::vector<ocm_extent_info> extents(info.extents, ocm_extent_info OCM_EXTENT_INFO_INIT);
-  check(without_gil([&] {  // may ask the daemon who is alive
+  check_interruptible([&] {  // may ask the daemon who is alive
     for (uint32_t i = 0; i < info.extents; ++i) {
       const int status = ocm_allocation_extent(handle->get(), i, &extents[i]);
       if (status < 0) return status;
     }
     return static_cast<int>(OCM_OK);
-  }));
+  });
   nb::list out;
   for (const ocm_extent_info& extent : extents) {
     out.append(nb::make_tuple(extent.node, extent.bytes, extent.global_address, extent.generation,
@@ -112,7 +112,7 @@ nb::list extent_list(const Allocation& self) {
 void publish(const Allocation& self, const Text& text, uint32_t mode) {
   const char* name = text.c_str();
   const auto handle = self.handle();
-  check(without_gil([&] { return ocm_publish(handle->get(), name, mode); }));
+  check_interruptible([&] { return ocm_publish(handle->get(), name, mode); });
 }
 
 void fence_allocation(const Allocation& self) {

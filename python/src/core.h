@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <oncilla/oncilla.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -51,6 +52,12 @@ auto without_gil(Call call) {
   const GilLeft left;
   return call();
 }
+
+/// Runs a call that may wait for the daemon, without the GIL; a signal's handler that raises ends it. Raises its exception, or
+/// that of what it returned.
+void check_interruptible(const std::function<int()>& call);
+/// Has Python asked whether a handler raises while such a call waits.
+void watch_interrupts();
 
 /// An open session. The last owner's end closes it, on any thread, with the GIL or without.
 class SessionHandle {

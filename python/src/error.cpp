@@ -1,4 +1,6 @@
 // Statuses of the C library as exceptions: the tree is in oncilla/errors.py.
+#include <optional>
+
 #include "core.h"
 
 namespace ocm::python {
@@ -46,6 +48,34 @@ void raise_status(int status, const std::string& text) {
   raise_failure({status, text, {}, {}, OCM_SUBJECT_NONE});
 }
 void raise_status(int status) { raise_failure(Failure::last(status)); }
+
+namespace {
+
+/// Of this thread's check_interruptible(), while it runs: what a handler raised.
+thread_local std::optional<nb::python_error>* raised = nullptr;
+
+int ask_python() {
+  if (raised == nullptr) return 0;
+  if (raised->has_value()) return 1;
+  const GilTaken gil;
+  if (PyErr_CheckSignals() == 0) return 0;
+  raised->emplace();
+  return 1;
+}
+
+}  // namespace
+
+void watch_interrupts() { ocm_interrupt_check(ask_python); }
+
+void check_interruptible(const std::function<int()>& call) {
+  std::optional<nb::python_error> interrupt;
+  raised = &interrupt;
+  const int status = without_gil(call);
+  raised = nullptr;
+  if (!interrupt) return check(status);
+  if (status < 0) throw nb::python_error(std::move(*interrupt));
+  PyErr_SetInterrupt();  // the answer came after all: the handler runs once the caller has it
+}
 
 const char* Text::c_str() const {
   if (bytes_.find('\0') != std::string::npos) {

@@ -19,6 +19,7 @@ NB_MODULE(_core, module) {
   OCM_FABRICS(OCM_LINE)
 #undef OCM_LINE
   module.attr("FABRICS") = fabrics;  // their numbers, by name
+  ocm::python::watch_interrupts();
   ocm::python::register_wait(module);
   ocm::python::register_session(module);
   ocm::python::register_allocation(module);

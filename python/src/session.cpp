@@ -33,7 +33,7 @@ void open_session(Session* self, const std::optional<nb::object>& socket, const 
   options.deadline_ns = deadline_ns;
   options.embedded_bytes = embedded_bytes;
   ocm_session* session = nullptr;
-  check(without_gil([&] { return ocm_session_open(&options, &session); }));
+  check_interruptible([&] { return ocm_session_open(&options, &session); });
   new (self) Session(std::make_shared<SessionHandle>(session));
 }
 
@@ -46,7 +46,7 @@ std::vector<Info> collect(const Session& self, List list) {
     return true;
   };
   const std::shared_ptr<SessionHandle> session = self.handle();
-  check(without_gil([&] { return list(session->get(), +visit, &out); }));
+  check_interruptible([&] { return list(session->get(), +visit, &out); });
   return out;
 }
 
@@ -77,7 +77,7 @@ nb::list name_list(const Session& self, const Text& text) {
 void remove_name(const Session& self, const Text& text) {
   const char* name = text.c_str();
   const std::shared_ptr<SessionHandle> session = self.handle();
-  check(without_gil([&] { return ocm_name_remove(session->get(), name); }));
+  check_interruptible([&] { return ocm_name_remove(session->get(), name); });
 }
 
 void fence_session(const Session& self) {

@@ -165,7 +165,7 @@ void store(const Session& self, const Text& name, nb::handle stream, int placeme
 void drop(const Session& self, const Text& name) {
   const std::shared_ptr<SessionHandle> session = self.handle();
   const char* table = name.c_str();
-  check(without_gil([&] { return ocm_table_drop(session->get(), table); }));
+  check_interruptible([&] { return ocm_table_drop(session->get(), table); });
 }
 
 // ------------------------------------------------------------------ an opened table
@@ -258,7 +258,7 @@ OpenTable open_table(const Session& self, const Text& name, Meters meters) {
     throw nb::type_error("`meters` are of Meter: one is None");
   }
   ocm_table* table = nullptr;
-  check(without_gil([&] { return ocm_table_open(session->get(), which, &table); }));
+  check_interruptible([&] { return ocm_table_open(session->get(), which, &table); });
   return OpenTable(std::make_shared<Opened>(std::move(session), table, std::move(meters)));
 }
 

@@ -128,6 +128,8 @@ using namespace ocm::capi;  // NOLINT
 
 extern "C" {
 
+void ocm_interrupt_check(int (*check)(void)) { ocm::client::interrupt_check.store(check); }
+
 int ocm_session_open(const ocm_session_options* options, ocm_session** session) {
   return guarded([&] {
     if (session == nullptr) return fail(Code::kInvalidArgument, "`session` is null");

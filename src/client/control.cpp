@@ -124,13 +124,14 @@ bool ControlConnection::test(Call& call) {
 Status ControlConnection::wait(Call& call, os::Deadline deadline) {
   fabric::Waiter waiter(kReplySpinNs);
   bool spinning = true;
+  const auto check = interrupt_check.load(std::memory_order_relaxed);
   while (!call.done.load(std::memory_order_acquire)) {
     if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
       if (read_some()) continue;
       if (call.done.load(std::memory_order_acquire)) break;
       if (!spinning) {
         pollfd p{socket_.get(), POLLIN, 0};
-        ::poll(&p, 1, deadline.poll_ms(1000));
+        ::poll(&p, 1, deadline.poll_ms(check == nullptr ? 1000 : kInterruptMs));
       }
     } else if (!spinning) {
       std::unique_lock lock(mutex_);
@@ -140,9 +141,11 @@ Status ControlConnection::wait(Call& call, os::Deadline deadline) {
       --sleepers_;
     }
     spinning = spinning && waiter.spins(os::now_ns());
-    if (!call.done.load(std::memory_order_acquire) && deadline.passed()) {
+    const bool is_interrupted = !spinning && check != nullptr && check() != 0;
+    if (!call.done.load(std::memory_order_acquire) && (is_interrupted || deadline.passed())) {
       if (!give_up(call)) break;
-      return Status(Code::kDeadline, "the daemon did not answer in time");
+      return Status(Code::kDeadline, is_interrupted ? "the wait for the daemon's answer was interrupted"
+                                                    : "the daemon did not answer in time");
     }
   }
   std::lock_guard lock(mutex_);

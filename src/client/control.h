@@ -44,8 +44,14 @@ struct Call {
   Reply reply;
 };
 
+/// Asked by who waits for the daemon, each kInterruptMs and when a signal came: not 0 ends the wait as its deadline would. Null:
+/// nobody is asked.
+inline std::atomic<int (*)()> interrupt_check{nullptr};
+
 class ControlConnection {
  public:
+  static constexpr int kInterruptMs = 50;
+
   explicit ControlConnection(os::Fd socket);
   ~ControlConnection();
 

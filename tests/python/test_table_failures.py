@@ -428,6 +428,32 @@ def test_ctrl_c_stops_a_scan(make_cluster):
         assert said == str(1 << 19)
 
 
+@pytest.mark.parametrize("call", ["pool.names()", "pool.allocate(4096)", "pool.attach('x')", "pool.tables()"])
+def test_ctrl_c_ends_a_wait_for_a_daemon_that_does_not_answer(make_cluster, call):
+    """Its deadline is a quarter of an hour."""
+    cluster = make_cluster(1, extra=("--failure-deadline-ms", "450000"))
+    with Program(cluster["n1"].socket_path, f"""
+            step("connected")
+            wait()
+            try:
+                step("begun")
+                list({call})
+            except KeyboardInterrupt:
+                step("interrupted")
+                os._exit(0)
+            """) as program:
+        assert program.line() == "connected"
+        cluster["n1"].process.send_signal(signal.SIGSTOP)
+        try:
+            program.go()
+            assert program.line() == "begun"
+            time.sleep(0.3)
+            program.process.send_signal(signal.SIGINT)
+            assert program.line() == "interrupted"
+        finally:
+            cluster["n1"].process.send_signal(signal.SIGCONT)
+
+
 def test_a_source_that_never_ends_is_stopped_by_no_room(make_cluster):
     cluster = make_cluster(1, budget=8 * MIB)
     with oncilla.connect(cluster["n1"].socket_path) as pool:
