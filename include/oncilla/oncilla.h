@@ -161,8 +161,9 @@ typedef struct ocm_session_options {
   { sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0 }
 
 /* For languages that handle signals between calls. Whoever waits for the daemon's answer asks `check` about every 50 ms, and
- * when a signal came, without locks and on the thread that called: not 0 ends the call with DEADLINE, as if the daemon had
- * not answered in time. For the whole process; NULL, the default: nobody is asked. Transfers: ocm_op_wait in slices. */
+ * when a signal came, on the thread that called: not 0 ends the call with DEADLINE, as if the daemon had not answered in
+ * time. `check` should call nothing here on the handles of that call. For the whole process; NULL, the default: nobody is
+ * asked. Transfers: ocm_op_wait in slices. */
 OCM_API void ocm_interrupt_check(int (*check)(void));
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.

@@ -1,5 +1,6 @@
 // Statuses of the C library as exceptions: the tree is in oncilla/errors.py.
 #include <optional>
+#include <utility>
 
 #include "core.h"
 
@@ -69,9 +70,10 @@ void watch_interrupts() { ocm_interrupt_check(ask_python); }
 
 void check_interruptible(const std::function<int()>& call) {
   std::optional<nb::python_error> interrupt;
-  raised = &interrupt;
+  std::optional<nb::python_error>* const outer =
+      std::exchange(raised, &interrupt);  // a handler may call, too
   const int status = without_gil(call);
-  raised = nullptr;
+  raised = outer;
   if (!interrupt) return check(status);
   if (status < 0) throw nb::python_error(std::move(*interrupt));
   PyErr_SetInterrupt();  // the answer came after all: the handler runs once the caller has it
