@@ -162,9 +162,9 @@ typedef struct ocm_session_options {
 
 /* For languages that handle signals between calls. Whoever waits for the daemon's answer asks `check` about every 50 ms, and
  * when a signal came, on the thread that called: not 0 ends the call with DEADLINE, as if the daemon had not answered in
- * time. `check` should call nothing here on the handles of that call. For the whole process; NULL, the default: nobody is
- * asked. Transfers: ocm_op_wait in slices. */
-OCM_API void ocm_interrupt_check(int (*check)(void));
+ * time. `check`, which gets `context`, should call nothing here on the handles of that call. For the whole process, before
+ * the calls; NULL, the default: nobody is asked. Transfers: ocm_op_wait in slices. */
+OCM_API void ocm_interrupt_check(int (*check)(void* context), void* context);
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
  * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */

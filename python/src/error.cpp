@@ -55,7 +55,7 @@ namespace {
 /// Of this thread's check_interruptible(), while it runs: what a handler raised.
 thread_local std::optional<nb::python_error>* raised = nullptr;
 
-int ask_python() {
+int ask_python(void*) {
   if (raised == nullptr) return 0;
   if (raised->has_value()) return 1;
   const GilTaken gil;
@@ -66,7 +66,7 @@ int ask_python() {
 
 }  // namespace
 
-void watch_interrupts() { ocm_interrupt_check(ask_python); }
+void watch_interrupts() { ocm_interrupt_check(ask_python, nullptr); }
 
 void check_interruptible(const std::function<int()>& call) {
   std::optional<nb::python_error> interrupt;

@@ -128,7 +128,10 @@ using namespace ocm::capi;  // NOLINT
 
 extern "C" {
 
-void ocm_interrupt_check(int (*check)(void)) { ocm::client::interrupt_check.store(check); }
+void ocm_interrupt_check(int (*check)(void* context), void* context) {
+  ocm::client::interrupt_context.store(context);
+  ocm::client::interrupt_check.store(check);
+}
 
 int ocm_session_open(const ocm_session_options* options, ocm_session** session) {
   return guarded([&] {

@@ -124,7 +124,7 @@ bool ControlConnection::test(Call& call) {
 Status ControlConnection::wait(Call& call, os::Deadline deadline) {
   fabric::Waiter waiter(kReplySpinNs);
   bool spinning = true;
-  const auto check = interrupt_check.load(std::memory_order_relaxed);
+  const auto check = interrupt_check.load();
   while (!call.done.load(std::memory_order_acquire)) {
     if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
       if (read_some()) continue;
@@ -141,7 +141,7 @@ Status ControlConnection::wait(Call& call, os::Deadline deadline) {
       --sleepers_;
     }
     spinning = spinning && waiter.spins(os::now_ns());
-    const bool is_interrupted = !spinning && check != nullptr && check() != 0;
+    const bool is_interrupted = !spinning && check != nullptr && check(interrupt_context.load()) != 0;
     if (!call.done.load(std::memory_order_acquire) && (is_interrupted || deadline.passed())) {
       if (!give_up(call)) break;
       return Status(Code::kDeadline, is_interrupted ? "the wait for the daemon's answer was interrupted"

@@ -46,7 +46,8 @@ struct Call {
 
 /// Asked by who waits for the daemon, each kInterruptMs and when a signal came: not 0 ends the wait as its deadline would. Null:
 /// nobody is asked.
-inline std::atomic<int (*)()> interrupt_check{nullptr};
+inline std::atomic<int (*)(void* context)> interrupt_check{nullptr};
+inline std::atomic<void*> interrupt_context{nullptr};
 
 class ControlConnection {
  public:
