@@ -298,7 +298,8 @@ TEST_F(NvmeFile, APoolIsThereInTheNextProcess) {
 
 TEST_F(NvmeFile, WhatIsNoPoolIsRefused) {
   EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kNotFound);
-  EXPECT_EQ(FileDevice::open(folder_).status().code(), Code::kIo) << "a directory is not opened for writing";
+  for (const auto access : {FileDevice::Access::kReadWrite, FileDevice::Access::kRead})
+    EXPECT_EQ(FileDevice::open(folder_, access).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(FileDevice::open("/dev/null").status().code(), Code::kInvalidArgument);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kInvalidArgument) << "and nobody waits";
@@ -307,6 +308,22 @@ TEST_F(NvmeFile, WhatIsNoPoolIsRefused) {
   const std::string huge = folder_ + "/huge";
   EXPECT_FALSE(FileDevice::create(huge, uint64_t{1} << 60).is_ok());
   EXPECT_FALSE(std::filesystem::exists(huge)) << "what could not be made leaves nothing";
+}
+
+TEST_F(NvmeFile, IsReadByManyOrWrittenByOne) {
+  ASSERT_TRUE(FileDevice::create(path_, 8192).is_ok());
+  std::vector<std::byte> bytes(4096);
+  {
+    const auto one = FileDevice::open(path_, FileDevice::Access::kRead);
+    const auto other = FileDevice::open(path_, FileDevice::Access::kRead);
+    ASSERT_TRUE(one.is_ok() && other.is_ok());
+    EXPECT_TRUE(one.value()->read(0, bytes).is_ok());
+    EXPECT_EQ(one.value()->write(0, bytes).code(), Code::kIo);
+    EXPECT_EQ(FileDevice::open(path_).status().code(), Code::kExists);
+  }
+  const auto writer = FileDevice::open(path_);
+  ASSERT_TRUE(writer.is_ok());
+  EXPECT_EQ(FileDevice::open(path_, FileDevice::Access::kRead).status().code(), Code::kExists);
 }
 
 TEST_F(NvmeFile, BeyondItsEndIsAnError) {

@@ -22,11 +22,12 @@ constexpr uint64_t kBounceBytes = kMiB;
 static_assert(kBounceBytes % kBlockBytes == 0);
 
 Status error_of(int error, const std::string& what) {
-  const Code code = error == ENOENT                      ? Code::kNotFound
-                    : error == EEXIST                    ? Code::kExists
-                    : error == EACCES || error == EPERM  ? Code::kPermission
-                    : error == ENOSPC || error == EDQUOT ? Code::kNoMemory
-                                                         : Code::kIo;
+  const Code code = error == ENOENT                                       ? Code::kNotFound
+                    : error == EEXIST || error == EBUSY                   ? Code::kExists
+                    : error == EISDIR                                     ? Code::kInvalidArgument
+                    : error == EACCES || error == EPERM || error == EROFS ? Code::kPermission
+                    : error == ENOSPC || error == EDQUOT                  ? Code::kNoMemory
+                                                                          : Code::kIo;
   return Status::from_errno(error, what).with_code(code);
 }
 
@@ -62,8 +63,12 @@ Result<std::unique_ptr<FileDevice>> FileDevice::opened(os::Fd fd, const std::str
   return device;
 }
 
-Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
-  os::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for its other end
+Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path, Access access) {
+  // A pipe would wait for its other end. O_EXCL: a block device that is mounted, or part of another one, is busy.
+  const int flags = O_CLOEXEC | O_NONBLOCK | O_EXCL | (access == Access::kRead ? O_RDONLY : O_RDWR);
+  os::Fd fd(::open(path.c_str(), flags));
+  if (!fd.is_open() && errno == EBUSY)
+    return Status(Code::kExists, "the pool " + path + " is in use: it is mounted, or another program has it");
   if (!fd.is_open()) return error_of(errno, "opening the pool " + path);
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return error_of(errno, "looking at the pool " + path);
@@ -73,8 +78,10 @@ Result<std::unique_ptr<FileDevice>> FileDevice::open(const std::string& path) {
   } else if (!S_ISREG(file.st_mode)) {
     return Status(Code::kInvalidArgument, "the pool " + path + " is neither a file nor a block device");
   }
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
-    return Status(Code::kExists, "the pool " + path + " is another process's");
+  if (::flock(fd.get(), (access == Access::kRead ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+    return Status(Code::kExists,
+                  "the pool " + path + " is in use by another process, such as a daemon; stop that first");
+  }
   return opened(std::move(fd), path, bytes);
 }
 

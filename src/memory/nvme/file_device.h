@@ -1,6 +1,6 @@
 // A pool's file, or block device: past the kernel's cache where it lets us (O_DIRECT), so that memory is spent once.
 //
-// One process has it at a time. A flush that failed once has failed for good: the kernel may have dropped what it could
+// One process writes it at a time, and nobody reads it meanwhile. A flush that failed once has failed for good: the kernel may have dropped what it could
 // not write, and a second one would say nothing of it.
 #pragma once
 
@@ -20,9 +20,11 @@ class FileDevice final : public Device {
   static Status create(const std::string& path, uint64_t bytes);
   /// A new one without a name, in that directory: it goes with the process, however that ends. Errors: those of create().
   static Result<std::unique_ptr<FileDevice>> make_unnamed(const std::string& directory, uint64_t bytes);
-  /// Errors: kNotFound, kExists (another process has it), kPermission, kInvalidArgument (neither file nor block device),
-  /// kIo.
-  static Result<std::unique_ptr<FileDevice>> open(const std::string& path);
+  enum class Access { kReadWrite, kRead };  // kRead: write() fails
+  /// Errors: kNotFound, kExists (in use by another process, or mounted), kPermission, kInvalidArgument (neither file nor
+  /// block device), kIo.
+  static Result<std::unique_ptr<FileDevice>> open(const std::string& path,
+                                                  Access access = Access::kReadWrite);
 
   uint64_t bytes() const override { return bytes_; }
   Status read(uint64_t offset, std::span<std::byte> to) override;
