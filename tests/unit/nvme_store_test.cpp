@@ -70,6 +70,23 @@ TEST(NvmeGeometry, PartsLieBehindEachOtherAndFit) {
   EXPECT_EQ(Geometry::of(0, 4096).status().code(), Code::kInvalidArgument);
 }
 
+TEST(NvmeGeometry, IsMadeForThePagesThatItIsToHold) {
+  for (const uint64_t slot_bytes : {4 * kKiB, 64 * kKiB, 4 * kMiB}) {
+    for (uint64_t pages = 9; pages < 3'000'000; pages = pages * 5 / 4 + 1) {
+      const uint64_t bytes = pages * slot_bytes - pages % 3;
+      const auto made = Geometry::for_pages(bytes, slot_bytes);
+      ASSERT_TRUE(made.is_ok()) << made.status().to_string();
+      const Geometry& g = made.value();
+      EXPECT_GE(g.pages() * slot_bytes, bytes);
+      EXPECT_LE(g.pages(), pages + pages / 100 + 2) << "and for no more";
+      EXPECT_EQ(g, Geometry::of(g.device_bytes, slot_bytes).value());
+    }
+    EXPECT_EQ(Geometry::for_pages(8 * slot_bytes - 1, slot_bytes).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(Geometry::for_pages(~uint64_t{0}, slot_bytes).status().code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(Geometry::for_pages(kGiB, 5000).status().code(), Code::kInvalidArgument);
+}
+
 TEST(NvmeRecords, AreWhatWasEncoded) {
   std::string stream;
   const PageAt at{3, 4, 5};

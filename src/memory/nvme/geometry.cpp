@@ -14,13 +14,16 @@ constexpr uint64_t kJournalBlocksMin = 8, kJournalBlocksMax = 16'384;  // 64 MiB
 constexpr uint64_t kExtentsBytesMin = 4 * kKiB,
                    kExtentsBytesFew = 64 * kKiB;  // of a checkpoint, beside the pages
 
+Status check_page(uint64_t slot_bytes) {
+  if (slot_bytes >= kBlockBytes && slot_bytes <= 4 * kMiB && std::has_single_bit(slot_bytes)) return {};
+  return Status(Code::kInvalidArgument, "a page of " + std::to_string(slot_bytes) +
+                                            " bytes: it is a power of two from 4 KiB to 4 MiB");
+}
+
 }  // namespace
 
 Result<Geometry> Geometry::of(uint64_t device_bytes, uint64_t slot_bytes) {
-  if (slot_bytes < kBlockBytes || slot_bytes > 4 * kMiB || (slot_bytes & (slot_bytes - 1)) != 0) {
-    return Status(Code::kInvalidArgument, "a page of " + std::to_string(slot_bytes) +
-                                              " bytes: it is a power of two from 4 KiB to 4 MiB");
-  }
+  OCM_TRY(check_page(slot_bytes));
   Geometry out;
   out.device_bytes = device_bytes;
   out.slot_bytes = slot_bytes;
@@ -40,6 +43,27 @@ Result<Geometry> Geometry::of(uint64_t device_bytes, uint64_t slot_bytes) {
   }
   OCM_DASSERT(out.is_valid());
   return out;
+}
+
+Result<Geometry> Geometry::for_pages(uint64_t bytes, uint64_t slot_bytes) {
+  OCM_TRY(check_page(slot_bytes));
+  const uint64_t pages = bytes / slot_bytes + (bytes % slot_bytes == 0 ? 0 : 1);
+  if (bytes < kPagesMin * slot_bytes || pages > kPagesMax) {
+    return Status(Code::kInvalidArgument, "a pool of " + format_bytes(bytes) + ": with pages of " +
+                                              format_bytes(slot_bytes) + " it has room for at least " +
+                                              format_bytes(kPagesMin * slot_bytes) + " and at most " +
+                                              format_bytes(kPagesMax * slot_bytes));
+  }
+  uint64_t slots = pages + pages / (kSpareOf - 1);
+  while (slots - (slots + kSpareOf - 1) / kSpareOf < pages) ++slots;
+  // More bytes need more metadata, which needs more bytes, a fraction of the ones before.
+  uint64_t device_bytes = slots * slot_bytes;
+  while (true) {
+    auto grown = of(device_bytes, slot_bytes);
+    if (grown.is_ok() && grown.value().pages() >= pages) return grown;
+    const uint64_t missing = grown.is_ok() ? slots - grown.value().slots : 1;
+    device_bytes += std::max<uint64_t>(1, missing) * slot_bytes;
+  }
 }
 
 bool Geometry::is_valid() const {

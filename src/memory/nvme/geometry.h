@@ -22,6 +22,11 @@ struct Geometry {
   /// Errors: kInvalidArgument: a page is no power of two from 4 KiB to 4 MiB, or the device is too small (both named).
   static Result<Geometry> of(uint64_t device_bytes, uint64_t slot_bytes);
 
+  /// The device that `bytes` of pages need, with what comes on top. Errors: kInvalidArgument (that page; fewer bytes than
+  /// kPagesMin pages, or more than kPagesMax).
+  static Result<Geometry> for_pages(uint64_t bytes, uint64_t slot_bytes);
+  static constexpr uint64_t kPagesMin = 8, kPagesMax = uint64_t{1} << 31;
+
   static constexpr uint64_t kSpareOf = 16;
   /// Pages that there is room for.
   uint64_t pages() const { return slots - (slots + kSpareOf - 1) / kSpareOf; }
