@@ -2,7 +2,7 @@
 // each choice of what the device kept, lost or tore of the writes since the last flush; also during recovery, and again
 // after it.
 //
-// How to run it: model.h. What must hold: store.h (D1 to D5), records.h (N1).
+// How to run it: model.h. What must hold: store.h (D1 to D6), records.h (N1).
 #define OCM_MODEL
 #include <functional>
 
@@ -70,9 +70,12 @@ class CrashDevice final : public Device {
   std::vector<std::byte> now_;
 };
 
+/// What else than all or nothing the device may do with a write: only its first sector, or bytes that nobody wrote.
+enum class Partial { kNone, kTorn, kGarbled };
+
 /// For each choice of what the device did with each write that was not flushed.
-void each_outcome(const Image& image, bool tears, const std::function<void(Image)>& use) {
-  const size_t choices = tears ? 3 : 2;
+void each_outcome(const Image& image, Partial partial, const std::function<void(Image)>& use) {
+  const size_t choices = partial == Partial::kNone ? 2 : 3;
   size_t all = 1;
   for (size_t i = 0; i < image.pending.size() && all < 1000; ++i) all *= choices;
   for (size_t outcome = 0; outcome < all; ++outcome) {
@@ -84,7 +87,9 @@ void each_outcome(const Image& image, bool tears, const std::function<void(Image
       rest /= choices;
       Image::Write done = write;
       if (choice == 0) continue;
-      if (choice == 2) done.bytes.resize(write.bytes.size() / 8);  // the first sector
+      if (choice == 2 && partial == Partial::kTorn) done.bytes.resize(write.bytes.size() / 8);
+      if (choice == 2 && partial == Partial::kGarbled)
+        for (std::byte& byte : done.bytes) byte ^= std::byte{0x55};
       CrashDevice::put(after.kept, done);
     }
     use(std::move(after));
@@ -113,9 +118,10 @@ struct World {
   const char* name;
   size_t length = 4;  // of a script
   const char* alphabet = "pqCfmM";
-  bool tears = false;
+  Partial partial = Partial::kNone;
   bool twice = false;   // crashes in recovery, and after what follows it
   bool damage = false;  // a flushed block of the journal is changed
+  bool owners = false;  // no scripts: the pool loses its cluster, and gets another
   uint64_t begin = 0;   // groups committed since it was opened, so that the journal's end is near
 };
 
@@ -133,8 +139,12 @@ class Checker {
     if (!Store::format(device, {.pool = 77, .cluster = kCluster, .partition = 5}, 4096).is_ok())
       fail("no format");
     prepare(device);
-    std::string script;
-    write_scripts(script, device.image);
+    if (world_.owners) {
+      try_owners(device.image);
+    } else {
+      std::string script;
+      write_scripts(script, device.image);
+    }
     return failure_.empty();
   }
 
@@ -273,8 +283,7 @@ class Checker {
       } catch (const CrashDevice::Crash&) {
         crashed = true;  // while it was opened
       }
-      const bool tears = world_.tears;
-      each_outcome(device.image, tears,
+      each_outcome(device.image, world_.partial,
                    [&](Image after) { recover(after, promised, under_way, world_.twice); });
       if (world_.damage) try_damage(device.image, promised);
       if (!crashed) return;
@@ -320,7 +329,8 @@ class Checker {
         (void)Store::open(second, kCluster);
       } catch (const CrashDevice::Crash&) {
       }
-      each_outcome(second.image, false, [&](Image after) { recover(after, promised, under_way, false); });
+      each_outcome(second.image, Partial::kNone,
+                   [&](Image after) { recover(after, promised, under_way, false); });
     }
     if (found.extents.empty()) return;
     for (size_t at = steps;; ++at) {
@@ -338,9 +348,61 @@ class Checker {
         crashed = true;
       }
       const Expected before = actor.promised, after = actor.committing ? actor.in_group : before;
-      each_outcome(second.image, false,
+      each_outcome(second.image, Partial::kNone,
                    [&](Image image_after) { recover(image_after, before, after, false); });
       if (!crashed) return;
+    }
+  }
+
+  /// D6, also where one of the superblocks is damaged.
+  void try_owners(const Image& image) {
+    using Step = std::function<void(Device&)>;
+    const Step disown = [](Device& device) { (void)Store::disown(device); };
+    const Step adopt = [](Device& device) { (void)Store::open(device, "d"); };
+    CrashDevice free(image);
+    disown(free);
+    CrashDevice disowned(free.image);
+    for (int damaged = -1; damaged < 2; ++damaged) {
+      const auto look = [&](Image at, const Step& step, const char* before, const char* after) {
+        if (damaged >= 0)
+          at.kept[Geometry::superblock_at(static_cast<uint64_t>(damaged)) + 9] ^= std::byte{1};
+        owner_after_crash(at, step, before, after);
+      };
+      look(image, disown, kCluster, "");
+      look(disowned.image, adopt, "", "d");
+    }
+  }
+  void owner_after_crash(const Image& image, const std::function<void(Device&)>& step,
+                         const std::string& before, const std::string& after) {
+    CrashDevice undisturbed(image);
+    const auto first = Store::inspect(undisturbed);
+    if (!first.is_ok() || first.value().identity.cluster != before) return fail("D6: it begins as another's");
+    bool crashed = true;
+    for (size_t at = 0; crashed && failure_.empty(); ++at) {
+      CrashDevice device(image);
+      device.crash_at = at;
+      crashed = false;
+      try {
+        step(device);
+      } catch (const CrashDevice::Crash&) {
+        crashed = true;
+      }
+      each_outcome(device.image, world_.partial, [&](const Image& left) {
+        ++recoveries_;
+        CrashDevice there(left);
+        const auto found = Store::inspect(there);
+        if (!found.is_ok()) return fail("D6: it is none any more: " + found.status().to_string());
+        if (there.steps != 0) return fail("inspect() changes it");
+        const std::string owner = found.value().identity.cluster;
+        if (owner != after && (owner != before || !crashed)) return fail("D6: it is another's");
+        if (found.value().starts < first.value().starts) return fail("D6: its starts go back");
+        if (!owner.empty() && Store::open(there, "another").is_ok()) return fail("D6: anybody opens it");
+        auto opened = Store::open(there, owner.empty() ? kCluster : owner);
+        if (!opened.is_ok()) return fail("D6: its owner does not open it: " + opened.status().to_string());
+        bool good = true;
+        if (!(found_in(*opened.value(), there, good) == expected_.named()) || !good)
+          return fail("D1: other contents than promised");
+      });
     }
   }
 
@@ -382,7 +444,9 @@ class Checker {
 
 const std::vector<World> kGate = {
     {.name = "all changes"},
-    {.name = "torn writes", .length = 3, .tears = true},
+    {.name = "torn writes", .length = 3, .partial = Partial::kTorn},
+    {.name = "garbled writes", .length = 2, .partial = Partial::kGarbled},
+    {.name = "owners", .partial = Partial::kGarbled, .owners = true},
     {.name = "crashes in recovery and after it", .length = 3, .alphabet = "pCmM", .twice = true},
     {.name = "at the journal's end", .length = 4, .alphabet = "pqC", .begin = 7},
     {.name = "at the journal's end, twice", .length = 3, .alphabet = "pCM", .twice = true, .begin = 6},
@@ -392,7 +456,8 @@ const std::vector<World> kGate = {
 };
 const std::vector<World> kDeep = {
     {.name = "all changes, longer", .length = 6},
-    {.name = "torn writes, longer", .length = 5, .tears = true},
+    {.name = "torn writes, longer", .length = 5, .partial = Partial::kTorn},
+    {.name = "garbled writes, longer", .length = 4, .partial = Partial::kGarbled},
     {.name = "crashes in recovery and after it, all changes", .length = 4, .twice = true},
 };
 constexpr model::Mutation kMutations[] = {
@@ -407,6 +472,8 @@ constexpr model::Mutation kMutations[] = {
     {"damage-is-an-end", "damage"},
     {"go-on-at-the-hole", "crashes in recovery and after it"},
     {"no-checkpoint-after-recovery", "crashes in recovery and after it"},
+    {"write-over-the-superblock-that-counts", "owners"},
+    {"both-superblocks-at-once", "owners"},
 };
 
 }  // namespace

@@ -157,6 +157,96 @@ TEST_F(NvmeStore, AnothersIsRefusedByName) {
   EXPECT_EQ(Store::open(tiny, kOurs.cluster).status().code(), Code::kNotFound);
 }
 
+TEST_F(NvmeStore, OfNoClusterBecomesTheFirstOnes) {
+  ASSERT_TRUE(Store::format(device_, {.pool = 7, .cluster = "", .partition = 9}, 4096).is_ok());
+  EXPECT_EQ(Store::inspect(device_).value().identity.cluster, "");
+  EXPECT_EQ(opened()->identity().cluster, "ours");
+  EXPECT_EQ(Store::inspect(device_).value().identity.cluster, "ours");
+  const Status refused = Store::open(device_, "theirs").status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find("ocm pool disown"), std::string_view::npos) << "says what to do";
+  EXPECT_EQ(Store::open(device_, std::string(256, 'c')).status().code(), Code::kInvalidArgument);
+  for (const uint64_t which : {0, 1}) {
+    MemoryDevice copy(kMiB);
+    copy.held = device_.held;
+    copy.held[Geometry::superblock_at(which) + 100] ^= std::byte{1};
+    EXPECT_EQ(Store::inspect(copy).value().identity.cluster, "ours") << "both superblocks say so";
+  }
+}
+
+TEST_F(NvmeStore, IsInspectedWithoutAChange) {
+  {
+    auto store = opened();
+    for (const uint32_t number : {1, 2, 3}) {
+      ASSERT_TRUE(store->add(made(extent(number), 4 * 4096)).is_ok());
+      ASSERT_TRUE(store->add(page_at(extent(number), 1, {*store->take_slot(), number, 1})).is_ok());
+      ASSERT_TRUE(store->commit().is_ok());
+    }
+    ASSERT_TRUE(store->add(named(extent(2), "kept")).is_ok());
+    ASSERT_TRUE(store->commit().is_ok());
+  }
+  const std::vector<std::byte> before = device_.held;
+  const auto found = Store::inspect(device_);
+  ASSERT_TRUE(found.is_ok()) << found.status().to_string();
+  EXPECT_EQ(device_.held, before);
+  EXPECT_EQ(found.value().identity.pool, kOurs.pool);
+  EXPECT_EQ(found.value().starts, 1u);
+  EXPECT_EQ(found.value().contents.extents().size(), 3u) << "also what ends at the next start";
+  EXPECT_EQ(found.value().contents.slots_taken(), 3u);
+  EXPECT_EQ(found.value().recovery.groups, 4u);
+  EXPECT_EQ(found.value().recovery.unnamed, 2u);
+  EXPECT_EQ(found.value().superblocks, (std::array{Part::kWhole, Part::kWhole}));
+  const auto store = opened();
+  EXPECT_EQ(store->geometry(), found.value().geometry);
+  EXPECT_EQ(store->recovery().groups, found.value().recovery.groups);
+  EXPECT_EQ(store->recovery().unnamed, found.value().recovery.unnamed);
+  EXPECT_EQ(store->contents().extents().size(), 1u);
+}
+
+TEST_F(NvmeStore, DamageIsSaidAndNothingElse) {
+  (void)opened();
+  const std::vector<std::byte> good = device_.held;
+  const auto damage = [&](uint64_t offset) { device_.held[offset] ^= std::byte{1}; };
+  damage(Geometry::superblock_at(1) + 100);
+  EXPECT_EQ(Store::inspect(device_).value().superblocks, (std::array{Part::kWhole, Part::kDamaged}));
+  damage(Geometry::superblock_at(0) + 100);
+  EXPECT_EQ(Store::inspect(device_).status().code(), Code::kBadChecksum) << "not taken for an empty device";
+  EXPECT_EQ(code(), Code::kBadChecksum);
+  std::fill_n(device_.held.begin(), 2 * kBlockBytes, std::byte{0});
+  EXPECT_EQ(code(), Code::kBadChecksum) << "nor where they are gone, and the rest is there";
+  device_.held = good;
+  const Geometry g = Geometry::of(kMiB, 4096).value();
+  damage(g.checkpoint_at(0, 0) + 50);
+  EXPECT_EQ(Store::inspect(device_).value().checkpoints, (std::array{Part::kDamaged, Part::kWhole}));
+  device_.held = good;
+  for (const uint64_t which : {0, 1}) device_.held[Geometry::superblock_at(which) + 4] = std::byte{9};
+  EXPECT_EQ(code(), Code::kUnsupported) << "made by a later version";
+}
+
+TEST_F(NvmeStore, DisownedItIsTheSameAndAnybodys) {
+  {
+    auto store = opened();
+    ASSERT_TRUE(store->add(made(extent(1), 4096)).is_ok());
+    ASSERT_TRUE(store->add(named(extent(1), "kept")).is_ok());
+    ASSERT_TRUE(store->commit().is_ok());
+  }
+  const auto before = Store::disown(device_);
+  ASSERT_TRUE(before.is_ok()) << before.status().to_string();
+  EXPECT_EQ(before.value().cluster, "ours");
+  const auto found = Store::inspect(device_);
+  EXPECT_EQ(found.value().identity.cluster, "");
+  EXPECT_EQ(found.value().identity.pool, kOurs.pool);
+  EXPECT_EQ(found.value().identity.partition, kOurs.partition);
+  EXPECT_EQ(found.value().starts, 1u);
+  const auto store = Store::open(device_, "theirs");
+  ASSERT_TRUE(store.is_ok()) << store.status().to_string();
+  EXPECT_TRUE(store.value()->contents().extents().contains(extent(1)));
+  EXPECT_EQ(store.value()->starts(), 2u);
+  EXPECT_EQ(code(), Code::kInvalidArgument) << "theirs now";
+  device_.fails = true;
+  EXPECT_EQ(Store::disown(device_).status().code(), Code::kIo);
+}
+
 TEST_F(NvmeStore, OneSuperblockAndOneCheckpointAreEnough) {
   ASSERT_TRUE(opened()->add(made(extent(1), 4096)).is_ok());
   (void)opened();

@@ -13,7 +13,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "what lies on the device is little endian");
 
 constexpr uint32_t kMagic = 0x314D434F;  // "OCM1"
-constexpr uint8_t kVersion = 1;
 
 struct Header {
   uint32_t magic;
@@ -37,7 +36,7 @@ uint32_t checksum(Header header, const BlockBytes& bytes) {
 void seal(const Block& block, BlockBytes& out) {
   OCM_ASSERT(block.payload.size() <= kPayloadBytes);
   Header header{kMagic,
-                kVersion,
+                kFormatVersion,
                 static_cast<uint8_t>(block.kind),
                 static_cast<uint16_t>(block.payload.size()),
                 0,
@@ -56,11 +55,19 @@ void seal(const Block& block, BlockBytes& out) {
 std::optional<Block> open_block(const BlockBytes& bytes, BlockKind kind) {
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kMagic || header.version != kVersion || header.kind != static_cast<uint8_t>(kind) ||
-      header.used > kPayloadBytes || header.crc != checksum(header, bytes))
+  if (header.magic != kMagic || header.version != kFormatVersion ||
+      header.kind != static_cast<uint8_t>(kind) || header.used > kPayloadBytes ||
+      header.crc != checksum(header, bytes))
     return std::nullopt;
   return Block{kind,         header.pool,   header.sequence,
                header.first, header.blocks, std::span(bytes).subspan(sizeof(header), header.used)};
+}
+
+std::optional<uint8_t> claimed_version(const BlockBytes& bytes) {
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.magic != kMagic) return std::nullopt;
+  return header.version;
 }
 
 }  // namespace ocm::memory::nvme

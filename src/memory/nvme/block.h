@@ -45,5 +45,8 @@ struct Block {
 void seal(const Block& block, BlockBytes& out);
 /// What was sealed; its payload lies in `bytes`. None: it is no block of that kind, or damaged.
 std::optional<Block> open_block(const BlockBytes& bytes, BlockKind kind);
+/// The version of the format that it claims to have, whole or not. None: there never was a block.
+std::optional<uint8_t> claimed_version(const BlockBytes& bytes);
+inline constexpr uint8_t kFormatVersion = 1;
 
 }  // namespace ocm::memory::nvme

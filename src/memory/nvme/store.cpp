@@ -54,6 +54,16 @@ Status Store::write_superblock(uint64_t which) const {
   return write_block(block, Geometry::superblock_at(which));
 }
 
+/// The one that does not count first (D6).
+Status Store::write_superblocks() const {
+  const uint64_t first =
+      OCM_MUTATION("write-over-the-superblock-that-counts") ? superblock_ : 1 - superblock_;
+  OCM_TRY(write_superblock(first));
+  if (!OCM_MUTATION("both-superblocks-at-once")) OCM_TRY(device_.flush());
+  OCM_TRY(write_superblock(1 - first));
+  return device_.flush();
+}
+
 Status Store::format(Device& device, const Identity& identity, uint64_t slot_bytes) {
   if (identity.cluster.size() > kClusterBytesMax)
     return Status(Code::kInvalidArgument, "the cluster's name has more than 255 bytes");
@@ -189,55 +199,111 @@ bool Store::is_valid() const {
 
 // ---- what is read
 
-Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view cluster) {
+Result<std::unique_ptr<Store>> Store::read_superblocks(Device& device) {
   std::optional<Super> found;
   Identity identity;
-  uint64_t starts = 0;
-  for (uint64_t which = 0; which < kPlaces; ++which) {
-    BlockBytes bytes;
-    if (device.bytes() < (which + 1) * kBlockBytes) break;
+  uint64_t starts = 0, superblock = 0;
+  std::array<Part, kPlaces> parts{Part::kUnfinished, Part::kUnfinished};
+  std::optional<uint8_t> version;  // that a block claims which is none
+  BlockBytes bytes;
+  for (uint64_t which = 0; which < kPlaces && (which + 1) * kBlockBytes <= device.bytes(); ++which) {
     OCM_TRY(device.read(Geometry::superblock_at(which), bytes));
     const auto block = open_block(bytes, BlockKind::kSuper);
     Super super;
-    if (!block || block->payload.size() < sizeof(super) || (found && block->sequence <= starts)) continue;
-    std::memcpy(&super, block->payload.data(), sizeof(super));
-    if (block->payload.size() != sizeof(super) + super.cluster_bytes) continue;
+    if (block && block->payload.size() >= sizeof(super))
+      std::memcpy(&super, block->payload.data(), sizeof(super));
+    if (!block || block->payload.size() != sizeof(super) + super.cluster_bytes) {
+      const auto claimed = claimed_version(bytes);
+      if (claimed) parts[which] = Part::kDamaged, version = claimed;
+      continue;
+    }
+    parts[which] = Part::kWhole;
+    if (found && block->sequence <= starts) continue;
     found = super;
     starts = block->sequence;
+    superblock = which;
     identity = {block->pool, text_of(block->payload.subspan(sizeof(super))), super.partition};
   }
-  if (!found) return Status(Code::kNotFound, "there is no pool: neither superblock is valid");
+  if (!found) {
+    // Where the first checkpoint of every pool begins.
+    const bool has_checkpoint = device.bytes() >= (kPlaces + 1) * kBlockBytes &&
+                                device.read(kPlaces * kBlockBytes, bytes).is_ok() && claimed_version(bytes);
+    if (version && *version != kFormatVersion)
+      return Status(Code::kUnsupported, "the pool has version " + std::to_string(*version) +
+                                            " of the format; this program knows version " +
+                                            std::to_string(kFormatVersion));
+    if (version || has_checkpoint)
+      return Status(Code::kBadChecksum, "both superblocks of the pool are damaged");
+    return Status(Code::kNotFound, "there is no pool: neither superblock is one");
+  }
   if (found->device_bytes != device.bytes()) {
     return Status(Code::kInvalidArgument, "the pool was made for " + std::to_string(found->device_bytes) +
                                               " bytes, and the device has " + std::to_string(device.bytes()));
   }
-  if (identity.cluster != cluster) {
-    return Status(Code::kInvalidArgument, "the pool is of the cluster \"" + identity.cluster +
-                                              "\", not of \"" + std::string(cluster) + "\"");
-  }
   OCM_TRY_ASSIGN(const Geometry geometry, Geometry::of(device.bytes(), found->slot_bytes));
   std::unique_ptr<Store> store(new Store(device, std::move(identity), geometry));
   store->starts_ = starts;
-  OCM_TRY(store->recover());
+  store->superblock_ = superblock;
+  store->superblocks_ = parts;
+  OCM_DASSERT(parts[superblock] == Part::kWhole);  // D6
+  return store;
+}
+
+Result<std::unique_ptr<Store>> Store::read(Device& device) {
+  OCM_TRY_ASSIGN(auto store, read_superblocks(device));
+  OCM_TRY(store->read_contents());
+  return store;
+}
+
+Result<std::unique_ptr<Store>> Store::open(Device& device, std::string_view cluster) {
+  if (cluster.size() > kClusterBytesMax)
+    return Status(Code::kInvalidArgument, "the cluster's name has more than 255 bytes");
+  OCM_TRY_ASSIGN(auto store, read_superblocks(device));
+  std::string& owner = store->identity_.cluster;
+  if (!owner.empty() && owner != cluster) {
+    return Status(
+        Code::kInvalidArgument,
+        "the pool is of the cluster \"" + owner + "\", not of \"" + std::string(cluster) +
+            "\": use another pool; if that cluster is gone for good, `ocm pool disown PATH` lets any "
+            "cluster have this one");
+  }
+  OCM_TRY(store->read_contents());
+  owner = cluster;
+  OCM_TRY(store->begin_run());
   OCM_DASSERT(store->is_valid());
   return store;
 }
 
-Status Store::read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const {
-  const Status none(Code::kNotFound, "no whole checkpoint");
+Result<Inspection> Store::inspect(Device& device) {
+  OCM_TRY_ASSIGN(const auto store, read(device));
+  return Inspection{std::move(store->identity_), store->geometry_, store->starts_,
+                    std::move(store->contents_), store->recovery_, store->superblocks_,
+                    store->checkpoints_};
+}
+
+Result<Identity> Store::disown(Device& device) {
+  OCM_TRY_ASSIGN(const auto store, read_superblocks(device));
+  Identity before = store->identity_;
+  store->identity_.cluster.clear();
+  OCM_TRY(store->write_superblocks());
+  return before;
+}
+
+Result<Part> Store::read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const {
   stream.clear();
   uint32_t blocks = 1;
   for (uint32_t i = 0; i < blocks; ++i) {
     BlockBytes bytes;
     OCM_TRY(device_.read(geometry_.checkpoint_at(which, i), bytes));
     const auto block = open_block(bytes, BlockKind::kCheckpoint);
-    if (!block || block->pool != identity_.pool || block->first != i) return none;
+    if (!block && claimed_version(bytes)) return Part::kDamaged;
+    if (!block || block->pool != identity_.pool || block->first != i) return Part::kUnfinished;
     if (i == 0) blocks = block->blocks, sequence = block->sequence;
-    if (block->blocks != blocks || blocks > geometry_.checkpoint_blocks) return none;
-    if (block->sequence != sequence && !OCM_MUTATION("a-checkpoint-of-two")) return none;
+    if (block->blocks != blocks || blocks > geometry_.checkpoint_blocks) return Part::kUnfinished;
+    if (block->sequence != sequence && !OCM_MUTATION("a-checkpoint-of-two")) return Part::kUnfinished;
     stream += text_of(block->payload);
   }
-  return stream.size() < sizeof(next_) ? none : Status();
+  return stream.size() < sizeof(next_) ? Part::kUnfinished : Part::kWhole;
 }
 
 Status Store::replay(std::string_view stream) {
@@ -302,14 +368,13 @@ Status Store::replay_journal() {
   return {};
 }
 
-Status Store::recover() {
+Status Store::read_contents() {
   std::string newest;
   for (uint64_t which = 0; which < kPlaces; ++which) {
     uint64_t sequence = 0;
     std::string stream;
-    const Status read = read_checkpoint(which, sequence, stream);
-    if (read.code() != Code::kOk && read.code() != Code::kNotFound) return read;
-    if (!read.is_ok() || sequence <= checkpoint_) continue;
+    OCM_TRY_ASSIGN(checkpoints_[which], read_checkpoint(which, sequence, stream));
+    if (checkpoints_[which] != Part::kWhole || sequence <= checkpoint_) continue;
     checkpoint_ = sequence;
     newest = std::move(stream);
   }
@@ -318,15 +383,20 @@ Status Store::recover() {
   tail_ = next_;
   OCM_TRY(replay(std::string_view(newest).substr(sizeof(next_))));
   OCM_TRY(replay_journal());
-  const size_t extents = contents_.extents().size();
+  const auto& extents = contents_.extents();
+  recovery_.unnamed = static_cast<uint64_t>(
+      std::count_if(extents.begin(), extents.end(), [](const auto& one) { return one.second.name.empty(); }));
+  return {};
+}
+
+Status Store::begin_run() {
   contents_.drop_unnamed();
-  recovery_.unnamed = extents - contents_.extents().size();
   for (uint64_t slot = 0; slot < geometry_.slots; ++slot) {
     if (!contents_.is_taken(slot)) free_.push_back(static_cast<uint32_t>(slot));
   }
   ++starts_;
-  OCM_TRY(write_superblock(starts_ % kPlaces));
-  if (OCM_MUTATION("no-checkpoint-after-recovery")) return device_.flush();
+  OCM_TRY(write_superblocks());
+  if (OCM_MUTATION("no-checkpoint-after-recovery")) return {};
   const Group all = checkpoint();
   OCM_TRY(write_checkpoint(all.stream));  // D3
   is_on_device(all);

@@ -3,7 +3,8 @@
 //   take_slot, the page's bytes are written there, add(page) ... commit:
 //     flush (the pages) -> the group's blocks to the journal -> flush -> promised; what the pages lay in before is free
 //     no room in the journal: -> a checkpoint of everything, to the place of the older one -> flush -> promised
-//   open: the newest whole checkpoint -> the groups behind it -> what has no name is dropped -> a checkpoint
+//   open: the newest whole checkpoint -> the groups behind it -> what has no name is dropped -> both superblocks, one after
+//         the other -> a checkpoint
 //
 // Invariants, whatever the device loses of what was not flushed, or tears (tests/model/store_model.cpp)
 //   D1 after a crash the contents are those of the last group that was promised, or of one after it, but for what has no
@@ -13,10 +14,13 @@
 //      open() no block that was there before counts any more.
 //   D4 damage that is no crash, a group that is missing before one that is there, is told and changes nothing.
 //   D5 after a write or flush that failed nothing is promised any more.
+//   D6 a superblock that counts is whole at every instant: a pool that gets a cluster, or loses it, is after a crash whose
+//      it was before, or whose it was to be.
 //
 // Threads: one at a time, and write() beside it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -32,29 +36,53 @@ namespace ocm::memory::nvme {
 
 /// Whose a pool is.
 struct Identity {
-  uint64_t pool = 0;  // at random, when it is made
-  std::string cluster;
+  uint64_t pool = 0;       // at random, when it is made
+  std::string cluster;     // empty: no cluster's yet; it becomes that of the first which opens it
   uint32_t partition = 0;  // of its addresses
+};
+
+/// Of what there are two of, one: a superblock or a checkpoint.
+enum class Part : uint8_t {
+  kWhole,
+  kUnfinished,  // never written, or a crash came before its end
+  kDamaged,  // a block of it is not as it was written; a crash may tear one, too, where a sector is less than a block
+};
+
+/// What the next open() would do, and has not done.
+struct Recovery {
+  uint64_t groups = 0;       // of the journal
+  uint64_t torn_blocks = 0;  // of a group that was not promised
+  uint64_t unnamed = 0;      // extents that ended with the daemon's run
+};
+
+/// What lies on a device, unchanged.
+struct Inspection {
+  Identity identity;
+  Geometry geometry;
+  uint64_t starts = 0;
+  Contents contents;  // also what has no name
+  Recovery recovery;
+  std::array<Part, 2> superblocks, checkpoints;
 };
 
 class Store {
  public:
   /// Makes an empty pool; what was on the device is gone. Errors: kInvalidArgument (Geometry::of), kIo.
   static Status format(Device& device, const Identity& identity, uint64_t slot_bytes);
-  /// Errors: kNotFound (no pool), kInvalidArgument (of another size, or of another cluster than `cluster`), kBadChecksum
-  /// (D4), kIo.
+  /// A pool of no cluster becomes `cluster`'s. Errors: those of inspect(), and kInvalidArgument (of another cluster).
   static Result<std::unique_ptr<Store>> open(Device& device, std::string_view cluster);
+  /// Reads what open() reads; writes nothing. Errors: kNotFound (no pool), kInvalidArgument (of another size), kUnsupported
+  /// (of another version), kBadChecksum (damage, with what of it), kIo.
+  static Result<Inspection> inspect(Device& device);
+  /// It is no cluster's any more; all else stays. Gives whose it was. Errors: those of inspect() that superblocks have.
+  static Result<Identity> disown(Device& device);
 
   const Identity& identity() const { return identity_; }
   const Geometry& geometry() const { return geometry_; }
   /// How often it was opened; generations begin anew with each.
   uint64_t starts() const { return starts_; }
   const Contents& contents() const { return contents_; }
-  struct Recovery {
-    uint64_t groups = 0;       // of the journal
-    uint64_t torn_blocks = 0;  // of a group that was not promised
-    uint64_t unnamed = 0;      // extents that ended with the daemon's run
-  };
+  /// What open() did.
   const Recovery& recovery() const { return recovery_; }
 
   /// To be written to; nobody else's until it is given back, or a page is added in it. None: all are in use.
@@ -92,13 +120,18 @@ class Store {
         contents_(geometry.slots, geometry.slot_bytes) {}
   Status write_block(const Block& block, uint64_t offset) const;
   Status write_superblock(uint64_t which) const;
+  Status write_superblocks() const;
+  /// With its superblocks, and with everything. Neither writes.
+  static Result<std::unique_ptr<Store>> read_superblocks(Device& device);
+  static Result<std::unique_ptr<Store>> read(Device& device);
   Group checkpoint() const;
   Status write_journal(const std::string& stream) const;
   Status write_checkpoint(const std::string& stream) const;
   void is_on_device(const Group& group);
-  /// Reads those of one place; kNotFound: none that is whole.
-  Status read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const;
-  Status recover();
+  /// Reads those of one place. Errors: kIo.
+  Result<Part> read_checkpoint(uint64_t which, uint64_t& sequence, std::string& stream) const;
+  Status read_contents();
+  Status begin_run();
   Status replay(std::string_view stream);
   Status replay_journal();
   std::optional<std::string> read_group(uint64_t first, uint32_t& blocks) const;
@@ -110,7 +143,9 @@ class Store {
   const Geometry geometry_;
   Contents contents_;
   Recovery recovery_;
-  uint64_t starts_ = 0;
+  uint64_t starts_ = 0;      // and the superblocks' sequence
+  uint64_t superblock_ = 0;  // which of the two counts
+  std::array<Part, 2> superblocks_{}, checkpoints_{};
   uint64_t next_ = 1;            // sequence of the journal's next block
   uint64_t tail_ = 1;            // the first that the newest checkpoint does not contain
   uint64_t checkpoint_ = 0;      // sequence of the newest
