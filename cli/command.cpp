@@ -87,6 +87,36 @@ std::vector<OptionView> options_of(const CLI::App* app) {
   return views;
 }
 
+CLI::App* add_to(CLI::App* parent, const char* name, const char* help) {
+  CLI::App* app = parent->add_subcommand(name, help);
+  app->set_help_all_flag();
+  app->footer("");
+  return app;
+}
+
+/// The command that was chosen, of a group the one in it; `app` where none was.
+const CLI::App* chosen_in(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+/// "ocm pool check"
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name()
+                                      : full_name(app->get_parent()) + " " + app->get_name();
+}
+
+void views_of(const CLI::App* parent, const std::string& prefix, std::vector<CommandView>& views) {
+  for (const CLI::App* app : parent->get_subcommands(nullptr)) {
+    CommandView view{prefix + app->get_name(), app->get_description(), "", options_of(app), {}};
+    for (const CLI::App* one : app->get_subcommands(nullptr)) view.group.push_back(one->get_name());
+    const auto completes = completions_of().find(app);
+    if (completes != completions_of().end()) view.completes = completes->second;
+    views.push_back(std::move(view));
+    views_of(app, prefix + app->get_name() + " ", views);
+  }
+}
+
 }  // namespace
 
 Command& Command::text(const char* names, std::string& target, const char* value, const char* help) {
@@ -170,6 +200,10 @@ Command& Command::completes(const char* what) {
   return *this;
 }
 void Command::runs(std::function<int()> function) { functions_of()[app_] = std::move(function); }
+Command Command::add(const char* name, const char* help) {
+  app_->require_subcommand(1);
+  return Command(add_to(app_, name, help));
+}
 
 struct CommandLine::State {
   CLI::App app{"ocm: the memory of a cluster from the command line", "ocm"};
@@ -197,10 +231,7 @@ CommandLine::~CommandLine() = default;
 Globals& CommandLine::globals() { return state_->globals; }
 
 Command CommandLine::add(const char* name, const char* help) {
-  CLI::App* app = state_->app.add_subcommand(name, help);
-  app->set_help_all_flag();
-  app->footer("");
-  return Command(app);
+  return Command(add_to(&state_->app, name, help));
 }
 
 int CommandLine::run(int argc, char** argv) {
@@ -213,38 +244,37 @@ int CommandLine::run(int argc, char** argv) {
       fputs(text.str().c_str(), stdout);
       return code;
     }
-    const auto chosen = state_->app.get_subcommands();
-    const std::string name = chosen.empty() ? "ocm" : "ocm " + chosen.front()->get_name();
+    const CLI::App* chosen = chosen_in(&state_->app);
+    const std::string name = full_name(chosen);
+    const std::string prefix = name.substr(name.find(' ') == std::string::npos ? name.size() : 4);
     std::string text = error.what();
     const auto unknown = state_->app.remaining(true);
     std::vector<std::string> candidates;
     if (!unknown.empty() && unknown.front().starts_with("-")) {
       std::vector<OptionView> options = global_options();
-      if (!chosen.empty()) std::ranges::move(options_of(chosen.front()), std::back_inserter(options));
+      if (chosen != &state_->app) std::ranges::move(options_of(chosen), std::back_inserter(options));
       for (const OptionView& option : options) {
         candidates.insert(candidates.end(), option.names.begin(), option.names.end());
       }
-    } else if (!unknown.empty() && chosen.empty()) {
-      text = "there is no command `" + printable(unknown.front()) + "`";
-      for (const CommandView& command : commands()) candidates.push_back(command.name);
+    } else if (!unknown.empty() && !chosen->get_subcommands(nullptr).empty()) {
+      text =
+          "there is no command `" + prefix + (prefix.empty() ? "" : " ") + printable(unknown.front()) + "`";
+      for (const CLI::App* command : chosen->get_subcommands(nullptr))
+        candidates.push_back(command->get_name());
     }
     const std::string meant = unknown.empty() ? "" : nearest(unknown.front(), candidates);
-    if (!meant.empty()) text += "; did you mean `" + (meant.front() == '-' ? meant : "ocm " + meant) + "`?";
+    if (!meant.empty())
+      text += "; did you mean `" + (meant.front() == '-' ? meant : name + " " + meant) + "`?";
     print_error(text + (meant.empty() ? "; see `" : " See `") + name + " --help`");
     return kExitUsage;
   }
   set_color(state_->globals.color);
-  return functions_of().at(state_->app.get_subcommands().front())();
+  return functions_of().at(chosen_in(&state_->app))();
 }
 
 std::vector<CommandView> CommandLine::commands() const {
   std::vector<CommandView> views;
-  for (const CLI::App* app : state_->app.get_subcommands(nullptr)) {
-    CommandView view{app->get_name(), app->get_description(), "", options_of(app)};
-    auto completes = completions_of().find(app);
-    if (completes != completions_of().end()) view.completes = completes->second;
-    views.push_back(std::move(view));
-  }
+  views_of(&state_->app, "", views);
   return views;
 }
 

@@ -42,6 +42,8 @@ class Command {
   /// Completes the command's arguments: "names" (published) or "files".
   Command& completes(const char* what);
   void runs(std::function<int()> function);
+  /// A command of this one, which then only groups: `ocm pool check`.
+  Command add(const char* name, const char* help);
 
  private:
   CLI::App* app_;
@@ -55,10 +57,11 @@ struct OptionView {
   std::vector<std::string> choices;
 };
 struct CommandView {
-  std::string name;
+  std::string name;  // "pool check" of one in a group
   std::string help;
   std::string completes;
   std::vector<OptionView> options;
+  std::vector<std::string> group;  // names of those in it, without its own
 };
 
 /// The whole command line.
@@ -73,6 +76,7 @@ class CommandLine {
   Command add(const char* name, const char* help);
   /// Parses and runs; the result is the process' exit code.
   int run(int argc, char** argv);
+  /// A group stands before those that are in it.
   std::vector<CommandView> commands() const;
   std::vector<OptionView> global_options() const;
 

@@ -66,21 +66,30 @@ _ocm_offer() {
 }
 )";
 
+bool is_in_a_group(const CommandView& command) { return command.name.find(' ') != std::string::npos; }
+
 void print_bash(const CommandLine& line) {
-  std::vector<std::string> commands;
-  for (const CommandView& command : line.commands()) commands.push_back(command.name);
+  std::vector<std::string> commands, groups;
+  for (const CommandView& command : line.commands()) {
+    if (!is_in_a_group(command)) commands.push_back(command.name);
+    if (!command.group.empty()) groups.push_back(command.name);
+  }
   printf("# bash completion for ocm; written by `ocm completion bash`\n%s_ocm() {\n", kBashOffer);
   printf(
       "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" command= word skip=\n");
   printf("  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n");
   printf("    if [ -n \"$skip\" ]; then skip=; continue; fi\n");
   printf("    case $word in\n      -s|--socket|--color) skip=1 ;;\n      -*) ;;\n");
-  printf("      *) command=$word; break ;;\n    esac\n  done\n");
+  printf(
+      "      *)\n        if [ -n \"$command\" ]; then command+=\" $word\"; break; fi\n        "
+      "command=$word\n");
+  printf("        case $word in %s) ;; *) break ;; esac ;;\n    esac\n  done\n", join(groups, "|").c_str());
   printf("  local options=(%s) names=()\n", join(option_names(line.global_options()), " ").c_str());
   printf("  COMPREPLY=()\n  case $command in\n");
   for (const CommandView& command : line.commands()) {
-    printf("    %s)\n      options+=(%s)\n", command.name.c_str(),
+    printf("    '%s')\n      options+=(%s)\n", command.name.c_str(),
            join(option_names(command.options), " ").c_str());
+    if (!command.group.empty()) printf("      names=(%s)\n", join(command.group, " ").c_str());
     for (const OptionView& option : command.options) {
       if (option.choices.empty()) continue;
       const std::string choices = join(option.choices, " ");
@@ -115,6 +124,17 @@ void print_zsh_options(const std::vector<OptionView>& options) {
   }
 }
 
+/// The options of a command and what follows them, on lines of their own.
+void print_zsh_arguments(const CommandView& command) {
+  printf("      %s) _arguments \\\n", command.name.substr(command.name.find(' ') + 1).c_str());
+  print_zsh_options(command.options);
+  std::string rest = command.completes == "names" ? "_ocm_names" : "_files";
+  for (const OptionView& option : command.options) {
+    if (option.names.empty() && !option.choices.empty()) rest = "(" + join(option.choices, " ") + ")";
+  }
+  printf("        '*:argument:%s' ;;\n", rest.c_str());
+}
+
 void print_zsh(const CommandLine& line) {
   printf("#compdef ocm\n# zsh completion for ocm; written by `ocm completion zsh`\n");
   printf("_ocm_names() { local -a names; names=(${(0)\"$(%s)\"}); names=(${names:#-*}); compadd -a names }\n",
@@ -124,17 +144,22 @@ void print_zsh(const CommandLine& line) {
   printf("        '1: :->command' '*:: :->arguments'\n");
   printf("  case $state in\n  command)\n    local -a commands\n    commands=(\n");
   for (const CommandView& command : line.commands()) {
-    printf("      %s\n", quoted(command.name + ":" + zsh_help(command.help)).c_str());
+    if (!is_in_a_group(command))
+      printf("      %s\n", quoted(command.name + ":" + zsh_help(command.help)).c_str());
   }
   printf("    )\n    _describe command commands ;;\n  arguments)\n    case $words[1] in\n");
   for (const CommandView& command : line.commands()) {
-    printf("      %s) _arguments \\\n", command.name.c_str());
-    print_zsh_options(command.options);
-    std::string rest = command.completes == "names" ? "_ocm_names" : "_files";
-    for (const OptionView& option : command.options) {
-      if (option.names.empty() && !option.choices.empty()) rest = "(" + join(option.choices, " ") + ")";
+    if (is_in_a_group(command)) continue;
+    if (command.group.empty()) {
+      print_zsh_arguments(command);
+      continue;
     }
-    printf("        '*:argument:%s' ;;\n", rest.c_str());
+    printf("      %s)\n      _arguments -C '1:command:(%s)' '*:: :->of-%s'\n      case $words[1] in\n",
+           command.name.c_str(), join(command.group, " ").c_str(), command.name.c_str());
+    for (const CommandView& one : line.commands()) {
+      if (one.name.starts_with(command.name + " ")) print_zsh_arguments(one);
+    }
+    printf("      esac ;;\n");
   }
   printf(
       "    esac ;;\n  esac\n}\nif [ \"$funcstack[1]\" = _ocm ]; then _ocm \"$@\"; else compdef _ocm ocm; "
@@ -158,9 +183,22 @@ void print_fish(const CommandLine& line) {
   printf("# fish completion for ocm; written by `ocm completion fish`\n");
   print_fish_options(" -n __fish_use_subcommand", line.global_options());
   for (const CommandView& command : line.commands()) {
-    printf("complete -c ocm -n __fish_use_subcommand -f -a %s -d %s\n", command.name.c_str(),
-           quoted(command.help).c_str());
-    const std::string condition = " -n '__fish_seen_subcommand_from " + command.name + "'";
+    const size_t space = command.name.find(' ');
+    const std::string group = command.name.substr(0, space), seen = "__fish_seen_subcommand_from ";
+    std::string condition = " -n '" + seen + group + "'";
+    if (space == std::string::npos) {
+      printf("complete -c ocm -n __fish_use_subcommand -f -a %s -d %s\n", command.name.c_str(),
+             quoted(command.help).c_str());
+    } else {
+      const std::string own = command.name.substr(space + 1);
+      std::string siblings;
+      for (const CommandView& one : line.commands()) {
+        if (one.name == group) siblings = join(one.group, " ");
+      }
+      printf("complete -c ocm -n '%s; and not %s' -f -a %s -d %s\n", (seen + group).c_str(),
+             (seen + siblings).c_str(), own.c_str(), quoted(command.help).c_str());
+      condition = " -n '" + seen + group + "; and " + seen + own + "'";
+    }
     print_fish_options(condition, command.options);
     if (command.completes == "names")
       printf("complete -c ocm%s -f -a '(%s | string split0)'\n", condition.c_str(), kNames);

@@ -47,6 +47,14 @@ def commands_of(text: str) -> list[str]:
     return re.findall(r"^ {2}(\w[\w-]*)", part, re.M)
 
 
+def all_commands(program: str, *group: str) -> list[tuple[str, ...]]:
+    """Those of groups by two words, without the groups."""
+    found = []
+    for name in commands_of(help_of([program, *group])):
+        found += all_commands(program, *group, name) or [(*group, name)]
+    return found
+
+
 def flags_told(page: str) -> set[str]:
     """Flags in bold: `*-n*, *--nodes* _N_`."""
     return {flag for bold in re.findall(r"\*([^*\n]+)\*", page) for flag in FLAG.findall(bold) if bold.startswith("-")}
@@ -58,18 +66,19 @@ def check_tool(program: str, page_path: pathlib.Path) -> list[str]:
     general = help_of([program])
     faults = []
     all_flags = flags_of(general)
-    for command in commands_of(general):
-        part = re.search(rf"^## {name} {command}\b.*?(?=^#|\Z)", page, re.M | re.S)
+    for command in all_commands(program):
+        told = " ".join((name, *command))
+        part = re.search(rf"^## {told}\b.*?(?=^#|\Z)", page, re.M | re.S)
         if not part:
-            faults.append(f"{page_path.name} does not tell of `{name} {command}`")
+            faults.append(f"{page_path.name} does not tell of `{told}`")
             continue
-        flags = flags_of(help_of([program, command]))
+        flags = flags_of(help_of([program, *command]))
         all_flags |= flags
         for flag in sorted(flags - {"-h", "--help"}):
             if len(flag) == 2 and flag not in flags_told(page):
-                faults.append(f"{page_path.name} does not tell of {flag} of `{name} {command}`")
+                faults.append(f"{page_path.name} does not tell of {flag} of `{told}`")
             if len(flag) > 2 and flag not in flags_told(part.group(0)):
-                faults.append(f"{page_path.name} does not tell of {flag} under `{name} {command}`")
+                faults.append(f"{page_path.name} does not tell of {flag} under `{told}`")
     for flag in sorted(flags_of(general) - flags_told(page)):
         faults.append(f"{page_path.name} does not tell of {flag}")
     for flag in sorted(flags_told(page) - all_flags):
