@@ -33,15 +33,17 @@ Status error_of(int error, const std::string& what) {
 
 }  // namespace
 
-Status FileDevice::create(const std::string& path, uint64_t bytes) {
+Result<std::unique_ptr<FileDevice>> FileDevice::make(const std::string& path, uint64_t bytes) {
   os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open()) return error_of(errno, "making the pool " + path);
-  const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
-  if (error == 0 && ::fsync(fd.get()) == 0) return {};
-  const Status status =
-      error_of(error != 0 ? error : errno, "allocating " + format_bytes(bytes) + " for the pool " + path);
-  ::unlink(path.c_str());
-  return status;
+  auto made = [&]() -> Result<std::unique_ptr<FileDevice>> {
+    int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+    if (error == 0 && (::fsync(fd.get()) != 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)) error = errno;
+    if (error != 0) return error_of(error, "allocating " + format_bytes(bytes) + " for the pool " + path);
+    return opened(std::move(fd), path, bytes);
+  }();
+  if (!made.is_ok()) ::unlink(path.c_str());
+  return made;
 }
 
 Result<std::unique_ptr<FileDevice>> FileDevice::make_unnamed(const std::string& directory, uint64_t bytes) {

@@ -17,8 +17,9 @@ class FileDevice final : public Device {
  public:
   /// Makes a file of that length, all of it allocated now, readable by its owner alone. Errors: kExists, kNoMemory (no
   /// room; says how much), kPermission, kNotFound (its directory), kIo.
-  static Status create(const std::string& path, uint64_t bytes);
-  /// A new one without a name, in that directory: it goes with the process, however that ends. Errors: those of create().
+  static Result<std::unique_ptr<FileDevice>> make(const std::string& path, uint64_t bytes);
+  static Status create(const std::string& path, uint64_t bytes) { return make(path, bytes).status(); }
+  /// A new one without a name, in that directory: it goes with the process, however that ends. Errors: those of make().
   static Result<std::unique_ptr<FileDevice>> make_unnamed(const std::string& directory, uint64_t bytes);
   enum class Access { kReadWrite, kRead };  // kRead: write() fails
   /// Errors: kNotFound, kExists (in use by another process, or mounted), kPermission, kInvalidArgument (neither file nor

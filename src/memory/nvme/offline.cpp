@@ -108,9 +108,9 @@ Result<Made> make_file(const MakeOptions& options) {
     return Status(Code::kInvalidArgument, "how much the pool " + options.path +
                                               " is to hold is missing: give --bytes, such as 100GiB");
   OCM_TRY_ASSIGN(const Geometry geometry, Geometry::for_pages(options.bytes, options.page_bytes));
-  OCM_TRY(FileDevice::create(options.path, geometry.device_bytes));
+  OCM_TRY_ASSIGN(const auto device, FileDevice::make(options.path, geometry.device_bytes));
+  OCM_DASSERT(device->bytes() == geometry.device_bytes);
   const auto made = [&]() -> Result<Made> {
-    OCM_TRY_ASSIGN(const auto device, FileDevice::open(options.path));
     OCM_TRY_ASSIGN(Made out, format(*device, options));
     OCM_TRY(flush_directory(options.path));
     return out;
