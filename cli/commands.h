@@ -1,4 +1,4 @@
-// The commands, one file each: NAME.cpp declares the options of `ocm NAME` and runs it.
+// The commands, one file each: NAME.cpp declares the options of `ocm NAME` and runs it. Of a group, GROUP_NAME.cpp.
 #pragma once
 
 #include "cli/command.h"
@@ -17,6 +17,7 @@ void add_put(CommandLine& line);
 void add_get(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_doctor(CommandLine& line);
+void add_pool(CommandLine& line);
 void add_demo(CommandLine& line);
 void add_completion(CommandLine& line);
 

@@ -6,12 +6,13 @@
 namespace ocm::tools {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;        // anything without a number of its own; doctor found a FAIL
-inline constexpr int kExitUsage = 2;          // the command line is wrong
-inline constexpr int kExitNoCluster = 3;      // no daemon, or no coordinator, to be reached
-inline constexpr int kExitNotFound = 4;       // no such name, node, file or cluster
-inline constexpr int kExitExists = 5;         // the name is taken, or a cluster runs there already
-inline constexpr int kExitFull = 6;           // no room: pool, quota or a limit
+inline constexpr int kExitFailure =
+    1;  // anything without a number of its own; doctor found a FAIL, pool check damage
+inline constexpr int kExitUsage = 2;      // the command line is wrong
+inline constexpr int kExitNoCluster = 3;  // no daemon, or no coordinator, to be reached
+inline constexpr int kExitNotFound = 4;   // no such name, node, file, pool or cluster
+inline constexpr int kExitExists = 5;     // the name is taken, a cluster runs there already, a pool is in use
+inline constexpr int kExitFull = 6;       // no room: pool, quota or a limit
 inline constexpr int kExitPermission = 7;     // not allowed
 inline constexpr int kExitLost = 8;           // a node or bytes were lost, or the deadline passed
 inline constexpr int kExitUnsafe = 9;         // stop-check: a stop would take the last copy of something

@@ -604,7 +604,8 @@ def test_demo_killed_takes_its_daemons_along(alone):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_that_knows_every_command(cluster, shell, tmp_path):
     script = cluster("completion", shell)
-    for command in ("up", "down", "status", "top", "alloc", "ls", "rm", "put", "get", "bench", "doctor", "demo"):
+    for command in ("up", "down", "status", "top", "alloc", "ls", "rm", "put", "get", "bench", "doctor", "demo", "pool",
+                    "explain"):
         assert re.search(rf"\b{command}\b", script)
     if shutil.which(shell):
         (tmp_path / "script").write_text(script)

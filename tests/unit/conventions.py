@@ -37,12 +37,14 @@ ARROWS = {
     "table": {"base", "os", "capi"},
     "daemon": {"base", "os", "node"},
     "tools": {"base", "os"},
-    "cli": {"base", "os", "tools"},
+    "cli": {"base", "os", "tools", "memory"},
     "apps": {"base", "os", "tools"},
     "python": set(),  # the public headers only
 }
-# Of a room, what others may know where it is not all: tables stand on the public calls, and are written as those are.
-DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h", "capi/session_end.h"}}
+# Of a room, what others may know where it is not all: tables stand on the public calls, and are written as those are;
+# `ocm pool` works on a durable pool that no daemon can open, and so needs its format.
+DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h", "capi/session_end.h"},
+         ("cli", "memory"): {"memory/nvme/offline.h"}}
 # Linked by who uses the public headers alone; it is put together of all rooms, so its own link lines are no arrows.
 LIBRARY, ON_LIBRARY = "oncilla", {"capi", "tools", "cli", "apps", "python"}
 COMMAND = re.compile(r"^\s*(\w+)\(([^()]*)\)", re.M)
@@ -255,7 +257,7 @@ def main() -> int:
                 used.setdefault(room, set()).add(first)
             if match.group(1) == '"' and first in ARROWS and first != room and first not in ARROWS[room]:
                 faults.append(f"{where}:{number}: {room} may not include {included}")
-            if included not in DOORS.get((room, first), {included}):
+            if match.group(1) == '"' and included not in DOORS.get((room, first), {included}):
                 faults.append(f"{where}:{number}: {room} may not include {included}, but of {first} "
                               f"{', '.join(sorted(DOORS[room, first]))}")
             for prefix, folders in PRIVATE_HEADERS.items():
