@@ -50,7 +50,7 @@ void print(const AllocOptions& options, const std::vector<ocm_extent_info>& exte
     return;
   }
   printf("%s: %s, %s, %s\n", options.name.c_str(), format_bytes(options.bytes).c_str(),
-         options.placement.kind.c_str(), options.placement.layout.c_str());
+         kind_name(options.placement.kind_asked()), options.placement.layout.c_str());
   Table table({"NODE", "GLOBAL ADDRESS", ">BYTES", "FABRIC"});
   for (const ocm_extent_info& extent : extents) {
     table.add({extent.node, GlobalAddress(extent.global_address).to_string(), format_bytes(extent.bytes),

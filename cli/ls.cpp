@@ -30,6 +30,7 @@ void print_json(const std::vector<ocm_name_info>& names) {
     list.push_back({{"name", info.name},
                     {"bytes", info.bytes},
                     {"kind", kind_name(static_cast<Kind>(info.kind))},
+                    {"durable", info.durable},
                     {"layout", layout_name(static_cast<Layout>(info.layout))},
                     {"extents", info.extents},
                     {"owner_uid", info.owner_uid},
@@ -44,12 +45,16 @@ void print_table(const std::vector<ocm_name_info>& names) {
   Table table({"MODE", "OWNER", ">BYTES", "KIND", "LAYOUT", ">EXTENTS", "NAME"});
   for (const ocm_name_info& info : names) {
     std::string name = printable(info.name);
-    if (info.lost) name = colored(Color::kRed, name + " (lost)");
+    if (info.lost && info.durable)
+      name = colored(Color::kYellow, name + " (its node is down)");
+    else if (info.lost)
+      name = colored(Color::kRed, name + " (lost)");
     const std::string missing = std::to_string(info.replicas_missing);
     if (info.replicas_missing != 0)
       name = colored(Color::kYellow, name + " (degraded: " + missing + " missing)");
     table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes),
-               kind_name(static_cast<Kind>(info.kind)), layout_name(static_cast<Layout>(info.layout)),
+               kind_name(static_cast<Kind>(info.kind)) + std::string(info.durable ? ", durable" : ""),
+               layout_name(static_cast<Layout>(info.layout)),
                info.replicas_missing == 0
                    ? std::to_string(info.extents)
                    : std::to_string(info.extents - std::min(info.extents, info.replicas_missing)) + " of " +

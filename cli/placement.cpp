@@ -33,7 +33,8 @@ void Placement::add_to(Command& command) {
       .number("-e,--extents", extents, 0, 4096, "Stripes or replicas; 0: one for each node, or 2 replicas")
       .bytes("--chunk", chunk_bytes, "Bytes in a row on one stripe, a multiple of 64; 0: 1 MiB")
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
-      .choice("-k,--kind", kind, kinds, "The kind of memory")
+      .choice("-k,--kind", kind, kinds, "The kind of memory; default: dram, or nvme with --durable")
+      .flag("--durable", durable, "It outlives its daemons, on nodes that have a pool (ocm pool)")
       .choice("--fabric", fabric, fabrics, "How this program reaches it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
@@ -49,12 +50,18 @@ Result<uint32_t> Placement::mode_bits() const {
   return bits;
 }
 
+Kind Placement::kind_asked() const {
+  const KindName* asked = find_kind(kind);
+  if (asked != nullptr) return asked->kind;
+  return durable ? kDurableKind : kDefaultKind;
+}
+
 ocm_allocation_options Placement::options(std::vector<const char*>& pointers) const {
   pointers.clear();
   for (const std::string& node : nodes) pointers.push_back(node.c_str());
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
-  const KindName* of_kind = find_kind(kind);
-  options.kind = of_kind == nullptr ? OCM_KIND_DRAM : static_cast<ocm_kind>(of_kind->kind);
+  options.kind = static_cast<ocm_kind>(kind_asked());
+  if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
   options.layout = static_cast<ocm_layout>(named(layout, layout_name, 2));
   options.extents = extents;
   options.chunk_bytes = chunk_bytes;

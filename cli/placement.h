@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/kinds.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "oncilla/oncilla.h"
@@ -13,7 +14,8 @@ namespace ocm::cli {
 
 struct Placement {
   std::string layout = "single";
-  std::string kind = "dram";
+  std::string kind;  // empty: by default
+  bool durable = false;
   std::string fabric = "any";
   std::string mode = "0600";
   std::vector<std::string> nodes;
@@ -21,6 +23,7 @@ struct Placement {
   uint64_t chunk_bytes = 0;
 
   void add_to(Command& command);
+  Kind kind_asked() const;
   /// The mode's bits. Errors: kInvalidArgument.
   Result<uint32_t> mode_bits() const;
   /// Valid while this lives and `pointers` (filled with the nodes' names) does.

@@ -182,6 +182,10 @@ enum {
   OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node; see ocm_allocation_pointer */
   OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own; POOL_FULL if it is alone */
   OCM_ALLOCATION_CHECKSUM = 1u << 6,  /* CRC32C over payloads on the wire */
+  /* Of kind nvme, on nodes that have a pool (ocm pool create): what is put is on the device when the put is complete,
+   * and once published it is there under its name after a restart or a crash of its daemons. UNSUPPORTED where no
+   * node keeps memory of that kind. */
+  OCM_ALLOCATION_DURABLE = 1u << 7,
 };
 /* What is to be allocated. */
 typedef struct ocm_allocation_options {
@@ -239,11 +243,12 @@ typedef struct ocm_allocation_info {
   uint32_t owner_uid;
   uint32_t mode;
   uint32_t own_uid; /* whom the daemon takes this program for: in a container another than its own */
+  bool durable;     /* OCM_ALLOCATION_DURABLE; of a sequence: all parts */
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT                                                                           \
   {                                                                                                        \
     sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
-        0, 0, 0                                                                                            \
+        0, 0, 0, false                                                                                     \
   }
 /* Shapes: info->size is set (OCM_ALLOCATION_INFO_INIT); so much of it is written. */
 OCM_API int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* info);
@@ -454,9 +459,10 @@ typedef struct ocm_name_info {
   uint32_t mode;
   bool lost;                 /* part of it was on a node that died */
   uint32_t replicas_missing; /* of `extents`: given up, or on a node that is gone; 0 if it is lost */
+  bool durable;              /* it is there after a restart of its nodes */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \
-  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0 }
+  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0, false }
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
 OCM_API int ocm_name_list(ocm_session* session, const char* prefix,
                           bool (*visit)(const ocm_name_info* info, void* context), void* context);

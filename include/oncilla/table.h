@@ -96,6 +96,9 @@ enum {
    * bytes to hold and to move; but on the own node such a column is widened and not read in place. An
    * appended segment follows the table. */
   OCM_TABLE_PACK = 1u << 3,
+  /* Of kind nvme, on nodes that have a pool (ocm pool create): the table is there after a restart of its nodes,
+   * also after a crash (OCM_ALLOCATION_DURABLE). An appended segment follows the table. */
+  OCM_TABLE_DURABLE = 1u << 4,
 };
 /* How a table is stored. */
 typedef struct ocm_table_options {
@@ -112,8 +115,8 @@ typedef struct ocm_table_options {
   /* Called after each row group that is stored with what is done so far; false stops the load (CANCELLED). */
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context);
   void* context;
-  int32_t kind; /* an ocm_kind; -1: create: OCM_KIND_DRAM; append: the table's. What is on devices is moved by
-                   each scan, on its own node, too */
+  int32_t kind; /* an ocm_kind; -1: create: OCM_KIND_DRAM, with OCM_TABLE_DURABLE OCM_KIND_NVME; append: the
+                   table's. What is on devices is moved by each scan, on its own node, too */
 } ocm_table_options;
 #define OCM_TABLE_OPTIONS_INIT \
   { sizeof(ocm_table_options), OCM_TABLE_BY_DEFAULT, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, -1 }

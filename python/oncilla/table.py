@@ -49,8 +49,8 @@ class Table(Readable):
 
     def put(self, data: Any, *, place: str = "rows", nodes: str | Iterable[str] | None = None, remote: bool = False,
             replicas: int = 1, compact: bool = False, packed: bool = False, replace: bool = False,
-            group_rows: int = 0, group_bytes: int = 0, mode: int = 0, kind: str = "dram", schema: Any = None,
-            progress: Progress = None) -> Table:
+            group_rows: int = 0, group_bytes: int = 0, mode: int = 0, kind: str | None = None, durable: bool = False,
+            schema: Any = None, progress: Progress = None) -> Table:
         """Stores `data` and publishes it under the table's name; nothing stays when it fails.
 
         Args:
@@ -70,7 +70,10 @@ class Table(Readable):
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
             kind: "dram", or "nvme": on devices of nodes that offer some (oncillad --nvme), for tables larger than
-                all memory. Row groups are then moved by each query, on their own node, too.
+                all memory. Row groups are then moved by each query, on their own node, too. None: "dram", or "nvme"
+                with `durable`.
+            durable: the table is there after a restart of its nodes, also after a crash: on nodes that have a pool
+                (ocm pool create).
             schema: of an iterable's batches; None: the first batch's.
             progress: called with the rows and bytes stored so far, False stops the load; True: a bar.
 
@@ -79,7 +82,7 @@ class Table(Readable):
         """
         self._store(_core.table_create, data, schema, progress, place, nodes, kind, replicas, mode, group_rows,
                     group_bytes, compact * _core.TABLE_COMPACT | packed * _core.TABLE_PACK |
-                    replace * _core.TABLE_REPLACE | remote * _core.TABLE_REMOTE)
+                    replace * _core.TABLE_REPLACE | remote * _core.TABLE_REMOTE | durable * _core.TABLE_DURABLE)
         return self
 
     def append(self, data: Any, *, place: str | None = None, nodes: str | Iterable[str] | None = None,
@@ -88,8 +91,9 @@ class Table(Readable):
                progress: Progress = None) -> Table:
         """Adds rows as one step: a reader sees all of them or none. Arguments and errors as `put()`.
 
-        `place`, `nodes`, `replicas` and `kind` are those of the table's `put()` unless given; `info` of a snapshot
-        tells the smallest number of replicas. Only the owner of the table and root append, whatever its mode.
+        `place`, `nodes`, `replicas` and `kind` are those of the table's `put()` unless given, and rows of a durable
+        table are durable; `info` of a snapshot tells the smallest number of replicas. Only the owner of the table and
+        root append, whatever its mode.
 
         The columns must be the table's, but for the width of dictionaries' indices; rows of a packed table are packed
         too. Raises also: NotFound, Permission (says whose the table is), TooLarge (a dictionary has more values than

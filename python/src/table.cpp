@@ -482,6 +482,7 @@ void register_table(nb::module_& module) {
                                    {"TABLE_REPLACE", uint32_t{OCM_TABLE_REPLACE}},
                                    {"TABLE_REMOTE", uint32_t{OCM_TABLE_REMOTE}},
                                    {"TABLE_PACK", uint32_t{OCM_TABLE_PACK}},
+                                   {"TABLE_DURABLE", uint32_t{OCM_TABLE_DURABLE}},
                                    {"SCAN_CACHE", uint32_t{OCM_SCAN_CACHE}},
                                    {"SCAN_VALIDATE", uint32_t{OCM_SCAN_VALIDATE}},
                                    {"SCAN_MOVE", uint32_t{OCM_SCAN_MOVE}}}) {

@@ -13,7 +13,7 @@ namespace ocm {
 
 /// Where bytes live. Same numbers as `ocm_kind`.
 enum class Kind : uint8_t {
-#define OCM_LINE(CONSTANT, Name, name, number, offered, built) k##Name = number,
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built, lasts) k##Name = number,
   OCM_KINDS(OCM_LINE)
 #undef OCM_LINE
 };
@@ -26,16 +26,25 @@ struct KindName {
   const char* name;
   bool offered;  // to users; others are for tests
   bool built;    // else nodes of this build have none of it
+  bool lasts;    // nodes may keep it beyond their run
 };
 
 inline constexpr KindName kKinds[] = {
-#define OCM_LINE(CONSTANT, Name, name, number, offered, built) \
-  {Kind::k##Name, #name, (offered) != 0, (built) != 0},
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built, lasts) \
+  {Kind::k##Name, #name, (offered) != 0, (built) != 0, (lasts) != 0},
     OCM_KINDS(OCM_LINE)
 #undef OCM_LINE
 };
 /// What is kept for each kind has so many places, whatever of them are taken.
 inline constexpr size_t kKindsMax = 16;
+
+/// Of what is to be durable, where no kind is asked for.
+inline constexpr Kind kDurableKind = [] {
+  for (const KindName& line : kKinds) {
+    if (line.lasts && line.offered) return line.kind;
+  }
+  return kDefaultKind;
+}();
 
 /// "?" for a number that is none.
 constexpr const char* kind_name(Kind kind) {

@@ -151,6 +151,7 @@ int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* 
       out.mode = name->mode;
     }
     out.own_uid = object->session()->daemon_now()->uid();
+    out.durable = object->durable();
     return finish(write_sized(out, info));
   });
 }

@@ -75,7 +75,8 @@ static_assert(OCM_ACCESS_READ_WRITE == static_cast<int>(Access::kReadWrite));
 static_assert(OCM_ALLOCATION_DEDICATED == client::kDedicated && OCM_ALLOCATION_ZERO == client::kZero &&
               OCM_ALLOCATION_POPULATE == client::kPopulate &&
               OCM_ALLOCATION_HUGEPAGES == client::kHugepages && OCM_ALLOCATION_LOCAL == client::kLocal &&
-              OCM_ALLOCATION_REMOTE == client::kRemote && OCM_ALLOCATION_CHECKSUM == client::kChecksum);
+              OCM_ALLOCATION_REMOTE == client::kRemote && OCM_ALLOCATION_CHECKSUM == client::kChecksum &&
+              OCM_ALLOCATION_DURABLE == client::kDurable);
 
 }  // namespace
 

@@ -94,6 +94,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   const Extent& extent = (*bound)[0];
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
   kind_ = kDefaultKind;
+  durable_ = false;
   access_ = Access::kReadWrite;
   checksum_ = (flags & kChecksum) != 0;
   base_ = piece.offset;
@@ -109,6 +110,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
 void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags) {
   shape_ = lease->shape;
   kind_ = lease->kind;
+  durable_ = lease->durable;
   access_ = lease->access;
   checksum_ = (flags & kChecksum) != 0;
   base_ = 0;

@@ -53,6 +53,7 @@ class Allocation {
   uint64_t bytes() const { return shape_.bytes; }
   const Shape& shape() const { return shape_; }
   Kind kind() const { return kind_; }
+  bool durable() const { return durable_; }
   Access access() const { return access_; }
   bool published() const { return name() != nullptr; }
   /// Null while it is not published.
@@ -144,6 +145,7 @@ class Allocation {
   std::atomic<Order*> order_{&own_order_};
   Access access_ = Access::kReadWrite;
   Kind kind_ = kDefaultKind;
+  bool durable_ = false;
   bool checksum_ = false;
   std::atomic<bool> pointer_taken_{false};
   // ----

@@ -14,6 +14,7 @@ void append_names(const wire::NameList& page, std::vector<NameInfo>& names) {
     info.shape = {one.bytes_total(), one.chunk_bytes(), one.extents_count(),
                   static_cast<Layout>(one.layout())};
     info.kind = static_cast<Kind>(one.kind());
+    info.durable = one.durable();
     info.owner_uid = one.owner_uid();
     info.mode = one.mode();
     info.lost = one.lost();

@@ -46,6 +46,7 @@ Status read_shape(const wire::Allocation& message, Lease& lease) {
   lease.hold_id = message.hold_id();
   if (!message.name().empty()) lease.set_published({message.name(), message.owner_uid(), message.mode()});
   lease.kind = static_cast<Kind>(message.kind());
+  lease.durable = message.durable();
   lease.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
   lease.shape = {message.bytes_total(), message.chunk_bytes(), static_cast<uint32_t>(message.extents_size()),

@@ -35,6 +35,7 @@ struct Allocation {
   AllocationId id;  // zeros: none
   uint64_t bytes_total = 0;
   Kind kind = kDefaultKind;
+  bool durable = false;  // homes keep it beyond their runs once it is published
   Layout layout = Layout::kSingle;
   uint64_t chunk_bytes = 0;
   std::vector<PlacedExtent> extents;

@@ -52,6 +52,7 @@ void to_wire(const Allocation& allocation, wire::Allocation& out) {
   if (allocation.has_id()) out.set_allocation_id(id_field(allocation.id));
   out.set_bytes_total(allocation.bytes_total);
   out.set_kind(static_cast<uint32_t>(allocation.kind));
+  out.set_durable(allocation.durable);
   out.set_layout(static_cast<uint32_t>(allocation.layout));
   out.set_chunk_bytes(allocation.chunk_bytes);
   for (const PlacedExtent& extent : allocation.extents) to_wire(extent, *out.add_extents());
@@ -81,6 +82,7 @@ Allocation extents_of(const wire::Allocation& message) {
   out.id = id_from<AllocationId>(message.allocation_id());
   out.bytes_total = message.bytes_total();
   out.kind = wire::enum_from<Kind>(message.kind());
+  out.durable = message.durable();
   out.layout = wire::enum_from<Layout>(message.layout());
   out.chunk_bytes = message.chunk_bytes();
   read_extents(message.extents(), out.extents);
@@ -103,6 +105,7 @@ void to_wire(const NameList& list, wire::NameList& out) {
     told.set_name(entry.name);
     told.set_bytes_total(entry.bytes_total);
     told.set_kind(static_cast<uint32_t>(entry.kind));
+    told.set_durable(entry.durable);
     told.set_layout(static_cast<uint32_t>(entry.layout));
     told.set_chunk_bytes(entry.chunk_bytes);
     told.set_owner_uid(entry.owner_uid);
@@ -182,6 +185,19 @@ Result<GivenReplica> from_wire(const wire::GiveReplica& message) {
   out.instead_of.assign(message.instead_of().begin(), message.instead_of().end());
   out.attempt = message.attempt();
   return out;
+}
+
+std::string to_bytes(const GivenReplica& give) {
+  wire::GiveReplica message;
+  to_wire(give, message);
+  return message.SerializeAsString();
+}
+
+Result<GivenReplica> given_from(std::string_view bytes) {
+  wire::GiveReplica message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return Status(Code::kProtocol, "the record of an extent is malformed");
+  return from_wire(message);
 }
 
 void to_wire(const PlannedPart& plan, wire::PlanPart& out) {

@@ -25,6 +25,9 @@ PartMoved from_wire(const wire::PartMoved& message);
 void to_wire(const GivenReplica& give, wire::GiveReplica& out);
 /// Of its holds those that are none are left out; an owner that is none is nobody. Errors: those of its allocation.
 Result<GivenReplica> from_wire(const wire::GiveReplica& message);
+/// As a pool keeps it. Errors, of the second: kProtocol, those of its allocation.
+std::string to_bytes(const GivenReplica& give);
+Result<GivenReplica> given_from(std::string_view bytes);
 void to_wire(const PlannedPart& plan, wire::PlanPart& out);
 Result<PlannedPart> from_wire(const wire::PlanPart& message);
 

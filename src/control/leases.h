@@ -99,6 +99,15 @@ class Leases {
     users_[taken.uid].add(taken);
   }
 
+  /// Of a former run of this home: its name has it.
+  void add_named(ExtentId id, const AllocationId& allocation, uint64_t attempt, const Taken& taken) {
+    OCM_DASSERT(!leases_.contains(id));  // L1
+    Lease& lease = leases_[id] = Lease{taken, allocation, std::nullopt};
+    lease.attempt = attempt;
+    all_.add(taken);
+    users_[taken.uid].add(taken);
+  }
+
   /// Null if nobody owns it.
   const Lease* find(ExtentId id) const {
     const auto it = leases_.find(id);

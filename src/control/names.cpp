@@ -184,6 +184,7 @@ NameList Names::list(const std::string& prefix, const std::string& after, uint32
     out.entries.push_back({.name = found.name,
                            .bytes_total = found.bytes_total,
                            .kind = found.kind,
+                           .durable = found.durable,
                            .layout = found.layout,
                            .chunk_bytes = found.chunk_bytes,
                            .owner_uid = found.owner_uid,

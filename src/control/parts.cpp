@@ -91,6 +91,7 @@ Result<Allocation> join(std::span<const Allocation* const> parts) {
   const Allocation& first = *parts.front();
   Allocation out;
   out.kind = first.kind;
+  out.durable = true;
   out.layout = Layout::kSequence;
   out.access = first.access;
   out.owner_uid = first.owner_uid;
@@ -102,6 +103,7 @@ Result<Allocation> join(std::span<const Allocation* const> parts) {
     const Allocation& part = *parts[i];
     OCM_TRY(check_joinable(part, out.replicated_parts));
     if (part.kind != first.kind) return Status(Code::kUnsupported, "parts are of one kind of memory");
+    out.durable = out.durable && part.durable;
     if (__builtin_add_overflow(bytes, part.bytes_total, &bytes) || bytes > kAllocationBytesMax) {
       return Status(Code::kTooLarge, "the parts are longer together than an allocation can be");
     }

@@ -79,6 +79,11 @@ std::string rounded_down(uint64_t bytes) {
   return format_bytes(bytes / unit * unit + (steps * unit + steps_a_unit - 1) / steps_a_unit);
 }
 
+/// It may have what is asked for, by its kind.
+bool may_keep(const NodeRoom& room, const PlaceRequest& r) {
+  return (r.flags & kFlagDurable) == 0 || room.lasts[static_cast<size_t>(r.kind)];
+}
+
 Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
   const auto kind = static_cast<size_t>(r.kind);
   OCM_DASSERT(kind < kKindsMax);
@@ -86,6 +91,10 @@ Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::s
                                    [kind](const NodeRoom& room) { return room.bytes_total[kind] != 0; });
   if (!offered) {  // nothing that is freed would help
     return Status(Code::kUnsupported, std::string("no node offers memory of kind ") + kind_name(r.kind));
+  }
+  if (std::none_of(rooms.begin(), rooms.end(), [&r](const NodeRoom& room) { return may_keep(room, r); })) {
+    return Status(Code::kUnsupported, std::string("no node keeps memory of kind ") + kind_name(r.kind) +
+                                          " beyond its daemon's run: that takes a pool (ocm pool create)");
   }
   return Status(Code::kPoolFull, wanted + "; free: " + describe_room(rooms, r.kind));
 }
@@ -105,6 +114,11 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
     if (!fabric_fits(*it, self, r)) {
       return Status::of_node(Code::kUnsupported, name,
                              std::string(" is not reached over ") + fabric_name(r.fabric));
+    }
+    if (!may_keep(*it, r)) {
+      return Status::of_node(Code::kUnsupported, name,
+                             std::string(" keeps no memory of kind ") + kind_name(r.kind) +
+                                 " beyond its daemon's run: that takes a pool (ocm pool create)");
     }
     if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) {
       return full(r, rooms, "node " + name + " has not enough " + kind_name(r.kind)).with_node(name);
@@ -131,6 +145,7 @@ Result<Candidates> opaque(const PlaceRequest& r, std::span<const NodeRoom> rooms
     is_allowed = true;
     if (!fits) continue;
     is_served_there = true;
+    if (!may_keep(rooms[i], r)) continue;
     if (std::find(excluded.begin(), excluded.end(), i) == excluded.end()) all.nodes.push_back(i);
   }
   if (!is_served || (is_allowed && !is_served_there)) {

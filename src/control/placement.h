@@ -27,7 +27,9 @@ inline constexpr uint32_t kFlagPopulate = 1u << 2;
 inline constexpr uint32_t kFlagHugepages = 1u << 3;
 inline constexpr uint32_t kFlagLocal = 1u << 4;
 inline constexpr uint32_t kFlagRemote = 1u << 5;
-static_assert((kFlagPopulate ^ kFlagHugepages ^ kFlagLocal ^ kFlagRemote) == 0x3cu, "a bit each");
+inline constexpr uint32_t kFlagDurable = 1u << 7;
+static_assert((kFlagPopulate ^ kFlagHugepages ^ kFlagLocal ^ kFlagRemote ^ kFlagDurable) == 0xbcu,
+              "a bit each");
 
 inline constexpr uint32_t kExtentsMax = 1024;  // of one allocation
 inline constexpr uint64_t kChunkBytesDefault = uint64_t{1} << 20;
@@ -41,6 +43,7 @@ struct NodeRoom {
   uint32_t fabrics = 0;  // bit 1 << Fabric for each that it serves
   std::array<uint64_t, kKindsMax> bytes_total{};
   std::array<uint64_t, kKindsMax> bytes_used{};
+  std::array<bool, kKindsMax> lasts{};  // extents of the kind may be durable there
 
   uint64_t bytes_free(Kind kind) const {
     const auto k = static_cast<size_t>(kind);

@@ -32,6 +32,7 @@ void Rooms::take(const View& view) {
       const auto kind = place_of(pool.kind);
       if (!kind) continue;
       room.bytes_total[*kind] = pool.bytes_total;
+      room.lasts[*kind] = pool.lasts;
       room.bytes_used[*kind] = pool.bytes_used - coming_back(pool);
     }
     index_[room.name] = rooms_.size();
@@ -53,6 +54,7 @@ void Rooms::note_pool(const std::string& node, const PoolInfo& pool, bool full) 
   if (!place || !kind || pool.bytes_total == 0) return;
   OCM_DASSERT(*place < rooms_.size() && *kind < kKindsMax);
   rooms_[*place].bytes_total[*kind] = pool.bytes_total;
+  rooms_[*place].lasts[*kind] = pool.lasts;
   rooms_[*place].bytes_used[*kind] = pool.bytes_used - (full ? 0 : coming_back(pool));
 }
 

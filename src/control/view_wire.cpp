@@ -10,7 +10,8 @@ PoolInfo from_wire(const wire::PoolView& message) {
           .bytes_total = message.bytes_total(),
           .bytes_used = message.bytes_used(),
           .bytes_reclaiming = message.bytes_reclaiming(),
-          .bytes_ready = message.bytes_ready()};
+          .bytes_ready = message.bytes_ready(),
+          .lasts = message.lasts()};
 }
 
 void to_wire(const PoolInfo& pool, wire::PoolView& out) {
@@ -19,6 +20,7 @@ void to_wire(const PoolInfo& pool, wire::PoolView& out) {
   out.set_bytes_used(pool.bytes_used);
   out.set_bytes_reclaiming(pool.bytes_reclaiming);
   out.set_bytes_ready(pool.bytes_ready);
+  out.set_lasts(pool.lasts);
 }
 
 NodeInfo from_wire(const wire::NodeView& message) {

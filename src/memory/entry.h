@@ -32,6 +32,7 @@ struct Traits {
 struct OfferOptions {
   bool core_dump = false;  // a core dump of the daemon contains the extents that it maps
   bool threads = true;     // a kind may have threads of its own
+  std::string cluster;     // whose daemon it is: what it keeps beyond its run no other cluster gets
 };
 
 struct Entry {

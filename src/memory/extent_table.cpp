@@ -102,6 +102,7 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
 
   Result<std::shared_ptr<Extent>> create(uint64_t bytes, Kind kind, const ExtentOptions& options,
                                          uint64_t wait_ns);
+  Result<std::shared_ptr<Extent>> adopt(uint64_t bytes, Kind kind, std::unique_ptr<Backing> backing);
   Result<std::shared_ptr<Extent>> find(ExtentId id) const {
     const std::lock_guard lock(mutex_);
     return find_locked(id);
@@ -131,7 +132,10 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     const auto i = static_cast<size_t>(kind);
     return i < pools_.size() && pools_[i].backend != nullptr;
   }
-  const KindBackend& backend(Kind kind) const { return *pools_[static_cast<size_t>(kind)].backend; }
+  KindBackend& backend(Kind kind) const {
+    OCM_DASSERT(has(kind));
+    return *pools_[static_cast<size_t>(kind)].backend;
+  }
   uint64_t extents() const {
     const std::lock_guard lock(mutex_);
     return live_.size();
@@ -182,6 +186,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
     return {extent.release(), [core = shared_from_this()](Extent* dead) { core->let_go(dead); }};
   }
   void unreserve_locked(Pool& pool, const Extent& extent);
+  /// It has its bytes: from here on it is found.
+  std::shared_ptr<Extent> complete(Pool& pool, std::unique_ptr<Extent> extent);
   std::optional<uint64_t> place_locked(uint64_t bytes, uint64_t page_bytes) const;
   /// T5, as long as the cursor is in its first round: what was created later lies further on.
   bool is_in_order_locked() const;
@@ -340,8 +346,32 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::create(uint64_t bytes, Kind k
     return backing.status();
   }
   extent->backing = std::move(*backing);
-  OCM_DASSERT(extent->backing->bytes() == extent->reserved_bytes);
+  return complete(pool, std::move(extent));
+}
 
+Result<std::shared_ptr<Extent>> ExtentTable::Core::adopt(uint64_t bytes, Kind kind,
+                                                         std::unique_ptr<Backing> backing) {
+  OCM_ASSERT(has(kind) && backing != nullptr);
+  Pool& pool = pools_[static_cast<size_t>(kind)];
+  const uint64_t page_bytes = pool.backend->page_bytes({});
+  if (bytes == 0 || round_up(bytes, page_bytes) != backing->bytes()) {
+    return Status(Code::kInvalidArgument, "an extent of " + std::to_string(bytes) + " bytes does not fit " +
+                                              std::to_string(backing->bytes()) + " that a pool kept");
+  }
+  auto extent = std::make_unique<Extent>();
+  extent->kind = kind;
+  extent->bytes = bytes;
+  extent->capability = os::random_id<Capability>();
+  {
+    const std::lock_guard lock(mutex_);
+    OCM_TRY(reserve_locked(pool, *extent, page_bytes));
+  }
+  extent->backing = std::move(backing);
+  return complete(pool, std::move(extent));
+}
+
+std::shared_ptr<Extent> ExtentTable::Core::complete(Pool& pool, std::unique_ptr<Extent> extent) {
+  OCM_DASSERT(extent->backing->bytes() == extent->reserved_bytes);
   std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
   const std::lock_guard lock(mutex_);
   OCM_DASSERT(creating_ > 0 && pool.creating_bytes >= shared->reserved_bytes);  // T1
@@ -505,7 +535,7 @@ std::unique_ptr<Extent> ExtentTable::Core::reclaim(std::unique_ptr<Extent> dead,
   uint64_t& counted = dead->retired_ ? pool.retired_bytes : pool.reclaiming_bytes;
   lock.unlock();
   // A program of this host that still maps the extent must not keep pages that are budgeted anew.
-  const bool discards = dead->backing && !keeps_mapped_.load();
+  const bool discards = dead->backing && !dead->backing->ends_whole() && !keeps_mapped_.load();
   const uint64_t bytes = discards ? discard_some(*dead) : dead->reserved_bytes;
   dead->reserved_bytes -= bytes;
   if (dead->reserved_bytes == 0) dead.reset();
@@ -595,6 +625,17 @@ Result<std::shared_ptr<Extent>> ExtentTable::try_create(uint64_t bytes, Kind kin
 Result<std::shared_ptr<Extent>> ExtentTable::create(uint64_t bytes, Kind kind, const ExtentOptions& options,
                                                     uint64_t wait_ns) {
   return core_->create(bytes, kind, options, wait_ns);
+}
+Result<std::shared_ptr<Extent>> ExtentTable::adopt(uint64_t bytes, Kind kind,
+                                                   std::unique_ptr<Backing> backing) {
+  return core_->adopt(bytes, kind, std::move(backing));
+}
+bool ExtentTable::lasts(Kind kind) const { return core_->backend(kind).lasts(); }
+Result<std::vector<KindBackend::Survivor>> ExtentTable::survivors(Kind kind) {
+  return core_->backend(kind).survivors();
+}
+void ExtentTable::promise(Kind kind, std::function<void(Status)> done) {
+  core_->backend(kind).promise(std::move(done));
 }
 Result<std::shared_ptr<Extent>> ExtentTable::find(ExtentId id) const { return core_->find(id); }
 Status ExtentTable::remove(ExtentId id) { return core_->remove(id, false).status(); }

@@ -109,6 +109,14 @@ class ExtentTable {
                                          uint64_t wait_ns = kReclaimWaitNs);
   static constexpr uint64_t kReclaimWaitNs = 1'000'000'000;
 
+  /// An extent of `bytes` that a pool kept (survivors()). Errors: kInvalidArgument (they are not the backing's, but for the
+  /// rest of its last page), kPoolFull, kLimit.
+  Result<std::shared_ptr<Extent>> adopt(uint64_t bytes, Kind kind, std::unique_ptr<Backing> backing);
+  /// As of the kind's backend; `kind` has one.
+  bool lasts(Kind kind) const;
+  Result<std::vector<KindBackend::Survivor>> survivors(Kind kind);
+  void promise(Kind kind, std::function<void(Status)> done);
+
   /// Errors: kRevoked (another life of that address, or a life that is over), kNotFound.
   Result<std::shared_ptr<Extent>> find(ExtentId id) const;
   /// Whether find() has it; cheaper where it does not.

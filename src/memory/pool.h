@@ -12,7 +12,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/staged.h"
@@ -29,9 +32,23 @@ struct ExtentOptions {
   bool own_file = true;
   bool hugepages = false;
   bool populate = false;
+  /// It can be kept beyond the daemon's run, and a write is done when it is there after a crash. Only of a kind that lasts.
+  bool durable = false;
 };
 
-/// The bytes of one extent. Destroying it gives the memory back to the system.
+/// Says of one extent whether its pool keeps it beyond the daemon's run. May outlive the extent's Backing.
+/// Threads: any.
+class Lasting {
+ public:
+  virtual ~Lasting() = default;
+  /// From the pool's next promise on it is there after a crash, with `description`, not empty, in place of the one before.
+  /// Errors: kLimit (the pool has no room for it), kIo (it takes no more writes).
+  virtual Status keep(std::string description) = 0;
+  /// No more. Errors: kIo.
+  virtual Status forget() = 0;
+};
+
+/// The bytes of one extent. Destroying it gives the memory back to the system, unless the pool keeps it.
 class Backing {
  public:
   virtual ~Backing() = default;
@@ -39,6 +56,10 @@ class Backing {
   virtual Staged* staged() { return nullptr; }
   /// share() works, and takes a descriptor of this process.
   virtual bool has_file() { return staged() == nullptr; }
+  /// Not null: it was made `durable`.
+  virtual std::shared_ptr<Lasting> lasting() { return nullptr; }
+  /// discard() gives nothing back; its end does.
+  virtual bool ends_whole() { return false; }
   virtual uint64_t bytes() const = 0;
   /// The bytes in this process; mapped at the first call, for good. Errors: kNoMemory, kUnsupported.
   virtual Result<std::byte*> data() = 0;
@@ -64,6 +85,18 @@ class KindBackend {
   virtual uint64_t ready_bytes() const { return 0; }
   /// So many bytes of the pool are free: from here on it holds no more, or soon.
   virtual void keep_ready_within([[maybe_unused]] uint64_t free_bytes) {}
+
+  /// Extents may be `durable`.
+  virtual bool lasts() const { return false; }
+  struct Survivor {
+    std::string description;
+    std::unique_ptr<Backing> backing;
+  };
+  /// What was kept as the last run ended; called once, before make(). Errors: kNoMemory.
+  virtual Result<std::vector<Survivor>> survivors() { return std::vector<Survivor>(); }
+  /// `done` gets kOk when all that was written, kept and forgotten before is so after a crash; kIo: it may not be. Called
+  /// once, by a thread of the pool's, or before the call returns; it must not wait.
+  virtual void promise(std::function<void(Status)> done) { done({}); }
 };
 
 /// Thread-safe budget of one pool.

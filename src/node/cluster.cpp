@@ -48,7 +48,8 @@ void Cluster::start(std::function<void(control::NodeInfo&)> fill) {
   if (core_.passes_on()) quorum_.on_leader([this] { core_.env.spawn(leader_changed()); });
   if (is_coordinator()) {
     coordinator_->look();
-  } else {  // usable before the coordinator answers: this node alone
+    tell_own_names();  // that its pools kept
+  } else {             // usable before the coordinator answers: this node alone
     control::View alone;
     alone.nodes.push_back(self_view());
     apply(std::move(alone));
@@ -194,12 +195,8 @@ void Cluster::follow_role() {
   }
 }
 
-void Cluster::take_office() {
-  fault::reached(fault::State::kOfficeTaken);
-  OCM_DASSERT(!is_coordinator() && core_.passes_on());
-  coordinator_ = std::make_unique<Coordinator>(core_, quorum_, *this, core_.env.random_number() | 1);
-  coordinator_->take_over(view_, followed_);
-  (void)heard_of_.follow(coordinator_->run());
+void Cluster::tell_own_names() {
+  OCM_DASSERT(is_coordinator());
   Report report;
   for (bool more = !fault::at(fault::Point::kOwnNamesForgotten); more;) {
     wire::Heartbeat own;
@@ -207,6 +204,15 @@ void Cluster::take_office() {
     more = !add_published(own, report);
     coordinator_->merge_names(own);
   }
+}
+
+void Cluster::take_office() {
+  fault::reached(fault::State::kOfficeTaken);
+  OCM_DASSERT(!is_coordinator() && core_.passes_on());
+  coordinator_ = std::make_unique<Coordinator>(core_, quorum_, *this, core_.env.random_number() | 1);
+  coordinator_->take_over(view_, followed_);
+  (void)heard_of_.follow(coordinator_->run());
+  tell_own_names();
   log::info("coordinates", {{"node", core_.name}, {"term", quorum_.newest().number}, {"after", followed_}});
   followed_ = core_.name;
   const auto tell = [](Cluster& self, std::string address) -> Task<void> {
@@ -580,41 +586,6 @@ Status Cluster::told(const control::NameChange& what) {
   return done;
 }
 
-Task<void> Cluster::refresh_pools() {
-  // Programs that find no room ask again and again, and all at once: those that wait share the next round of questions.
-  if (asks_pools_) co_await pools_heard_.wait();
-  if (asks_pools_) {  // began after this one came
-    co_await pools_heard_.wait();
-    co_return;
-  }
-  asks_pools_ = true;
-  co_await ask_for_pools();
-  asks_pools_ = false;
-  pools_heard_.notify();
-}
-
-Task<void> Cluster::ask_for_pools() {
-  constexpr size_t kAskedMax = 64;
-  Homes::Requests requests;
-  std::vector<std::string> nodes;
-  for (const auto& room : rooms_.all()) {
-    if (!room.usable || room.name == core_.name || requests.size() == kAskedMax) continue;
-    nodes.push_back(room.name);
-    wire::Envelope request;
-    request.mutable_stats()->set_pools_only(true);
-    requests.emplace_back(room.name, std::move(request));
-  }
-  note_own_pool();
-  const uint64_t patience_ns = std::min<uint64_t>(core_.config.failure_deadline_ns(), 500'000'000);
-  const auto answers = co_await homes_.ask_all(std::move(requests), core_.now_ns() + patience_ns);
-  OCM_DASSERT(answers.size() == nodes.size());
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i].is_ok()) continue;
-    for (const auto& pool : answers[i].value().stats_reply().pools())
-      note_pool(nodes[i], control::from_wire(pool));
-  }
-}
-
 Task<Result<wire::Envelope>> Cluster::ask_coordinator(wire::Envelope request) {
   if (is_coordinator()) {
     Reply reply = co_await coordinate(std::move(request), core_.name);
@@ -644,11 +615,14 @@ void Cluster::enter(PeerHandlers& handlers) {
     });
   handlers.on_now(wire::Envelope::kLeader,
                   [this](const std::string&, const wire::Envelope& request) { return not_here(request); });
-  handlers.on_now(wire::Envelope::kPublishExtents,
-                  [this](const std::string&, const wire::Envelope& request) -> Reply {
-                    const auto what = control::from_wire(request.publish_extents());
-                    return what.is_ok() ? told(what.value()) : what.status();
-                  });
+  handlers.on(wire::Envelope::kPublishExtents, [this](std::string, wire::Envelope request) -> Task<Reply> {
+    const auto what = control::from_wire(request.publish_extents());
+    if (!what.is_ok()) co_return what.status();
+    const Status done = told(what.value());
+    const Status kept = co_await home_.kept();  // what failed may have changed something
+    // A device that takes no more writes does not hinder a removal: voters and homes remember it.
+    co_return done.is_ok() && !what.value().remove ? kept : done;
+  });
 }
 
 Task<Reply> Cluster::coordinate(wire::Envelope request, std::string asker) {

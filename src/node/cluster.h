@@ -161,6 +161,8 @@ class Cluster {
   std::string leader_address() const;
   /// Takes the coordinator's role up, or lays it down.
   void follow_role();
+  /// To the coordinator that this node is from now on.
+  void tell_own_names();
   void take_office();
   void lay_down();
   control::Task<void> leader_changed();

@@ -38,6 +38,12 @@ Home::~Home() {
   if (table_) table_->keep_mapped_pages();
 }
 
+std::string Home::cluster() const {
+  if (core_.config.token_file.empty()) return {};  // the token is of one boot of this host
+  const os::Digest digest = os::hmac_sha256(core_.token, {os::bytes_of("oncilla cluster of a pool")});
+  return to_hex(digest.data(), 16);
+}
+
 Status Home::init() {
   slots_ = most_slots(core_.config.extents_max());
   files_max_ = most_files();
@@ -49,7 +55,8 @@ Status Home::init() {
   std::vector<memory::PoolConfig> pools;
   for (const memory::Entry* entry : core_.config.kinds) {
     OCM_TRY_ASSIGN(auto backend, entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory,
-                                                                   .threads = core_.env.has_threads()}));
+                                                                   .threads = core_.env.has_threads(),
+                                                                   .cluster = cluster()}));
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
   }
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());
@@ -111,13 +118,17 @@ void Home::unpublish(ExtentId id) {
   if (named == published_extents_.end()) return;
   const AllocationId allocation = named->second;
   published_extents_.erase(named);
+  const bool was_kept = forget(id);
   // Once nothing of it is here, its other homes hold the name.
-  if (--published_living_.at(allocation) == 0) erase_published(allocation);
+  if (--published_living_.at(allocation) == 0)
+    erase_published(allocation);
+  else if (was_kept)
+    (void)keep(allocation);  // it may have had the record
 }
 
 void Home::add_published(const control::Allocation& allocation) {
   const AllocationId& name_id = allocation.id;
-  erase_published(name_id);
+  erase_record(name_id);
   if (allocation.extents.empty()) return;
   published_[name_id] = allocation;
   size_t& living = published_living_[name_id];
@@ -140,6 +151,19 @@ bool Home::has_all_published(const control::Allocation& allocation) const {
 }
 
 void Home::erase_published(const AllocationId& allocation) {
+  const auto known = published_.find(allocation);
+  if (known == published_.end()) return;
+  std::vector<ExtentId> kept;
+  for (const auto& extent : known->second.extents) {
+    const auto named = published_extents_.find(extent.id);
+    const bool its = named != published_extents_.end() && named->second == allocation;
+    if (its && kept_.contains(extent.id)) kept.push_back(extent.id);
+  }
+  erase_record(allocation);
+  for (const ExtentId& id : kept) (void)forget(id);
+}
+
+void Home::erase_record(const AllocationId& allocation) {
   const auto known = published_.find(allocation);
   if (known == published_.end()) return;
   for (const auto& extent : known->second.extents) {
@@ -298,9 +322,11 @@ bool Home::may_be_freed_soon(Code refused) const {
 
 bool Home::is_valid() const {
   const auto is_reached = [this](const auto& extent) { return table_->is_live(extent->id); };
+  const auto is_named = [this](const auto& one) { return published_extents_.contains(one.first); };
   return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_) &&
          leases_.nobodys() <= to_free_.size() &&
-         std::none_of(to_free_.begin(), to_free_.end(), is_reached);  // L7
+         std::none_of(to_free_.begin(), to_free_.end(), is_reached) &&  // L7
+         std::all_of(kept_.begin(), kept_.end(), is_named);             // K1
 }
 
 control::SessionExtents Home::resume(const SessionId& session, const std::string& node,
@@ -397,7 +423,9 @@ Status Home::publish(const control::NameChange& request) {
       leases_.to_name(id, request.attempt);
     }
   }
-  return {};
+  if (request.remove || request.undo) return {};
+  const Status kept = keep(allocation.id);
+  return kept;
 }
 
 Result<std::vector<ExtentId>> Home::hold(const control::HoldRequest& request) {
@@ -677,7 +705,8 @@ control::PoolInfo Home::pool(Kind kind) const {
           .bytes_total = use.budget_bytes,
           .bytes_used = use.used_bytes + use.reclaiming_bytes,
           .bytes_reclaiming = use.reclaiming_bytes + freed_bytes,
-          .bytes_ready = use.ready_bytes};
+          .bytes_ready = use.ready_bytes,
+          .lasts = table_->lasts(kind)};
 }
 
 }  // namespace ocm::node

@@ -44,8 +44,15 @@ class Home {
   /// The session goes on, under this incarnation of its daemon.
   control::SessionExtents resume(const SessionId& session, const std::string& node,
                                  const control::Incarnation& incarnation);
-  /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at.
+  /// To the name, back to the session, or freed. Extents of other nodes in it are not looked at. What is durable of it is
+  /// so, or is so no more, once kept() has said so.
   Status publish(const control::NameChange& request);
+
+  // ---- what its pools keep beyond this run: see home_kept.cpp
+  /// What they kept of former runs gets its names back. Before others are heard; waits for devices.
+  Status revive();
+  /// What was published, and what has ended, before, is so after a crash of this node, as far as it is durable. Errors: kIo.
+  control::Task<Status> kept();
   /// Begins a hold. Errors: kCancelled, kLimit.
   /// Of `request.extents`, in their order, those that no name has here (any more).
   Result<std::vector<ExtentId>> hold(const control::HoldRequest& request);
@@ -233,6 +240,8 @@ class Home {
   explicit Home(Core& core)
       : core_(core), freed_(core.env), populating_(core.env, 1), side_(core.env, kPopulatingUsersMax) {}
   Status init();
+  /// What a pool knows its cluster by; empty: the cluster has no token that lasts.
+  std::string cluster() const;
   Status check_reserve(const control::ReserveRequest& request) const;
   Status check_share(const control::ReserveRequest& request) const;
   /// Those that a user's extents have already.
@@ -266,6 +275,14 @@ class Home {
   void forget_replica(ExtentId id);
   void add_published(const control::Allocation& allocation);
   void erase_published(const AllocationId& allocation);
+  /// Without what its pools keep of it.
+  void erase_record(const AllocationId& allocation);
+  /// Its pools keep what is durable of a published allocation here. Errors: kLimit, kIo: nothing is kept.
+  Status keep(const AllocationId& allocation);
+  /// False if they did not keep it.
+  bool forget(ExtentId id);
+  Status revive(Kind kind, control::GivenReplica give, std::unique_ptr<memory::Backing> backing,
+                std::map<AllocationId, control::Allocation>& records);
   /// Whether it names the living extents that are published here as its own: else nobody would free the
   /// others.
   bool has_all_published(const control::Allocation& allocation) const;
@@ -348,6 +365,9 @@ class Home {
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, AllocationId, control::ExtentHash> published_extents_;
   std::unordered_map<AllocationId, size_t> published_living_;
+  std::map<ExtentId, std::shared_ptr<memory::Lasting>> kept_;  // K1 of home_kept.cpp
+  uint64_t kept_changes_ = 0;                                  // so far
+  uint64_t kept_promised_ = 0;                                 // of them
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
   std::deque<std::shared_ptr<memory::Extent>> to_free_;  // suspended, or removed meanwhile

@@ -45,6 +45,11 @@ Status Home::check_reserve(const control::ReserveRequest& r) const {
   if (!table_->has(r.kind)) {
     return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
   }
+  if ((r.flags & control::kFlagDurable) != 0 && !table_->lasts(r.kind)) {
+    return Status::of_node(
+        Code::kUnsupported, core_.name,
+        " keeps no memory of kind " + std::string(kind_name(r.kind)) + " beyond its daemon's run");
+  }
   return check_share(r);
 }
 
@@ -163,6 +168,7 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
   memory::ExtentOptions options;
   options.hugepages = (r.flags & control::kFlagHugepages) != 0;
   options.populate = (r.flags & control::kFlagPopulate) != 0;
+  options.durable = (r.flags & control::kFlagDurable) != 0;
   options = table_->completed(kind, options);
   const auto making = making_.insert(making_.end(), {r.session, r.owner_incarnation, r.allocation, r.uid});
   uint64_t reclaimed = table_->reclaimed(kind);

@@ -207,6 +207,7 @@ Status Node::Impl::listen() {
     if (!config.http_listen.empty()) {
       OCM_TRY_ASSIGN(http_socket, control::listen_tcp(config.http_listen, core.http_address));
     }
+    OCM_TRY(home->revive());
     socket_path = config.socket_path();
     OCM_TRY_ASSIGN(local_http_socket, control::listen_unix(config.http_socket_path()));
     OCM_TRY_ASSIGN(program_socket, control::listen_unix(socket_path));

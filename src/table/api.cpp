@@ -32,9 +32,11 @@ std::shared_ptr<Table> find(const ocm_table* handle) {
 int no_table(const ocm_table* handle) { return static_cast<int>(tables.why(bits(handle))); }
 
 Status read_options(const ocm_table_options* given, ocm_table_options& options) {
-  constexpr uint32_t kFlags = OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE | OCM_TABLE_PACK;
-  static_assert(kFlags == OCM_TABLE_COMPACT + OCM_TABLE_REPLACE + OCM_TABLE_REMOTE + OCM_TABLE_PACK,
-                "each flag is a bit of its own");
+  constexpr uint32_t kFlags =
+      OCM_TABLE_COMPACT | OCM_TABLE_REPLACE | OCM_TABLE_REMOTE | OCM_TABLE_PACK | OCM_TABLE_DURABLE;
+  static_assert(
+      kFlags == OCM_TABLE_COMPACT + OCM_TABLE_REPLACE + OCM_TABLE_REMOTE + OCM_TABLE_PACK + OCM_TABLE_DURABLE,
+      "each flag is a bit of its own");
   static_assert(kReplicasMax == 64, "as the refusal says");
   options = OCM_TABLE_OPTIONS_INIT;
   if (given != nullptr) OCM_TRY(capi::read_sized(*given, options));

@@ -90,6 +90,7 @@ Status Loader::load(const Field& given, const Field* stored, uint64_t table) {
   catalogue_.replicas = placer_.replicas();
   catalogue_.kind = static_cast<Kind>(placer_.kind());
   catalogue_.packed = options_.pack;
+  catalogue_.durable = placer_.durable();
   catalogue_.nodes = options_.nodes;
   catalogue_.schema = fixed_ ? *stored : stored_form(given, options_.compact);
   bool first = true;

@@ -18,13 +18,13 @@ uint64_t offered(const ocm_node_info& node, ocm_kind kind) {
   return kind < std::size(node.pool_bytes) ? node.pool_bytes[kind] : 0;
 }
 
-/// Worth asking another node instead.
-bool try_another(Code code) {
-  return another_node_may_do(code) || code == Code::kPoolFull || code == Code::kDeadline ||
-         code == Code::kUnknownNode;
-}
-
 }  // namespace
+
+/// Worth asking another node instead. Some may have a pool that lasts, and others none.
+bool Placer::try_another(Code code) const {
+  return another_node_may_do(code) || code == Code::kPoolFull || code == Code::kDeadline ||
+         code == Code::kUnknownNode || (durable_ && code == Code::kUnsupported);
+}
 
 Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& options,
                             const std::vector<std::string>& inherited) {
@@ -34,6 +34,7 @@ Result<Placer> Placer::make(ocm_session* session, const ocm_table_options& optio
   placer.session_ = session;
   placer.kind_ = static_cast<ocm_kind>(options.kind);
   placer.replicas_ = std::max(1u, options.replicas);
+  placer.durable_ = (options.flags & OCM_TABLE_DURABLE) != 0;
   placer.fixed_ = options.placement == OCM_TABLE_WHOLE && options.nodes_count > 0;
   for (size_t i = 0; i < options.nodes_count; ++i) {
     const std::string name = options.nodes[i] != nullptr ? options.nodes[i] : "";
@@ -112,7 +113,7 @@ Result<Allocation> Placer::allocate_on(const std::vector<const char*>& nodes, ui
   options.extents = replicas_;
   options.nodes = nodes.data();
   options.nodes_count = nodes.size();
-  options.flags = OCM_ALLOCATION_DEDICATED;
+  options.flags = OCM_ALLOCATION_DEDICATED | (durable_ ? uint32_t{OCM_ALLOCATION_DURABLE} : 0);
   ocm_allocation* handle = nullptr;
   OCM_TRY(status_of(ocm_allocation_create(session_, bytes, &options, &handle)));
   return Allocation(handle);

@@ -25,6 +25,7 @@ class Placer {
   Result<Allocation> allocate_on_or_near(const std::vector<std::string>& wanted, uint64_t bytes) const;
 
   ocm_kind kind() const { return kind_; }
+  bool durable() const { return durable_; }
   size_t nodes() const { return ring_.size(); }
   const std::vector<std::string>& ring() const { return ring_; }
   uint32_t replicas() const { return replicas_; }
@@ -32,6 +33,7 @@ class Placer {
   std::string room() const;
 
  private:
+  bool try_another(Code code) const;
   Result<Allocation> allocate_on(const std::vector<const char*>& nodes, uint64_t bytes) const;
 
   ocm_session* session_ = nullptr;
@@ -39,6 +41,7 @@ class Placer {
   std::vector<std::string> ring_;
   uint32_t replicas_ = 1;
   bool fixed_ = false;
+  bool durable_ = false;
 };
 
 }  // namespace ocm::table

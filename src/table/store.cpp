@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/kinds.h"
 #include "os/crypto.h"
 #include "table/loader.h"
 #include "table/names.h"
@@ -98,7 +99,8 @@ Status create_table(ocm_session* session, const char* name, ArrowArrayStream* st
                     const ocm_table_options& given_options) {
   Source source(stream);
   ocm_table_options options = given_options;
-  if (options.kind == -1) options.kind = OCM_KIND_DRAM;
+  const bool durable = (options.flags & OCM_TABLE_DURABLE) != 0;
+  if (options.kind == -1) options.kind = static_cast<int32_t>(durable ? kDurableKind : kDefaultKind);
   OCM_TRY(check_table_name(name));
   OCM_TRY_ASSIGN(const std::optional<Published> taken, find_name(session, name));
   if (taken && (options.flags & OCM_TABLE_REPLACE) == 0)
@@ -133,6 +135,7 @@ Status append_table(ocm_session* session, const char* name, ArrowArrayStream* st
   if (options.placement == OCM_TABLE_BY_DEFAULT) options.placement = catalogue.placement;
   if (options.replicas == 0) options.replicas = catalogue.replicas;
   if (options.kind == -1) options.kind = static_cast<int32_t>(catalogue.kind);
+  if (catalogue.durable) options.flags |= OCM_TABLE_DURABLE;
   OCM_TRY_ASSIGN(const Placer placer, Placer::make(session, options, catalogue.nodes));
   LoadOptions load = load_options(options);
   load.nodes = catalogue.nodes;

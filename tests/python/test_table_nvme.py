@@ -1,14 +1,16 @@
 """Tables on devices: larger than all memory of the nodes, and read as others are."""
 from __future__ import annotations
 
+import pathlib
 import resource
+import subprocess
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import oncilla
-from harness import wait_for
+from harness import Cluster, find_binary, wait_for
 from tables import assert_same, numbered
 
 MIB = 1 << 20
@@ -99,3 +101,59 @@ def test_a_kind_that_no_node_has_or_nobody_knows_is_told(cluster):
             session.table("none").put(numbered(1), kind="nvme")
         with pytest.raises(oncilla.InvalidArgument, match="kind is one of dram, nvme, gpu, not 'disk'"):
             session.table("none").put(numbered(1), kind="disk")
+
+
+def make_pools(tmp_path) -> Cluster:
+    cluster = Cluster(tmp_path / "durable", names=("n1", "n2"), dram=32 * MIB, start=False)
+    for node in cluster.nodes:
+        subprocess.run([find_binary("ocm"), "pool", "create", str(pool_file(node)), "--bytes", "48MiB"], check=True,
+                       capture_output=True, timeout=60)
+    cluster.start_all(start)
+    return cluster
+
+
+def pool_file(node) -> pathlib.Path:
+    return node.cluster.directory / f"{node.name}.pool"
+
+
+def start(node):
+    return node.start(["--nvme", str(48 * MIB), "--nvme-path", str(pool_file(node))])
+
+
+def test_a_durable_table_is_there_after_all_its_nodes_were_killed(tmp_path):
+    cluster = make_pools(tmp_path)
+    try:
+        with oncilla.connect(cluster["n1"].socket_path) as session:
+            table = session.table("t").put(batches(4), durable=True, group_rows=ROWS)
+            with table.snapshot() as seen:
+                assert seen.info["kind"] == 1
+            assert [(name.name, name.durable) for name in session.names() if name.name == "t"] == [("t", True)]
+        for node in cluster.nodes:
+            node.process.kill()
+        for node in cluster.nodes:
+            node.process.wait(10)
+            start(node)
+        for node in cluster.nodes:
+            node.wait_ready()
+        with oncilla.connect(cluster["n2"].socket_path) as session:
+            table = session.table("t")
+            wait_for("both nodes are there", lambda: len(session.nodes()) == 2 and "t" in
+                     {name.name for name in session.names() if not name.lost})
+            assert_same(table.to_arrow().slice(3 * ROWS, ROWS), wide(3))
+            table.append(wide(4))
+            cluster["n1"].kill()
+            start(cluster["n1"])
+            cluster["n1"].wait_ready()
+            wait_for("it is whole", lambda: not any(name.lost for name in session.names()))
+            assert_same(table.to_arrow().slice(4 * ROWS, ROWS), wide(4))
+            table.drop()
+    finally:
+        cluster.close()
+
+
+def test_a_durable_table_needs_a_pool(pool, small):
+    with pytest.raises(oncilla.Unsupported, match="ocm pool create"):
+        pool.table("t").put(numbered(100), durable=True)
+    with pytest.raises(oncilla.Unsupported, match="dram"):
+        pool.table("t").put(numbered(100), kind="dram", durable=True)
+    assert is_unused(small)

@@ -69,7 +69,7 @@ DOORS_OF_CONTROL = re.compile(r"src/control/(\w+_wire\.(h|cpp)|rpc\.(h|cpp)|link
 KEPT_MESSAGE = re.compile(r"^\s*(?:[\w:]+<[^()]*)?wire::\w+[^()]*\s\w+_(?:\{.*\})?;")
 # One line of the list of fabrics, and what is shm's but no decision for it: memory that the daemon shares with the
 # programs of its host, and loads and stores in it, to which an interface would cost more than they do.
-LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)\)", re.M)
+LINE = re.compile(r"^\s*X\((\w+),\s*(\w+),\s*(\w+),\s*\d+, (?:\d, )?(\d)(?:, \d)?\)", re.M)
 HOST_MEMORY = re.compile(r"fabric/shm/(tables|local_extent|copy)\.h|fabric::shm::(?!kEntry|Shm)\w+")
 # What is allocated where nothing else is asked for: as a default it may be named.
 DEFAULT_KIND = "dram"

@@ -42,7 +42,6 @@ class GateBackend final : public KindBackend {
     return std::unique_ptr<Backing>(std::make_unique<Bytes>(bytes, gate_));
   }
 
- private:
   class Bytes final : public Backing {
    public:
     Bytes(uint64_t bytes, std::shared_ptr<Gate> gate) : bytes_(bytes), gate_(std::move(gate)) {}
@@ -64,6 +63,8 @@ class GateBackend final : public KindBackend {
     const uint64_t bytes_;
     const std::shared_ptr<Gate> gate_;
   };
+
+ private:
   const std::shared_ptr<Gate> gate_;
 };
 
@@ -86,6 +87,25 @@ struct Fixture {
   std::vector<std::atomic<uint32_t>> generations;
   std::unique_ptr<ExtentTable> table;
 };
+
+TEST(ExtentTable, WhatAPoolKeptIsAnExtentOfItsBudget) {
+  Fixture f(64 * kKiB);
+  const auto kept = [&](uint64_t bytes) { return std::make_unique<GateBackend::Bytes>(bytes, f.gate); };
+  {
+    const auto extent = f.table->adopt(4097, Kind::kDram, kept(8192));
+    ASSERT_TRUE(extent.is_ok()) << extent.status().to_string();
+    EXPECT_EQ(extent.value()->bytes, 4097u);
+    EXPECT_EQ(f.table->use(Kind::kDram).used_bytes, 8192u);
+    EXPECT_TRUE(f.table->is_live(extent.value()->id));
+    EXPECT_NE(extent.value()->capability, Capability());
+  }
+  for (const uint64_t wrong : {uint64_t{0}, uint64_t{4096}, uint64_t{8193}, ~uint64_t{0}})
+    EXPECT_EQ(f.table->adopt(wrong, Kind::kDram, kept(8192)).status().code(), Code::kInvalidArgument)
+        << wrong;
+  EXPECT_EQ(f.table->adopt(kMiB, Kind::kDram, kept(kMiB)).status().code(), Code::kPoolFull);
+  EXPECT_EQ(f.table->extents(), 1u);
+  EXPECT_TRUE(f.table->is_valid());
+}
 
 TEST(GapTree, KeepsItsInvariantsUnderRandomTakesAndGives) {
   GapTree tree(0, 4096);

@@ -119,7 +119,9 @@ class World {
       } else if (random() % 2 == 0) {
         backing.reset();
         will_be_named(which, false);
-        ASSERT_TRUE(pool.free(number(which)).is_ok());
+        if (is_named) {
+          ASSERT_TRUE(pool.unnamed(number(which)).is_ok());
+        }
         promise(pool, which);
       }
     }

@@ -166,8 +166,8 @@ TEST_F(NvmeDurable, NamedExtentsAreThereAgainAndNoOthers) {
   }
   ASSERT_TRUE(pool->unnamed(number(3)).is_ok());
   backings.erase(4);
-  ASSERT_TRUE(pool->free(number(4)).is_ok());
-  EXPECT_EQ(pool->free(number(4)).code(), Code::kProtocol);
+  ASSERT_TRUE(pool->unnamed(number(4)).is_ok());
+  EXPECT_EQ(pool->unnamed(number(4)).code(), Code::kProtocol);
   EXPECT_EQ(pool->named(number(4), "x").code(), Code::kProtocol);
   ASSERT_TRUE(promised().is_ok());
   for (const bool by_crash : {true, false}) {
@@ -195,6 +195,45 @@ TEST_F(NvmeDurable, NamedExtentsAreThereAgainAndNoOthers) {
   EXPECT_EQ(at(*backings[1], kSlot), static_cast<int>(shadow[1][kSlot]));
 }
 
+TEST_F(NvmeDurable, AWriteOfALastingExtentIsDoneWhenItIsPromised) {
+  auto pages = pool->make(number(1), 3 * kSlot);
+  ASSERT_TRUE(pages.is_ok());
+  Backing& lasting = *(backings[1] = pool->lasting(number(1), std::move(pages).value()));
+  ASSERT_NE(lasting.lasting(), nullptr);
+  EXPECT_TRUE(lasting.ends_whole());
+  ASSERT_TRUE(lasting.lasting()->keep("its name").is_ok());
+  ASSERT_TRUE(put(lasting, kSlot / 2, filled(kSlot, 7)).is_ok());
+  const Status changed = wait_for_device([&](Staged::Done done) {
+    lasting.staged()->modify(
+        2 * kSlot, [](std::byte* word) { *word = std::byte(9); }, std::move(done));
+  });
+  ASSERT_TRUE(changed.is_ok());
+  crash(false);
+  ASSERT_EQ(pool->extents().size(), 1u);
+  Backing& after = found(1);
+  EXPECT_EQ(at(after, 0), 0);
+  EXPECT_EQ(at(after, kSlot / 2), 7);
+  EXPECT_EQ(at(after, 2 * kSlot), 9);
+}
+
+TEST_F(NvmeDurable, AnExtentIsFreeWhenItHasNeitherANameNorABacking) {
+  const auto pages = [this] { return pool->state().pages; };
+  made(1, 2 * kSlot);
+  const auto its = pool->lasting(number(2), pool->make(number(2), kSlot).value())->lasting();
+  EXPECT_EQ(pages(), 2u) << "the second ended at once";
+  backings.erase(1);
+  EXPECT_EQ(pages(), 0u);
+  auto kept = pool->lasting(number(3), pool->make(number(3), kSlot).value());
+  const auto lasting = kept->lasting();
+  ASSERT_TRUE(lasting->keep("a name").is_ok());
+  kept.reset();
+  EXPECT_EQ(pages(), 1u) << "it has a name";
+  ASSERT_TRUE(lasting->forget().is_ok());
+  EXPECT_EQ(pages(), 0u);
+  EXPECT_EQ(lasting->keep("again").code(), Code::kProtocol);
+  EXPECT_TRUE(pool->is_valid());
+}
+
 TEST_F(NvmeDurable, ThereIsRoomForSoManyPages) {
   EXPECT_EQ(pool->make(number(1), (geometry.pages() + 1) * kSlot).status().code(), Code::kNoMemory);
   made(2, geometry.pages() * kSlot);
@@ -202,7 +241,6 @@ TEST_F(NvmeDurable, ThereIsRoomForSoManyPages) {
   EXPECT_EQ(full.code(), Code::kNoMemory);
   EXPECT_EQ(pool->make(number(3), uint64_t{1} << 60).status().code(), Code::kNoMemory);
   backings.clear();
-  ASSERT_TRUE(pool->free(number(2)).is_ok());
   made(3, kSlot);
   EXPECT_EQ(pool->make(number(3), kSlot).status().code(), Code::kProtocol);
   EXPECT_EQ(pool->make(number(4), 0).status().code(), Code::kProtocol);
@@ -290,7 +328,6 @@ TEST_F(NvmeDurable, WhatFollowsAFreedExtentWaitsToo) {
     ASSERT_TRUE(put(backing, 0, filled(backing.bytes(), round)).is_ok());
     EXPECT_EQ(at(backing, backing.bytes() - 1), round);
     backings.clear();
-    ASSERT_TRUE(pool->free(number(which)).is_ok());
   }
   EXPECT_TRUE(pool->is_valid());
 }

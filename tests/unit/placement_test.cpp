@@ -55,6 +55,30 @@ TEST(Placement, RemoteAvoidsTheOwnNodeAndLocalInsistsOnIt) {
   EXPECT_EQ(place(r, kThree, "a").status().code(), Code::kInvalidArgument);
 }
 
+TEST(Placement, DurableGoesWhereItLasts) {
+  std::vector<NodeRoom> rooms = kThree;
+  PlaceRequest r = request(kMiB);
+  r.flags = kFlagDurable;
+  const Status nowhere = place(r, rooms, "a").status();
+  EXPECT_EQ(nowhere.code(), Code::kUnsupported);
+  EXPECT_NE(nowhere.message().find("ocm pool create"), std::string::npos) << nowhere.message();
+  rooms[1].lasts[0] = true;
+  EXPECT_EQ(place(r, rooms, "a").value().shares[0].node, 1u);
+  r.bytes_total = 3 * kGiB;
+  EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kPoolFull) << "the largest does not keep it";
+  r.bytes_total = kMiB;
+  r.nodes = {"c"};
+  EXPECT_EQ(place(r, rooms, "a").status().code(), Code::kUnsupported);
+  r.nodes = {"b"};
+  EXPECT_TRUE(place(r, rooms, "a").is_ok());
+  r = request(2 * kMiB, Layout::kStriped);
+  r.flags = kFlagDurable;
+  r.extents = 2;
+  const auto striped = place(r, rooms, "a");
+  ASSERT_TRUE(striped.is_ok());
+  for (const Share& share : striped.value().shares) EXPECT_EQ(share.node, 1u);
+}
+
 TEST(Placement, FullSaysWhatIsFreeAndWhere) {
   const auto plan = place(request(8 * kGiB), kThree, "a");
   ASSERT_EQ(plan.status().code(), Code::kPoolFull);

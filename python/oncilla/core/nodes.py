@@ -46,6 +46,7 @@ class Name(NamedTuple):
     """What a published name stands for.
 
     `replicas_missing`: how many of `extents` were given up, or are on a node that is gone; 0 if `lost`.
+    `durable`: it is there after a restart of its nodes.
     """
     name: str
     nbytes: int
@@ -55,6 +56,7 @@ class Name(NamedTuple):
     mode: int
     lost: bool
     replicas_missing: int
+    durable: bool
 
 
 class Extent(NamedTuple):
@@ -72,6 +74,7 @@ class AllocationInfo(NamedTuple):
     """What an allocation is.
 
     `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: whom the daemon takes this program for.
+    `durable`: once published, it is there after a restart of its nodes.
     """
     nbytes: int
     kind: str
@@ -84,6 +87,7 @@ class AllocationInfo(NamedTuple):
     owner_uid: int
     mode: int
     own_uid: int
+    durable: bool
 
 
 def node_from(row: tuple) -> Node:

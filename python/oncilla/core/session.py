@@ -61,15 +61,17 @@ class Session(_core.Session):
         if self._threads is not None:
             self._threads[1].shutdown(wait=False)
 
-    def allocate(self, nbytes: int, *, kind: str = "dram", layout: str = "single", extents: int = 0,
+    def allocate(self, nbytes: int, *, kind: str | None = None, layout: str = "single", extents: int = 0,
                  chunk_bytes: int = 0, nodes: str | Iterable[str] | None = None, fabric: str = "any",
                  local: bool = False, remote: bool = False, dedicated: bool = False, zero: bool = False,
-                 populate: bool = False, hugepages: bool = False, checksum: bool = False) -> Allocation:
+                 populate: bool = False, hugepages: bool = False, checksum: bool = False,
+                 durable: bool = False) -> Allocation:
         """Allocates memory of the cluster.
 
         Args:
             nbytes: how many bytes, at least 1.
-            kind: "dram", or "nvme": on a device of a node that offers some (oncillad --nvme); never mapped.
+            kind: "dram", or "nvme": on a device of a node that offers some (oncillad --nvme); never mapped. None:
+                "dram", or "nvme" with `durable`.
             layout: "single" (one extent), "striped" (chunks round robin over the extents) or "replicated" (every
                 extent holds all bytes).
             extents: stripes, or replicas; 0: as many as named nodes, else 2 replicas, or all nodes with room.
@@ -81,14 +83,17 @@ class Session(_core.Session):
             zero: zero a piece of a slab too (own extents always read as zeros).
             populate: take the pages now rather than at first touch. hugepages: back it with huge pages.
             checksum: CRC32C over what goes over the wire.
+            durable: of kind "nvme", on nodes that have a pool (ocm pool create): what is put is on the device when
+                put() returns, and once published it is there after a restart or a crash of its daemons.
 
         Raises: PoolFull (says what is free and where), QuotaExceeded, UnknownNode, Unsupported, InvalidArgument.
         """
         if isinstance(nbytes, int) and not 0 < nbytes < 1 << 64:
             raise InvalidArgument(f"nbytes is {nbytes}; it must be at least 1 and less than 2^64")
-        flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum))
-                    if on)
+        flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum,
+                                                       durable)) if on)
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
+        kind = kind or ("nvme" if durable else "dram")
         return Allocation(self, nbytes, number_of("kind", kind, KINDS), number_of("layout", layout, LAYOUTS), extents,
                           chunk_bytes, names, number_of("fabric", fabric, FABRICS), flags)
 

@@ -9,6 +9,60 @@
 #include "base/units.h"
 
 namespace ocm::memory::nvme {
+namespace {
+
+/// Of one extent.
+class InPool final : public Lasting {
+ public:
+  InPool(DurablePool& pool, const ExtentId& id) : pool_(pool), id_(id) {}
+  Status keep(std::string description) override { return pool_.named(id_, std::move(description)); }
+  Status forget() override { return pool_.unnamed(id_); }
+
+ private:
+  DurablePool& pool_;
+  const ExtentId id_;
+};
+
+}  // namespace
+
+/// Pages whose writes are done when they are promised.
+class DurablePool::LastingPages final : public Backing, public Staged {
+ public:
+  LastingPages(DurablePool& pool, const ExtentId& id, std::unique_ptr<Backing> pages)
+      : pool_(pool), pages_(std::move(pages)), lasting_(std::make_shared<InPool>(pool, id)) {
+    OCM_ASSERT(pages_ != nullptr && pages_->staged() != nullptr);
+  }
+
+  Staged* staged() override { return this; }
+  std::shared_ptr<Lasting> lasting() override { return lasting_; }
+  bool ends_whole() override { return pages_->ends_whole(); }
+  uint64_t bytes() const override { return pages_->bytes(); }
+  Result<std::byte*> data() override { return pages_->data(); }
+  Result<os::Fd> share(Access access) override { return pages_->share(access); }
+  void discard(uint64_t offset, uint64_t bytes) override { pages_->discard(offset, bytes); }
+
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    pages_->staged()->read(offset, into, std::move(done));
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    pages_->staged()->write(offset, from, promised(std::move(done)));
+  }
+  void modify(uint64_t offset, std::function<void(std::byte*)> change, Done done) override {
+    pages_->staged()->modify(offset, std::move(change), promised(std::move(done)));
+  }
+
+ private:
+  Done promised(Done done) {
+    return [&pool = pool_, done = std::move(done)](Status status) mutable {
+      if (!status.is_ok()) return done(std::move(status));
+      pool.promise(std::move(done));
+    };
+  }
+
+  DurablePool& pool_;
+  const std::unique_ptr<Backing> pages_;
+  const std::shared_ptr<Lasting> lasting_;
+};
 
 DurablePool::DurablePool(Queue& queue, std::unique_ptr<Store> store, std::chrono::milliseconds within)
     : PagePool(queue, store->geometry().slot_at(0), store->geometry().slots, store->geometry().slot_bytes),
@@ -85,24 +139,26 @@ Result<std::unique_ptr<Backing>> DurablePool::make(const ExtentId& id, uint64_t 
     backed_.insert(id);
   }
   auto out = make_pages(id, bytes, {});
-  if (!out.is_ok()) {
-    ended(id);
-    (void)free(id);  // else it ends with the run
-  }
+  if (!out.is_ok()) ended(id);
   return out;
+}
+
+std::unique_ptr<Backing> DurablePool::lasting(const ExtentId& id, std::unique_ptr<Backing> pages) {
+  return std::make_unique<LastingPages>(*this, id, std::move(pages));
 }
 
 void DurablePool::ended(const ExtentId& id) {
   std::lock_guard lock(mutex_);
   OCM_DASSERT(backed_.contains(id));
   backed_.erase(id);
+  (void)free_if_over(id);  // else it ends with the run
 }
 
-Status DurablePool::free(const ExtentId& id) {
-  std::lock_guard lock(mutex_);
-  OCM_ASSERT(!backed_.contains(id));  // what lies in its slots may be another's soon
+Status DurablePool::free_if_over(const ExtentId& id) {
   const auto extent = store_->contents().extents().find(id);
-  const uint64_t pages = extent == store_->contents().extents().end() ? 0 : count_of(extent->second.bytes);
+  if (extent == store_->contents().extents().end() || !extent->second.name.empty() || backed_.contains(id))
+    return {};  // what is in the slots of a backing's pages must not be another's
+  const uint64_t pages = count_of(extent->second.bytes);
   OCM_TRY(add(nvme::freed(id)));
   OCM_DASSERT(pages_ >= pages);
   pages_ -= pages;
@@ -117,7 +173,8 @@ Status DurablePool::named(const ExtentId& id, std::string description) {
 
 Status DurablePool::unnamed(const ExtentId& id) {
   std::lock_guard lock(mutex_);
-  return add(nvme::named(id, {}));
+  OCM_TRY(add(nvme::named(id, {})));
+  return free_if_over(id);
 }
 
 void DurablePool::promise(std::function<void(Status)> done) {

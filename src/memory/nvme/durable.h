@@ -57,16 +57,17 @@ class DurablePool final : public PagePool {
   };
   /// After open(), those that survived.
   std::vector<Extent> extents() const;
-  /// Of one that survived; there is one at a time. Its discard() is forgotten by a crash, unless free() follows. Errors:
-  /// kNotFound, kNoMemory.
+  /// Of one that survived; there is one at a time. Errors: kNotFound, kNoMemory.
   Result<std::unique_ptr<Backing>> backing_of(const ExtentId& id);
   /// A new one. Errors: kNoMemory (R4 too), kLimit (more than a checkpoint holds), kProtocol (it is there, or has no
   /// bytes), kIo (R3).
   Result<std::unique_ptr<Backing>> make(const ExtentId& id, uint64_t bytes);
-  /// Its backing is gone. Errors, as of the two below: kProtocol (it is not there), kIo (R3).
-  Status free(const ExtentId& id);
-  /// It survives from the next promise on, with what its home needs to know of it, not empty. Errors: also kLimit.
+  /// What `pages`, of make() or backing_of(), has is promised when a write of it is done, and it can be kept: lasting().
+  std::unique_ptr<Backing> lasting(const ExtentId& id, std::unique_ptr<Backing> pages);
+  /// It survives from the next promise on, with what its home needs to know of it, not empty. Errors: kProtocol (it is not
+  /// there), kLimit, kIo (R3).
   Status named(const ExtentId& id, std::string description);
+  /// It is freed with its backing, or now if that is gone. Errors: kProtocol, kIo.
   Status unnamed(const ExtentId& id);
 
   /// kOk: R2. kIo: R3. `done` is called once, by the pool's thread, and must not wait.
@@ -92,11 +93,16 @@ class DurablePool final : public PagePool {
   void not_written(OwnSlot own, uint32_t slot) override;
   Status stop_writes(const Status& why) override;
   void lost(uint32_t slot) override;
-  void gone(uint32_t) override {}  // free() frees them
+  void gone(uint32_t) override {}  // the extent's end frees them
   void ended(const ExtentId& id) override;
+  bool frees_slots() const override { return false; }
+
+  class LastingPages;
 
   // Of these the lock is held.
   Status add(const Record& record);
+  /// If it has neither a name nor a backing.
+  Status free_if_over(const ExtentId& id);
   std::optional<uint32_t> next_free();
   Status stop(const Status& why);
   bool is_short() const;

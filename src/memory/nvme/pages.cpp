@@ -68,6 +68,7 @@ class PagePool::Pages final : public Backing, public Staged {
       entries_[i] = {};
     }
   }
+  bool ends_whole() override { return !pool_.frees_slots(); }
   Staged* staged() override { return this; }
 
   void read(uint64_t offset, std::span<std::byte> into, Done done) override {

@@ -85,6 +85,8 @@ class PagePool {
   virtual void gone(uint32_t slot) = 0;
   /// The backing's end.
   virtual void ended(const ExtentId& extent) = 0;
+  /// gone() gives the slot back.
+  virtual bool frees_slots() const { return true; }
 
   uint64_t offset_of(uint32_t slot) const {
     OCM_DASSERT(slot < slots_);

@@ -7,14 +7,14 @@ namespace ocm::memory {
   extern const Entry kEntry; \
   }
 #define OCM_DECLARE_0(name)
-#define OCM_LINE(CONSTANT, Name, name, number, offered, built) OCM_DECLARE_##built(name)
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built, lasts) OCM_DECLARE_##built(name)
 OCM_KINDS(OCM_LINE)
 #undef OCM_LINE
 
 Entries entries() {
 #define OCM_POINTER_1(name) &name::kEntry,
 #define OCM_POINTER_0(name)
-#define OCM_LINE(CONSTANT, Name, name, number, offered, built) OCM_POINTER_##built(name)
+#define OCM_LINE(CONSTANT, Name, name, number, offered, built, lasts) OCM_POINTER_##built(name)
   static constexpr const Entry* kAll[] = {OCM_KINDS(OCM_LINE)};
 #undef OCM_LINE
   static_assert(std::size(kAll) > 0 && std::size(kAll) <= std::size(kKinds));

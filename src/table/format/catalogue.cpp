@@ -391,6 +391,7 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   out.set_placement(catalogue.placement);
   out.set_replicas(catalogue.replicas);
   out.set_packed(catalogue.packed);
+  out.set_durable(catalogue.durable);
   out.set_kind(static_cast<uint32_t>(catalogue.kind));
   for (const std::string& node : catalogue.nodes) out.add_nodes(node);
   field_to(catalogue.schema, *out.mutable_schema());
@@ -453,6 +454,7 @@ Result<Catalogue> decode_catalogue(std::span<const std::byte> bytes, const Foote
   catalogue.placement = static_cast<ocm_table_placement>(in.placement());
   catalogue.replicas = in.replicas();
   catalogue.packed = in.packed();
+  catalogue.durable = in.durable();
   if (!is_kind(in.kind())) return bad("its kind");
   catalogue.kind = static_cast<Kind>(in.kind());
   catalogue.nodes.assign(in.nodes().begin(), in.nodes().end());

@@ -47,6 +47,7 @@ struct Catalogue {
   uint32_t replicas = 1;
   bool packed = false;             // was asked for; chunks say what became of it
   Kind kind = kDefaultKind;        // of this segment
+  bool durable = false;            // so are segments that are appended
   std::vector<std::string> nodes;  // where rows that are appended go too, in that order; empty: anywhere
   Field schema;
   std::vector<uint64_t> parts;  // bytes of each data part
