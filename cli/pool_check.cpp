@@ -27,7 +27,6 @@ struct Finding {
 };
 
 struct Checked {
-  Status status;  // of the inspection
   std::optional<nvme::Inspection> found;
   std::optional<nvme::PagesChecked> pages;
   std::vector<Finding> findings;
@@ -111,6 +110,18 @@ void add_checkpoints(const nvme::Inspection& found, std::vector<Finding>& out) {
   }
 }
 
+void add_journal(const nvme::Inspection& found, std::vector<Finding>& out) {
+  const uint64_t unreadable = found.recovery.unreadable_blocks;
+  if (unreadable == 0) return;
+  out.push_back(
+      {true, counted(unreadable, "block") + " of the journal cannot be read",
+       "if the last changes lay there they are lost, and the start of a daemon drops them; all before them "
+       "are "
+       "whole",
+       "look at the device's own errors (dmesg, smartctl), and read it again before a daemon is started with "
+       "it; copy the pool to another device if that fails"});
+}
+
 void add_pages(const nvme::PagesChecked& pages, std::vector<Finding>& out) {
   if (pages.bad.empty()) return;
   out.push_back({true,
@@ -150,6 +161,7 @@ Json json_of(const CheckOptions& options, const Checked& checked) {
                 {"checkpoints", checkpoints},
                 {"journal_groups", found.recovery.groups},
                 {"journal_torn_blocks", found.recovery.torn_blocks},
+                {"journal_unreadable_blocks", found.recovery.unreadable_blocks},
                 {"pages_in_use", found.contents.slots_taken()}});
   }
   Json findings = Json::array();
@@ -220,6 +232,7 @@ int run_check(const CheckOptions& options) {
     checked.found.emplace(std::move(found).value());
     add_superblocks(*checked.found, checked.findings);
     add_checkpoints(*checked.found, checked.findings);
+    add_journal(*checked.found, checked.findings);
     if (options.pages) {
       auto pages = read_pages(*device.value(), *checked.found);
       if (!pages.is_ok()) return fail(pages.status(), options.path);

@@ -20,9 +20,10 @@ namespace {
 class MemoryDevice final : public Device {
  public:
   explicit MemoryDevice(uint64_t bytes) : held(bytes) {}
+  static constexpr uint64_t kNowhere = ~uint64_t{0};
   uint64_t bytes() const override { return held.size(); }
   Status read(uint64_t offset, std::span<std::byte> to) override {
-    if (fails) return Status(Code::kIo, "the test's device fails");
+    if (fails || offset == unreadable) return Status(Code::kIo, "the test's device fails");
     EXPECT_LE(offset + to.size(), held.size());
     std::memcpy(to.data(), held.data() + offset, to.size());
     return {};
@@ -38,6 +39,7 @@ class MemoryDevice final : public Device {
 
   std::vector<std::byte> held;
   bool fails = false;
+  uint64_t unreadable = kNowhere;
 };
 
 const Identity kOurs{.pool = 7, .cluster = "ours", .partition = 9};
@@ -221,6 +223,25 @@ TEST_F(NvmeStore, DamageIsSaidAndNothingElse) {
   device_.held = good;
   for (const uint64_t which : {0, 1}) device_.held[Geometry::superblock_at(which) + 4] = std::byte{9};
   EXPECT_EQ(code(), Code::kUnsupported) << "made by a later version";
+}
+
+TEST_F(NvmeStore, BlocksOfTheJournalThatCannotBeReadAreCounted) {
+  {
+    auto store = opened();
+    for (const uint32_t number : {1, 2}) {
+      ASSERT_TRUE(store->add(made(extent(number), 4096)).is_ok());
+      ASSERT_TRUE(store->commit().is_ok());
+    }
+  }
+  const Geometry g = Geometry::of(kMiB, 4096).value();
+  EXPECT_EQ(Store::inspect(device_).value().recovery.unreadable_blocks, 0u);
+  device_.unreadable = g.journal_at(2);
+  const auto found = Store::inspect(device_);
+  ASSERT_TRUE(found.is_ok()) << found.status().to_string();
+  EXPECT_EQ(found.value().recovery.unreadable_blocks, 1u);
+  EXPECT_EQ(found.value().recovery.groups, 1u);
+  device_.unreadable = g.journal_at(1);
+  EXPECT_EQ(Store::inspect(device_).status().code(), Code::kBadChecksum) << "a later group is there";
 }
 
 TEST_F(NvmeStore, DisownedItIsTheSameAndAnybodys) {

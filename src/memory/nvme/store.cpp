@@ -318,10 +318,10 @@ Status Store::replay(std::string_view stream) {
   return {};
 }
 
-std::optional<Block> Store::journal_block(uint64_t at, BlockBytes& bytes) const {
-  if (!device_.read(geometry_.journal_at(at), bytes).is_ok()) return std::nullopt;
+Result<std::optional<Block>> Store::journal_block(uint64_t at, BlockBytes& bytes) const {
+  OCM_TRY(device_.read(geometry_.journal_at(at), bytes));
   auto block = open_block(bytes, BlockKind::kJournal);
-  if (!block || block->pool != identity_.pool) return std::nullopt;
+  if (block && block->pool != identity_.pool) block.reset();
   return block;
 }
 
@@ -330,7 +330,8 @@ std::optional<std::string> Store::read_group(uint64_t first, uint32_t& blocks) c
   blocks = 1;
   for (uint32_t i = 0; i < blocks; ++i) {
     BlockBytes bytes;
-    const auto block = journal_block(first + i, bytes);
+    const auto read = journal_block(first + i, bytes);
+    const std::optional<Block> block = read.is_ok() ? read.value() : std::nullopt;
     if (!block || block->sequence != first + i || block->first != first) {
       if (i > 0 && OCM_MUTATION("a-part-of-a-group-counts")) return stream;
       return std::nullopt;
@@ -355,7 +356,9 @@ Status Store::replay_journal() {
   const uint64_t end = next_;
   for (uint64_t i = 0; i < geometry_.journal_blocks; ++i) {
     BlockBytes bytes;
-    const auto block = journal_block(i, bytes);
+    const auto read = journal_block(i, bytes);
+    if (!read.is_ok()) ++recovery_.unreadable_blocks;
+    const std::optional<Block> block = read.is_ok() ? read.value() : std::nullopt;
     if (!block || block->sequence < end) continue;
     if (block->first > end && !OCM_MUTATION("damage-is-an-end")) {
       return Status(Code::kBadChecksum, "the journal has no whole group at " + std::to_string(end) +

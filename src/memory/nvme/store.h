@@ -52,7 +52,9 @@ enum class Part : uint8_t {
 struct Recovery {
   uint64_t groups = 0;       // of the journal
   uint64_t torn_blocks = 0;  // of a group that was not promised
-  uint64_t unnamed = 0;      // extents that ended with the daemon's run
+  uint64_t unreadable_blocks =
+      0;                 // of the journal, where the device fails: if the last group lay there, it is lost
+  uint64_t unnamed = 0;  // extents that ended with the daemon's run
 };
 
 /// What lies on a device, unchanged.
@@ -135,8 +137,8 @@ class Store {
   Status replay(std::string_view stream);
   Status replay_journal();
   std::optional<std::string> read_group(uint64_t first, uint32_t& blocks) const;
-  /// The block with that sequence number, if it is there.
-  std::optional<Block> journal_block(uint64_t at, BlockBytes& bytes) const;
+  /// What lies where the block with that sequence number would; none: no block of the journal. Errors: kIo.
+  Result<std::optional<Block>> journal_block(uint64_t at, BlockBytes& bytes) const;
 
   Device& device_;
   Identity identity_;
