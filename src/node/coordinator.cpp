@@ -181,7 +181,7 @@ void Coordinator::take_over(const control::View& before, const std::string& form
 Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   if (is_about_names(request)) co_await wait_for_names(std::move(asker));
   switch (request.body_case()) {
-    case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
+    case wire::Envelope::kHeartbeat: co_return on_heartbeat(request.heartbeat());
     case wire::Envelope::kPublish: co_return co_await publish(control::from_wire(request.publish()));
     case wire::Envelope::kNameRemove:
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
@@ -204,7 +204,7 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   }
 }
 
-Reply Coordinator::heard(const wire::Heartbeat& beat) {
+Reply Coordinator::on_heartbeat(const wire::Heartbeat& beat) {
   ++core_.metrics.heartbeats_received;
   const uint64_t now = core_.now_ns();
   // This node is heard by look() alone.
