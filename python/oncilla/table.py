@@ -104,8 +104,11 @@ class Table(Readable):
                nodes: str | Iterable[str] | None, kind: str | None, replicas: int | None, *options: int) -> None:
         kind_number = KIND_DEFAULT if kind is None else number_of("kind", kind, KINDS)
         placement = PLACEMENT_DEFAULT if place is None else number_of("place", place, PLACEMENTS)
-        if (replicas is not None and replicas < 1) or min(options) < 0:
-            raise InvalidArgument("replicas is at least 1, and mode, group_rows and group_bytes are not negative")
+        if replicas is not None and replicas < 1:
+            raise InvalidArgument(f"replicas is {replicas}; it must be at least 1")
+        for option, value in zip(("mode", "group_rows", "group_bytes"), options):
+            if value < 0:
+                raise InvalidArgument(f"{option} is {value}; it must not be negative")
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
         raised = Raised()
         stream = capsule_of(data, schema, raised)
@@ -116,8 +119,9 @@ class Table(Readable):
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error from raised.error.__cause__  # as it was raised, without ours
+                # In a generator inside the caller's pyarrow reader: Arrow passes on only that exception's text.
                 if "Python exception" in str(error) and "\nKeyboardInterrupt" in str(error):
-                    raise KeyboardInterrupt from error  # in a generator inside a pyarrow reader
+                    raise KeyboardInterrupt from error
                 raise
             finally:
                 changes[0] += 1
@@ -246,7 +250,7 @@ class Cache:
     def __call__(self, limit_bytes: int) -> Cache:
         """Keeps up to `limit_bytes` of moved columns in this program; the least recently used go first. 0: none."""
         if limit_bytes < 0:
-            raise InvalidArgument(f"a cache has 0 bytes or more, not {limit_bytes}")
+            raise InvalidArgument(f"limit_bytes is {limit_bytes}; it must not be negative")
         _core.table_cache_limit(self._session, limit_bytes)
         return self
 
