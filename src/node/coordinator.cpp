@@ -72,7 +72,8 @@ control::NameList Coordinator::list_names(uint32_t uid) const { return names_now
 
 Task<Reply> Coordinator::attach(wire::AttachRequest request) {
   if (request.access() != 1 && request.access() != 3)
-    co_return Status(Code::kInvalidArgument, "unknown access");
+    co_return Status(Code::kInvalidArgument, "access " + std::to_string(request.access()) +
+                                                 " is unknown; it is 1 (read) or 3 (read and write)");
   co_await wait_until_published(request.name());
   auto found = names_.attach(request.name(), static_cast<Access>(request.access()), request.uid());
   if (!found.is_ok()) co_return found.status();

@@ -19,7 +19,7 @@ FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
 def number_of(what: str, name: str, names: dict[str, int]) -> int:
     """The number of `name`, which the caller gave as `what`. Raises InvalidArgument."""
     if name not in names:
-        raise InvalidArgument(f"{what} is one of {', '.join(names)}, not {name!r}")
+        raise InvalidArgument(f"{what} is {name!r}; it must be one of {', '.join(names)}")
     return names[name]
 
 

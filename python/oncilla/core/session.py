@@ -32,7 +32,7 @@ class Session(_core.Session):
                  deadline_s: float | None = None, program: str | None = None) -> None:
         """As `connect()`."""
         if embedded not in _EMBEDDED:
-            raise InvalidArgument(f"embedded is False, True or 'fallback', not {embedded!r}")
+            raise InvalidArgument(f"embedded is {embedded!r}; it must be False, True or 'fallback'")
         self._threads: Any = None  # of aio: (process, executor)
         self.socket = None if socket is None else os.fspath(socket)
         super().__init__(self.socket, program, _EMBEDDED[embedded],
