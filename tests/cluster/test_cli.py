@@ -42,6 +42,8 @@ def short_folder():
 
 
 class Ocm:
+    up: dict  # what `ocm up` printed, where a fixture started a cluster
+
     def __init__(self, folder: pathlib.Path):
         self.program = find("ocm", "cli")
         self.folder = folder

@@ -5,6 +5,7 @@ import asyncio
 import datetime
 import decimal
 import os
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 import oncilla
 from tables import assert_same, every_type, fresh, numbered, plain
 
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     "rows": {"place": "rows", "group_rows": 100},
     "column": {"place": "column", "group_rows": 400},
     "whole": {"place": "whole"},
