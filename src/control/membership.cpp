@@ -18,7 +18,7 @@ Status check_node_name(std::string_view name) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
         c == '-')
       continue;
-    const bool printable = c > ' ' && c < 0x7f;  // anything else could disturb a terminal
+    const bool printable = c >= ' ' && c < 0x7f;  // anything else could disturb a terminal
     return Status(
         Code::kInvalidArgument,
         "the node name contains " +
