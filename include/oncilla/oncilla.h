@@ -427,9 +427,9 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
  * owner and root may publish names that start with `X~`. Errors: EXISTS (the name is taken, or this handle was published
  * already, even if that name was removed since), PERMISSION, REVOKED (an earlier publish without an answer succeeded, and
  * the name was removed), NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON. After one of the last four the name may exist, or
- * appear a moment later: publish again under the same name to find out. Freeing the allocation removes the name, and after
- * NO_COORDINATOR and PEER_LOST so does the end of the program. If PEER_LOST persists, a home has restarted, and the bytes
- * that it had are lost. */
+ * appear a moment later: publish again under the same name to find out. If you free the allocation instead, the name goes
+ * with it; after NO_COORDINATOR and PEER_LOST the end of the program has the same effect. If PEER_LOST persists, a home has
+ * restarted, and the bytes that it had are lost. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep the memory: the hold ends with the handle, with the session, however

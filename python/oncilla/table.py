@@ -66,7 +66,7 @@ class Table(Readable):
                 indices of dictionaries as narrow as they can be: smaller and faster, with the same values.
             packed: integers, decimals, dates and times are stored in as few bits as each row group's range needs, and
                 widened as they are read: often a third of the bytes to hold and to move. Types stay as they are.
-            replace: drop a table of that name when the new one is complete; who opens it just between gets NotFound.
+            replace: drop a table of that name when the new one is complete; opening it at that moment raises NotFound.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
             kind: "dram", or "nvme": on devices of nodes that offer some (oncillad --nvme), for tables larger than
@@ -153,7 +153,7 @@ class Table(Readable):
                 raise
 
     def drop(self, missing_ok: bool = False) -> None:
-        """Removes the table. Its memory comes back when the last reader has let go.
+        """Removes the table. Its memory is freed when the last reader has released it.
 
         Raises: NotFound, Permission, InvalidArgument (it is no table); NoDaemon, NoCoordinator, PeerLost, Deadline:
         drop it again, rows that were appended may be left.
@@ -187,7 +187,7 @@ class Table(Readable):
         return fresh
 
     def release(self) -> None:
-        """Lets go of the version that stays open for engines."""
+        """Releases the version that stays open for engines."""
         self._kept = self._bound = None
 
     def snapshot(self) -> Snapshot:

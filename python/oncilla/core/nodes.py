@@ -71,7 +71,7 @@ class Extent(NamedTuple):
 class AllocationInfo(NamedTuple):
     """What an allocation is.
 
-    `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: whom the daemon takes this program for.
+    `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: the uid that the daemon sees.
     """
     nbytes: int
     kind: str

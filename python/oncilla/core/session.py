@@ -21,7 +21,7 @@ class Session(_core.Session):
     """A connection to the daemon of this node, made by `connect()`; also called a pool.
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
-    unusable and the parent's goes on. Methods may be called from any thread.
+    unusable, and the parent's stays usable. Methods may be called from any thread.
 
     Attributes:
         socket: of the daemon, as it was given; None: $OCM_SOCKET, else the default.
