@@ -189,13 +189,13 @@ int run_bench(const Globals& globals, BenchOptions& options) {
 void add_bench(CommandLine& line) {
   auto options = std::make_shared<BenchOptions>();
   const Globals& globals = line.globals();
-  line.add("bench", "Measure each fabric beside memcpy and a raw socket loop")
+  line.add("bench", "Measure each fabric, compared with memcpy and a raw socket loop")
       .texts("-f,--fabric", options->fabrics, offered_fabrics(",").c_str(),
              "Only these; none: all that the cluster has")
       .byte_list("--sizes", options->sizes, "Sizes of one operation [64 to 64MiB]")
       .seconds("--seconds-each", options->seconds_each, "How long each point is measured")
       .flag("--json", options->json, "Print JSON")
-      .text("--plot", options->plot, "FILE.png", "Plot it too, with gnuplot")
+      .text("--plot", options->plot, "FILE.png", "Also plot the results, with gnuplot")
       .runs([options, &globals] { return run_bench(globals, *options); });
 }
 

@@ -30,7 +30,7 @@ int run_down(const DownOptions& options) {
 void add_down(CommandLine& line) {
   auto options = std::make_shared<DownOptions>();
   line.add("down", "Stop the cluster that `ocm up` started")
-      .text("-d,--dir", options->directory, "DIR", "Its directory [as for `ocm up`]")
+      .text("-d,--dir", options->directory, "DIR", "Cluster directory [as for `ocm up`]")
       .seconds("--grace", options->grace_seconds, "How long a daemon may take before it is killed")
       .runs([options] { return run_down(*options); });
 }

@@ -87,10 +87,10 @@ void add_ls(CommandLine& line) {
   auto options = std::make_shared<LsOptions>();
   const Globals& globals = line.globals();
   line.add("ls", "List published names")
-      .text("PREFIX", options->prefix, "", "Only names that start so")
+      .text("PREFIX", options->prefix, "", "Only names that start with this")
       .flag("--json", options->json, "Print JSON")
-      .flag("-q,--quiet", options->quiet, "Names only, one a line")
-      .flag("-0,--null", options->null, "Names only, as they are, each ended by a NUL, for xargs -0")
+      .flag("-q,--quiet", options->quiet, "Names only, one per line")
+      .flag("-0,--null", options->null, "Names only, as they are, each terminated by a NUL, for xargs -0")
       .completes("names")
       .runs([options, &globals] { return run_ls(globals, *options); });
 }

@@ -31,11 +31,11 @@ void Placement::add_to(Command& command) {
       .choice("-l,--layout", layout, {"single", "striped", "replicated"},
               "How its bytes are spread over extents")
       .number("-e,--extents", extents, 0, 4096, "Stripes or replicas; 0: one for each node, or 2 replicas")
-      .bytes("--chunk", chunk_bytes, "Bytes in a row on one stripe, a multiple of 64; 0: 1 MiB")
+      .bytes("--chunk", chunk_bytes, "Contiguous bytes per stripe, a multiple of 64; 0: 1 MiB")
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
       .choice("-k,--kind", kind, kinds, "The kind of memory; default: dram, or nvme with --durable")
       .flag("--durable", durable, "It outlives its daemons, on nodes that have a pool (ocm pool)")
-      .choice("--fabric", fabric, fabrics, "How this program reaches it")
+      .choice("--fabric", fabric, fabrics, "How this program accesses it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
 

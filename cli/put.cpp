@@ -161,8 +161,8 @@ void add_put(CommandLine& line) {
   options->placement.add_to(command);
   command
       .flag("--in-place", options->in_place,
-            "Write into the allocation that has the name, under the programs that attached it")
-      .flag("--replace", options->replace, "Let the name have another length and placement")
+            "Write into the existing allocation, while programs have it attached")
+      .flag("--replace", options->replace, "Allow a different length and placement")
       .completes("files")
       .runs([options, &globals] {
         catch_interrupts();

@@ -33,7 +33,7 @@ void add_rm(CommandLine& line) {
   const Globals& globals = line.globals();
   line.add("rm", "Remove published names and free their memory")
       .required_texts("NAME", options->names, "Names to remove")
-      .flag("-f,--force", options->force, "No error for a name that is not there")
+      .flag("-f,--force", options->force, "Ignore names that do not exist")
       .completes("names")
       .runs([options, &globals] { return run_rm(globals, *options); });
 }

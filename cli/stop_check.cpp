@@ -117,10 +117,11 @@ int run_stop_check(const Globals& globals, const StopCheckOptions& options) {
 void add_stop_check(CommandLine& line) {
   auto options = std::make_shared<StopCheckOptions>();
   const Globals& globals = line.globals();
-  line.add("stop-check", "Show what stopping a node's daemon would take away")
+  line.add("stop-check", "Show which data stopping a node's daemon would remove")
       .required_text("NODE", options->node, "The node")
-      .text("--http", options->http, "PATH", "The local daemon's HTTP socket [http.sock beside its own]")
-      .flag("--all", options->all, "Also what is not replicated makes it unsafe")
+      .text("--http", options->http, "PATH",
+            "The local daemon's HTTP socket [http.sock beside the daemon's socket]")
+      .flag("--all", options->all, "Also fail if anything there is not replicated")
       .flag("--json", options->json, "Print JSON")
       .runs([options, &globals] { return run_stop_check(globals, *options); });
 }

@@ -290,12 +290,12 @@ Status top(const Globals& globals, const TopOptions& options) {
 void add_top(CommandLine& line) {
   auto options = std::make_shared<TopOptions>();
   const Globals& globals = line.globals();
-  line.add("top", "Watch use and rates of nodes and sessions; q ends")
+  line.add("top", "Watch usage and transfer rates of nodes and sessions; q quits")
       .text("--http", options->http, "HOST:PORT",
             "A daemon's HTTP interface, which shows no sessions [$OCM_HTTP, then the socket's daemon]")
-      .seconds("-i,--interval", options->interval_seconds, "Time between two looks")
-      .flag("-1,--once", options->once, "Print one table and end")
-      .flag("--json", options->json, "Print JSON, one object for each look")
+      .seconds("-i,--interval", options->interval_seconds, "Time between refreshes")
+      .flag("-1,--once", options->once, "Print one table and exit")
+      .flag("--json", options->json, "Print JSON, one object for each refresh")
       .runs([options, &globals] {
         catch_interrupts();
         const Status status = top(globals, *options);

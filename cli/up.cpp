@@ -66,9 +66,9 @@ void add_up(CommandLine& line) {
   auto options = std::make_shared<UpFlags>();
   line.add("up", "Start a cluster on this machine")
       .number("-n,--nodes", options->nodes, 1, 64, "How many nodes")
-      .bytes("--dram", options->dram_bytes, "What each node offers")
+      .bytes("--dram", options->dram_bytes, "Memory that each node offers")
       .text("-d,--dir", options->directory, "DIR",
-            "Its directory [$XDG_RUNTIME_DIR/oncilla or /tmp/oncilla-UID]")
+            "Cluster directory [$XDG_RUNTIME_DIR/oncilla or /tmp/oncilla-UID]")
       .text("--config", options->config, "FILE", "An oncillad.toml that every node reads first")
       .choice("--log-level", options->log_level, {"debug", "info", "warn", "error"}, "What the daemons log")
       .seconds("--timeout", options->timeout_seconds, "How long to wait until all are alive")

@@ -89,7 +89,8 @@ def check(cmake: str, build: str, cc: str, cxx: str, sanitizers: str, work: path
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ocm-install-") as work:
-        check(*sys.argv[1:6], pathlib.Path(work))
+        cmake, build, cc, cxx, sanitizers = sys.argv[1:6]
+        check(cmake, build, cc, cxx, sanitizers, pathlib.Path(work))
     return 0
 
 

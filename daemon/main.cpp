@@ -40,7 +40,7 @@ class Options {
   Options() {
     // A flag given twice: the last one holds, so that a script can append to a command line.
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app_.add_option("--config", file_, "TOML configuration; flags win over its keys");
+    app_.add_option("--config", file_, "TOML configuration; flags override its keys");
     app_.add_flag("--check-config", check_only_, "check the configuration and exit");
     app_.set_version_flag("--version", std::string("oncillad ") + ocm::node::Node::version());
     text("--node-name", "name of this node; the host's name by default", &Config::name);
@@ -62,23 +62,26 @@ class Options {
     text("--tls-key", "private key of this node", &Config::tls_key);
     text("--tls-client-cert", "certificate of this host's programs; empty: they present none",
          &Config::tls_client_cert);
-    text("--tls-client-key", "its private key, readable by them", &Config::tls_client_key);
+    text("--tls-client-key", "private key of --tls-client-cert, readable by those programs",
+         &Config::tls_client_key);
     number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
-    number("--failure-deadline-ms", "silence after which a node is dead", &Config::failure_deadline_ms);
-    number("--orphan-grace-ms", "how long the extents of a lost daemon are kept", &Config::orphan_grace_ms);
-    number("--limit-sessions", "sessions at once", &Config::sessions);
-    number("--limit-connections", "connections at once", &Config::connections);
-    number("--limit-extents", "extents at once; 0: 131072", &Config::extents);
-    number("--limit-names", "published names (coordinator)", &Config::names);
-    number("--replicas-again-after-ms", "time after which the replicas of a lost node are made elsewhere",
+    number("--failure-deadline-ms", "silence after which a node is considered dead",
+           &Config::failure_deadline_ms);
+    number("--orphan-grace-ms", "how long the extents of a lost daemon's sessions are kept",
+           &Config::orphan_grace_ms);
+    number("--limit-sessions", "maximum number of sessions", &Config::sessions);
+    number("--limit-connections", "maximum number of connections of each sort", &Config::connections);
+    number("--limit-extents", "maximum number of extents; 0: 131072", &Config::extents);
+    number("--limit-names", "maximum number of published names (coordinator)", &Config::names);
+    number("--replicas-again-after-ms", "time after which the replicas of a lost node are rebuilt on others",
            &Config::replica_again_after_ms);
-    length("--replicas-bytes-per-second", "of copies that this node leads; 0: no limit",
+    length("--replicas-bytes-per-second", "rate at which this node copies replicas; 0: no limit",
            &Config::replica_bytes_per_second);
-    flag("--replicas-wait-at-stop", "wait with a stop that would take a last copy; =false: stop at once",
+    flag("--replicas-wait-at-stop", "delay a stop that would remove a last copy; =false: stop at once",
          &Config::replica_wait_at_stop);
-    number("--limit-copies", "node-to-node copies at once", &Config::copies);
-    length("--limit-user-bytes", "bytes that one uid may hold; 0: any", &Config::user_bytes);
-    app_.add_option("--limit-user", user_limits_, "UID=BYTES: what this uid may hold; may be given again")
+    number("--limit-copies", "maximum number of concurrent node-to-node copies", &Config::copies);
+    length("--limit-user-bytes", "bytes that one uid may hold; 0: no limit", &Config::user_bytes);
+    app_.add_option("--limit-user", user_limits_, "UID=BYTES: bytes that this uid may hold; may be repeated")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->expected(1)
         ->allow_extra_args(false);

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -127,6 +128,17 @@ std::string make_token() {
 Result<std::string> free_address() {
   OCM_TRY_ASSIGN(const uint16_t port, free_port());
   return "127.0.0.1:" + std::to_string(port);
+}
+
+/// Whether another program took a port that was free when it was chosen for a node. The cluster does not run.
+bool has_lost_port(const ClusterRecord& cluster) {
+  const auto is_taken = [](const std::string& address) {
+    const auto port = static_cast<uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
+    return !is_free_port(port);
+  };
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeRecord& node) {
+    return is_taken(node.control) || is_taken(node.data) || is_taken(node.http);
+  });
 }
 
 Status start_node(const std::string& program, const UpOptions& options, ClusterRecord& cluster,
@@ -305,8 +317,7 @@ Result<ClusterRecord> start_cluster(const UpOptions& asked) {
     status = try_start(program, options, cluster);
     if (status.is_ok()) return cluster;
     stop_processes(cluster, 2'000'000'000);
-    const bool port_taken = status.message().find("in use") != std::string_view::npos;
-    if (!port_taken) break;
+    if (!has_lost_port(cluster)) break;
     if (attempt + 1 < kStartAttempts) status = Status::ok();
   }
   remove_directory(options.directory);

@@ -185,4 +185,16 @@ Result<uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
+bool is_free_port(uint16_t port) {
+  const os::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return true;
+  const int one = 1;  // as daemons: connections that have ended do not count
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 }  // namespace ocm::tools

@@ -34,6 +34,8 @@ bool wait_for_end(const Process& process, uint64_t timeout_ns);
 Result<std::string> find_daemon();
 /// A TCP port of 127.0.0.1 that was free just now. Errors: kIo.
 Result<uint16_t> free_port();
+/// Whether a program could listen at `port` of 127.0.0.1 now.
+bool is_free_port(uint16_t port);
 /// Whether `name` is an executable in PATH; its path, or "".
 std::string find_program(const std::string& name);
 

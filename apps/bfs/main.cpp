@@ -72,19 +72,19 @@ void describe(CLI::App& app, Options& o) {
   app.add_option("--edge-factor", o.kron.edge_factor, "Kronecker: edges for each vertex")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  app.add_option("--roots", o.kron.roots, "Kronecker: from how many vertices to search")
+  app.add_option("--roots", o.kron.roots, "Kronecker: number of vertices to search from")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--seed", o.kron.seed, "Of the graph and the roots")->capture_default_str();
-  app.add_option("--vertices", o.vertices, "SHOC: of the tree")
+  app.add_option("--seed", o.kron.seed, "Random seed of the graph and the roots")->capture_default_str();
+  app.add_option("--vertices", o.vertices, "SHOC: number of vertices of the tree")
       ->check(CLI::Range(2, 1 << 30))
       ->capture_default_str();
-  app.add_option("--runs", o.runs, "SHOC: how often")->check(CLI::Range(1, 1000))->capture_default_str();
-  app.add_option("--threads", o.threads, "That search")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--runs", o.runs, "SHOC: number of runs")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--threads", o.threads, "Search threads")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option(
          "--place", o.place,
          "Where the edges lie: local (cluster memory of this node), remote (of another), both, or none: "
-         "plain arrays alone. Plain arrays are always run beside it")
+         "plain arrays alone. Plain arrays are always measured too")
       ->check(CLI::IsMember({"local", "remote", "both", "none"}))
       ->capture_default_str();
   app.add_option("--node", o.nodes, "Remote: on this node; several: striped over them")->delimiter(',');
@@ -102,11 +102,10 @@ void describe(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"topdown", "optimising", "both"}))
       ->capture_default_str();
   app.add_option("--first-neighbours", o.kron.first_neighbours,
-                 "Kronecker: so many neighbours of each vertex, those of greatest degree, are kept local")
+                 "Kronecker: how many neighbours of each vertex, those of greatest degree, are kept local")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  app.add_option("--window-kib", o.window_kib,
-                 "Of one vectored get; each thread has two under way or in work")
+  app.add_option("--window-kib", o.window_kib, "KiB of one vectored get; each thread has two in progress")
       ->check(CLI::Range(4, 65536))
       ->capture_default_str();
   app.add_option("--gap-bytes", o.kron.windows.gap_bytes_max,
@@ -114,9 +113,9 @@ void describe(CLI::App& app, Options& o) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_flag("--validate", o.kron.validate,
-               "Check every tree as Graph 500 asks, and against a serial search");
+               "Check every tree as Graph 500 requires, and against a serial search");
   app.add_flag("--embedded", o.embedded, "No daemon: a node inside this process (--place local or none)");
-  app.add_flag("--json", o.json, "One line of JSON for each subject, with the goals beside");
+  app.add_flag("--json", o.json, "Print one line of JSON for each measurement, with its goals");
   app.footer(
       "Examples:\n"
       "  ocm up --nodes 3 && export OCM_SOCKET=...        a cluster on this machine\n"

@@ -33,12 +33,12 @@ constexpr uint64_t kChunkRowsMax = uint64_t{1} << 30;
 void add_common(CLI::App& command, Common& common) {
   command.add_option("--socket", common.socket, "The daemon's socket [$OCM_SOCKET, else as ocm finds it]");
   command.add_option("--engine", common.library, "A libduckdb.so to use [the one that the build found]");
-  command.add_option("--prefix", common.prefix, "Goes before the names of tables");
-  command.add_option("--threads", common.threads, "Of the engine")
+  command.add_option("--prefix", common.prefix, "Prefix of the tables' names");
+  command.add_option("--threads", common.threads, "Threads of the engine")
       ->check(CLI::Range(1, 1024))
       ->type_name("N")
       ->capture_default_str();
-  command.add_flag("--json", common.json, "JSON lines");
+  command.add_flag("--json", common.json, "Print JSON lines");
 }
 
 /// "auto" is 0.
@@ -81,14 +81,14 @@ CLI::App* add_load(CLI::App& app, LoadOptions& options, Words& words) {
       ->capture_default_str();
   command->add_option("--nodes", options.writing.nodes, "On these nodes instead")->delimiter(',');
   command->add_flag("--packed", options.writing.packed,
-                    "Integers in as few bits as they need: fewer bytes to move");
+                    "Store integers in as few bits as they need: fewer bytes to move");
   command->add_option("--replicas", options.writing.replicas, "Copies on different nodes")
       ->check(CLI::Range(1, 64))
       ->type_name("N")
       ->capture_default_str();
   add_chunk_rows(*command, words.load_chunk_rows,
                  "Rows in a chunk, which is moved as one; auto: by measurement");
-  command->add_flag("--replace", options.writing.replace, "Replace tables that are there");
+  command->add_flag("--replace", options.writing.replace, "Replace tables that exist");
   return command;
 }
 
@@ -99,15 +99,17 @@ CLI::App* add_run(CLI::App& app, RunOptions& options, Words& words) {
   command->add_option("--fused", words.fused, "As one pipeline, operator by operator, or both")
       ->check(CLI::IsMember({"yes", "no", "both"}))
       ->capture_default_str();
-  command->add_option("--place", options.place, "Fail unless the tables are there; operators write there")
+  command->add_option("--place", options.place, "Where the tables must be; operators write there")
       ->check(CLI::IsMember({"auto", "local", "remote"}))
       ->capture_default_str();
-  command->add_option("--rounds", options.rounds, "The median counts")
+  command->add_option("--rounds", options.rounds, "Number of rounds; the median is reported")
       ->check(CLI::Range(1, 1000))
       ->type_name("N")
       ->capture_default_str();
   add_chunk_rows(*command, words.run_chunk_rows, "Rows in arrays and in the chunks that operators write");
-  command->add_option("--check", options.check, "Hold answers against the Parquet files in this folder")
+  command
+      ->add_option("--check", options.check,
+                   "Compare the answers with those from the Parquet files in this folder")
       ->type_name("DIR");
   return command;
 }

@@ -10,20 +10,20 @@
  *    `ocm_last_error_info()` the node and the subject that it is about.
  *  - Sized structs: set `size = sizeof(struct)`, or start from the matching `*_INIT`; zeros are defaults.
  *  - Every function may be called from any thread. Operations of one thread in one session to one extent complete
- *    in order, by whichever handles; others in none.
+ *    in order, whichever handles they use; all others complete in any order.
  *  - Times are nanoseconds, lengths and offsets are bytes. A deadline of 0 means the session's default
  *    (the failure deadline, 3 s): it bounds the time without progress, not the whole transfer.
  *  - A buffer that the program may not touch is INVALID_ARGUMENT where the kernel copies (over tcp, long puts, and
- *    long gets but for their beginning) and SIGSEGV elsewhere. What such a put leaves in its range is undefined.
+ *    long gets after their first part) and SIGSEGV elsewhere. What such a put leaves in its range is undefined.
  *  - A put or get that returned an error does nothing more to the program's buffer. After DEADLINE or
  *    PEER_LOST a put may have reached the memory in whole, in part or not at all, and what was sent may
  *    still land there while its node lives: put again, or get, to know. Of REPLICATED memory a get asks one
  *    replica: only putting again makes them equal. (ocm_op_wait's DEADLINE is not the operation's end: buffer
  *    and memory stay in use until it completes.)
- *  - Freeing or closing waits for operations that were started and not ended. No other call on the same
- *    allocation or session may be running in another thread then: its memory is unmapped under it.
+ *  - Freeing or closing waits for operations that were started and are not complete. No other call on the
+ *    same allocation or session may run in another thread meanwhile: its memory would be unmapped.
  *  - After fork() the child's handles are INVALID_ARGUMENT; it opens a session of its own. The parent's
- *    go on.
+ *    stay valid.
  *  - A `visit` callback may call any function here.
  */
 #ifndef ONCILLA_ONCILLA_H
@@ -107,13 +107,13 @@ typedef enum ocm_subject {
 typedef struct ocm_error_info {
   size_t size;
   int status;               /* an ocm_status; OCM_OK if nothing has failed in this thread */
-  ocm_subject subject_kind; /* programs pass over kinds that they do not know */
+  ocm_subject subject_kind; /* programs should ignore kinds that they do not know */
   const char* node;         /* the name of the node that it is about; "" if of none, or more than 255 bytes */
   const char* subject;      /* the name of what it is about; the same */
 } ocm_error_info;
 #define OCM_ERROR_INFO_INIT \
   { sizeof(ocm_error_info), 0, OCM_SUBJECT_NONE, NULL, NULL }
-/* The fields of this thread's last failed call, whose sentence is ocm_last_error(). Changes nothing of it; its
+/* The fields of this thread's last failed call, whose sentence is ocm_last_error(). It does not change them; its
  * own failure (INVALID_ARGUMENT: `info` or its size) is in the result alone. The strings are valid until this
  * thread's next call of another function here. Names are bytes as the caller gave them: not always UTF-8. */
 OCM_API int ocm_last_error_info(ocm_error_info* info);
@@ -160,16 +160,17 @@ typedef struct ocm_session_options {
 #define OCM_SESSION_OPTIONS_INIT \
   { sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0 }
 
-/* For languages that handle signals between calls. Whoever waits for the daemon's answer asks `check` about every 50 ms, and
- * when a signal came, on the thread that called: not 0 ends the call with DEADLINE, as if the daemon had not answered in
- * time. `check`, which gets `context`, should call nothing here on the handles of that call. For the whole process, before
- * the calls; NULL, the default: nobody is asked. Transfers: ocm_op_wait in slices. */
+/* For languages that handle signals between calls. A call that waits for the daemon's answer calls `check` with `context`,
+ * on its own thread, about every 50 ms and when a signal arrives. If `check` does not return 0, the call ends with
+ * DEADLINE, as if the daemon had not answered in time. `check` should not use the handles of that call. Set it before
+ * other calls; it holds for the whole process. NULL, the default: none. Transfers do not call it: use ocm_op_wait with
+ * short deadlines. */
 OCM_API void ocm_interrupt_check(int (*check)(void* context), void* context);
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
  * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */
 OCM_API int ocm_session_open(const ocm_session_options* options, ocm_session** session);
-/* Waits for what is under way (to its deadline), frees every unpublished allocation and the handles. */
+/* Waits for operations in progress (until their deadline), frees every unpublished allocation and the handles. */
 OCM_API int ocm_session_close(ocm_session* session);
 
 /* ------------------------------------------------------------------ allocation */
@@ -177,7 +178,7 @@ OCM_API int ocm_session_close(ocm_session* session);
 enum {
   OCM_ALLOCATION_DEDICATED = 1u << 0, /* an extent of its own, not a piece of a slab */
   OCM_ALLOCATION_ZERO = 1u << 1,      /* zero a piece of a slab too (own extents always read as zeros) */
-  OCM_ALLOCATION_POPULATE = 1u << 2,  /* take the pages now rather than at first touch */
+  OCM_ALLOCATION_POPULATE = 1u << 2,  /* allocate the pages now rather than at first access */
   OCM_ALLOCATION_HUGEPAGES = 1u << 3, /* back with huge pages if the node has them */
   OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node; see ocm_allocation_pointer */
   OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own; POOL_FULL if it is alone */
@@ -242,7 +243,7 @@ typedef struct ocm_allocation_info {
   /* Of its name; 0 and 0 while it has none. A published one with mode 0: the library is older than these fields. */
   uint32_t owner_uid;
   uint32_t mode;
-  uint32_t own_uid; /* whom the daemon takes this program for: in a container another than its own */
+  uint32_t own_uid; /* the uid that the daemon sees for this program; in a container it may be another */
   bool durable;     /* OCM_ALLOCATION_DURABLE; of a sequence: all parts */
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT                                                                           \
@@ -250,7 +251,8 @@ typedef struct ocm_allocation_info {
     sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
         0, 0, 0, false                                                                                     \
   }
-/* Shapes: info->size is set (OCM_ALLOCATION_INFO_INIT); so much of it is written. */
+/* Describes the allocation.
+ * Shapes: info->size must be set (OCM_ALLOCATION_INFO_INIT); no more than that is written. */
 OCM_API int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* info);
 
 /* What one extent is. */
@@ -260,20 +262,20 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local;        /* on this host: ocm_allocation_pointer works inside it, but for replicas to write */
-  bool lost;         /* its node is known to be gone */
+  bool local; /* on this host: ocm_allocation_pointer works in it, except for replicas attached for writing */
+  bool lost;  /* its node is known to be gone */
   char node[64];
   uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
 } ocm_extent_info;
 #define OCM_EXTENT_INFO_INIT \
   { sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, {0}, 0 }
 /* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last.
- * Shapes: info->size is set (OCM_EXTENT_INFO_INIT). */
+ * Shapes: info->size must be set (OCM_EXTENT_INFO_INIT). */
 OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info);
 
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
- * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once the
- * allocation is removed by another program the bytes are nobody's: loads give anything.
+ * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once
+ * another program has removed the allocation, the bytes are undefined.
  * REPLICATED, also in a sequence: only after a read-only attach. It points into the replica on this host,
  * which was current at this call; what others put later may miss it if this node is cut off. Errors:
  * UNSUPPORTED (remote, crosses a stripe or a part, replicas to write, or a small extent of a node with few
@@ -339,10 +341,10 @@ OCM_API int ocm_place_copy(ocm_place target, ocm_place source, uint64_t bytes);
 
 /* Each starts the operation and gives a handle, to be ended by ocm_op_free (or ocm_op_wait with
  * OCM_WAIT_FREE). `source` must stay unchanged until local completion, `target` alive until complete.
- * Whoever waits, tests or fences moves them; while nobody does, a thread of the session does, which sleeps if there is
- * nothing to move: the program may compute as long as it likes. A start connects to a node where that is needed, and
- * waits for what was started before on replicated memory (a put for all, a get for puts), or is too long to be sent at
- * once. If others remove the allocation meanwhile, its operations end with REVOKED. */
+ * Operations make progress in calls that wait, test or fence, and otherwise in a thread of the session, which sleeps when
+ * there is nothing to do: the program may compute meanwhile. Starting an operation connects to its node if necessary. It
+ * waits if the operation is too long to be sent at once, and on replicated memory for earlier operations (a put for all of
+ * them, a get for puts). If another program removes the allocation meanwhile, its operations end with REVOKED. */
 OCM_API int ocm_put_start(ocm_allocation* allocation, uint64_t offset, const void* source, uint64_t bytes,
                           ocm_op** op);
 OCM_API int ocm_get_start(ocm_allocation* allocation, uint64_t offset, void* target, uint64_t bytes,
@@ -361,17 +363,17 @@ OCM_API int ocm_place_copy_start(ocm_place target, ocm_place source, uint64_t by
 enum {
   OCM_WAIT_REMOTE = 0,      /* until complete: visible to every later get */
   OCM_WAIT_LOCAL = 1u << 0, /* until the local buffer may be reused; a put to REPLICATED: until complete */
-  OCM_WAIT_FREE = 1u << 1,  /* free the handle when it has completed, well or not (not at DEADLINE) */
+  OCM_WAIT_FREE = 1u << 1,  /* free the handle when it has completed, also with an error (not at DEADLINE) */
 };
 /* Waits at most `deadline_ns` in all (0: the session's default without progress). Returns the
  * operation's own status, or DEADLINE: then it is still under way and the handle stays. */
 OCM_API int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns);
-/* 1: complete and well; 0: under way; negative: complete with that status. It does not wait, but moves what it can, for
- * which it may connect to a node; not where ocm_op_signal was asked: then it only looks. */
+/* Returns 1 if complete without error, 0 if in progress, or the negative status that it completed with. Does not wait, but
+ * makes progress, for which it may connect to a node; after ocm_op_signal it only returns the state. */
 OCM_API int ocm_op_test(ocm_op* op);
 /* For event loops: `eventfd`, one of eventfd(2), becomes readable once the operation is complete, at once if it is; one
- * may serve many operations, each of which adds 1. A negative one takes it back. It must stay open until it was read for
- * the operation, or the handle has ended. Nobody needs to wait or test meanwhile. */
+ * may serve many operations, each of which adds 1. A negative one cancels that. It must stay open until it was read for
+ * the operation, or the handle has ended. The operation makes progress without calls. */
 OCM_API int ocm_op_signal(ocm_op* op, int eventfd);
 /* Ends the handle; waits first if the operation is under way. */
 OCM_API int ocm_op_free(ocm_op* op);
@@ -383,7 +385,7 @@ OCM_API int ocm_session_fence(ocm_session* session);
 
 /* ------------------------------------------------------------------ atomics and notification */
 
-/* 64-bit atomics at the home, sequentially consistent among themselves whatever fabric they came over.
+/* 64-bit atomics at the home, sequentially consistent among themselves whatever fabric they arrive over.
  * `offset` is a multiple of 8. `old` (may be NULL) receives the value before.
  * Errors: INVALID_ARGUMENT (alignment), UNSUPPORTED (REPLICATED). */
 OCM_API int ocm_atomic_fetch_add(ocm_allocation* a, uint64_t offset, uint64_t operand, uint64_t* old);
@@ -426,24 +428,25 @@ OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint6
 /* Gives the allocation a name (1 to 255 bytes of UTF-8 without '\0' or '/') under which other sessions attach
  * it; it then outlives the session. A piece of a slab is moved to an extent of its own first, unless its
  * pointer was taken (then UNSUPPORTED: allocate it DEDICATED). `mode`: POSIX-like bits, 0 for 0600;
- * read and write of the owner (0600) and of others (0006). While X is published, `X~...` is its owner's: the
- * owner and root alone may publish it. Errors: EXISTS (the name is another's, or this handle was published already, also
- * if that name was removed since), PERMISSION, REVOKED (a publish whose answer was not heard was done, and the name
- * removed), NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON: the name may be there all the same, or a moment later. Publish
- * again under the same name to know; if you free it instead, the name goes with it, and after NO_COORDINATOR and PEER_LOST
- * also if you end. PEER_LOST again and again: a home restarted, and the bytes that it had are gone. */
+ * read and write of the owner (0600) and of others (0006). While X is published, only its
+ * owner and root may publish names that start with `X~`. Errors: EXISTS (the name is taken, or this handle was published
+ * already, even if that name was removed since), PERMISSION, REVOKED (an earlier publish without an answer succeeded, and
+ * the name was removed), NO_COORDINATOR, PEER_LOST, DEADLINE, NO_DAEMON. After one of the last four the name may exist, or
+ * appear a moment later: publish again under the same name to find out. If you free the allocation instead, the name goes
+ * with it; after NO_COORDINATOR and PEER_LOST the end of the program has the same effect. If PEER_LOST persists, a home has
+ * restarted, and the bytes that it had are lost. */
 OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
- * With OCM_ACCESS_HOLD its homes are asked to keep it: it ends with the handle, with the session, however
- * that ends, and some time after the death of the session's daemon. Nodes that seem dead then keep what they have
- * from when they are heard of again, if it is still there; until then it answers PEER_LOST. Cost: with HOLD one more
+ * With OCM_ACCESS_HOLD its homes are asked to keep the memory: the hold ends with the handle, with the session, however
+ * that ends, and some time after the death of the session's daemon. A node that seems dead begins to hold its part when it
+ * answers again, if the part is still there; until then the part answers PEER_LOST. Cost: with HOLD one more
  * round trip, to all homes at once. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST (a home does
  * not answer, or all seem dead), LIMIT. */
 OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
                        ocm_allocation** allocation);
-/* Removes the name. Its memory is freed, and attached handles get REVOKED; where handles with HOLD are, all
- * go on until the last of those has ended, and the memory counts as used until then. Returns when the homes
- * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR: the name may be removed all the same, or a moment later, but
+/* Removes the name. Its memory is freed, and attached handles get REVOKED; while handles with HOLD exist, all
+ * handles stay valid until the last of those has ended, and the memory counts as used until then. Returns when the homes
+ * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR: the name may still be removed, now or a moment later, but
  * only from the allocation that had it during the call. */
 OCM_API int ocm_name_remove(ocm_session* session, const char* name);
 

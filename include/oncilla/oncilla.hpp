@@ -196,7 +196,7 @@ class Op {
     if (status < 0) return Error::last(status);
     return status == 1;
   }
-  /// `eventfd`, of eventfd(2), becomes readable when the operation is complete; nobody needs to wait or test.
+  /// `eventfd`, of eventfd(2), becomes readable when the operation is complete, without calls that wait or test.
   Done signal(int eventfd) { return Done::from(ocm_op_signal(op_.get(), eventfd)); }
   /// The C handle; release() leaves its end to the caller.
   ocm_op* get() const noexcept { return op_.get(); }
@@ -306,7 +306,7 @@ class Allocation {
                                  uint64_t row_bytes, uint64_t rows) const {
     return started(ocm_get_strided_start, offset, stride, pointer, pointer_stride, row_bytes, rows);
   }
-  /// Completion: remote, of all that this session started here; tells the first error nobody asked for.
+  /// Completion: remote, of all that this session started here. Returns the first error of an operation freed early.
   Done fence() { return Done::from(ocm_fence(get())); }
 
   /// The bytes where they are contiguous on this host; valid until the allocation is freed.
@@ -469,7 +469,7 @@ class Session {
       return Error::last(status);
     return Allocation(allocation);
   }
-  /// One allocation of several, which are empty then; on an error they are as they were.
+  /// Joins several allocations into one and leaves them empty; on an error they are unchanged.
   /// Errors: INVALID_ARGUMENT, UNSUPPORTED, TOO_LARGE, REVOKED.
   Expected<Allocation> join(std::span<Allocation> parts) {
     std::vector<ocm_allocation*> handles;
@@ -488,7 +488,7 @@ class Session {
       return Error::last(status);
     return Allocation(allocation);
   }
-  /// Frees its memory, once nobody holds it; attached handles get REVOKED. Errors: NOT_FOUND, PERMISSION.
+  /// Frees its memory, once no handle holds it; attached handles get REVOKED. Errors: NOT_FOUND, PERMISSION.
   Done remove(const std::string& name) { return Done::from(ocm_name_remove(get(), name.c_str())); }
   /// Allocation::fence() of every allocation.
   Done fence() { return Done::from(ocm_session_fence(get())); }

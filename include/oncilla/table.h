@@ -86,15 +86,15 @@ enum {
    * dictionary that was given becomes as narrow as its values allow, and wider again should a later group
    * have more. */
   OCM_TABLE_COMPACT = 1u << 0,
-  /* Drops a table of that name when the new one is complete; who opens it in that moment gets NOT_FOUND. */
+  /* Drops a table of that name when the new one is complete; opening it at that moment fails with NOT_FOUND. */
   OCM_TABLE_REPLACE = 1u << 1,
   /* The nodes to use are any but the session's own. */
   OCM_TABLE_REMOTE = 1u << 2,
   /* Columns of integers (dates, times, decimals of at most 64 bits and indices of dictionaries too) are
    * stored in as few bits as the range of each row group needs, where that saves a quarter or more. The
-   * schema stays: a scan widens what it gives, at many times the rate at which a network brings it. Fewer
-   * bytes to hold and to move; but on the own node such a column is widened and not read in place. An
-   * appended segment follows the table. */
+   * schema stays: a scan widens the values, many times as fast as a network delivers them. Fewer bytes are
+   * stored and moved; but even on the session's own node such a column is widened, not read in place.
+   * Appended rows are packed if the table is. */
   OCM_TABLE_PACK = 1u << 3,
   /* Of kind nvme, on nodes that have a pool (ocm pool create): the table is there after a restart of its nodes,
    * also after a crash (OCM_ALLOCATION_DURABLE). An appended segment follows the table. */
@@ -116,7 +116,7 @@ typedef struct ocm_table_options {
   bool (*progress)(uint64_t rows, uint64_t bytes, void* context);
   void* context;
   int32_t kind; /* an ocm_kind; -1: create: OCM_KIND_DRAM, with OCM_TABLE_DURABLE OCM_KIND_NVME; append: the
-                   table's. What is on devices is moved by each scan, on its own node, too */
+                   table's. What is on devices is moved by each scan, even on its own node */
 } ocm_table_options;
 #define OCM_TABLE_OPTIONS_INIT \
   { sizeof(ocm_table_options), OCM_TABLE_BY_DEFAULT, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, -1 }
@@ -144,7 +144,7 @@ OCM_API int ocm_table_drop(ocm_session* session, const char* name);
  * Errors: NOT_FOUND, PERMISSION, PROTOCOL (the catalogue is malformed), NO_COORDINATOR. */
 OCM_API int ocm_table_open(ocm_session* session, const char* name, ocm_table** table);
 /* Ends the handle. Streams and arrays that came from it go on; the session must outlive them: after its close
- * streams fail with ECANCELED and arrays that were moved stay, but those of own extents are unmapped. */
+ * streams fail with ECANCELED; arrays that were moved stay valid, those in extents of the own node are unmapped. */
 OCM_API int ocm_table_close(ocm_table* table);
 
 /* What a table is. */
@@ -158,10 +158,9 @@ typedef struct ocm_table_info {
   uint32_t segments;
   uint32_t replicas; /* of the segment that has the fewest */
   ocm_table_placement placement;
-  uint64_t id;   /* drawn at random by create */
-  ocm_kind kind; /* as it was created; rows that were appended may be of another */
-  uint64_t
-      version; /* the same for two handles: they have the same rows (it changes, too, where memory moved) */
+  uint64_t id;      /* drawn at random by create */
+  ocm_kind kind;    /* as it was created; rows that were appended may be of another */
+  uint64_t version; /* equal for two handles: they have the same rows (it also changes when memory moves) */
 } ocm_table_info;
 #define OCM_TABLE_INFO_INIT \
   { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0, OCM_KIND_DRAM, 0 }
@@ -204,10 +203,10 @@ OCM_API int ocm_table_chunk_query(const ocm_table* table, uint32_t group, uint32
 
 enum {
   OCM_SCAN_CACHE = 1u << 0, /* keep what is moved in the session's cache, and use what is there */
-  /* check every offset of variable-length columns before handing them out; own extents are copied, for who wrote
-     them may write on */
+  /* check every offset of variable-length columns before handing them out; extents of the own node are copied
+     first, because their writer can still change them */
   OCM_SCAN_VALIDATE = 1u << 1,
-  OCM_SCAN_MOVE = 1u << 2, /* go over the fabric for own extents too (to measure) */
+  OCM_SCAN_MOVE = 1u << 2, /* use the fabric for extents of the own node too (to measure) */
 };
 /* What a scan gives. */
 typedef struct ocm_scan_options {

@@ -34,10 +34,10 @@ def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str =
 
     Each query reads the tables' newest versions, and moves the columns and row groups that it needs.
     One that cannot be opened, or has a type that DuckDB does not know, is left out with a warning, and so are tables
-    whose names differ in case only, for DuckDB knows no difference: register one of them by itself,
+    whose names differ in case only, which DuckDB ignores: register one of them by itself,
     `connection.register("name", pool.table("Name"))`. So is one that would hide a table or view of the database, or of
-    DuckDB's own catalogue. A view does go before a file or a Python variable of its name, and other users' tables are
-    among them: where that matters, give a `prefix`. Returns the names of the views. Raises: NoCoordinator.
+    DuckDB's own catalogue. A view hides a file or a Python variable of its name, and other users' tables get views
+    too: where that matters, give a `prefix`. Returns the names of the views. Raises: NoCoordinator.
     """
     names = sorted(name for name in pool.tables() if name.startswith(prefix))
     counts = Counter(map(_folded, names))
@@ -86,10 +86,10 @@ def _leave_out(name: str, why: str) -> None:
 def register_files(connection: duckdb.DuckDBPyConnection, files: OcmFileSystem | None = None) -> OcmFileSystem:
     """Lets the connection read and write `ocm://` files, of `files` or of a new file system, which is returned.
 
-    DuckDB takes files that are not local for far ones, and reads columns that it does not need when they stand
+    DuckDB treats files that are not local as far away, and reads columns that it does not need when they lie
     between those that it does, to save requests. Here a request costs microseconds: `parquet_prefetch_column_gap`
-    is set to 16 KiB (DuckDB 2). That holds for all files of the database instance; set it anew afterwards if it reads
-    from far away too.
+    is set to 16 KiB (DuckDB 2). That applies to all files of the database instance; set it again afterwards if it also
+    reads from far away.
     """
     import duckdb
 

@@ -14,7 +14,7 @@ class Session(core.Session):
     """A connection to the daemon of this node, made by `connect()`; also called a pool.
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
-    unusable and the parent's goes on. Methods may be called from any thread.
+    unusable, and the parent's stays usable. Methods may be called from any thread.
 
     Attributes:
         socket: of the daemon, as it was given; None: $OCM_SOCKET, else the default.
@@ -30,8 +30,8 @@ class Session(core.Session):
     def tables(self) -> list[str]:
         """The names of the tables of the cluster that this user may read.
 
-        Looks at the last bytes of each name that could be one: large files are none. One whose bytes are lost is
-        listed, for nobody can tell. Raises: NoCoordinator.
+        Reads the last bytes of each name that could be a table; large files are none. A name whose bytes are lost is
+        listed, because it may be one. Raises: NoCoordinator.
         """
         from .table import table_names
         return table_names(self)

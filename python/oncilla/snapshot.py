@@ -58,7 +58,7 @@ class Readable(DuckdbSource):
         raise NotImplementedError
 
     def newest(self) -> Snapshot:
-        """The same for engines, which ask again and again: the version that was read last, if it still is it."""
+        """The same for engines, which ask repeatedly: the version that was read last, while it is the newest."""
         return self.opened()
 
     def moved_by(self, meter: _core.Meter) -> int:
@@ -177,7 +177,7 @@ class Readable(DuckdbSource):
 
 
 class Snapshot(Readable):
-    """A table as it was when it was opened. A context manager: its end lets go of the memory.
+    """A table as it was when it was opened. A context manager: its end releases the memory.
 
     It holds the memory until then, also when the table was dropped; arrays that came from it hold their own.
     """
@@ -195,7 +195,7 @@ class Snapshot(Readable):
         self.close()
 
     def close(self) -> None:
-        """Lets go; streams and arrays that came from it go on."""
+        """Releases it; streams and arrays that came from it stay valid."""
         self.handle.close()
 
     def opened(self, *_: _core.Meter) -> Snapshot:

@@ -66,7 +66,7 @@ class Table(Readable):
                 indices of dictionaries as narrow as they can be: smaller and faster, with the same values.
             packed: integers, decimals, dates and times are stored in as few bits as each row group's range needs, and
                 widened as they are read: often a third of the bytes to hold and to move. Types stay as they are.
-            replace: drop a table of that name when the new one is complete; who opens it just between gets NotFound.
+            replace: drop a table of that name when the new one is complete; opening it at that moment raises NotFound.
             group_rows, group_bytes: of a row group, at most; 0: 524,288 rows, about 64 MiB.
             mode: who may open it, as 0o600 (the default) or 0o644.
             kind: "dram", or "nvme": on devices of nodes that offer some (oncillad --nvme), for tables larger than
@@ -108,8 +108,11 @@ class Table(Readable):
                nodes: str | Iterable[str] | None, kind: str | None, replicas: int | None, *options: int) -> None:
         kind_number = KIND_DEFAULT if kind is None else number_of("kind", kind, KINDS)
         placement = PLACEMENT_DEFAULT if place is None else number_of("place", place, PLACEMENTS)
-        if (replicas is not None and replicas < 1) or min(options) < 0:
-            raise InvalidArgument("replicas is at least 1, and mode, group_rows and group_bytes are not negative")
+        if replicas is not None and replicas < 1:
+            raise InvalidArgument(f"replicas is {replicas}; it must be at least 1")
+        for option, value in zip(("mode", "group_rows", "group_bytes"), options):
+            if value < 0:
+                raise InvalidArgument(f"{option} is {value}; it must not be negative")
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
         raised = Raised()
         stream = capsule_of(data, schema, raised)
@@ -120,8 +123,9 @@ class Table(Readable):
             except Exception as error:
                 if raised.error is not None:
                     raise raised.error from raised.error.__cause__  # as it was raised, without ours
+                # In a generator inside the caller's pyarrow reader: Arrow passes on only that exception's text.
                 if "Python exception" in str(error) and "\nKeyboardInterrupt" in str(error):
-                    raise KeyboardInterrupt from error  # in a generator inside a pyarrow reader
+                    raise KeyboardInterrupt from error
                 raise
             finally:
                 changes[0] += 1
@@ -153,7 +157,7 @@ class Table(Readable):
                 raise
 
     def drop(self, missing_ok: bool = False) -> None:
-        """Removes the table. Its memory comes back when the last reader has let go.
+        """Removes the table. Its memory is freed when the last reader has released it.
 
         Raises: NotFound, Permission, InvalidArgument (it is no table); NoDaemon, NoCoordinator, PeerLost, Deadline:
         drop it again, rows that were appended may be left.
@@ -187,7 +191,7 @@ class Table(Readable):
         return fresh
 
     def release(self) -> None:
-        """Lets go of the version that stays open for engines."""
+        """Releases the version that stays open for engines."""
         self._kept = self._bound = None
 
     def snapshot(self) -> Snapshot:
@@ -250,7 +254,7 @@ class Cache:
     def __call__(self, limit_bytes: int) -> Cache:
         """Keeps up to `limit_bytes` of moved columns in this program; the least recently used go first. 0: none."""
         if limit_bytes < 0:
-            raise InvalidArgument(f"a cache has 0 bytes or more, not {limit_bytes}")
+            raise InvalidArgument(f"limit_bytes is {limit_bytes}; it must not be negative")
         _core.table_cache_limit(self._session, limit_bytes)
         return self
 

@@ -326,8 +326,9 @@ nb::list chunks(const OpenTable& self, uint32_t column) {
   return out;
 }
 
-/// What scans of this process failed with, the last ones. Arrow's stream interface hands on a text alone, through
-/// libraries and threads of others: it is the key by which the rest is found again. Any thread.
+/// What scans of this process failed with, the last ones. Arrow's C stream interface passes on nothing but an errno and a
+/// text, through libraries and threads of others: that text, which is looked up and not parsed, finds the rest again. Any
+/// thread.
 class ScanFailures {
  public:
   void keep(const char* text, Failure failure) {

@@ -46,11 +46,15 @@ bool is_utf8(std::string_view text) { return utf8_prefix(text, text.size()).size
 
 Status check_name(std::string_view name) {
   if (name.empty()) return Status(Code::kInvalidArgument, "the name is empty");
-  if (name.size() > kNameBytesMax) return Status(Code::kTooLarge, "a name has at most 255 bytes");
-  if (name.find('/') != std::string_view::npos || name.find('\0') != std::string_view::npos ||
-      !is_utf8(name)) {
-    return Status(Code::kInvalidArgument, "a name is UTF-8 without '/' and '\\0'");
+  if (name.size() > kNameBytesMax) {
+    return Status(Code::kTooLarge, "the name has " + std::to_string(name.size()) + " bytes; at most " +
+                                       std::to_string(kNameBytesMax) + " are allowed");
   }
+  if (name.find('/') != std::string_view::npos)
+    return Status(Code::kInvalidArgument, "the name contains '/', which is not allowed");
+  if (name.find('\0') != std::string_view::npos)
+    return Status(Code::kInvalidArgument, "the name contains a null byte, which is not allowed");
+  if (!is_utf8(name)) return Status(Code::kInvalidArgument, "the name is not valid UTF-8");
   return {};
 }
 

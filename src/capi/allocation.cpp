@@ -15,18 +15,24 @@ constexpr size_t kNodesMax = 4096;
 constexpr size_t kPartsMax = 8192;
 
 Status read_options(const ocm_allocation_options& in, client::AllocationOptions& out) {
-  if (!is_kind(number_in(in.kind)) || number_in(in.layout) > OCM_LAYOUT_REPLICATED ||
-      !is_fabric(number_in(in.fabric))) {
-    return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
+  if (!is_kind(number_in(in.kind))) return unknown_value("kind", number_in(in.kind), "ocm_kind");
+  if (number_in(in.layout) > OCM_LAYOUT_REPLICATED) {
+    return number_in(in.layout) == OCM_LAYOUT_SEQUENCE
+               ? Status(Code::kInvalidArgument, "`layout` is a sequence, which ocm_allocation_join() makes")
+                     .with_subject(Subject::kOption, "layout")
+               : unknown_value("layout", number_in(in.layout), "ocm_layout");
   }
-  if (in.nodes_count > kNodesMax) return Status(Code::kTooLarge, "more than 4096 nodes are named");
+  if (!is_fabric(number_in(in.fabric))) return unknown_value("fabric", number_in(in.fabric), "ocm_fabric");
+  if (in.nodes_count > kNodesMax)
+    return Status(Code::kTooLarge, std::to_string(in.nodes_count) + " nodes are named; at most 4096 can be");
   if (in.nodes_count > 0 && in.nodes == nullptr) return Status(Code::kInvalidArgument, "`nodes` is null");
   out.kind = static_cast<Kind>(in.kind);
   out.layout = static_cast<Layout>(in.layout);
   out.extents = in.extents;
   out.chunk_bytes = in.chunk_bytes;
   for (size_t i = 0; i < in.nodes_count; ++i) {
-    if (in.nodes[i] == nullptr) return Status(Code::kInvalidArgument, "a node's name is null");
+    if (in.nodes[i] == nullptr)
+      return Status(Code::kInvalidArgument, "`nodes[" + std::to_string(i) + "]` is null");
     out.nodes.emplace_back(in.nodes[i]);
   }
   out.fabric = static_cast<Fabric>(in.fabric);
@@ -105,9 +111,11 @@ int ocm_allocation_join(ocm_session* session, ocm_allocation* const* parts, size
   return guarded([&] {
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);
-    if (joined == nullptr || (parts == nullptr && count > 0))
-      return fail(Code::kInvalidArgument, "an argument is null");
-    if (count > kPartsMax) return fail(Code::kTooLarge, "a sequence has at most 8192 parts");
+    if (joined == nullptr) return fail(Code::kInvalidArgument, "`joined` is null");
+    if (parts == nullptr && count > 0) return fail(Code::kInvalidArgument, "`parts` is null");
+    if (count > kPartsMax) {
+      return fail(Code::kTooLarge, std::to_string(count) + " parts are given; a sequence can have 8192");
+    }
     std::vector<client::Allocation*> objects;
     for (size_t i = 0; i < count; ++i) {
       objects.push_back(find(parts[i]));
@@ -207,11 +215,12 @@ int ocm_attach(ocm_session* session, const char* name, ocm_access access, ocm_al
   return guarded([&] {
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);
-    if (name == nullptr || allocation == nullptr) return fail(Code::kInvalidArgument, "an argument is null");
+    if (name == nullptr) return fail(Code::kInvalidArgument, "`name` is null");
+    if (allocation == nullptr) return fail(Code::kInvalidArgument, "`allocation` is null");
     const uint32_t wanted = number_in(access) & ~uint32_t{OCM_ACCESS_HOLD};
     const bool hold = wanted != number_in(access);
     if (wanted != OCM_ACCESS_READ && wanted != OCM_ACCESS_READ_WRITE) {
-      return fail(Code::kInvalidArgument, "an unknown access");
+      return fail(unknown_value("access", number_in(access), "ocm_access"));
     }
     if (const Status status = check_name(name); !status.is_ok()) return fail(status);
     return make_allocation(allocation, [&](client::Allocation& fresh) {

@@ -4,9 +4,11 @@
 
 #include <oncilla/oncilla.h>
 
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 
 #include "capi/failure.h"
 #include "capi/handles.h"
@@ -40,6 +42,22 @@ int guarded(Body body) noexcept {
   } catch (...) {
     return fail(Code::kInternal, "unknown exception");
   }
+}
+
+/// `option` holds a number that names nothing: "`layout` is 9, which is not a value of enum ocm_layout".
+inline Status unknown_value(const char* option, uint64_t value, const char* type) {
+  return Status(Code::kInvalidArgument, std::string("`") + option + "` is " + std::to_string(value) +
+                                            ", which is not a value of " + type)
+      .with_subject(Subject::kOption, option);
+}
+
+/// "`flags` has the bits 0x30, which are no OCM_SCAN_ flags": `unknown` are those of no flag.
+inline Status unknown_flags(uint32_t unknown, const char* prefix) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "0x%x", unknown);
+  return Status(Code::kInvalidArgument, std::string("`flags` has the bits ") + text + ", which are no " +
+                                            prefix + " flags of this library")
+      .with_subject(Subject::kOption, "flags");
 }
 
 /// Reads a sized struct of the caller into one of ours; what it does not have is zero.

@@ -26,7 +26,9 @@ Result<os::Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return Status(Code::kInvalidArgument, "the socket's path has more than 107 bytes");
+    return Status(Code::kInvalidArgument,
+                  "the socket's path has " + std::to_string(path.size()) + " bytes, and Linux allows " +
+                      std::to_string(sizeof(address.sun_path) - 1) + ": give the daemon a shorter run_dir");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -58,10 +60,9 @@ Status use_embedded(const ocm_session_options& options, client::SessionOptions& 
 
 Result<std::unique_ptr<client::Session>> open_session(const ocm_session_options& options) {
   constexpr uint32_t kFlags = OCM_SESSION_EMBEDDED | OCM_SESSION_EMBEDDED_FALLBACK;
-  if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SESSION_ flag");
-  if (!is_fabric(number_in(options.fabric))) {
-    return Status(Code::kInvalidArgument, "an unknown fabric");
-  }
+  if ((options.flags & ~kFlags) != 0) return unknown_flags(options.flags & ~kFlags, "OCM_SESSION_");
+  if (!is_fabric(number_in(options.fabric)))
+    return unknown_value("fabric", number_in(options.fabric), "ocm_fabric");
   client::SessionOptions out;
   out.program = options.program != nullptr ? options.program : program_invocation_short_name;
   out.fabric = static_cast<Fabric>(options.fabric);

@@ -325,7 +325,7 @@ int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns) {
     OpObject* object = ops.find(bits(op));
     if (object == nullptr) return fail_handle(op);
     if ((flags & ~(OCM_WAIT_LOCAL | OCM_WAIT_FREE)) != 0) {
-      return fail(Code::kInvalidArgument, "an unknown OCM_WAIT_ flag");
+      return fail(unknown_flags(flags & ~(OCM_WAIT_LOCAL | OCM_WAIT_FREE), "OCM_WAIT_"));
     }
     // Without a deadline of its own the operation ends by the session's: it fails without progress.
     const os::Deadline deadline =

@@ -22,25 +22,42 @@ bool fits_slab(uint64_t bytes, const AllocationOptions& options) {
          (options.flags & ~(kZero | kChecksum)) == 0 && options.chunk_bytes % kChunkAlignment == 0;
 }
 
+Status bad_option(const char* option, uint64_t value, const std::string& what_to_do) {
+  return Status(Code::kInvalidArgument, std::string(option) + " is " + std::to_string(value) + what_to_do)
+      .with_subject(Subject::kOption, option);
+}
+
 Status check_options(const AllocationOptions& options) {
-  if (!is_kind(static_cast<uint64_t>(options.kind)) || options.layout > Layout::kReplicated ||
-      !is_fabric(static_cast<uint64_t>(options.fabric)) || (options.flags & ~kAllocationFlags) != 0) {
-    return Status(Code::kInvalidArgument, "an option is not one of its enumeration");
+  const auto kind = static_cast<uint64_t>(options.kind);
+  const auto layout = static_cast<uint64_t>(options.layout);
+  const auto fabric = static_cast<uint64_t>(options.fabric);
+  if (!is_kind(kind)) return bad_option("kind", kind, ", which is no kind of memory");
+  if (options.layout > Layout::kReplicated)
+    return bad_option("layout", layout, ", which is no layout to ask for");
+  if (!is_fabric(fabric)) return bad_option("fabric", fabric, ", which is no fabric");
+  if ((options.flags & ~kAllocationFlags) != 0)
+    return bad_option("flags", options.flags, ", and one of its bits is no flag of an allocation");
+  const auto nodes = static_cast<uint64_t>(options.nodes.size());
+  if (options.layout == Layout::kSingle && options.extents > 1) {
+    return bad_option("extents", options.extents,
+                      ", but layout is single: leave extents at 0 or 1, or use layout striped");
   }
-  if (options.layout == Layout::kSingle && (options.extents > 1 || options.nodes.size() > 1)) {
-    return Status(Code::kInvalidArgument, "a single allocation has one extent on one node");
+  if (options.layout == Layout::kSingle && nodes > 1) {
+    return Status(Code::kInvalidArgument, std::to_string(nodes) +
+                                              " nodes are named, but layout is single: name one node, or use "
+                                              "layout striped")
+        .with_subject(Subject::kOption, "nodes");
   }
-  if (options.layout == Layout::kReplicated &&
-      (options.extents > kReplicasMax || options.nodes.size() > kReplicasMax)) {
-    return Status(Code::kInvalidArgument,
-                  "an allocation has at most " + std::to_string(kReplicasMax) + " replicas");
+  if (options.layout == Layout::kReplicated && std::max<uint64_t>(options.extents, nodes) > kReplicasMax) {
+    return Status(Code::kInvalidArgument, std::to_string(std::max<uint64_t>(options.extents, nodes)) +
+                                              " replicas are asked for; at most " +
+                                              std::to_string(kReplicasMax) + " are possible");
   }
-  if (options.chunk_bytes % kChunkAlignment != 0) {
-    return Status(Code::kInvalidArgument, "chunk_bytes must be a multiple of 64")
-        .with_subject(Subject::kOption, "chunk_bytes");
-  }
+  if (options.chunk_bytes % kChunkAlignment != 0)
+    return bad_option("chunk_bytes", options.chunk_bytes, "; it must be a multiple of 64");
   if ((options.flags & kLocal) != 0 && (options.flags & kRemote) != 0) {
-    return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
+    return Status(Code::kInvalidArgument, "flags has LOCAL and REMOTE: give one of them, or none")
+        .with_subject(Subject::kOption, "flags");
   }
   if (!std::all_of(options.nodes.begin(), options.nodes.end(), is_utf8)) {
     return Status(Code::kInvalidArgument, "a name in `nodes` is not UTF-8")

@@ -16,7 +16,8 @@ constexpr uint64_t kWordBytes = sizeof(uint64_t);
 
 Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
   if (offset % 8 != 0) {
-    return Status(Code::kInvalidArgument, "the word's offset is not a multiple of 8")
+    return Status(Code::kInvalidArgument,
+                  "the word's offset is " + std::to_string(offset) + "; it must be a multiple of 8")
         .with_subject(Subject::kOption, "offset");
   }
   OCM_TRY(check_end(End{const_cast<Allocation*>(&allocation), offset, nullptr}, 8, write));

@@ -1,5 +1,6 @@
 // Making one allocation of several: their extents change hands, and nothing is copied.
 #include <algorithm>
+#include <iterator>
 
 #include "base/limits.h"
 #include "client/allocation.h"
@@ -11,27 +12,43 @@ namespace {
 /// What the daemon cannot see, and what is cheaper to refuse here.
 Status check_parts(const Session& session, std::span<Allocation* const> parts) {
   size_t extents = 0;
-  for (const Allocation* part : parts) {
-    if (part->session() != &session) return Status(Code::kInvalidArgument, "a part is of another session");
-    if (part->slab()) {
-      return Status(Code::kUnsupported, "a part is a piece of a slab: allocate it DEDICATED");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Allocation* part = parts[i];
+    const std::string which = "part " + std::to_string(i);  // counted from 0, as in the caller's array
+    if (part->session() != &session)
+      return Status(Code::kInvalidArgument, which + " is of another session: allocate all parts in one");
+    if (part->slab())
+      return Status(Code::kUnsupported, which + " is a piece of a slab: allocate it with DEDICATED");
+    if (part->published()) {
+      return Status(Code::kInvalidArgument,
+                    which + " is published as " + part->name()->name + ": join the parts before publishing");
     }
-    if (part->published()) return Status(Code::kInvalidArgument, "a part is published");
     const Layout layout = part->shape().layout;
-    if (layout != Layout::kSingle && layout != Layout::kReplicated)
-      return Status(Code::kUnsupported, "parts are single or replicated allocations");
-    if (part->replicated() != parts.front()->replicated())
-      return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
+    if (layout != Layout::kSingle && layout != Layout::kReplicated) {
+      return Status(Code::kUnsupported, which + " has layout " + layout_name(layout) +
+                                            ": join allocations of layout single or replicated");
+    }
+    if (part->replicated() != parts.front()->replicated()) {
+      return Status(Code::kInvalidArgument, which + (part->replicated() ? " is" : " is not") +
+                                                " replicated, unlike part 0: replicate all parts or none");
+    }
     extents += part->shape().extents;
   }
   if (extents > kSequenceExtentsMax) {
-    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kSequenceExtentsMax) +
-                                       " extents; " + std::to_string(extents) + " are given");
+    return Status(Code::kTooLarge, "the parts have " + std::to_string(extents) +
+                                       " extents; a sequence can have " +
+                                       std::to_string(kSequenceExtentsMax));
   }
-  std::vector<const Allocation*> sorted(parts.begin(), parts.end());
+  std::vector<std::pair<const Allocation*, size_t>> sorted;
+  for (size_t i = 0; i < parts.size(); ++i) sorted.emplace_back(parts[i], i);
   std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    return Status(Code::kInvalidArgument, "a part is given twice");
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
+                                        [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice != sorted.end()) {
+    return Status(Code::kInvalidArgument, "parts " + std::to_string(twice->second) + " and " +
+                                              std::to_string(std::next(twice)->second) +
+                                              " are the same allocation: give each once");
+  }
   return {};
 }
 
@@ -39,7 +56,8 @@ Status check_parts(const Session& session, std::span<Allocation* const> parts) {
 
 Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
   OCM_ASSERT(session_ == nullptr);
-  if (parts.empty()) return Status(Code::kInvalidArgument, "there is nothing to join");
+  if (parts.empty())
+    return Status(Code::kInvalidArgument, "no parts are given: join at least one allocation");
   OCM_TRY(check_parts(session, parts));
   // All that may fail comes before the daemon's answer: from then on the parts are no more.
   auto lease = std::make_unique<Lease>();

@@ -33,7 +33,9 @@ Status check_end(const End& end, uint64_t bytes, bool write) {
     return Status(Code::kPermission, "the allocation was attached for reading only");
   }
   if (write && end.allocation->read_only_layout()) {
-    return Status(Code::kUnsupported, "a sequence of replicated parts is written before it is joined");
+    return Status(Code::kUnsupported,
+                  "the allocation was joined of replicated parts, which makes it read-only: write the parts "
+                  "before they are joined");
   }
   return {};
 }

@@ -68,7 +68,8 @@ Result<ReleaseRequest> from_wire(const wire::ReleaseRequest& message) {
   const bool named = read_id(message.session_id(), out.session);
   const bool of_allocation = read_id(message.allocation_id(), out.allocation);
   if (message.address() == 0 && (!named || !of_allocation))
-    return Status(Code::kInvalidArgument, "a release names an extent, or an allocation of a session");
+    return Status(Code::kInvalidArgument,
+                  "the release names neither an extent nor an allocation of a session");
   out.extent = wire::id_of(message);
   (void)read_id(message.capability(), out.capability);
   out.more = wire::ids_in(message.more());
@@ -92,13 +93,15 @@ void to_wire(const HoldRequest& request, wire::HoldRequest& out) {
 Result<HoldRequest> from_wire(const wire::HoldRequest& message) {
   HoldRequest out;
   if (!read_id(message.session_id(), out.by.session) || !read_id(message.hold_id(), out.by.hold))
-    return Status(Code::kInvalidArgument, "a hold has an id and a session");
+    return Status(Code::kInvalidArgument, "the hold has no id or no session");
   if (message.end()) return out;
   if (!read_id(message.owner_incarnation(), out.by.incarnation) ||
       !check_node_name(message.owner_node()).is_ok())
-    return Status(Code::kInvalidArgument, "a hold names its session's daemon");
+    return Status(Code::kInvalidArgument, "the hold does not name the daemon of its session");
   if (static_cast<size_t>(message.extents_size()) > kSequenceExtentsMax)
-    return Status(Code::kTooLarge, "more extents than an allocation has");
+    return Status(Code::kTooLarge, "the hold names " + std::to_string(message.extents_size()) +
+                                       " extents; an allocation can have " +
+                                       std::to_string(kSequenceExtentsMax));
   out.by.node = message.owner_node();
   out.extents = wire::ids_in(message.extents());
   return out;

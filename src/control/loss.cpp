@@ -28,24 +28,28 @@ bool is_prefix(const std::vector<ExtentId>& shorter, const std::vector<ExtentId>
 
 Status check(const LossRequest& request) {
   const auto& part = request.part;
-  const auto bad = [](const char* why) { return Status(Code::kInvalidArgument, why); };
-  if (part.size() < 2 || part.size() > kReplicasMax) return bad("a part with replicas has 2 to 64 of them");
+  const auto bad = [](std::string why) { return Status(Code::kInvalidArgument, std::move(why)); };
+  if (part.size() < 2 || part.size() > kReplicasMax) {
+    return bad("the part has " + std::to_string(part.size()) + " replicas; allowed are 2 to " +
+               std::to_string(kReplicasMax));
+  }
   if (std::adjacent_find(part.begin(), part.end(), std::greater_equal<>()) != part.end())
-    return bad("the replicas of a part stand in ascending order, each once");
+    return bad("the part's replicas are not in ascending order, or one is named twice");
   const auto lives_beside = [&](const ExtentId& follows) {
     return !has(part, follows) && std::any_of(part.begin(), part.end(), [&](const ExtentId& id) {
       return id.address.partition() == follows.address.partition();
     });
   };
   if (!has(part, request.replica) && !lives_beside(request.replica))
-    return bad("the replica is not of the part, and none that follows it");
+    return bad("the replica is neither one of the part nor one that may follow it");
   if (request.ended && !lives_beside(*request.ended))
-    return bad("what follows a part lives where one of it did");
-  if (request.lost.size() >= part.size()) return bad("one replica of a part is never lost");
+    return bad("what is to follow the part is on a node that had no replica of it");
+  if (request.lost.size() >= part.size())
+    return bad("all replicas of the part are named as lost; one has to remain");
   for (size_t i = 0; i < request.lost.size(); ++i) {
     const auto seen = std::span(request.lost).first(i);
     if (!has(part, request.lost[i]) || has(seen, request.lost[i]))
-      return bad("a lost replica is one of the part, named once");
+      return bad("a replica named as lost is not one of the part, or is named twice");
   }
   return {};
 }
@@ -296,11 +300,14 @@ Result<LossAnswer> LossLedger::answer(uint64_t now_ns, const LossRequest& reques
   OCM_TRY_ASSIGN(Part * part, find_or_make(now_ns, request));
   const std::vector<ExtentId> known = ids_of(part->lost);
   if (!is_prefix(known, request.lost) && !is_prefix(request.lost, known))
-    return Status(Code::kInvalidArgument, "another replica was decided in that instance");
+    return Status(Code::kInvalidArgument,
+                  "the lost replicas of the request differ from those that were decided");
   const bool after_end = (request.ended && known.size() > request.lost.size()) ||
                          (part->ended && request.lost.size() > known.size()) ||
                          (request.ended && part->ended && *request.ended != *part->ended);
-  if (after_end) return Status(Code::kInvalidArgument, "another end was decided of the part");
+  if (after_end)
+    return Status(Code::kInvalidArgument,
+                  "the end of the part in the request differs from the one that was decided");
   learn(now_ns, *part, request.lost, request.ended);
   for (const ExtentId& id : request.over) leave(*part, id);
   OCM_DASSERT(part->lost.size() >= request.lost.size());

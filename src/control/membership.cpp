@@ -6,24 +6,41 @@
 namespace ocm::control {
 
 Status check_node_name(std::string_view name) {
-  bool good = !name.empty() && name.size() <= kNodeNameBytesMax;
-  for (const char c : name) {
-    good = good && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-                    c == '_' || c == '-');
+  const std::string use = ": use 1 to 63 letters, digits, '.', '_' and '-'";
+  static_assert(kNodeNameBytesMax == 63, "as the refusal says");
+  if (name.empty()) return Status(Code::kInvalidArgument, "the node name is empty" + use);
+  if (name.size() > kNodeNameBytesMax) {
+    return Status(Code::kInvalidArgument,
+                  "the node name has " + std::to_string(name.size()) + " bytes" + use);
   }
-  if (good) return {};
-  return Status(Code::kInvalidArgument, "a node name is 1 to 63 letters, digits, '.', '_' and '-'");
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+        c == '-')
+      continue;
+    const bool printable = c >= ' ' && c < 0x7f;  // anything else could disturb a terminal
+    return Status(
+        Code::kInvalidArgument,
+        "the node name contains " +
+            (printable ? std::string("'") + c + "'" : "an unsuitable byte at offset " + std::to_string(i)) +
+            use);
+  }
+  return {};
 }
 
 Status Membership::admit(const NodeInfo& told, uint64_t now_ns) const {
   OCM_TRY(check_node_name(told.name));
-  if (!told.incarnation) return Status(Code::kInvalidArgument, "an incarnation is 16 bytes");
+  if (!told.incarnation)
+    return Status(Code::kInvalidArgument, "node " + told.name + " gives no valid incarnation (16 bytes)");
   if (told.partition == 0 || told.partition > GlobalAddress::kPartitionMax) {
-    return Status(Code::kInvalidArgument, "a partition is 1 to 2^24 - 1");
+    return Status(Code::kInvalidArgument, "node " + told.name + " gives partition " +
+                                              std::to_string(told.partition) + "; allowed are 1 to " +
+                                              std::to_string(GlobalAddress::kPartitionMax));
   }
   if (told.pools.size() > kKindsMax || told.addresses.size() > 8 || told.control_address.size() > 255 ||
       told.http_address.size() > 255 || told.version.size() > 64 || told.host_id.size() > 128) {
-    return Status(Code::kInvalidArgument, "a field of the node's view is too long");
+    return Status(Code::kInvalidArgument,
+                  "what node " + told.name + " tells of itself has a field over its limit");
   }
   const uint64_t deadline_ms = options_.failure_deadline_ns / 1'000'000;
   if (told.failure_deadline_ms != 0 && told.failure_deadline_ms != deadline_ms) {

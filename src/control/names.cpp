@@ -108,7 +108,7 @@ Status Names::publish(Allocation allocation) {
 Status Names::take(Allocation allocation, bool reported) {
   OCM_TRY(check_name(allocation.name));
   if (!allocation.has_id() || allocation.extents.empty()) {
-    return Status(Code::kInvalidArgument, "an allocation to publish has an id and extents");
+    return Status(Code::kInvalidArgument, "the allocation to publish has no id or no extents");
   }
   OCM_TRY(check_parts(allocation));
   OCM_TRY(check_mode(allocation));

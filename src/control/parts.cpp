@@ -26,10 +26,12 @@ Status check_lengths(const Allocation& sequence) {
 
 Status check_joinable(const Allocation& part, bool replicas) {
   if (part.layout != Layout::kSingle && part.layout != Layout::kReplicated) {
-    return Status(Code::kUnsupported, "parts are single or replicated allocations");
+    return Status(Code::kUnsupported, std::string("a part has layout ") + layout_name(part.layout) +
+                                          ": join allocations of layout single or replicated");
   }
   if (has_replicas(part) != replicas) {
-    return Status(Code::kInvalidArgument, "either all parts are replicated or none is");
+    return Status(Code::kInvalidArgument,
+                  "some parts are replicated and others are not: replicate all or none");
   }
   return {};
 }
@@ -69,7 +71,7 @@ Status check_parts(const Allocation& allocation) {
   if (allocation.layout != Layout::kSequence) return {};
   if (allocation.extents.size() > kSequenceExtentsMax || allocation.homes.size() > kSequenceExtentsMax) {
     return Status(Code::kTooLarge,
-                  "a sequence has at most " + std::to_string(kSequenceExtentsMax) + " extents");
+                  "the sequence has more extents or nodes than " + std::to_string(kSequenceExtentsMax));
   }
   OCM_TRY(check_lengths(allocation));
   const uint32_t most = allocation.replicated_parts ? kReplicasMax : 1;
@@ -87,7 +89,8 @@ Status check_parts(const Allocation& allocation) {
 }
 
 Result<Allocation> join(std::span<const Allocation* const> parts) {
-  if (parts.empty()) return Status(Code::kInvalidArgument, "there is nothing to join");
+  if (parts.empty())
+    return Status(Code::kInvalidArgument, "no parts are given: join at least one allocation");
   const Allocation& first = *parts.front();
   Allocation out;
   out.kind = first.kind;
@@ -102,7 +105,11 @@ Result<Allocation> join(std::span<const Allocation* const> parts) {
     OCM_DASSERT(parts[i] != nullptr);
     const Allocation& part = *parts[i];
     OCM_TRY(check_joinable(part, out.replicated_parts));
-    if (part.kind != first.kind) return Status(Code::kUnsupported, "parts are of one kind of memory");
+    if (part.kind != first.kind) {
+      return Status(Code::kUnsupported, "part " + std::to_string(i) + " is of kind " + kind_name(part.kind) +
+                                            ", and part 0 of kind " + kind_name(first.kind) +
+                                            ": join parts of one kind");
+    }
     out.durable = out.durable && part.durable;
     if (__builtin_add_overflow(bytes, part.bytes_total, &bytes) || bytes > kAllocationBytesMax) {
       return Status(Code::kTooLarge, "the parts are longer together than an allocation can be");

@@ -44,14 +44,19 @@ Status check(const PlaceRequest& r) {
   if (static_cast<unsigned>(r.layout) > 2) return Status(Code::kInvalidArgument, "unknown layout");
   if (!is_fabric(static_cast<uint64_t>(r.fabric))) return Status(Code::kInvalidArgument, "unknown fabric");
   if (r.extents > kExtentsMax || r.nodes.size() > kExtentsMax) {
-    return Status(Code::kTooLarge, "an allocation has at most " + std::to_string(kExtentsMax) + " extents");
+    return Status(Code::kTooLarge, std::to_string(std::max<size_t>(r.extents, r.nodes.size())) +
+                                       " extents are asked for; an allocation can have " +
+                                       std::to_string(kExtentsMax));
   }
   if (r.chunk_bytes % kChunkBytesUnit != 0) {
-    return Status(Code::kInvalidArgument, "chunk_bytes is a multiple of 64")
+    return Status(Code::kInvalidArgument,
+                  "chunk_bytes is " + std::to_string(r.chunk_bytes) + "; it must be a multiple of 64")
         .with_subject(Subject::kOption, "chunk_bytes");
   }
   if (!r.nodes.empty() && r.extents != 0 && r.extents != r.nodes.size()) {
-    return Status(Code::kInvalidArgument, "extents is 0 or the count of the named nodes");
+    return Status(Code::kInvalidArgument,
+                  "extents is " + std::to_string(r.extents) + ", but " + std::to_string(r.nodes.size()) +
+                      " nodes are named; leave extents at 0, or give as many as nodes");
   }
   if ((r.flags & kFlagLocal) != 0 && (r.flags & kFlagRemote) != 0) {
     return Status(Code::kInvalidArgument, "LOCAL and REMOTE exclude each other");
@@ -224,7 +229,9 @@ Result<Plan> place_replicated(const PlaceRequest& r, std::span<const NodeRoom> r
 }
 
 Result<Plan> place_single(const PlaceRequest& r, std::span<const NodeRoom> rooms, Candidates candidates) {
-  if (r.extents > 1) return Status(Code::kInvalidArgument, "a single allocation has one extent");
+  if (r.extents > 1)
+    return Status(Code::kInvalidArgument, "layout is single, but extents is " + std::to_string(r.extents) +
+                                              "; leave extents at 0 or 1, or use layout striped");
   for (const size_t node : candidates.nodes) {
     if (candidates.take(node, r.bytes_total)) return Plan{Layout::kSingle, 0, {{node, r.bytes_total}}};
   }

@@ -101,9 +101,12 @@ Status Voter::accept(Proposal proposal) {
   if (made_.council.id == 0 || proposal.council != made_.council.id)
     return Status(Code::kPeerLost, "not this voter's council");
   OCM_TRY(check_next(proposal.next, made_.council.id));
-  if (proposal.ballot.round == 0) return Status(Code::kInvalidArgument, "an attempt has a round");
+  if (proposal.ballot.round == 0)
+    return Status(Code::kInvalidArgument, "the attempt has round 0; rounds begin at 1");
   if (!end_.accept(proposal.ballot, std::move(proposal.next)))
-    return Status(Code::kPeerLost, "a later attempt was promised");
+    return Status(Code::kPeerLost, "attempt " + std::to_string(proposal.ballot.round) +
+                                       " is too late: attempt " + std::to_string(end_.promised().round) +
+                                       " was promised");
   fault::reached(fault::State::kCouncilAccepted);
   return {};
 }

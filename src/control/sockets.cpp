@@ -68,7 +68,7 @@ Result<HostPort> HostPort::parse(const std::string& text) {
   HostPort out;
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos)
-    return Status(Code::kInvalidArgument, "an address is host:port, not " + text);
+    return Status(Code::kInvalidArgument, "'" + text + "' has no port: write host:port");
   out.host = text.substr(0, colon);
   out.port = text.substr(colon + 1);
   if (out.host.size() >= 2 && out.host.front() == '[' && out.host.back() == ']') {
@@ -77,8 +77,9 @@ Result<HostPort> HostPort::parse(const std::string& text) {
   const bool digits = !out.port.empty() && out.port.size() <= 5 &&
                       out.port.find_first_not_of("0123456789") == std::string::npos &&
                       std::stoul(out.port) <= 65535;
-  if (out.host.empty() || !digits)
-    return Status(Code::kInvalidArgument, "an address is host:port, not " + text);
+  if (out.host.empty()) return Status(Code::kInvalidArgument, "'" + text + "' has no host: write host:port");
+  if (!digits)
+    return Status(Code::kInvalidArgument, "'" + text + "' has no port from 0 to 65535 after its last ':'");
   return out;
 }
 

@@ -264,8 +264,8 @@ Task<Status> Allocator::free(std::shared_ptr<Session> session, AllocationId id, 
 
 Result<control::Allocation> Allocator::join(Session& session, std::vector<AllocationId> ids) {
   if (ids.size() > kSequenceExtentsMax) {
-    return Status(Code::kTooLarge, "a sequence has at most " + std::to_string(kSequenceExtentsMax) +
-                                       " extents; " + std::to_string(ids.size()) + " parts are given");
+    return Status(Code::kTooLarge, std::to_string(ids.size()) + " parts are given; a sequence can have " +
+                                       std::to_string(kSequenceExtentsMax));
   }
   std::set<AllocationId> seen;
   std::vector<const control::Allocation*> parts;

@@ -336,7 +336,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     }
     control::View view = control::from_wire(reply.value().cluster_view());
     if (heard_of_.is_former(view.run)) break;  // M3
-    quorum_.saw(control::from_wire(reply.value().cluster_view().council()));
+    quorum_.learn(control::from_wire(reply.value().cluster_view().council()));
     if (heard_of_.replied(sent_ns, view.run)) {
       log::info("joined", {{"coordinator", view.coordinator}, {"nodes", view.nodes.size()}});
       send_names_ = more = true;

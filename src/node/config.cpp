@@ -367,7 +367,8 @@ Status add_user_limit(const std::string& text, Config& config) {
   const auto uid = parse_uid(text.substr(0, equals));
   const auto bytes = parse_bytes(equals == std::string::npos ? std::string() : text.substr(equals + 1));
   if (!uid.is_ok() || !bytes.is_ok()) {
-    return Status(Code::kInvalidArgument, "a user's limit is UID=BYTES, such as 1000=4GiB, not " + text);
+    return Status(Code::kInvalidArgument,
+                  "'" + text + "' is not a user's limit: write UID=BYTES, such as 1000=4GiB");
   }
   config.user_bytes_by_uid[uid.value()] = bytes.value();
   return {};
@@ -425,7 +426,10 @@ Status Config::check() const {
   }
   if (embedded) return {};
   if (run_dir.empty() || run_dir.size() > 90) {
-    return Status(Code::kInvalidArgument, "[node] run_dir has 1 to 90 characters (a socket path is short)");
+    return Status(Code::kInvalidArgument,
+                  "[node] run_dir has " + std::to_string(run_dir.size()) +
+                      " bytes; allowed are 1 to 90, because the path of a socket in it "
+                      "is limited");
   }
   OCM_TRY(check_address("[node] control_listen", control_listen, *this, true));
   OCM_TRY(check_address("[node] data_listen", data_listen, *this, true));
@@ -433,7 +437,8 @@ Status Config::check() const {
   OCM_TRY(check_reachable("[node] data_listen", data_listen, *this));
   if (!advertise.empty() &&
       (control::is_wildcard(advertise) || advertise.find_first_of("/ ") != advertise.npos)) {
-    return Status(Code::kInvalidArgument, "[node] advertise is a host without a port, not " + advertise);
+    return Status(Code::kInvalidArgument,
+                  "[node] advertise is '" + advertise + "'; give a host name or address without a port");
   }
   if (!http_listen.empty()) OCM_TRY(check_address("[node] http_listen", http_listen, *this, false));
   if (!coordinator.empty()) OCM_TRY(check_address("[cluster] coordinator", coordinator, *this, true));

@@ -72,7 +72,8 @@ control::NameList Coordinator::list_names(uint32_t uid) const { return names_now
 
 Task<Reply> Coordinator::attach(wire::AttachRequest request) {
   if (request.access() != 1 && request.access() != 3)
-    co_return Status(Code::kInvalidArgument, "unknown access");
+    co_return Status(Code::kInvalidArgument, "access " + std::to_string(request.access()) +
+                                                 " is unknown; it is 1 (read) or 3 (read and write)");
   co_await wait_until_published(request.name());
   auto found = names_.attach(request.name(), static_cast<Access>(request.access()), request.uid());
   if (!found.is_ok()) co_return found.status();
@@ -181,7 +182,7 @@ void Coordinator::take_over(const control::View& before, const std::string& form
 Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   if (is_about_names(request)) co_await wait_for_names(std::move(asker));
   switch (request.body_case()) {
-    case wire::Envelope::kHeartbeat: co_return heard(request.heartbeat());
+    case wire::Envelope::kHeartbeat: co_return on_heartbeat(request.heartbeat());
     case wire::Envelope::kPublish: co_return co_await publish(control::from_wire(request.publish()));
     case wire::Envelope::kNameRemove:
       co_return co_await remove_name(std::move(*request.mutable_name_remove()));
@@ -204,7 +205,7 @@ Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
   }
 }
 
-Reply Coordinator::heard(const wire::Heartbeat& beat) {
+Reply Coordinator::on_heartbeat(const wire::Heartbeat& beat) {
   ++core_.metrics.heartbeats_received;
   const uint64_t now = core_.now_ns();
   // This node is heard by look() alone.

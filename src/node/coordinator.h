@@ -95,7 +95,7 @@ class Coordinator {
   control::Task<control::Reply> answer_now(wire::Envelope request, std::string asker);
   /// Errors: kNoCoordinator (it is not this one any more), and those of Homes::ask().
   control::Task<Status> tell_home(std::string node, wire::Envelope message, uint64_t deadline_ns = 0);
-  control::Reply heard(const wire::Heartbeat& beat);
+  control::Reply on_heartbeat(const wire::Heartbeat& beat);
   /// view(), without a copy of it for each heartbeat.
   void tell_view(wire::ClusterView& out) const;
   /// What is asked about names of a new run waits until `asker` has reported and all that it and others knew, but never

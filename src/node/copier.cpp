@@ -26,7 +26,7 @@ bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
 
 Status plain_extent(const wire::ExtentDescriptor& from, wire::ExtentDescriptor& out) {
   if (from.capability().size() != sizeof(Capability))
-    return Status(Code::kInvalidArgument, "a capability is 16 bytes");
+    return Status(Code::kInvalidArgument, "the copy's capability does not have 16 bytes");
   OCM_TRY(control::check_node_name(from.node()));
   out.set_address(from.address());
   out.set_generation(from.generation());

@@ -26,7 +26,7 @@ Task<Status> Holds::begin(std::shared_ptr<Session> session, control::HoldId id,
   for (const auto& [node, request] : requests) asked.insert(request.extents.begin(), request.extents.end());
   std::vector<Task<void>> tasks;
   for (auto& [node, request] : requests)
-    tasks.push_back(begin_at(session, node, std::move(request), answers));
+    tasks.push_back(request_hold(session, node, std::move(request), answers));
   co_await core_.env.join(std::move(tasks));
   // A replica that is not held may go: its part has others, which are held, not only to be told.
   std::set<uint32_t> missed;  // parts
@@ -133,8 +133,8 @@ void Holds::begin_later(const std::shared_ptr<Session>& session, control::HoldId
   homes_.tell_in_turn(session->id, node, {homes_.run_of(node), std::move(message), wanted});
 }
 
-Task<void> Holds::begin_at(std::shared_ptr<Session> session, std::string node, control::HoldRequest request,
-                           Answers& out) {
+Task<void> Holds::request_hold(std::shared_ptr<Session> session, std::string node,
+                               control::HoldRequest request, Answers& out) {
   session->holds[request.by.hold].insert(node);
   Status held(Code::kCancelled);
   if (session->ended) {  // its homes were told already

@@ -48,8 +48,8 @@ class Holds {
   Requests requests_of(const Session& session, control::HoldId id,
                        const control::Allocation& allocation) const;
   bool seems_dead(const std::string& node) const;
-  control::Task<void> begin_at(std::shared_ptr<Session> session, std::string node,
-                               control::HoldRequest request, Answers& out);
+  control::Task<void> request_hold(std::shared_ptr<Session> session, std::string node,
+                                   control::HoldRequest request, Answers& out);
   /// Without extents.
   control::HoldRequest request_of(const Session& session, control::HoldId id) const;
   /// What a node is asked for, by the session's record; none: nothing.

@@ -40,7 +40,8 @@ Status Home::check_reserve(const control::ReserveRequest& r) const {
   }
   if (r.bytes_total == 0) return Status(Code::kInvalidArgument, "bytes is 0; it must be at least 1");
   if (r.bytes_total > GlobalAddress::kOffsetMask) {
-    return Status(Code::kTooLarge, "an extent is at most " + format_bytes(GlobalAddress::kOffsetMask));
+    return Status(Code::kTooLarge, "an extent of " + format_bytes(r.bytes_total) + " is asked for; at most " +
+                                       format_bytes(GlobalAddress::kOffsetMask) + " fit into one");
   }
   if (!table_->has(r.kind)) {
     return Status::of_node(Code::kUnsupported, core_.name, " offers no such kind");
@@ -139,7 +140,8 @@ control::Task<Home::Made> Home::make_extent(const Making& making, uint64_t bytes
   // As long as who asks waits at most.
   const uint64_t give_up_ns = core_.now_ns() + 2 * core_.config.failure_deadline_ns();
   const control::Turns::Turn turn = co_await populating_.take(making.uid, give_up_ns);
-  if (making.cancelled || !turn) co_return Status(Code::kCancelled, "who asked for it waits no more");
+  if (making.cancelled || !turn)
+    co_return Status(Code::kCancelled, "the request was cancelled before its memory was ready");
   std::function<Made()> work = [this, bytes, kind, options] {
     return table_->try_create(bytes, kind, options);
   };

@@ -64,12 +64,14 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
                                          std::to_string(wire::kControlVersion));
     }
     OCM_TRY(control::check_node_name(hello.node()));
-    if (hello.nonce().size() != kNonceBytes) return Status(Code::kProtocol, "a nonce is 16 bytes");
+    if (hello.nonce().size() != kNonceBytes)
+      return Status(Code::kProtocol, "the nonce has " + std::to_string(hello.nonce().size()) +
+                                         " bytes instead of " + std::to_string(kNonceBytes));
     const auto is_end = [](const std::string& text) {
       return text.size() <= 300 && text.find(' ') == std::string::npos;
     };
     if (!is_end(hello.dialed()) || !is_end(hello.end()))
-      return Status(Code::kProtocol, "an address is host:port");
+      return Status(Code::kProtocol, "an address in the hello is not host:port");
     OCM_TRY(check_certificate(connection, hello.node(), os::peer_host(connection.fd())));
     OCM_TRY(check_dialed(core, connection, hello));
     binding_ = binding_of(connection, hello);

@@ -191,7 +191,7 @@ void Quorum::found_first() {
 void Quorum::told_of(const control::Council& council) {
   if (!control::is_council(council)) return;
   if (was_alone(council) && fault::at(fault::Point::kLoneFoundsAtOnce)) found_first();
-  saw(council);
+  learn(council);
 }
 
 bool Quorum::was_alone(const control::Council& council) const {
@@ -389,7 +389,7 @@ bool Quorum::come_to(const control::Council& council) {
   return true;
 }
 
-void Quorum::saw(const control::Council& council) {
+void Quorum::learn(const control::Council& council) {
   if (council.id != 0 && !control::is_council(council)) return;
   if (is_dead(council)) {
     // Of two on one chain each continues the other.
@@ -579,7 +579,7 @@ Task<void> Quorum::convene(std::vector<control::VoterInfo> nodes, std::set<std::
   const control::Council& mine = convener_->has_chosen() ? convener_->chosen().council : convener_->council();
   if (!core_.passes_on() && presence_.is_over(mine)) found_anew(mine);  // else P3
   convener_->drop_foreign([this](const control::Council& council) { return cannot_be_sealed(council); });
-  saw(convener_->council());  // this node's home may be of the council before
+  learn(convener_->council());  // this node's home may be of the council before
   if (convener_->has_chosen()) {
     co_await install();
   } else if (in_touch || sealing_ || fault::at(fault::Point::kShrinksAlone)) {

@@ -87,7 +87,7 @@ class Quorum {
   void enter(PeerHandlers& handlers);
 
   /// A council that came with a view.
-  void saw(const control::Council& council);
+  void learn(const control::Council& council);
   const control::Voter& voter() const { return *voter_; }
   const control::LeaseHolder& holder() const { return holder_; }
   /// For heartbeats and views: the newest that this node knows.

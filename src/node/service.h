@@ -63,11 +63,12 @@ class Service {
   control::Task<control::Reply> publish(std::shared_ptr<Session> session, wire::PublishRequest request);
   control::Task<control::Reply> attach(std::shared_ptr<Session> session, wire::AttachRequest request);
   control::Task<control::Reply> remove_name(std::shared_ptr<Session> session, wire::Envelope request);
-  /// What was asked without an answer may have been executed: the coordinator knows when it is asked again. It is
-  /// asked again once at least. Errors: kNoCoordinator, and the coordinator's.
-  /// Of the coordinator, in turns. Errors: kQueueFull (it did not come to its turn in time), and the coordinator's.
+  /// Asks the coordinator; the requests of one user take turns. Errors: kQueueFull (its turn did not come in time), and the
+  /// coordinator's.
   control::Task<Result<wire::Envelope>> ask_of_names(std::shared_ptr<Session> session,
                                                      wire::Envelope request);
+  /// The same, repeated until there is an answer, at least once more: a request without an answer may have been executed,
+  /// and the coordinator says so when it is asked again. Errors: as above, kNoCoordinator.
   control::Task<Result<wire::Envelope>> ask_until_answered(std::shared_ptr<Session> session,
                                                            wire::Envelope request,
                                                            bool* unanswered = nullptr);

@@ -17,9 +17,12 @@ using control::Task;
 namespace {
 
 Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memory::Entries kinds) {
-  if (!is_kind(r.kind())) return Status(Code::kInvalidArgument, "unknown kind");
-  if (r.layout() > 2) return Status(Code::kInvalidArgument, "unknown layout");
-  if (!is_fabric(r.fabric())) return Status(Code::kInvalidArgument, "unknown fabric");
+  if (!is_kind(r.kind()))
+    return Status(Code::kInvalidArgument, "kind " + std::to_string(r.kind()) + " is unknown");
+  if (r.layout() > 2)
+    return Status(Code::kInvalidArgument, "layout " + std::to_string(r.layout()) + " is unknown");
+  if (!is_fabric(r.fabric()))
+    return Status(Code::kInvalidArgument, "fabric " + std::to_string(r.fabric()) + " is unknown");
   control::PlaceRequest out;
   out.bytes_total = r.bytes_total();
   out.kind = static_cast<Kind>(r.kind());
@@ -58,7 +61,9 @@ void Service::enter_programs() {
   });
   on.on_now(Body::kOpenExtent, [this](const Asker&, const wire::Envelope& request) -> Reply {
     const wire::OpenExtentRequest& asked = request.open_extent();
-    if (asked.access() != 1 && asked.access() != 3) return Status(Code::kInvalidArgument, "unknown access");
+    if (asked.access() != 1 && asked.access() != 3)
+      return Status(Code::kInvalidArgument, "access " + std::to_string(asked.access()) +
+                                                " is unknown; it is 1 (read) or 3 (read and write)");
     ExtentDescriptor extent;
     extent.id = id_of(asked);
     (void)read_id(asked.capability(), extent.capability);

@@ -85,12 +85,12 @@ Status Sessions::restore_one(Session& session, const wire::SessionRestore::Shown
   control::Allocation allocation = std::move(read).value();
   const AllocationId id = allocation.id;
   if (static_cast<size_t>(shown.holds_size()) + static_cast<size_t>(shown.freed_size()) > shown.handles())
-    return Status(Code::kInvalidArgument, "more holds than handles");
+    return Status(Code::kInvalidArgument, "the session shows more holds than it has handles");
   const auto is_hold = [](const std::string& field) {
     return field.empty() || field.size() == sizeof(AllocationId);
   };
   if (!std::all_of(shown.freed().begin(), shown.freed().end(), is_hold))
-    return Status(Code::kInvalidArgument, "what was freed is no hold");
+    return Status(Code::kInvalidArgument, "the id of a hold that was freed is malformed");
   // A resumption that was given up showed them before.
   const auto freed_before = session.freed.find(id);
   const size_t shown_before = freed_before == session.freed.end() ? 0 : freed_before->second.size();

@@ -37,18 +37,22 @@ Status read_options(const ocm_table_options* given, ocm_table_options& options) 
   static_assert(
       kFlags == OCM_TABLE_COMPACT + OCM_TABLE_REPLACE + OCM_TABLE_REMOTE + OCM_TABLE_PACK + OCM_TABLE_DURABLE,
       "each flag is a bit of its own");
-  static_assert(kReplicasMax == 64, "as the refusal says");
   options = OCM_TABLE_OPTIONS_INIT;
   if (given != nullptr) OCM_TRY(capi::read_sized(*given, options));
   if (capi::number_in(options.placement) > OCM_TABLE_BY_DEFAULT)
-    return Status(Code::kInvalidArgument, "an unknown placement");
-  if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_TABLE_ flag");
+    return capi::unknown_value("placement", capi::number_in(options.placement), "ocm_table_placement");
+  if ((options.flags & ~kFlags) != 0) return capi::unknown_flags(options.flags & ~kFlags, "OCM_TABLE_");
   if (options.nodes_count > 0 && options.nodes == nullptr)
     return Status(Code::kInvalidArgument, "`nodes` is null");
   if ((options.mode & ~0666u) != 0) return Status(Code::kInvalidArgument, "`mode` has bits other than 0666");
   if (options.kind != -1 && (options.kind < 0 || !is_kind(static_cast<uint32_t>(options.kind))))
-    return Status(Code::kInvalidArgument, "an unknown `kind`: -1 or an ocm_kind");
-  if (options.replicas > 64) return Status(Code::kInvalidArgument, "at most 64 replicas");
+    return Status(Code::kInvalidArgument, "`kind` is " + std::to_string(options.kind) +
+                                              ", which is neither -1 nor a value of ocm_kind")
+        .with_subject(Subject::kOption, "kind");
+  if (options.replicas > kReplicasMax)
+    return Status(Code::kInvalidArgument, "`replicas` is " + std::to_string(options.replicas) + "; at most " +
+                                              std::to_string(kReplicasMax) + " are possible")
+        .with_subject(Subject::kOption, "replicas");
   return {};
 }
 
@@ -99,9 +103,11 @@ uint64_t stored_bytes(const Table& table) {
 
 Status query_chunk(const Table& table, uint32_t group, uint32_t column, ocm_table_chunk& out) {
   if (group >= table.groups().size() || column >= table.schema().children.size()) {
-    return Status(Code::kOutOfRange, "the table has " + std::to_string(table.groups().size()) +
-                                         " row groups and " + std::to_string(table.schema().children.size()) +
-                                         " columns");
+    return Status(Code::kOutOfRange, "row group " + std::to_string(group) + " and column " +
+                                         std::to_string(column) + " are asked for; the table has " +
+                                         std::to_string(table.groups().size()) + " row groups and " +
+                                         std::to_string(table.schema().children.size()) +
+                                         " columns, counted from 0");
   }
   const GroupPlace& place = table.groups()[group];
   const Segment& segment = table.segment_of(place);

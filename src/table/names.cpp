@@ -30,7 +30,9 @@ Status check_table_name(const char* name) {
   if (name == nullptr) return Status(Code::kInvalidArgument, "`name` is null");
   const std::string_view text = name;
   if (text.size() > kTableNameBytesMax)
-    return Status(Code::kTooLarge, "a table's name has at most 200 bytes");
+    return Status(Code::kTooLarge, "the table's name has " + std::to_string(text.size()) +
+                                       " bytes; at most " + std::to_string(kTableNameBytesMax) +
+                                       " are allowed");
   OCM_TRY(check_name(text));
   if (text.find('~') != text.npos)
     return Status(Code::kInvalidArgument, "the table's name contains '~', which is reserved");

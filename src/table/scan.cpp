@@ -7,6 +7,7 @@
 #include <deque>
 #include <thread>
 
+#include "capi/call.h"
 #include "capi/failure.h"
 #include "table/fork.h"
 
@@ -317,7 +318,7 @@ Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) 
   constexpr uint32_t kFlags = OCM_SCAN_CACHE | OCM_SCAN_VALIDATE | OCM_SCAN_MOVE;
   static_assert(kFlags == OCM_SCAN_CACHE + OCM_SCAN_VALIDATE + OCM_SCAN_MOVE,
                 "each flag is a bit of its own");
-  if ((options.flags & ~kFlags) != 0) return Status(Code::kInvalidArgument, "an unknown OCM_SCAN_ flag");
+  if ((options.flags & ~kFlags) != 0) return capi::unknown_flags(options.flags & ~kFlags, "OCM_SCAN_");
   ScanPlan plan;
   plan.prefetch_groups = options.prefetch_groups != 0 ? options.prefetch_groups : kPrefetchGroups;
   plan.flags = options.flags;
@@ -332,7 +333,8 @@ Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) 
   }
   for (const uint32_t column : plan.columns) {
     if (column >= columns)
-      return Status(Code::kOutOfRange, "the table has " + std::to_string(columns) + " columns");
+      return Status(Code::kOutOfRange, "column " + std::to_string(column) + " is asked for; the table has " +
+                                           std::to_string(columns) + ", counted from 0");
   }
   plan.batch_rows = options.batch_rows;
   if (plan.batch_rows == 0) plan.batch_rows = widens(table, plan.columns) ? kWidenedBatchRows : kBatchRows;
@@ -343,9 +345,13 @@ Result<ScanPlan> plan_scan(const Table& table, const ocm_scan_options& options) 
   plan.groups.assign(options.groups, options.groups + options.groups_count);
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     if (plan.groups[i] >= groups)
-      return Status(Code::kOutOfRange, "the table has " + std::to_string(groups) + " row groups");
+      return Status(Code::kOutOfRange, "row group " + std::to_string(plan.groups[i]) +
+                                           " is asked for; the table has " + std::to_string(groups) +
+                                           ", counted from 0");
     if (i > 0 && plan.groups[i] <= plan.groups[i - 1])
-      return Status(Code::kInvalidArgument, "row groups are given in ascending order, each once");
+      return Status(Code::kInvalidArgument, "row group " + std::to_string(plan.groups[i]) +
+                                                " is given after " + std::to_string(plan.groups[i - 1]) +
+                                                ": give row groups in ascending order, each once");
   }
   return plan;
 }

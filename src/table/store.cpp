@@ -39,7 +39,9 @@ Status publish_first(ocm_session* session, const std::string& name, const Alloca
     const Status removed = remove_table(session, name).name;
     if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
   }
-  return Status(Code::kExists, "the name is taken again and again");
+  return Status(Code::kExists, "another program took the name each of the " +
+                                   std::to_string(kPublishTriesMax) +
+                                   " times that its table was removed: replace it when no other does");
 }
 
 /// The number after the last appended segment's.
@@ -89,7 +91,8 @@ Result<std::string> publish_appended(ocm_session* session, const std::string& na
     if (status.is_ok()) return published;
     if (status.code() != Code::kExists) return status;
   }
-  return Status(Code::kExists, "others append faster: try again")
+  return Status(Code::kExists,
+                "other programs appended first, " + std::to_string(kPublishTriesMax) + " times: try again")
       .with_subject(Subject::kSegment, segment_name(name, {table, number}));
 }
 

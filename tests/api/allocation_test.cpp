@@ -31,7 +31,7 @@ TEST_F(Allocation, MoreReplicasThanAnOperationFollowsAreRefused) {
   options.extents = 65;
   ocm_allocation* allocation = nullptr;
   EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(ocm_last_error()).find("64 replicas"), std::string::npos);
+  EXPECT_STREQ(ocm_last_error(), "65 replicas are asked for; at most 64 are possible");
 }
 
 TEST_F(Allocation, NumbersThatNeverWereHandlesAreInvalid) {
@@ -49,6 +49,16 @@ TEST_F(Allocation, UnknownOptionsAreRefused) {
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = static_cast<ocm_kind>(9);
   EXPECT_EQ(ocm_allocation_create(session, 64, &options, &allocation), OCM_INVALID_ARGUMENT);
+  EXPECT_STREQ(ocm_last_error(), "`kind` is 9, which is not a value of ocm_kind");
+  options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.layout = OCM_LAYOUT_SEQUENCE;
+  EXPECT_EQ(ocm_allocation_create(session, 64, &options, &allocation), OCM_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ocm_last_error()).find("ocm_allocation_join"), std::string::npos);
+  options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.extents = 3;
+  EXPECT_EQ(ocm_allocation_create(session, 64, &options, &allocation), OCM_INVALID_ARGUMENT);
+  EXPECT_STREQ(ocm_last_error(),
+               "extents is 3, but layout is single: leave extents at 0 or 1, or use layout striped");
   options = OCM_ALLOCATION_OPTIONS_INIT;
   options.flags = 1u << 30;
   EXPECT_EQ(ocm_allocation_create(session, 64, &options, &allocation), OCM_INVALID_ARGUMENT);
@@ -59,6 +69,7 @@ TEST_F(Allocation, UnknownOptionsAreRefused) {
   options.layout = OCM_LAYOUT_STRIPED;
   options.chunk_bytes = 100;
   EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_INVALID_ARGUMENT);
+  EXPECT_STREQ(ocm_last_error(), "chunk_bytes is 100; it must be a multiple of 64");
   options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = OCM_KIND_GPU;
   EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_UNSUPPORTED);

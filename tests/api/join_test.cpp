@@ -168,7 +168,9 @@ TEST_F(Join, RefusedPartsAreAsTheyWere) {
   EXPECT_EQ(ocm_allocation_join(session, &one, 1, nullptr), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(status_of({one, nullptr}), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(status_of({one, other, one}), OCM_INVALID_ARGUMENT);
+  EXPECT_STREQ(ocm_last_error(), "parts 0 and 2 are the same allocation: give each once");
   EXPECT_EQ(status_of({one, named}), OCM_INVALID_ARGUMENT);
+  EXPECT_STREQ(ocm_last_error(), "part 1 is published as named: join the parts before publishing");
   EXPECT_EQ(status_of({one, replicated}), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(status_of({one, small}), OCM_UNSUPPORTED);
   EXPECT_EQ(status_of({one, striped}), OCM_UNSUPPORTED);

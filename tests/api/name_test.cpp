@@ -84,6 +84,7 @@ TEST_F(Name, BadNamesAreRefused) {
   EXPECT_EQ(ocm_publish(mine, "\xC0\x80", 0), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(ocm_publish(mine, nullptr, 0), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(ocm_publish(mine, std::string(256, 'x').c_str(), 0), OCM_TOO_LARGE);
+  EXPECT_STREQ(ocm_last_error(), "the name has 256 bytes; at most 255 are allowed");
   EXPECT_EQ(ocm_publish(mine, "m", 01777), OCM_INVALID_ARGUMENT);
   EXPECT_OK(ocm_publish(mine, std::string(255, 'x').c_str(), 0));
   ocm_allocation* none = nullptr;

@@ -30,7 +30,7 @@ def pattern(seed: int, count: int) -> bytes:
     return random.Random(seed).randbytes(count)
 
 
-objects = {}
+objects: dict = {}
 
 
 def run(command: dict):

@@ -36,16 +36,23 @@ def shared(tmp_path_factory):
     cluster.close()
 
 
+class Clusters:
+    """Makes clusters, each in a folder of its own."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.made: list[Cluster] = []
+
+    def __call__(self, **kwargs) -> Cluster:
+        self.made.append(Cluster(self.folder / f"cluster{len(self.made)}", **kwargs))
+        return self.made[-1]
+
+
 @pytest.fixture
 def make_cluster(tmp_path):
-    made = []
-
-    def make(**kwargs) -> Cluster:
-        made.append(Cluster(tmp_path / f"cluster{len(made)}", **kwargs))
-        return made[-1]
-    make.made = made
+    make = Clusters(tmp_path)
     yield make
-    for cluster in made:
+    for cluster in make.made:
         cluster.close()
 
 

@@ -185,9 +185,9 @@ class Handle:
         return self.program.send(self.command(method, *args, **kwargs))
 
     def command(self, method: str, *args, **kwargs) -> dict:
-        args = [{"hex": a.hex()} if isinstance(a, bytes) else {"object": a.name} if isinstance(a, Handle) else a
+        sent = [{"hex": a.hex()} if isinstance(a, bytes) else {"object": a.name} if isinstance(a, Handle) else a
                 for a in args]
-        return {"do": "call", "on": self.name, "method": method, "args": args, "kwargs": kwargs}
+        return {"do": "call", "on": self.name, "method": method, "args": sent, "kwargs": kwargs}
 
     def fill(self, offset: int, seed: int, count: int):
         """Puts `count` bytes that follow from `seed`."""
@@ -212,7 +212,7 @@ class Node:
         self.run_dir = cluster.directory / self.machine
         self.run_dir.mkdir(exist_ok=True)
         self.log_path = cluster.directory / f"{self.machine}.log"
-        self.process = None
+        self.process: subprocess.Popen | None = None
 
     @property
     def socket_path(self) -> pathlib.Path:
@@ -333,7 +333,7 @@ class Cluster:
         self.token_file.write_text(os.urandom(32).hex())
         self.nodes: list[Node] = []
         self.programs: list[Program] = []
-        self.switch = None
+        self.switch: str | None = None
         if namespaces:
             self._make_network(names)
         else:

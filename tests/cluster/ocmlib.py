@@ -76,6 +76,14 @@ class NodeInfo(c.Structure):
                 ("heartbeat_age_ns", c.c_uint64)]
 
 
+class Place(c.Structure):
+    _fields_ = [("allocation", c.c_void_p), ("offset", c.c_uint64), ("pointer", c.c_void_p)]
+
+
+class Segment(c.Structure):
+    _fields_ = [("offset", c.c_uint64), ("pointer", c.c_void_p), ("bytes", c.c_uint64)]
+
+
 LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
 DEDICATED, ZERO, POPULATE, HUGEPAGES, LOCAL, REMOTE, CHECKSUM = (1 << i for i in range(7))
@@ -124,14 +132,6 @@ def lib():
         _lib.ocm_atomic_compare_swap.argtypes = [p, u64, u64, u64, p]
         _lib.ocm_put_notify.argtypes = [p, u64, p, u64, u64, u64]
         _lib.ocm_wait_at_least.argtypes = [p, u64, u64, u64, p]
-
-        class Place(c.Structure):
-            _fields_ = [("allocation", p), ("offset", u64), ("pointer", p)]
-        _lib.Place = Place
-
-        class Segment(c.Structure):
-            _fields_ = [("offset", u64), ("pointer", p), ("bytes", u64)]
-        _lib.Segment = Segment
         _lib.ocm_putv_start.argtypes = [p, p, c.c_size_t, p]
         _lib.ocm_place_copy.argtypes = [Place, Place, u64]
     return _lib
@@ -219,7 +219,7 @@ class Allocation:
     def long_and_then(self, count: int, each: int, by: "Allocation") -> bytes:
         """Starts a put of more segments than are sent at once, and gets the last one behind it, by that handle."""
         data = c.create_string_buffer(b"".join(bytes([1 + i % 250]) * each for i in range(count)), count * each)
-        segments = (lib().Segment * count)(*[(i * each, c.addressof(data) + i * each, each) for i in range(count)])
+        segments = (Segment * count)(*[Segment(i * each, c.addressof(data) + i * each, each) for i in range(count)])
         op = c.c_void_p()
         check(lib().ocm_putv_start(self.handle, segments, count, c.byref(op)))
         last = by.get((count - 1) * each, each)
@@ -229,7 +229,7 @@ class Allocation:
     def fence_behind(self, count: int, each: int, by: "Allocation") -> bool:
         """Starts a long put and fences by that handle: is it complete?"""
         data = c.create_string_buffer(count * each)
-        segments = (lib().Segment * count)(*[(i * each, c.addressof(data) + i * each, each) for i in range(count)])
+        segments = (Segment * count)(*[Segment(i * each, c.addressof(data) + i * each, each) for i in range(count)])
         op = c.c_void_p()
         check(lib().ocm_putv_start(self.handle, segments, count, c.byref(op)))
         check(lib().ocm_fence(by.handle))
@@ -239,9 +239,9 @@ class Allocation:
 
     def copy_and_then(self, source: "Allocation", count: int, put: bytes, by: "Allocation") -> bytes:
         """What is there when a copy into it was started and a put of its last bytes behind it, by that handle."""
-        op, place = c.c_void_p(), lib().Place
-        target, source = (place(one.handle, 0, None) for one in (self, source))
-        check(lib().ocm_place_copy_start(target, source, c.c_uint64(count), c.byref(op)))
+        op = c.c_void_p()
+        ends = [Place(one.handle, 0, None) for one in (self, source)]
+        check(lib().ocm_place_copy_start(*ends, c.c_uint64(count), c.byref(op)))
         by.put(count - len(put), put)
         check(lib().ocm_op_wait(op, 2, 0))
         return self.get(count - len(put), len(put))
@@ -249,7 +249,8 @@ class Allocation:
     def prepare_same_bytes(self, count: int, each: int):
         """That many segments which all go to the first bytes."""
         self.buffer = c.create_string_buffer(b"".join(bytes([1 + i % 250]) * each for i in range(count)), count * each)
-        self.segments = (lib().Segment * count)(*[(0, c.addressof(self.buffer) + i * each, each) for i in range(count)])
+        self.segments = (Segment * count)(*[Segment(0, c.addressof(self.buffer) + i * each, each)
+                                            for i in range(count)])
 
     def start_segments(self):
         self.op = c.c_void_p()
@@ -300,8 +301,7 @@ class Allocation:
             check(lib().ocm_get(self.handle, offset, address, count))
 
     def copy_from(self, offset: int, source: "Allocation", source_offset: int, count: int):
-        place = lib().Place
-        check(lib().ocm_place_copy(place(self.handle, offset, None), place(source.handle, source_offset, None), count))
+        check(lib().ocm_place_copy(Place(self.handle, offset, None), Place(source.handle, source_offset, None), count))
 
     def load(self, offset: int, count: int) -> bytes:
         """Through a pointer."""
@@ -361,7 +361,8 @@ class Session:
     def __init__(self, socket_path: str, deadline_s: float = 0):
         options = SessionOptions(size=c.sizeof(SessionOptions), socket_path=socket_path.encode(),
                                  deadline_ns=int(deadline_s * 1e9))
-        self.handle, self.many = c.c_void_p(), {}
+        self.handle = c.c_void_p()
+        self.many: dict = {}
         check(lib().ocm_session_open(c.byref(options), c.byref(self.handle)))
 
     def alloc(self, count: int, layout: str = "single", nodes=(), extents: int = 0, chunk: int = 0, flags: int = 0,
@@ -389,10 +390,10 @@ class Session:
 
     def copy_many(self, target: str, source: str, count: int):
         """Starts a copy for each pair."""
-        self.started, place = self.many[target], lib().Place
+        self.started = self.many[target]
         for to, of in zip(self.started, self.many[source]):
             to.op = c.c_void_p()
-            check(lib().ocm_place_copy_start(place(to.handle, 0, None), place(of.handle, 0, None), c.c_uint64(count),
+            check(lib().ocm_place_copy_start(Place(to.handle, 0, None), Place(of.handle, 0, None), c.c_uint64(count),
                                              c.byref(to.op)))
 
     def end_many(self) -> dict:

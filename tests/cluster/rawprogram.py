@@ -31,7 +31,8 @@ class Field:
 def read_schema(text: str) -> dict:
     """{message: [Field]}; the name of a nested message stands for itself."""
     text = re.sub(r"//[^\n]*", "", text)
-    schema, open_blocks = {}, []
+    schema: dict[str, list] = {}
+    open_blocks: list[str | None] = []
     token = re.compile(r"message (\w+)\s*\{|oneof \w+\s*\{|(repeated )?\b(\w+) (\w+) = (\d+);|\}")
     for match in token.finditer(text):
         message, repeated, kind, name, number = match.groups()
@@ -87,7 +88,7 @@ def read_varint(data: bytes, at: int):
 def decode(message: str, data: bytes) -> dict:
     """Absent fields have their default; an absent message is None."""
     by_number = {field.number: field for field in SCHEMA[message]}
-    out = {field.name: [] if field.repeated else 0 if field.kind in INTEGERS else
+    out: dict = {field.name: [] if field.repeated else 0 if field.kind in INTEGERS else
            {"string": "", "bytes": b""}.get(field.kind) for field in SCHEMA[message]}
     at = 0
     while at < len(data):
@@ -148,7 +149,7 @@ class RawProgram:
     def _take(self, connection: socket.socket, deadline_s: float):
         self.socket = connection
         self.socket.settimeout(deadline_s)
-        self.fds = []  # descriptors that came with replies, oldest first
+        self.fds: list[int] = []  # descriptors that came with replies, oldest first
         self.ids = 0
 
     def send_bytes(self, data: bytes):

@@ -42,6 +42,8 @@ def short_folder():
 
 
 class Ocm:
+    up: dict  # what `ocm up` printed, where a fixture started a cluster
+
     def __init__(self, folder: pathlib.Path):
         self.program = find("ocm", "cli")
         self.folder = folder
@@ -541,7 +543,7 @@ def test_doctor_says_which_fabrics_the_daemon_serves(alone):
     alone("down")
 
 
-def test_doctor_fails_without_a_daemon_and_says_how_to_mend_it(alone):
+def test_doctor_fails_without_a_daemon_and_says_how_to_fix_it(alone):
     seen = alone.json("--socket", alone.folder / "none.sock", "doctor", code=1)
     assert not seen["ok"]
     [socket] = [check for check in seen["checks"] if check["check"] == "socket"]

@@ -235,7 +235,7 @@ def test_ctrl_c_does_not_wait_for_a_silent_node(make_cluster, tmp_path, command)
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "in").write_bytes(os.urandom(MIB))
-    program = [find_binary("ocm"), "-s", str(cluster["n1"].socket_path)]
+    program = [str(find_binary("ocm")), "-s", str(cluster["n1"].socket_path)]
     subprocess.run([*program, "put", "in", "x", "--nodes", "n2"], cwd=folder, check=True, timeout=20)
     cluster["n2"].signal(signal.SIGSTOP)
     process = subprocess.Popen([*program, *command], cwd=folder, stderr=subprocess.PIPE)

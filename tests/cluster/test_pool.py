@@ -299,7 +299,7 @@ def test_another_users_pool_is_not_opened(ocm):
         os.chmod(folder, 0o755)
         path = pathlib.Path(folder, "pool")
         ocm("pool", "create", path, "--bytes", "1MiB")
-        for command in [["check", path], ["explain", path], ["disown", path],
+        for command in [["check", str(path)], ["explain", str(path)], ["disown", str(path)],
                         ["create", f"{folder}/other", "--bytes", "1MiB"]]:
             done = subprocess.run([ocm.program, "pool", *command], user=65534, group=65534, extra_groups=[], timeout=30,
                                   capture_output=True, text=True, check=False)

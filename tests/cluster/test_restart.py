@@ -367,7 +367,7 @@ def test_a_removed_name_does_not_come_back_with_its_home_after_the_coordinator_r
     wait_for("n3 is back", lambda: "n3" in cluster.program(n1).nodes())
     n2.signal(signal.SIGCONT)
     reader = cluster.program(n3)
-    seen = set()
+    seen: set = set()
 
     def both_heard():
         seen.update(outcome(lambda: reader.session("names")) or ())
@@ -407,7 +407,7 @@ def test_a_restarted_coordinator_answers_for_names_once_their_homes_have_reporte
         other = asks.alloc(MIB, nodes=[asker], flags=DEDICATED)
     ask = {"attach": lambda: asks.attach("kept"), "publish": lambda: other.publish("kept"),
            "remove": lambda: asks.session("remove", "kept"), "names": lambda: list(asks.session("names"))}[what]
-    answers = []
+    answers: list = []
 
     def until_answered():
         while not answers or answers[-1] == "NO_COORDINATOR":  # the former run's connection broke

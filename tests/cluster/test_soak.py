@@ -22,7 +22,7 @@ def test_mixed_operations_match_the_shadow_copy(shared):
         if len(live) < 3 or (roll < 0.05 and len(live) < 24):
             layout = rng.choice(["single", "striped", "replicated"])
             size = rng.choice([rng.randint(1, 4096), rng.randint(1, 64 << 10), rng.randint(1, 3 * MIB)])
-            kwargs = {"layout": layout}
+            kwargs: dict = {"layout": layout}
             if layout == "striped":
                 kwargs["chunk"] = rng.choice([64, 4096, 65536])
             if layout == "single" and rng.random() < 0.7:

@@ -310,7 +310,7 @@ def test_restarts_of_all_nodes_in_a_row_without_a_look_keep_every_byte(make_clus
 
 def test_a_rolling_restart_keeps_every_replicated_byte(make_cluster):
     cluster = make_cluster(extra=SOON)
-    seeds = {}
+    seeds: dict = {}
     for nodes in (["n1", "n2"], ["n2", "n3"], ["n1", "n3"]):
         for _ in range(2):
             name = f"name{len(seeds)}"

@@ -59,7 +59,8 @@ def test_a_crowd_that_comes_again_and_again_with_half_a_hello_shuts_nobody_out(n
     def crowd():
         """Keeps a few more than LIMIT connections open, each of which brings a few bytes more of a hello now and
         then. One that the daemon ended is replaced."""
-        peers, words = [], hello()
+        peers: list[list] = []  # the socket, and how much of the hello was sent
+        words = hello()
         while not over.is_set():
             if len(peers) < LIMIT + 100:
                 with contextlib.suppress(OSError):

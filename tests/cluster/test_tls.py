@@ -125,7 +125,7 @@ def overheard(cluster):
         tap.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(rules), ctypes.addressof(buffer)))
         tap.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 * MIB)  # heartbeats meanwhile would fill the usual one
         tap.bind(("lo", 0))
-        heard = []
+        heard: list = []
         yield heard
         tap.setblocking(False)
         with contextlib.suppress(BlockingIOError):

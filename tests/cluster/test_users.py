@@ -383,7 +383,7 @@ def test_a_users_flood_keeps_no_daemon_from_the_others(make_cluster, connections
     root = RawProgram(n1, deadline_s=60)
     root.hello()
     flood.start()
-    longest = most_kib = 0
+    longest, most_kib = 0.0, 0
     while flood.is_alive() or flood.sent == 0:
         began = time.monotonic()
         assert root.call("cluster")["code"] == 0
@@ -561,7 +561,7 @@ def test_a_user_has_a_bounded_number_of_copies_under_way(make_cluster):
         for _ in range(250):
             program.send("copy", target=far, source=near, bytes_total=4096)
     of = {program.socket: program for program in bobs}
-    refused = []
+    refused: list = []
     while len(refused) < 5 * 250 - 1024:
         ready = select.select(of, [], [], 8)[0]
         assert ready, f"{len(refused)} were refused"

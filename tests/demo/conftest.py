@@ -35,6 +35,8 @@ def daemons(folder: str) -> list[int]:
 class Demo:
     """A run of the demo in a folder of its own."""
 
+    output: str  # of the whole run, where a fixture ran it
+
     def __init__(self, folder: pathlib.Path, report: pathlib.Path, *options: str, **env: str) -> None:
         self.report = report
         self.before = clusters()

@@ -78,7 +78,7 @@ def test_operator_by_operator_gives_the_same(tables: dict[str, pa.Table], right:
 
 
 def test_polars_gives_the_same(tables: dict[str, pa.Table], right: Mapping) -> None:
-    frames = {table: polars.from_arrow(data).lazy() for table, data in tables.items()}
+    frames = {table: polars.DataFrame(data).lazy() for table, data in tables.items()}
     for query, written in polars_queries.QUERIES.values():
         answers.check(query, answers.summary(written(frames).collect().to_arrow()), right[query.name], "Polars")
 

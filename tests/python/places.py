@@ -1,7 +1,9 @@
 """The ways in which an allocation may lie: what is true of one must be true of all."""
 from __future__ import annotations
 
-PLACES = {
+from typing import Any
+
+PLACES: dict[str, dict[str, Any]] = {
     "slab": {"local": True},
     "local": {"local": True, "dedicated": True},
     "remote": {"nodes": "n2"},

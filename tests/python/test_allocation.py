@@ -1,6 +1,8 @@
 """Allocations: bytes in, bytes out, wherever they lie. The oracle is a bytearray."""
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -296,4 +298,4 @@ def test_fences_return(session):
 
 def test_an_allocation_that_was_not_made_has_no_buffer():
     with pytest.raises(BufferError, match="not made"):
-        memoryview(_core.Allocation.__new__(_core.Allocation))
+        memoryview(cast(Any, _core.Allocation.__new__(_core.Allocation)))

@@ -6,6 +6,7 @@ import decimal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import duckdb
 import pandas
@@ -20,7 +21,7 @@ from harness import wait_for
 from tables import fresh
 
 ROWS = 2000
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     "local": {"nodes": "n1"}, "remote": {"nodes": "n2"}, "rows": {"nodes": ["n1", "n2", "n3"]},
     "column": {"place": "column"}, "replicas": {"replicas": 2, "remote": True}, "compact": {"compact": True},
     "packed": {"packed": True}, "packed remote": {"packed": True, "compact": True, "remote": True},
@@ -168,7 +169,7 @@ def test_duckdb_reads_one_version_where_a_statement_names_a_table_twice(cluster)
         try:
             with duckdb.connect() as connection:
                 connection.register("t", t)
-                rows = []
+                rows: list = []
                 while writer.is_alive() and (len(rows) < 20 or len(set(rows)) == 1):
                     rows.append(connection.execute("select (select count(*) from t), (select sum(a) from t), "
                                                    "(select count(*) from t where a > 0)").fetchone())

@@ -97,16 +97,16 @@ def test_subjects_are_told_by_the_calls(pool):
         pool.table("errors-missing").to_arrow()
     assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "table")
     assert "pool.tables()" in str(error.value)
-    with pytest.raises(oncilla.UnknownNode) as error:
+    with pytest.raises(oncilla.UnknownNode) as unknown:
         pool.allocate(4096, nodes=["nobody"])
-    assert error.value.node == "nobody" and error.value.subject is None
+    assert unknown.value.node == "nobody" and unknown.value.subject is None
     table = pool.table("errors-columns").put({"a": [1, 2]})
     with pytest.raises(oncilla.NotFound) as error:
         table.select(["z"]).to_arrow()
     assert (error.value.subject, error.value.subject_kind) == ("z", "column")
-    with pytest.raises(oncilla.Exists) as error:
+    with pytest.raises(oncilla.Exists) as taken:
         table.put({"a": [1]}, replace=False)
-    assert (error.value.subject, error.value.subject_kind) == ("errors-columns", "table")
+    assert (taken.value.subject, taken.value.subject_kind) == ("errors-columns", "table")
     table.drop()
 
 

@@ -24,7 +24,7 @@ from ocmlib import find_binary
 from oncilla.fs import file as _fs_file
 from oncilla.fs.names import NAME_BYTES_MAX, name_of, path_of
 
-PATHS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1, max_size=60)
+PATHS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=60)
 SMALL = settings(max_examples=40, deadline=None)
 
 

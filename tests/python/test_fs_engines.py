@@ -193,7 +193,7 @@ def test_every_engine_writes_what_every_other_reads(files, options, table, store
     small = table.slice(0, 5000)
     small.to_pandas().to_parquet("ocm://engines/w/pandas.parquet", storage_options=options)
     with files.open("engines/w/polars.parquet", "wb") as file:
-        polars.from_arrow(small).write_parquet(file)
+        polars.DataFrame(small).write_parquet(file)
     pyarrow.parquet.write_table(small, "engines/w/pyarrow.parquet", filesystem=files)
     with duckdb.connect() as connection:
         connection.register_filesystem(files)

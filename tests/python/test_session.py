@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,8 @@ def test_text_that_no_other_program_can_give_is_invalid(pool, text):
 
 
 def test_a_socket_is_any_path_of_the_system():
-    for path in ("/none\udcff", b"/none\xff", pathlib.Path("/none")):
+    paths: list[Any] = ["/none\udcff", b"/none\xff", pathlib.Path("/none")]
+    for path in paths:
         with pytest.raises(oncilla.NoDaemon, match="/none"):
             oncilla.connect(path)
     with pytest.raises(oncilla.InvalidArgument, match="socket"):

@@ -5,6 +5,7 @@ import asyncio
 import datetime
 import decimal
 import os
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 import oncilla
 from tables import assert_same, every_type, fresh, numbered, plain
 
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     "rows": {"place": "rows", "group_rows": 100},
     "column": {"place": "column", "group_rows": 400},
     "whole": {"place": "whole"},
@@ -145,7 +146,8 @@ def test_batches_are_made_alike_or_refused(table):
 
 def test_numbers_out_of_bounds_are_refused(table):
     for wrong in ({"replicas": 0}, {"replicas": -1}, {"group_rows": -1}, {"group_bytes": -1}, {"mode": -1}):
-        with pytest.raises(oncilla.InvalidArgument, match="at least 1"):
+        [(option, value)] = wrong.items()
+        with pytest.raises(oncilla.InvalidArgument, match=f"{option} is {value}; it must"):
             table.put(numbered(3), **wrong)
     assert not table.exists
 

@@ -269,7 +269,7 @@ def test_readers_see_all_of_an_append_or_none(make_cluster):
             """) as writer:
             assert writer.line() == "ready"
             writer.go()
-            seen = set()
+            seen: set = set()
             while max(seen, default=0) < 21 * 300:
                 keys = table.select(["k"]).to_arrow()["k"].to_pylist()
                 assert len(keys) % 300 == 0 and keys == list(range(len(keys)))

@@ -99,7 +99,7 @@ def test_a_kind_that_no_node_has_or_nobody_knows_is_told(cluster):
     with oncilla.connect(cluster["n1"].socket_path) as session:
         with pytest.raises(oncilla.Unsupported, match="no node offers memory of kind nvme"):
             session.table("none").put(numbered(1), kind="nvme")
-        with pytest.raises(oncilla.InvalidArgument, match="kind is one of dram, nvme, gpu, not 'disk'"):
+        with pytest.raises(oncilla.InvalidArgument, match="kind is 'disk'; it must be one of dram, nvme, gpu"):
             session.table("none").put(numbered(1), kind="disk")
 
 

@@ -25,7 +25,7 @@ _integers = {kind: st.integers(*bounds) for kind, bounds in {
     pa.uint32(): (0, 2**32 - 1), pa.uint64(): (0, 2**64 - 1)}.items()}
 _days = st.dates(datetime.date(1700, 1, 1), datetime.date(2200, 1, 1))
 _moments = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
-_texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def _decimals(precision: int, scale: int):

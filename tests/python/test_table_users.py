@@ -109,7 +109,7 @@ def test_segments_of_a_stranger_are_no_rows_whoever_let_them_in(make_cluster):
     as_user(OWNER, socket, lambda pool: pool.table(name).put(numbered(ROWS), mode=0o604) and None)
     with oncilla.connect(socket) as pool:
         id = table_id(pool, name)
-        copy_of = pool.attach(name)[:]
+        copy_of = pool.attach(name).get(0)
         pool.remove(name)
 
     def publish_first(pool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import duckdb
 import pytest
@@ -40,10 +41,11 @@ def reference(folder):
 def spread(request, folder, cluster):
     """DuckDB on tables in cluster memory, loaded from the files as streams."""
     import pyarrow.parquet
-    options = {"rows": {"place": "rows", "nodes": ["n1", "n2", "n3"], "group_rows": 50_000},
-               "column": {"place": "column", "nodes": ["n1", "n2", "n3"], "compact": True},
-               "remote": {"place": "rows", "remote": True, "replicas": 2, "compact": True,
-                          "packed": True}}[request.param]
+    ways: dict[str, dict[str, Any]] = {
+        "rows": {"place": "rows", "nodes": ["n1", "n2", "n3"], "group_rows": 50_000},
+        "column": {"place": "column", "nodes": ["n1", "n2", "n3"], "compact": True},
+        "remote": {"place": "rows", "remote": True, "replicas": 2, "compact": True, "packed": True}}
+    options = ways[request.param]
     from oncilla.duckdb import register
     with oncilla.connect(cluster["n1"].socket_path) as pool, duckdb.connect() as connection:
         for name in TABLES:

@@ -148,12 +148,12 @@ class Allocation(_core.Allocation):
         return await transfer(self.session, self._start_get(offset, nbytes))
 
     async def aget_into(self, buffer: Any, offset: int = 0) -> int:
-        """`get_into()` for asyncio. When it returns or raises nobody writes to `buffer` any more."""
+        """`get_into()` for asyncio. Once it has returned or raised, nothing writes to `buffer`."""
         from .aio import transfer
         return await transfer(self.session, self._start_get_into(buffer, offset))
 
     async def aput_from(self, buffer: Any, offset: int = 0) -> int:
-        """`put_from()` for asyncio. When it returns or raises nobody reads `buffer` any more."""
+        """`put_from()` for asyncio. Once it has returned or raised, nothing reads `buffer`."""
         from .aio import transfer
         return await transfer(self.session, self._start_put_from(buffer, offset))
 

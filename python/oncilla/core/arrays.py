@@ -165,7 +165,8 @@ class ArrayView:
         parts = index if isinstance(index, tuple) else (index,)
         if not all(part is Ellipsis or isinstance(part, (int, np.integer, slice)) and not isinstance(part, bool)
                    for part in parts):
-            raise TypeError("an index is made of integers, slices and `...`; read the array for anything else")
+            given = ", ".join(type(part).__name__ for part in parts)
+            raise TypeError(f"an index of {given} is not of integers, slices and `...`: read the array instead")
         whole = (slice(None),) * (self.ndim - sum(part is not Ellipsis for part in parts))
         at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
         parts = (*parts[:at], *whole, *parts[at + 1:])

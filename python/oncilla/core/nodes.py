@@ -19,7 +19,7 @@ FABRIC_NAMES = {number: name for name, number in FABRICS.items()}
 def number_of(what: str, name: str, names: dict[str, int]) -> int:
     """The number of `name`, which the caller gave as `what`. Raises InvalidArgument."""
     if name not in names:
-        raise InvalidArgument(f"{what} is one of {', '.join(names)}, not {name!r}")
+        raise InvalidArgument(f"{what} is {name!r}; it must be one of {', '.join(names)}")
     return names[name]
 
 
@@ -73,7 +73,7 @@ class Extent(NamedTuple):
 class AllocationInfo(NamedTuple):
     """What an allocation is.
 
-    `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: whom the daemon takes this program for.
+    `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: the uid that the daemon sees.
     `durable`: once published, it is there after a restart of its nodes.
     """
     nbytes: int

@@ -21,7 +21,7 @@ class Session(_core.Session):
     """A connection to the daemon of this node, made by `connect()`; also called a pool.
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
-    unusable and the parent's goes on. Methods may be called from any thread.
+    unusable, and the parent's stays usable. Methods may be called from any thread.
 
     Attributes:
         socket: of the daemon, as it was given; None: $OCM_SOCKET, else the default.
@@ -32,7 +32,7 @@ class Session(_core.Session):
                  deadline_s: float | None = None, program: str | None = None) -> None:
         """As `connect()`."""
         if embedded not in _EMBEDDED:
-            raise InvalidArgument(f"embedded is False, True or 'fallback', not {embedded!r}")
+            raise InvalidArgument(f"embedded is {embedded!r}; it must be False, True or 'fallback'")
         self._threads: Any = None  # of aio: (process, executor)
         self.socket = None if socket is None else os.fspath(socket)
         super().__init__(self.socket, program, _EMBEDDED[embedded],

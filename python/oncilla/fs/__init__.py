@@ -161,7 +161,7 @@ class OcmFileSystem(AbstractFileSystem):
         return {"name": path, "size": content.size, "type": "file"}
 
     def ukey(self, path: str) -> str:
-        """A text that is another one when the file's content was replaced."""
+        """A text that changes when the file's content is replaced."""
         path = self._strip_protocol(path)
         return hashlib.sha256(repr((path, Content(self.shared, path, hold=False).identity)).encode()).hexdigest()
 
@@ -170,8 +170,8 @@ class OcmFileSystem(AbstractFileSystem):
         return int(self.ukey(path), 16)
 
     def modified(self, path: str) -> datetime:
-        """Not the time of writing, which nothing records, but a moment that stands for the content: it is another one
-        when the file was replaced. Caches, as DuckDB's, compare it."""
+        """Not the time of writing, which is not recorded, but a time derived from the content: it changes when the file
+        is replaced. Caches, such as DuckDB's, compare it."""
         return datetime.fromtimestamp(self.checksum(path) % 10**9, timezone.utc)
 
     # ---------------------------------------------------------------- reading
@@ -255,10 +255,10 @@ class OcmFileSystem(AbstractFileSystem):
             self.pipe_file(path, b"")
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
-        """Nothing: folders exist while a file lies in them."""
+        """Does nothing: folders exist while they contain a file."""
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Nothing: folders exist while a file lies in them."""
+        """Does nothing: folders exist while they contain a file."""
 
     def rmdir(self, path: str) -> None:
         """Nothing for an empty folder. Raises OSError where files lie in it."""

@@ -36,13 +36,14 @@ def _term(term: Any, names: Sequence[str], table: str) -> tuple:
     try:
         name, op, value = term
     except (TypeError, ValueError):
-        raise InvalidArgument(f"a filter's term is (column, operator, value), not {term!r}") from None
+        raise InvalidArgument(f"{term!r} is not a term of a filter: write (column, operator, value)") from None
     column = index_of(name, names, table)
     if op in _OPERATORS and value is not None:
         return ("cmp", _OPERATORS[op], column, value)
     if op in ("in", "not in"):
         if isinstance(value, str) or any(one is None for one in value):
-            raise InvalidArgument(f"{op!r} of column {name!r} takes a collection of values that are not None")
+            raise InvalidArgument(f"column {name!r}: the values of {op!r} are a str or contain None; give a collection "
+                                  "without None")
         node = ("in", column, list(value))
         return node if op == "in" else ("not", node)
     raise InvalidArgument(f"column {name!r}: operator {op!r} with {value!r} is none of =, ==, !=, <, <=, >, >=, in, "

@@ -72,6 +72,7 @@ def for_polars(capsule: Any, formats: Iterable[str]) -> Any:
 
 def typed(error: Exception) -> Exception:
     """The exception of Oncilla that the error of a stream stands for, or the error itself."""
+    # Arrow's C stream interface passes on nothing but an errno and this text; it is a key, and is not parsed.
     failure = _core.scan_failure(str(error))
     return from_status(*failure) if failure else error
 

@@ -13,15 +13,20 @@ namespace {
 
 constexpr Fabric kSelf = Fabric::kTcp;
 constexpr Setting kThreads{"threads", Setting::Type::kNumber, 1, 1, 256, false, "threads of the tcp fabric"};
-constexpr Setting kSpinUs{
-    "spin_us", Setting::Type::kNumber, 50, 0, 1'000'000, false, "how long these spin before they sleep"};
+constexpr Setting kSpinUs{"spin_us",
+                          Setting::Type::kNumber,
+                          50,
+                          0,
+                          1'000'000,
+                          false,
+                          "microseconds that tcp threads poll before they sleep"};
 constexpr Setting kWindowBytes{"window_bytes",
                                Setting::Type::kBytes,
                                0,
                                0,
                                ~uint64_t{0},
                                true,
-                               "bytes in flight to one peer; 0: chosen"};
+                               "bytes in flight to one peer; 0: chosen by the program"};
 constexpr Setting kConnections{kLanes.data(), Setting::Type::kNumber,   1, 1, 64,
                                true,          "connections to one peer"};
 constexpr Setting kOwnSettings[] = {kThreads, kSpinUs, kWindowBytes, kConnections};

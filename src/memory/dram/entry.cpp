@@ -19,7 +19,7 @@ constexpr Setting kOwnSettings[] = {
     {kBytes.data(), Setting::Type::kBytes, kGiB, 0, GlobalAddress::kOffsetMask, false,
      "bytes of DRAM offered, such as 4GiB"},
     {"ready", Setting::Type::kBytes, 0, 0, GlobalAddress::kOffsetMask, false,
-     "most bytes of extents to keep ready for the next who asks, of the bytes offered"},
+     "limit on the bytes of extents that are prepared in advance, out of those offered"},
     {"hugepages", Setting::Type::kFlag, 0, 0, 1, false, "back extents with huge pages"},
     {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
     {"numa_node", Setting::Type::kIndex, kNoIndex, 0, kNumaNodes - 1, false, "NUMA node of the extents"},
