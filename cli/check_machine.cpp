@@ -130,6 +130,12 @@ Check check_shared_huge_pages() {
         "the first write to each 4 KiB of an extent takes a page fault, which costs several times the write; "
         "for one each 2 MiB: `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`, at each boot "
         "by packaging/oncilla.tmpfiles";
+  } else if (!mode.empty() && mode != "advise") {
+    check.verdict = Verdict::kWarn;
+    check.fix =
+        "extents of less than 2 MiB take 2 MiB of memory each, which no pool counts; for huge pages only "
+        "where they "
+        "fit: `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`";
   }
   return check;
 }

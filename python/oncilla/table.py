@@ -51,7 +51,8 @@ class Table(Readable):
             replicas: int = 1, compact: bool = False, packed: bool = False, replace: bool = False,
             group_rows: int = 0, group_bytes: int = 0, mode: int = 0, kind: str | None = None, durable: bool = False,
             schema: Any = None, progress: Progress = None) -> Table:
-        """Stores `data` and publishes it under the table's name; nothing stays when it fails.
+        """Stores `data` and publishes it under the table's name; nothing stays when it fails. Interrupted
+        by a signal in its last moment (KeyboardInterrupt), it may be complete: look before you put or append again.
 
         Args:
             data: anything with `__arrow_c_stream__` (a pyarrow Table or reader, a pandas or Polars frame, a DuckDB

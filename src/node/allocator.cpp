@@ -118,9 +118,13 @@ Task<Result<control::Allocation>> Allocator::allocate(std::shared_ptr<Session> s
     }
     auto planned = control::place(wanted, cluster_.rooms(), core_.name, excluded);
     if (!planned.is_ok()) {
-      // Replicas need a node each.
+      // Replicas need a node each; and another one may have what those that are known have not.
       const size_t known = cluster_.rooms().size();
-      const bool is_short = planned.status().code() == Code::kUnknownNode ||
+      const Code why = planned.status().code();
+      const bool is_anywhere = wanted.nodes.empty() && !wanted.own_node_only && wanted.kind_built &&
+                               (wanted.flags & control::kFlagLocal) == 0;
+      const bool is_short = why == Code::kUnknownNode ||
+                            (is_anywhere && (why == Code::kPoolFull || why == Code::kUnsupported)) ||
                             (wanted.layout == Layout::kReplicated && known < control::replicas_of(wanted));
       if (is_short && cluster_.may_learn_of_nodes() && !session->ended) {
         co_await cluster_.next_news(core_.deadline_ns());

@@ -76,6 +76,7 @@ std::string pool_json(const control::PoolInfo& p) {
       .number("bytes_total", p.bytes_total)
       .number("bytes_used", p.bytes_used)
       .number("bytes_ready", p.bytes_ready)
+      .raw("lasts", p.lasts ? "true" : "false")
       .done();
 }
 

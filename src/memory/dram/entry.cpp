@@ -68,6 +68,13 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
     warnings.push_back("[offer.dram] hugepages: " + format_bytes(huge) + " of huge pages are reserved for " +
                        format_bytes(bytes) + ", so extents get ordinary pages: raise vm.nr_hugepages");
   }
+  const std::string shared = os::shared_huge_pages();
+  if (shared == "always" || shared == "within_size" || shared == "force") {
+    warnings.push_back(
+        "/sys/kernel/mm/transparent_hugepage/shmem_enabled is " + shared +
+        ": each extent takes whole huge pages, which [offer.dram] bytes does not count; `advise` gives "
+        "them only where they fit");
+  }
   return {};
 }
 
