@@ -160,11 +160,14 @@ typedef struct ocm_session_options {
 #define OCM_SESSION_OPTIONS_INIT \
   { sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0 }
 
-/* For languages that handle signals between calls. Whoever waits for the daemon's answer asks `check` about every 50 ms, and
- * when a signal came, on the thread that called: not 0 ends the call with DEADLINE, as if the daemon had not answered in
- * time. `check`, which gets `context`, should call nothing here on the handles of that call. For the whole process, before
- * the calls; NULL, the default: nobody is asked. Transfers: ocm_op_wait in slices. */
-OCM_API void ocm_interrupt_check(int (*check)(void* context), void* context);
+/* For languages that handle signals between calls. Whoever sleeps in a call here asks `check` about every 50 ms, on the thread
+ * that called: not 0 ends the call with DEADLINE, as if its deadline had passed, and is the answer until the call has
+ * returned. `may_call` 0: the call holds locks, and `check` only looks whether a signal waits; else it may call anything here
+ * but on the handles of that call. A put, get, copy or atomic that ends so touches no buffer of the program any more; it may
+ * have been applied, or a part of it, and of replicas some may have it and others not, until they are written again. What
+ * was started with ocm_*_start goes on, unless it was waited for with OCM_WAIT_FREE. For the whole process, before the calls;
+ * NULL, the default: nobody is asked. */
+OCM_API void ocm_interrupt_check(int (*check)(int may_call, void* context), void* context);
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
  * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */
